@@ -1,0 +1,1 @@
+//! Text of a model in, segments out: `PARSER` rules. Imports limits only.

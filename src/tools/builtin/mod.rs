@@ -1,0 +1,1 @@
+//! The tools that come with the gateway.

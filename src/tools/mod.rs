@@ -1,0 +1,66 @@
+//! The tools that a model may call: what each is told to be, and how one runs.
+//!
+//! A tool comes back in one shape, [`ToolResult`], whatever its kind; a new kind
+//! is one file that implements [`Tool`].
+
+pub mod builtin;
+pub mod registry;
+pub mod result;
+pub mod schema;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub use registry::Registry;
+pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
+
+/// What a model and a client are told of a tool.
+#[derive(Debug, Clone, Serialize)]
+pub struct ToolSpec {
+    /// `[A-Za-z0-9_.-]{1,64}`.
+    pub name: String,
+    /// One or two sentences: what it does and when to use it.
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+    /// What the user hears while it runs, as a verb phrase: "checking the time".
+    pub waiting_hint: String,
+    /// What the orchestrator may do with its calls.
+    pub policy: Policy,
+}
+
+/// What the orchestrator may do with a tool's calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Policy {
+    /// A call may come back asking the user; calls behind it wait.
+    pub may_clarify: bool,
+    /// A call changes the world; it waits for all before it.
+    pub mutates: bool,
+    /// Calls run one after the other.
+    pub sequential: bool,
+    /// A mutating call may be repeated under the same idempotency key.
+    pub idempotent: bool,
+    /// Longest run, where it differs from `limits.tool_timeout_sec`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+}
+
+/// The run of a call. Dropping it abandons the call.
+pub type ToolFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
+
+/// Something that a model can call.
+pub trait Tool: fmt::Debug + Send + Sync {
+    /// What the model and clients are told of it.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Runs it. `arguments` are an object that the tool's schema has accepted.
+    ///
+    /// A panic inside the future is caught by the caller and becomes an error
+    /// result; so does running out of time.
+    fn call(&self, arguments: Value) -> ToolFuture;
+}

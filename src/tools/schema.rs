@@ -1,0 +1,1 @@
+//! Arguments against a tool's JSON Schema.

@@ -1,0 +1,1 @@
+//! GBNF from the JSON Schemas of the offered tools, for llama.cpp.

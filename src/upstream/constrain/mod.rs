@@ -1,0 +1,3 @@
+//! Constraints that let a model write only valid calls; one pure file a kind.
+
+pub mod llama_grammar;

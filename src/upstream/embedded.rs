@@ -1,0 +1,1 @@
+//! The rehearsal model inside the binary.

@@ -1,0 +1,144 @@
+//! Model servers: how a round is asked for, and how its answer is read.
+//!
+//! `client` does the I/O; everything else here is pure: bytes become frames
+//! ([`sse`]), frames become [`Delta`]s (one file per dialect).
+
+pub mod constrain;
+pub mod embedded;
+pub mod openai_chat;
+pub mod sse;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::event::Usage;
+
+/// What one frame of a model server's stream adds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Delta<'a> {
+    /// Words, calls included: the parser reads them.
+    Text(&'a str),
+    /// Reasoning that the server has separated already.
+    Reasoning(&'a str),
+    /// The model stopped.
+    Finish(RoundFinish),
+    /// Tokens of this round.
+    Usage(Usage),
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoundFinish {
+    /// It was done, or met a stop sequence.
+    Stop,
+    /// It ran into the token limit.
+    Length,
+    /// The server thinks that it made a call.
+    ToolCalls,
+    /// A filter cut it off.
+    ContentFilter,
+    /// Something else; servers invent these.
+    Other,
+}
+
+/// One request to a model: rendered, ready for a dialect to write down.
+#[derive(Debug, Clone, Default)]
+pub struct RoundRequest {
+    /// The whole conversation as this upstream takes it.
+    pub messages: Vec<Message>,
+    /// How the next tokens are chosen.
+    pub sampling: Sampling,
+    /// Tools that may be called in this round; none in a synthesis.
+    pub tools: Vec<OfferedTool>,
+}
+
+/// A tool as the model is told of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct OfferedTool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// A message in the form of Chat Completions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// The words; absent only beside calls.
+    pub content: Option<String>,
+    /// An assistant's calls, with `history: native`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<MessageCall>,
+    /// On a tool's message: the call that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+}
+
+/// Who speaks in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The operator's instructions.
+    System,
+    /// The person, or the gateway with tools' results.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result, with `history: native`.
+    Tool,
+}
+
+/// A call in an assistant's message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageCall {
+    /// Pairs the call with its result.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, a JSON object as text.
+    pub arguments: String,
+}
+
+impl Serialize for MessageCall {
+    /// Writes `{"id":..,"type":"function","function":{"name":..,"arguments":".."}}`.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: &'a str,
+            arguments: &'a str,
+        }
+        let function = Function { name: &self.name, arguments: &self.arguments };
+        let mut call = serializer.serialize_struct("MessageCall", 3)?;
+        call.serialize_field("id", &self.id)?;
+        call.serialize_field("type", "function")?;
+        call.serialize_field("function", &function)?;
+        call.end()
+    }
+}
+
+/// How tokens are chosen; what is absent is left to the server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sampling {
+    /// 0 to 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Over 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Tokens of one round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// For repeatable answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Strings that end the round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}

@@ -1,0 +1,1 @@
+//! Chat Completions: a round as its request, a frame as deltas.

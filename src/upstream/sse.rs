@@ -1,0 +1,1 @@
+//! Bytes of a `text/event-stream` in, frames out.
