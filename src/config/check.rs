@@ -164,9 +164,7 @@ fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
 fn openai_chat(keys: &mut Keys<'_, '_>, meant: Kind) -> OpenaiChatConfig {
     let default = OpenaiChatConfig::default();
     let upstream = OpenaiChatConfig {
-        base_url: keys.read("base_url", default.base_url, |node| {
-            base_url(text(node)?).map_err(|expected| Refused::new(node, expected))
-        }),
+        base_url: keys.read("base_url", default.base_url, server_url),
         model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
         api_key: keys.read("api_key", default.api_key, secret),
         constrain: keys.read(
@@ -358,6 +356,15 @@ fn address(node: &Node) -> Result<SocketAddr, Refused> {
     let expected = "an address with a port such as `127.0.0.1:8080` or `[::1]:8080`";
     let text = text(node).map_err(|_| Refused::new(node, expected))?;
     text.parse().map_err(|_| Refused::new(node, expected))
+}
+
+/// A URL with a user holds a password, which must not be quoted.
+fn server_url(node: &Node) -> Result<Uri, Refused> {
+    let text = text(node)?;
+    base_url(text).map_err(|expected| match text.contains('@') {
+        true => Refused::hidden(node, expected),
+        false => Refused::new(node, expected),
+    })
 }
 
 /// Compared byte by byte with what browsers send, so it must be spelled their
