@@ -169,3 +169,43 @@ pub mod server {
     /// Streams of one HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }
+
+/// Bounds of the configuration itself: what a file may hold, and how far its
+/// numbers may go. They catch a slip of the hand, such as milliseconds where
+/// seconds are meant; none is a recommendation.
+pub mod config {
+    use super::{Duration, KIB, MIB};
+
+    /// A configuration file, in bytes.
+    pub const FILE_BYTES_MAX: usize = MIB;
+    /// Nesting of a configuration file; the deepest value stands at 4.
+    pub const DEPTH_MAX: usize = 16;
+    /// An upstream's name, in bytes.
+    pub const NAME_BYTES_MAX: usize = 128;
+    /// How much of a wrong value a message quotes, in characters.
+    pub const QUOTE_CHARS_MAX: usize = 60;
+    /// Any wait that an operator sets, but for the life of sessions.
+    pub const WAIT_MAX: Duration = Duration::from_secs(86_400);
+    /// Shortest wait that is a wait.
+    pub const WAIT_MIN: Duration = Duration::from_millis(1);
+    /// Longest life of an unused session.
+    pub const TTL_MAX: Duration = Duration::from_secs(366 * 86_400);
+    /// Smallest size that an operator sets, in bytes: room for one small call.
+    pub const SIZE_MIN: usize = KIB;
+    /// Largest size that an operator sets, in bytes.
+    pub const SIZE_MAX: usize = 1024 * MIB;
+    /// Turns at one time.
+    pub const TURNS_MAX: usize = 1_000_000;
+    /// Tools that run at one time in one turn.
+    pub const PARALLEL_MAX: usize = 1024;
+    /// Rounds with tools, calls and attempts of one turn.
+    pub const COUNT_MAX: u32 = 1000;
+    /// Smallest context that holds a system prompt, in tokens.
+    pub const CONTEXT_TOKENS_MIN: usize = 256;
+    /// Largest context of any model, with room to grow, in tokens.
+    pub const CONTEXT_TOKENS_MAX: usize = 100_000_000;
+    /// Fastest pace of the embedded model, in tokens a second.
+    pub const TOKENS_PER_SEC_MAX: u32 = 100_000;
+    /// Hottest sampling that model servers take.
+    pub const TEMPERATURE_MAX: f64 = 2.0;
+}

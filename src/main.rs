@@ -1,2 +1,43 @@
-//! The `tether` binary.
-fn main() {}
+//! The `tether` binary: arguments in, exit status out.
+
+use std::io::{self, BufWriter};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tether::cli::{Cli, CliError, Command, ServeArgs, check, completions, exit, tools};
+use tether::config::{self, Overrides};
+use tether::{app, telemetry};
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => exit(&run(cli)),
+        Err(error) => {
+            // Help that nobody reads any more is no failure.
+            let _ = error.print();
+            ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), CliError> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => serve(&args),
+        Command::Check(args) => check::run(&args, &mut out),
+        Command::Parse(args) => app::parse(&args, &mut out),
+        Command::Tools(args) => {
+            let config = config::load(args.config.as_deref(), &Overrides::default())?;
+            tools::run(&app::tools(&config), &mut out)
+        }
+        Command::Completions { shell } => completions::run(shell, &mut out),
+    }
+}
+
+fn serve(args: &ServeArgs) -> Result<(), CliError> {
+    telemetry::init(args.log_format).map_err(|error| CliError::Usage(error.to_string()))?;
+    let config = config::load(args.config.config.as_deref(), &args.overrides())?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    app::run(&config)
+}

@@ -1,0 +1,21 @@
+//! `tether completions`: a script for the user's shell.
+
+use std::io::Write;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use super::{Cli, CliError};
+
+/// Writes the completion script of a shell.
+///
+/// # Errors
+/// [`CliError::Io`] where `out` fails.
+pub fn run(shell: Shell, out: &mut impl Write) -> Result<(), CliError> {
+    // The generator panics where its writer fails, so it writes into memory.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tether", &mut script);
+    out.write_all(&script)?;
+    out.flush()?;
+    Ok(())
+}

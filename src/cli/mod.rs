@@ -1,0 +1,169 @@
+//! The command line: what can be typed, and what each small command prints.
+//!
+//! Results go to standard output and nothing else does; messages and logs go to
+//! standard error. Exit status: 0 well, 1 failed while running, 2 bad arguments
+//! or configuration.
+
+pub mod check;
+pub mod completions;
+pub mod tools;
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use hyper::Uri;
+
+use crate::config::{self, ConfigError, Overrides};
+
+/// Makes the tool calls of local language models solid.
+///
+/// Without a command, runs the gateway.
+#[derive(Debug, Parser)]
+#[command(name = "tether", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// The command; `serve` where there is none.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Options of `serve`, which may stand without its name.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+}
+
+const AFTER_HELP: &str = "\
+Environment:
+  TETHER_LOG  which logs are written: `info` (default), `debug`, `warn,tether=trace`
+
+Exit status: 0 well, 1 failed while running, 2 bad arguments or configuration";
+
+/// What `tether` does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the gateway
+    Serve(ServeArgs),
+    /// Validate a configuration and print the effective one, secrets redacted
+    Check(ConfigArgs),
+    /// Read a model's raw output on standard input, print the parser's events as JSON lines
+    Parse(ParseArgs),
+    /// List the tools that the model would be told of, with their schemas
+    Tools(ConfigArgs),
+    /// Print a completion script
+    Completions {
+        /// The shell that it is for
+        shell: Shell,
+    },
+}
+
+/// Options of `tether serve`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// The configuration file.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Model server to ask, any server of Chat Completions
+    #[arg(long, value_name = "URL", value_parser = upstream_url)]
+    pub upstream: Option<Uri>,
+    /// The model's name on that server
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// How logs are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+/// The option that most commands share.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConfigArgs {
+    /// Configuration file; built-in defaults without one
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Options of `tether parse`.
+#[derive(Debug, Clone, Args)]
+pub struct ParseArgs {
+    /// Format in which the model writes its calls; the configured one by default
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+    /// Feed the parser this many bytes at a time; the output is the same for every number
+    #[arg(long, value_name = "N")]
+    pub chunk_size: Option<NonZeroUsize>,
+    /// The configuration file.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+impl ServeArgs {
+    /// What these arguments say over the file.
+    #[must_use]
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen,
+            upstream: self.upstream.clone(),
+            model: self.model.clone(),
+        }
+    }
+}
+
+/// Why a command ended without its result.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An argument cannot be used.
+    #[error("{0}")]
+    Usage(String),
+    /// Something failed on the way.
+    #[error("{0}")]
+    Failed(String),
+    /// Standard input or output failed.
+    #[error("standard input or output: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Turns the end of a command into the exit status, and says on standard error
+/// what went wrong.
+///
+/// A reader that has closed its end of standard output, as `head` does, has got
+/// what it wanted.
+#[must_use]
+pub fn exit(result: &Result<(), CliError>) -> ExitCode {
+    let status = match result {
+        Ok(()) => 0,
+        Err(CliError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(CliError::Io(_) | CliError::Failed(_)) => 1,
+        Err(CliError::Config(_) | CliError::Usage(_)) => 2,
+    };
+    if let (Err(error), true) = (result, status != 0) {
+        complain("error", error);
+    }
+    ExitCode::from(status)
+}
+
+/// Writes one line to standard error, as far as there is one.
+pub fn complain(level: &str, message: impl std::fmt::Display) {
+    // Nobody is left to be told that nobody can be told.
+    let _ = writeln!(io::stderr().lock(), "{level}: {message}");
+}
+
+fn upstream_url(text: &str) -> Result<Uri, String> {
+    config::base_url_with_version(text).map_err(|expected| format!("expected {expected}"))
+}

@@ -1,0 +1,433 @@
+//! What was written becomes what holds: every key with its type, range and
+//! default, and the combinations that cannot be.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hyper::Uri;
+
+use super::mistake::Mistake;
+use super::raw::Node;
+use super::reader::{Keys, Refused, choice, closest, decimal, enumerate, text, truth, wait, whole};
+use super::{
+    CallContract, Config, Constrain, EmbeddedConfig, Execution, FeedbackConfig, History,
+    LimitsConfig, ModelConfig, NotBuilt, OpenaiChatConfig, ParserConfig, Secret, ServerConfig,
+    SessionsConfig, Store, StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind, base_url,
+};
+use crate::limits::config as bounds;
+use crate::limits::parser::MARKER_BYTES_MAX;
+
+/// Reads a whole file. What cannot be used is noted in `mistakes` and stands as
+/// its default in the result.
+pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
+    let mut keys = Keys::new(String::new(), root, mistakes);
+    let limits = limits(keys.section("limits"));
+    let config = Config {
+        server: server(keys.section("server")),
+        upstreams: upstreams(&mut keys),
+        model: model(keys.section("model")),
+        tools: tools(keys.section("tools")),
+        feedback: feedback(keys.section("feedback")),
+        stream: stream(keys.section("stream"), &limits),
+        sessions: sessions(keys.section("sessions")),
+        limits,
+    };
+    keys.finish();
+    config
+}
+
+fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
+    let default = ServerConfig::default();
+    let server = ServerConfig {
+        listen: keys.read("listen", default.listen, address),
+        api_keys: keys.list("api_keys", default.api_keys, |node| {
+            secret(node)?.ok_or_else(|| Refused::hidden(node, "a key that is not empty"))
+        }),
+        cors_origins: keys.list("cors_origins", default.cors_origins, origin),
+        max_body_bytes: keys.read("max_body_bytes", default.max_body_bytes, size()),
+        max_concurrent_turns: keys.read(
+            "max_concurrent_turns",
+            default.max_concurrent_turns,
+            whole(1..=bounds::TURNS_MAX, "turns"),
+        ),
+        drain_timeout: keys.read("drain_timeout_sec", default.drain_timeout, wait_or_none()),
+    };
+    keys.finish();
+    server
+}
+
+/// The kinds that the contract names; this build has some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    OpenaiChat,
+    OpenaiResponses,
+    LlamaCompletion,
+    Ollama,
+    Embedded,
+}
+
+impl Kind {
+    const ALL: [(&'static str, Self); 5] = [
+        ("openai_chat", Self::OpenaiChat),
+        ("openai_responses", Self::OpenaiResponses),
+        ("llama_completion", Self::LlamaCompletion),
+        ("ollama", Self::Ollama),
+        ("embedded", Self::Embedded),
+    ];
+    const BUILT: &'static [(&'static str, Self)] =
+        &[("openai_chat", Self::OpenaiChat), ("embedded", Self::Embedded)];
+    const LATER: &'static [&'static str] = &["openai_responses", "llama_completion", "ollama"];
+
+    /// The kind that a node names, built or not.
+    fn named(node: &Node) -> Option<Self> {
+        let name = text(node).ok()?;
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Whether the server's API takes a grammar.
+    const fn takes_grammar(self) -> bool {
+        matches!(self, Self::OpenaiChat | Self::LlamaCompletion)
+    }
+
+    /// Whether the server's API has calls and tool messages of its own.
+    const fn has_native_history(self) -> bool {
+        matches!(self, Self::OpenaiChat | Self::OpenaiResponses | Self::Ollama)
+    }
+}
+
+fn upstreams(keys: &mut Keys<'_, '_>) -> Vec<UpstreamConfig> {
+    let mut names: Vec<String> = Vec::new();
+    let upstreams = keys.sections("upstreams", |mut keys| {
+        let upstream = upstream(&mut keys);
+        if names.contains(&upstream.name) {
+            let message = format!(
+                "found `{}`, expected a name that no upstream before it has",
+                upstream.name
+            );
+            keys.refuse("name", message);
+        }
+        names.push(upstream.name.clone());
+        keys.finish();
+        upstream
+    });
+    match upstreams {
+        Some(upstreams) if upstreams.is_empty() => {
+            let message = "found an empty list, expected at least one upstream (without the key, \
+                           the embedded model answers)";
+            keys.refuse("upstreams", message.to_owned());
+            upstreams
+        }
+        Some(upstreams) => upstreams,
+        None => Config::default().upstreams,
+    }
+}
+
+fn upstream(keys: &mut Keys<'_, '_>) -> UpstreamConfig {
+    const OF_SERVERS: [&str; 7] = [
+        "base_url",
+        "model",
+        "api_key",
+        "constrain",
+        "history",
+        "connect_timeout_sec",
+        "idle_timeout_sec",
+    ];
+    let mut meant = None;
+    let kind = keys.read("kind", Kind::OpenaiChat, |node| {
+        meant = Kind::named(node);
+        choice(Kind::BUILT, Kind::LATER)(node)
+    });
+    let default = if kind == Kind::Embedded {
+        UpstreamConfig::embedded()
+    } else {
+        UpstreamConfig::openai_chat()
+    };
+    let name = keys.read("name", default.name, name);
+    let kind = if kind == Kind::Embedded {
+        keys.refuse_all(&OF_SERVERS, "has no meaning for kind `embedded`");
+        UpstreamKind::Embedded(embedded(keys))
+    } else {
+        keys.refuse_all(&["tokens_per_sec"], "has a meaning for kind `embedded` alone");
+        UpstreamKind::OpenaiChat(openai_chat(keys, meant.unwrap_or(kind)))
+    };
+    UpstreamConfig { name, kind }
+}
+
+fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
+    let default = EmbeddedConfig::default();
+    let pace = whole(1..=bounds::TOKENS_PER_SEC_MAX, "tokens a second");
+    EmbeddedConfig { tokens_per_sec: keys.read("tokens_per_sec", default.tokens_per_sec, pace) }
+}
+
+/// `meant` is the kind that was written, which this build may not have: its
+/// other keys are checked all the same.
+fn openai_chat(keys: &mut Keys<'_, '_>, meant: Kind) -> OpenaiChatConfig {
+    let default = OpenaiChatConfig::default();
+    let upstream = OpenaiChatConfig {
+        base_url: keys.read("base_url", default.base_url, server_url),
+        model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
+        api_key: keys.read("api_key", default.api_key, secret),
+        constrain: keys.read(
+            "constrain",
+            default.constrain,
+            choice(
+                &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)],
+                &["structural_tag"],
+            ),
+        ),
+        history: keys.read(
+            "history",
+            default.history,
+            choice(&[("text", History::Text), ("native", History::Native)], &[]),
+        ),
+        connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
+        idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
+    };
+    let takers = |accepts: fn(Kind) -> bool| {
+        let kinds = Kind::ALL.iter().filter(|(_, kind)| accepts(*kind));
+        enumerate(&kinds.map(|(name, _)| *name).collect::<Vec<_>>())
+    };
+    if upstream.constrain == Constrain::LlamaGrammar && !meant.takes_grammar() {
+        let message =
+            format!("`llama_grammar` goes with kind {} alone", takers(Kind::takes_grammar));
+        keys.refuse("constrain", message);
+    }
+    if upstream.history == History::Native && !meant.has_native_history() {
+        let message = format!("`native` goes with kind {} alone", takers(Kind::has_native_history));
+        keys.refuse("history", message);
+    }
+    upstream
+}
+
+fn model(mut keys: Keys<'_, '_>) -> ModelConfig {
+    let default = ModelConfig::default();
+    let context = whole(bounds::CONTEXT_TOKENS_MIN..=bounds::CONTEXT_TOKENS_MAX, "tokens");
+    let model = ModelConfig {
+        system_prompt: keys
+            .read("system_prompt", default.system_prompt, |node| text(node).map(str::to_owned)),
+        context_budget_tokens: keys.read(
+            "context_budget_tokens",
+            default.context_budget_tokens,
+            context,
+        ),
+    };
+    keys.finish();
+    model
+}
+
+fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
+    let default = ToolsConfig::default();
+    let tools = ToolsConfig {
+        call_contract: keys.read(
+            "call_contract",
+            default.call_contract,
+            choice(&[("marker_json", CallContract::MarkerJson)], &[]),
+        ),
+        continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, truth),
+        execution: keys.read(
+            "execution",
+            default.execution,
+            choice(&[("eager", Execution::Eager), ("after_turn", Execution::AfterTurn)], &[]),
+        ),
+        max_parallel: keys.read(
+            "max_parallel",
+            default.max_parallel,
+            whole(1..=bounds::PARALLEL_MAX, "calls"),
+        ),
+        builtin: keys.list("builtin", default.builtin, builtin),
+        demo: keys.read("demo", default.demo, truth),
+        http: keys.list("http", default.http, not_built),
+        command: keys.list("command", default.command, not_built),
+        mcp: keys.list("mcp", default.mcp, not_built),
+    };
+    for (index, name) in tools.builtin.iter().enumerate() {
+        if tools.builtin.iter().take(index).any(|earlier| earlier == name) {
+            keys.refuse("builtin", format!("found `{name}` twice, expected each name once"));
+        }
+    }
+    keys.finish();
+    tools
+}
+
+fn feedback(mut keys: Keys<'_, '_>) -> FeedbackConfig {
+    let default = FeedbackConfig::default();
+    let feedback = FeedbackConfig {
+        max_attempts: keys.read(
+            "max_attempts",
+            default.max_attempts,
+            whole(0..=bounds::COUNT_MAX, "attempts"),
+        ),
+        temperature_step: keys.read(
+            "temperature_step",
+            default.temperature_step,
+            decimal(0.0..=bounds::TEMPERATURE_MAX),
+        ),
+    };
+    keys.finish();
+    feedback
+}
+
+fn limits(mut keys: Keys<'_, '_>) -> LimitsConfig {
+    let default = LimitsConfig::default();
+    let limits = LimitsConfig {
+        max_tool_loops: keys.read(
+            "max_tool_loops",
+            default.max_tool_loops,
+            whole(1..=bounds::COUNT_MAX, "rounds"),
+        ),
+        tool_timeout: keys.read("tool_timeout_sec", default.tool_timeout, wait_some()),
+        max_calls_per_turn: keys.read(
+            "max_calls_per_turn",
+            default.max_calls_per_turn,
+            whole(1..=bounds::COUNT_MAX, "calls"),
+        ),
+        max_turn_bytes: keys.read("max_turn_bytes", default.max_turn_bytes, size()),
+    };
+    keys.finish();
+    limits
+}
+
+fn stream(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> StreamConfig {
+    let default = StreamConfig::default();
+    let stream = StreamConfig {
+        keep_alive: keys.read("keep_alive_sec", default.keep_alive, wait_some()),
+        disconnect_grace: keys.read(
+            "disconnect_grace_sec",
+            default.disconnect_grace,
+            wait_or_none(),
+        ),
+        emit_arguments_delta: keys.read(
+            "emit_arguments_delta",
+            default.emit_arguments_delta,
+            truth,
+        ),
+        parser: parser(keys.section("parser"), limits),
+    };
+    keys.finish();
+    stream
+}
+
+fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
+    let default = ParserConfig::default();
+    let parser = ParserConfig {
+        marker: keys.read("marker", default.marker, marker),
+        marker_nonce: keys.read("marker_nonce", default.marker_nonce, truth),
+        strict_balancing: keys.read("strict_balancing", default.strict_balancing, truth),
+        max_payload_bytes: keys.read("max_payload_bytes", default.max_payload_bytes, size()),
+        tools_in_reasoning: keys.read("tools_in_reasoning", default.tools_in_reasoning, truth),
+    };
+    let (payload, turn) = (parser.max_payload_bytes, limits.max_turn_bytes);
+    if payload > turn {
+        let message =
+            format!("a call of {payload} bytes does not fit into limits.max_turn_bytes, {turn}");
+        keys.refuse("max_payload_bytes", message);
+    }
+    keys.finish();
+    parser
+}
+
+fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
+    let default = SessionsConfig::default();
+    let sessions = SessionsConfig {
+        store: keys.read(
+            "store",
+            default.store,
+            choice(&[("memory", Store::Memory)], &["embedded", "redis"]),
+        ),
+        ttl: keys.read("ttl_sec", default.ttl, wait(bounds::WAIT_MIN..=bounds::TTL_MAX)),
+    };
+    keys.finish();
+    sessions
+}
+
+fn size() -> impl Fn(&Node) -> Result<usize, Refused> {
+    whole(bounds::SIZE_MIN..=bounds::SIZE_MAX, "bytes")
+}
+
+fn wait_some() -> impl Fn(&Node) -> Result<Duration, Refused> {
+    wait(bounds::WAIT_MIN..=bounds::WAIT_MAX)
+}
+
+fn wait_or_none() -> impl Fn(&Node) -> Result<Duration, Refused> {
+    wait(Duration::ZERO..=bounds::WAIT_MAX)
+}
+
+fn address(node: &Node) -> Result<SocketAddr, Refused> {
+    let expected = "an address with a port such as `127.0.0.1:8080` or `[::1]:8080`";
+    let text = text(node).map_err(|_| Refused::new(node, expected))?;
+    text.parse().map_err(|_| Refused::new(node, expected))
+}
+
+/// A URL with a user holds a password, which must not be quoted.
+fn server_url(node: &Node) -> Result<Uri, Refused> {
+    let text = text(node)?;
+    base_url(text).map_err(|expected| match text.contains('@') {
+        true => Refused::hidden(node, expected),
+        false => Refused::new(node, expected),
+    })
+}
+
+/// Compared byte by byte with what browsers send, so it must be spelled their
+/// way: scheme, host, port where it is not the scheme's own.
+fn origin(node: &Node) -> Result<String, Refused> {
+    let refused = || Refused::new(node, "an exact origin such as `https://app.example.org`");
+    let text = text(node)?;
+    let uri: Uri = text.parse().map_err(|_| refused())?;
+    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(refused)?;
+    let spelled = format!("{scheme}://{authority}").to_ascii_lowercase();
+    let usable = matches!(scheme, "http" | "https") && !authority.as_str().contains(['@', '*']);
+    if usable && spelled == text { Ok(spelled) } else { Err(refused()) }
+}
+
+/// `None` for the empty text that `${KEY:-}` gives.
+fn secret(node: &Node) -> Result<Option<Secret>, Refused> {
+    let hidden = |expected: &str| Refused::hidden(node, expected);
+    let text = text(node).map_err(|_| hidden("a key as text (in quotes)"))?;
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(hidden("a key of visible ASCII characters, without spaces"));
+    }
+    Ok(Some(text).filter(|text| !text.is_empty()).map(|text| Secret::new(text.to_owned())))
+}
+
+fn name(node: &Node) -> Result<String, Refused> {
+    let text = text(node)?;
+    let fits = (1..=bounds::NAME_BYTES_MAX).contains(&text.len());
+    if fits && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(text.to_owned());
+    }
+    let most = bounds::NAME_BYTES_MAX;
+    Err(Refused::new(node, format!("a name of 1 to {most} visible ASCII characters")))
+}
+
+fn builtin(node: &Node) -> Result<String, Refused> {
+    let text = text(node)?;
+    if ToolsConfig::BUILTIN.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let expected = match closest(text, ToolsConfig::BUILTIN) {
+        Some(known) => format!("a built-in tool, did you mean `{known}`?"),
+        None => format!("a built-in tool: {}", enumerate(&ToolsConfig::BUILTIN)),
+    };
+    Err(Refused::new(node, expected))
+}
+
+fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
+    Err(Refused::hidden(node, "an empty list: this build has built-in tools only"))
+}
+
+/// A marker that the parser could never find, or would find everywhere.
+fn marker(node: &Node) -> Result<String, Refused> {
+    let text = text(node)?;
+    let expected = if !(1..=MARKER_BYTES_MAX).contains(&text.len()) {
+        format!("a marker of 1 to {MARKER_BYTES_MAX} bytes (this one has {})", text.len())
+    } else if text.trim().is_empty() {
+        "a marker that is not only white space".to_owned()
+    } else if text.contains(['\n', '\r']) {
+        "a marker on one line".to_owned()
+    } else if ["<think>", "</think>"].contains(&text) {
+        "a marker that is no reasoning tag".to_owned()
+    } else {
+        return Ok(text.to_owned());
+    };
+    Err(Refused::new(node, expected))
+}

@@ -1,0 +1,235 @@
+//! The way into a configuration: the file's text, the environment, the command
+//! line. YAML is known here and in [`raw`](super::raw) alone, the environment
+//! here alone.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use hyper::Uri;
+
+use super::check::check;
+use super::mistake::{ConfigError, Mistake};
+use super::raw::{Node, Place, Value};
+use super::{Config, UpstreamConfig, UpstreamKind};
+use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
+
+/// Looks a variable up; the process's own environment, or a test's.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// What the command line says over the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--listen`
+    pub listen: Option<SocketAddr>,
+    /// `--upstream`: the turn is answered there and nowhere else. The file's
+    /// first `openai_chat` upstream lends its other options.
+    pub upstream: Option<Uri>,
+    /// `--model`: the model's name on the first upstream.
+    pub model: Option<String>,
+}
+
+/// Reads a file, or the built-in defaults where there is none.
+///
+/// # Errors
+/// Every mistake of the file and of `overrides` at once.
+pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
+    let environment = |name: &str| std::env::var_os(name);
+    let Some(path) = file else {
+        return load_text("built-in defaults", "", overrides, &environment);
+    };
+    let name = path.display().to_string();
+    let text = read(path).map_err(|mistake| ConfigError::new(&name, vec![mistake]))?;
+    load_text(&name, &text, overrides, &environment)
+}
+
+/// Reads the text of a file called `source_name`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_text(
+    source_name: &str,
+    text: &str,
+    overrides: &Overrides,
+    environment: Environment<'_>,
+) -> Result<Config, ConfigError> {
+    let mut root = parse(text).map_err(|mistake| ConfigError::new(source_name, vec![mistake]))?;
+    let mut mistakes = Vec::new();
+    substitute(&mut root, "", environment, &mut mistakes);
+    let mut config = check(&root, &mut mistakes);
+    apply(overrides, &mut config, &mut mistakes);
+    if mistakes.is_empty() { Ok(config) } else { Err(ConfigError::new(source_name, mistakes)) }
+}
+
+fn read(path: &Path) -> Result<String, Mistake> {
+    let bytes =
+        read_bounded(path).map_err(|error| whole_file(format!("cannot read it: {error}")))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(whole_file(format!("longer than {FILE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        whole_file(format!("byte {valid} and what follows is no UTF-8"))
+    })
+}
+
+/// One byte more than allowed tells a file that is too long from one that fits.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX);
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+const fn whole_file(message: String) -> Mistake {
+    Mistake { place: None, key: String::new(), message }
+}
+
+fn parse(text: &str) -> Result<Node, Mistake> {
+    let options = serde_yaml::options! {
+        // Both are reported with all other mistakes, by `check`.
+        duplicate_keys: serde_yaml::DuplicateKeyPolicy::PassThrough,
+        non_finite_float_policy: serde_yaml::NonFiniteFloatPolicy::PassThrough,
+        // `<<` is an unknown key like any other.
+        merge_keys: serde_yaml::MergeKeyPolicy::AsOrdinary,
+        // `yes` and `off` are text, as YAML 1.2 has it.
+        strict_booleans: true,
+        // A snippet might quote a secret.
+        with_snippet: false,
+        budget: serde_yaml::budget! { max_depth: DEPTH_MAX },
+    };
+    match serde_yaml::from_str_with_options::<Option<Node>>(text, options) {
+        Ok(node) => Ok(node.unwrap_or_else(Node::empty)),
+        Err(error) => Err(not_yaml(error.without_snippet())),
+    }
+}
+
+fn not_yaml(error: &serde_yaml::Error) -> Mistake {
+    let place = error.location().as_ref().map(Place::from);
+    let message = error.render_with_formatter(&serde_yaml::UserMessageFormatter);
+    // The place stands in front of our messages already.
+    let message = message.split(" at line ").next().unwrap_or_default();
+    Mistake { place, key: String::new(), message: format!("not YAML: {message}") }
+}
+
+/// Puts the environment into text scalars, behind the YAML parser: a value can
+/// become text, never a key or a section.
+fn substitute(
+    node: &mut Node,
+    path: &str,
+    environment: Environment<'_>,
+    mistakes: &mut Vec<Mistake>,
+) {
+    match &mut node.value {
+        Value::Text(written) if written.contains('$') => match expand(written, environment) {
+            Ok(text) if text == *written => {}
+            Ok(text) => {
+                let written = std::mem::take(written);
+                node.value = Value::Substituted { written, text };
+            }
+            Err(message) => {
+                mistakes.push(Mistake { place: Some(node.place), key: path.to_owned(), message });
+                node.value = Value::Unreadable;
+            }
+        },
+        Value::List(nodes) => {
+            for (index, node) in nodes.iter_mut().enumerate() {
+                substitute(node, &format!("{path}[{index}]"), environment, mistakes);
+            }
+        }
+        Value::Map(entries) => {
+            for entry in entries {
+                let dot = if path.is_empty() { "" } else { "." };
+                let path = format!("{path}{dot}{}", entry.key);
+                substitute(&mut entry.node, &path, environment, mistakes);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `${NAME}`, `${NAME:-default}` (also where the variable is empty) and `$$`; any
+/// other `$` is itself. What a variable holds is not looked at again.
+fn expand(written: &str, environment: Environment<'_>) -> Result<String, String> {
+    let mut text = String::with_capacity(written.len());
+    let mut rest = written;
+    while let Some((before, behind)) = rest.split_once('$') {
+        text.push_str(before);
+        if let Some(behind) = behind.strip_prefix('$') {
+            text.push('$');
+            rest = behind;
+        } else if let Some(behind) = behind.strip_prefix('{') {
+            let (reference, behind) =
+                behind.split_once('}').ok_or("`${` without its `}` (`$$` stands for one `$`)")?;
+            text.push_str(&variable(reference, environment)?);
+            rest = behind;
+        } else {
+            text.push('$');
+            rest = behind;
+        }
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+fn variable(reference: &str, environment: Environment<'_>) -> Result<String, String> {
+    let (name, default) = match reference.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (reference, None),
+    };
+    let mut bytes = name.bytes();
+    let begins = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if !begins || !bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Err(
+            "expected `${NAME}` or `${NAME:-default}` with a name of letters, digits and `_`"
+                .to_owned(),
+        );
+    }
+    if default.is_some_and(|default| default.contains("${")) {
+        return Err(format!("the default of `${{{name}}}` cannot hold another `${{`"));
+    }
+    let value = environment(name)
+        .map(OsString::into_string)
+        .transpose()
+        .map_err(|_| format!("the environment variable {name} is no UTF-8"))?;
+    match (value, default) {
+        (Some(value), None) => Ok(value),
+        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(format!(
+            "the environment variable {name} is not set (`${{{name}:-default}}` gives it a default)"
+        )),
+    }
+}
+
+fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>) {
+    if let Some(listen) = overrides.listen {
+        config.server.listen = listen;
+    }
+    if let Some(url) = &overrides.upstream {
+        let written =
+            |upstream: &UpstreamConfig| matches!(upstream.kind, UpstreamKind::OpenaiChat(_));
+        let found = config.upstreams.iter().find(|upstream| written(upstream)).cloned();
+        let mut upstream = found.unwrap_or_else(UpstreamConfig::openai_chat);
+        if let UpstreamKind::OpenaiChat(server) = &mut upstream.kind {
+            server.base_url = url.clone();
+        }
+        config.upstreams = vec![upstream];
+    }
+    if let Some(model) = &overrides.model {
+        match config.upstreams.first_mut().map(|upstream| &mut upstream.kind) {
+            Some(UpstreamKind::OpenaiChat(server)) => server.model.clone_from(model),
+            Some(UpstreamKind::Embedded(_)) => mistakes.push(Mistake {
+                place: None,
+                key: "--model".to_owned(),
+                message: "the first upstream is the embedded model, which has no other; \
+                          name a model server with --upstream URL"
+                    .to_owned(),
+            }),
+            // An empty list of upstreams is a mistake that is noted already.
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What is wrong with a configuration, said so that it can be mended without
+//! looking anything up: place, key, what was found, what was expected.
+
+use std::fmt;
+
+use super::raw::Place;
+
+/// A configuration that cannot be used, with every mistake in it.
+///
+/// Displays as one line for a single mistake, and as a heading with one line
+/// for each where there are several.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The file's name as it was given, or what stands in for a file.
+    pub source_name: String,
+    /// In the order of the file; never empty.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// One thing to mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where, if it stands in the file at all.
+    pub place: Option<Place>,
+    /// The path of the key, `upstreams[0].base_url`; empty for the whole file.
+    pub key: String,
+    /// What is wrong. Never holds a secret or a value of the environment.
+    pub message: String,
+}
+
+impl ConfigError {
+    /// An error with `mistakes` brought into the order of the file.
+    #[must_use]
+    pub(super) fn new(source_name: &str, mut mistakes: Vec<Mistake>) -> Self {
+        mistakes.sort_by_key(|mistake| mistake.place);
+        Self { source_name: source_name.to_owned(), mistakes }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = match self.mistakes.len() {
+            1 => "",
+            many => {
+                write!(f, "{many} mistakes in the configuration")?;
+                "\n  "
+            }
+        };
+        for mistake in &self.mistakes {
+            f.write_str(separator)?;
+            f.write_str(&self.source_name)?;
+            if let Some(Place { line, column }) = mistake.place {
+                write!(f, ":{line}:{column}")?;
+            }
+            if !mistake.key.is_empty() {
+                write!(f, ": {}", mistake.key)?;
+            }
+            write!(f, ": {}", mistake.message)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,340 @@
+//! The configuration, checked: one struct of typed options for each component.
+//!
+//! [`load()`] reads a file into a tree of what was written (`raw`), and
+//! the tree into a [`Config`] (`check`), reporting every mistake at once. What
+//! has become a `Config` holds: every range, every combination.
+//! `docs/configuration.md` says what each key does; `config/default.yml` says it
+//! where people change it, and a test holds it to the defaults of this file.
+//!
+//! Nothing here starts or opens anything. The command line may override a few
+//! keys ([`Overrides`]).
+
+mod check;
+mod load;
+mod mistake;
+mod raw;
+mod reader;
+mod secret;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+pub use self::load::{Environment, Overrides, load, load_text};
+pub use self::mistake::{ConfigError, Mistake};
+pub use self::raw::Place;
+pub use self::secret::Secret;
+pub use self::upstream::{
+    Constrain, EmbeddedConfig, History, OpenaiChatConfig, UpstreamConfig, UpstreamKind, base_url,
+    base_url_with_version,
+};
+use crate::limits;
+
+/// Everything that an operator may set.
+///
+/// Serialises to the configuration file that says the same, secrets redacted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// The HTTP server.
+    pub server: ServerConfig,
+    /// Model servers in the order in which they are tried; never empty, names
+    /// unique. The first is the default model.
+    pub upstreams: Vec<UpstreamConfig>,
+    /// What is said to every model.
+    pub model: ModelConfig,
+    /// The tools, and how calls run.
+    pub tools: ToolsConfig,
+    /// How a model is told of its mistakes.
+    pub feedback: FeedbackConfig,
+    /// What a turn may take.
+    pub limits: LimitsConfig,
+    /// The stream to clients and the parser in front of it.
+    pub stream: StreamConfig,
+    /// Where conversations are kept.
+    pub sessions: SessionsConfig,
+}
+
+/// `server`: who may ask, and how much at a time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ServerConfig {
+    /// The address to listen on; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Keys of clients; without one nobody is asked for a key.
+    pub api_keys: Vec<Secret>,
+    /// Origins whose pages may read answers, as browsers spell them.
+    pub cors_origins: Vec<String>,
+    /// Longest body of a request, in bytes.
+    pub max_body_bytes: usize,
+    /// Turns that run at one time.
+    pub max_concurrent_turns: usize,
+    /// How long running turns may go on after the signal to stop.
+    #[serde(rename = "drain_timeout_sec", serialize_with = "seconds")]
+    pub drain_timeout: Duration,
+}
+
+/// `model`: what is said to every model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelConfig {
+    /// The operator's instructions, before the gateway's own.
+    pub system_prompt: String,
+    /// History is trimmed to fit, in tokens.
+    pub context_budget_tokens: usize,
+}
+
+/// `tools`: which there are, and how calls run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolsConfig {
+    /// How the model writes a call.
+    pub call_contract: CallContract,
+    /// Whether the model sees the results and goes on.
+    pub continue_after_tool: bool,
+    /// When a call starts to run.
+    pub execution: Execution,
+    /// Calls of one turn that run at one time.
+    pub max_parallel: usize,
+    /// Names of built-in tools, each once.
+    pub builtin: Vec<String>,
+    /// Whether the demonstration tools are offered too.
+    pub demo: bool,
+    /// Tools behind HTTP; this build has none.
+    pub http: Vec<NotBuilt>,
+    /// Tools that are programs; this build has none.
+    pub command: Vec<NotBuilt>,
+    /// MCP servers; this build has none.
+    pub mcp: Vec<NotBuilt>,
+}
+
+/// The options of something that this build does not have: there is no value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub enum NotBuilt {}
+
+/// `tools.call_contract`: how a model writes a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallContract {
+    /// A marker, then JSON.
+    MarkerJson,
+}
+
+/// `tools.execution`: when a call starts to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Execution {
+    /// As soon as it is complete, while the model still speaks.
+    Eager,
+    /// When the model has ended its message.
+    AfterTurn,
+}
+
+/// `feedback`: how a model is told of its mistakes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FeedbackConfig {
+    /// Attempts for each kind of mistake in one turn.
+    pub max_attempts: u32,
+    /// Added to the temperature with each retry.
+    pub temperature_step: f64,
+}
+
+/// `limits`: what one turn may take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LimitsConfig {
+    /// Rounds with tools.
+    pub max_tool_loops: u32,
+    /// Longest run of a tool that has no limit of its own.
+    #[serde(rename = "tool_timeout_sec", serialize_with = "seconds")]
+    pub tool_timeout: Duration,
+    /// Calls in all.
+    pub max_calls_per_turn: u32,
+    /// Model output and events, in bytes.
+    pub max_turn_bytes: usize,
+}
+
+/// `stream`: the stream to clients.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamConfig {
+    /// Silence after which a comment line is sent.
+    #[serde(rename = "keep_alive_sec", serialize_with = "seconds")]
+    pub keep_alive: Duration,
+    /// How long a turn goes on without any reader.
+    #[serde(rename = "disconnect_grace_sec", serialize_with = "seconds")]
+    pub disconnect_grace: Duration,
+    /// Whether clients see a call's arguments being written.
+    pub emit_arguments_delta: bool,
+    /// How calls are found in the model's text.
+    pub parser: ParserConfig,
+}
+
+/// `stream.parser`: how calls are found in the model's text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ParserConfig {
+    /// What opens a call.
+    pub marker: String,
+    /// Whether each session's marker carries a nonce.
+    pub marker_nonce: bool,
+    /// Whether broken JSON is refused; otherwise what was plainly meant is mended.
+    pub strict_balancing: bool,
+    /// Longest call, in bytes.
+    pub max_payload_bytes: usize,
+    /// Whether calls inside reasoning count.
+    pub tools_in_reasoning: bool,
+}
+
+/// `sessions`: where conversations are kept.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionsConfig {
+    /// The store.
+    pub store: Store,
+    /// How long an unused session is kept.
+    #[serde(rename = "ttl_sec", serialize_with = "seconds")]
+    pub ttl: Duration,
+}
+
+/// `sessions.store`: where conversations are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Store {
+    /// In this process, and gone with it.
+    Memory,
+}
+
+impl Config {
+    /// The configuration as a file says it: loads again to the same, but for
+    /// secrets, which read `[redacted]`.
+    ///
+    /// # Errors
+    /// None of a checked configuration; the writer's type has them.
+    pub fn to_yaml(&self) -> Result<String, serde_yaml::SerializeError> {
+        serde_yaml::to_string(self)
+    }
+
+    /// What is allowed and probably not meant, one sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let listen = self.server.listen;
+        let mut warnings = Vec::new();
+        if !listen.ip().is_loopback() && self.server.api_keys.is_empty() {
+            warnings.push(format!(
+                "server.listen: {listen} can be reached from other machines, and server.api_keys \
+                 is empty: everyone there may use the models and the tools"
+            ));
+        }
+        warnings
+    }
+}
+
+/// What an empty file gives: the embedded model, the built-in tools, sessions in
+/// memory, on `127.0.0.1:8080`.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            server: ServerConfig::default(),
+            upstreams: vec![UpstreamConfig::embedded()],
+            model: ModelConfig::default(),
+            tools: ToolsConfig::default(),
+            feedback: FeedbackConfig::default(),
+            limits: LimitsConfig::default(),
+            stream: StreamConfig::default(),
+            sessions: SessionsConfig::default(),
+        }
+    }
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            api_keys: Vec::new(),
+            cors_origins: Vec::new(),
+            max_body_bytes: limits::server::BODY_BYTES_MAX,
+            max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
+            drain_timeout: limits::server::DRAIN_TIMEOUT,
+        }
+    }
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            system_prompt: "You are a helpful assistant.".to_owned(),
+            context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
+        }
+    }
+}
+
+impl ToolsConfig {
+    /// The names that `tools.builtin` knows.
+    pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
+}
+
+impl Default for ToolsConfig {
+    fn default() -> Self {
+        Self {
+            call_contract: CallContract::MarkerJson,
+            continue_after_tool: true,
+            execution: Execution::Eager,
+            max_parallel: limits::turn::PARALLEL_MAX,
+            builtin: Self::BUILTIN.map(str::to_owned).to_vec(),
+            demo: false,
+            http: Vec::new(),
+            command: Vec::new(),
+            mcp: Vec::new(),
+        }
+    }
+}
+
+impl Default for FeedbackConfig {
+    fn default() -> Self {
+        Self { max_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX, temperature_step: 0.2 }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
+            tool_timeout: limits::turn::TOOL_TIMEOUT,
+            max_calls_per_turn: limits::turn::CALLS_MAX,
+            max_turn_bytes: limits::turn::BYTES_MAX,
+        }
+    }
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        Self {
+            keep_alive: limits::stream::KEEP_ALIVE,
+            disconnect_grace: limits::stream::DISCONNECT_GRACE,
+            emit_arguments_delta: false,
+            parser: ParserConfig::default(),
+        }
+    }
+}
+
+impl Default for ParserConfig {
+    fn default() -> Self {
+        Self {
+            marker: "<<function_call>>".to_owned(),
+            marker_nonce: false,
+            strict_balancing: true,
+            max_payload_bytes: limits::parser::PAYLOAD_BYTES_MAX,
+            tools_in_reasoning: false,
+        }
+    }
+}
+
+impl Default for SessionsConfig {
+    fn default() -> Self {
+        Self { store: Store::Memory, ttl: limits::session::TTL }
+    }
+}
+
+/// Writes whole seconds without a fraction, as people write them.
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    if duration.subsec_nanos() == 0 {
+        serializer.serialize_u64(duration.as_secs())
+    } else {
+        serializer.serialize_f64(duration.as_secs_f64())
+    }
+}

@@ -1,0 +1,134 @@
+//! What a configuration file says, before anything of it is believed: a tree in
+//! which every key and value knows its place.
+//!
+//! A derived `Deserialize` for the whole file would stop at the first mistake
+//! and forget where the good values stood, and an operator would meet a file's
+//! mistakes one run at a time. So the file becomes this tree first, and
+//! [`check`](super::check) reads all of it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_yaml::Spanned;
+
+/// Where something stands in a file; lines and columns count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column, in characters.
+    pub column: u64,
+}
+
+/// A value and its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+/// A value as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    Whole(i128),
+    Decimal(f64),
+    Text(String),
+    /// Text that stood in a `${NAME}`. Unlike text it may be read as a number or
+    /// truth value, and unlike text it is never shown: it may be a secret.
+    Substituted {
+        written: String,
+        text: String,
+    },
+    /// A `${NAME}` that could not be substituted; the mistake is reported already.
+    Unreadable,
+    List(Vec<Node>),
+    /// In the order of the file, repeated keys included.
+    Map(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) place: Place,
+    pub(super) key: String,
+    pub(super) node: Node,
+}
+
+impl Node {
+    /// An empty map, as an empty file is.
+    pub(super) const fn empty() -> Self {
+        Self { place: Place { line: 1, column: 1 }, value: Value::Map(Vec::new()) }
+    }
+}
+
+impl From<&serde_yaml::Location> for Place {
+    fn from(location: &serde_yaml::Location) -> Self {
+        Self { line: location.line(), column: location.column() }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Self { place: Place::from(&spanned.referenced), value: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Whole(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Whole(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Decimal(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(node) = seq.next_element()? {
+            list.push(node);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            let place = Place::from(&key.referenced);
+            entries.push(Entry { place, key: key.value, node: map.next_value()? });
+        }
+        Ok(Value::Map(entries))
+    }
+}

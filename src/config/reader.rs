@@ -1,0 +1,357 @@
+//! Reads a section key by key and goes on after a mistake: a key that cannot be
+//! used takes its default, its mistake is noted, and the rest is read as well.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::mistake::Mistake;
+use super::raw::{Entry, Node, Place, Value};
+use crate::limits::config::QUOTE_CHARS_MAX;
+
+/// One section while it is read. **Ask for every key that it may have, then call
+/// [`finish`](Self::finish)**, which reports the keys that nobody asked for.
+#[derive(Debug)]
+pub(super) struct Keys<'n, 'm> {
+    path: String,
+    place: Place,
+    entries: &'n [Entry],
+    known: Vec<&'static str>,
+    mistakes: &'m mut Vec<Mistake>,
+}
+
+/// Why a value was refused.
+#[derive(Debug)]
+pub(super) struct Refused {
+    found: String,
+    expected: String,
+}
+
+impl Refused {
+    /// Refuses `node` and quotes it.
+    pub(super) fn new(node: &Node, expected: impl Into<String>) -> Self {
+        Self { found: quote(&node.value), expected: expected.into() }
+    }
+
+    /// Refuses `node` without quoting it: it may be a secret.
+    pub(super) fn hidden(node: &Node, expected: impl Into<String>) -> Self {
+        Self { found: kind(&node.value).to_owned(), expected: expected.into() }
+    }
+}
+
+impl<'n, 'm> Keys<'n, 'm> {
+    /// Begins to read `node`, whose key has this path. Repeated keys are
+    /// mistakes; the first of them is read.
+    pub(super) fn new(path: String, node: &'n Node, mistakes: &'m mut Vec<Mistake>) -> Self {
+        let entries = match &node.value {
+            Value::Map(entries) => entries.as_slice(),
+            // A section whose keys are all commented out.
+            Value::Null | Value::Unreadable => &[],
+            other => {
+                let message = format!("found {}, expected a section of keys", quote(other));
+                mistakes.push(Mistake { place: Some(node.place), key: path.clone(), message });
+                &[]
+            }
+        };
+        let mut keys = Self { path, place: node.place, entries, known: Vec::new(), mistakes };
+        keys.report_repeated();
+        keys
+    }
+
+    /// Reads a value, or takes the default.
+    pub(super) fn read<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        reader: impl FnOnce(&'n Node) -> Result<T, Refused>,
+    ) -> T {
+        let Some(entry) = self.entry(key) else { return default };
+        self.value(key, &entry.node, reader).unwrap_or(default)
+    }
+
+    /// Reads a list element by element, or takes the default.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &'static str,
+        default: Vec<T>,
+        reader: impl Fn(&'n Node) -> Result<T, Refused>,
+    ) -> Vec<T> {
+        let Some(nodes) = self.elements(key) else { return default };
+        let read = |(index, node)| self.value(&format!("{key}[{index}]"), node, &reader);
+        nodes.iter().enumerate().filter_map(read).collect()
+    }
+
+    /// Reads a list of sections; `None` where the key is absent or no list.
+    pub(super) fn sections<T>(
+        &mut self,
+        key: &'static str,
+        mut reader: impl FnMut(Keys<'n, '_>) -> T,
+    ) -> Option<Vec<T>> {
+        let nodes = self.elements(key)?;
+        let path = self.path_of(key);
+        let read = |(index, node)| {
+            reader(Keys::new(format!("{path}[{index}]"), node, &mut *self.mistakes))
+        };
+        Some(nodes.iter().enumerate().map(read).collect())
+    }
+
+    /// The section under a key; an absent one is empty.
+    pub(super) fn section(&mut self, key: &'static str) -> Keys<'n, '_> {
+        let path = self.path_of(key);
+        match self.entry(key) {
+            Some(entry) => Keys::new(path, &entry.node, self.mistakes),
+            None => Keys {
+                path,
+                place: self.place,
+                entries: &[],
+                known: Vec::new(),
+                mistakes: self.mistakes,
+            },
+        }
+    }
+
+    /// Notes that a key's value cannot stand beside another's.
+    pub(super) fn refuse(&mut self, key: &str, message: String) {
+        let place = self
+            .entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map_or(self.place, |entry| entry.node.place);
+        self.mistakes.push(Mistake { place: Some(place), key: self.path_of(key), message });
+    }
+
+    /// Notes each of `keys` that is there, since it has no meaning here.
+    pub(super) fn refuse_all(&mut self, keys: &[&'static str], message: &str) {
+        for key in keys {
+            if let Some(entry) = self.entry(key) {
+                self.note(entry.place, key, message.to_owned());
+            }
+        }
+    }
+
+    /// Reports the keys that nobody asked for.
+    pub(super) fn finish(mut self) {
+        for entry in self.entries {
+            if self.known.contains(&entry.key.as_str()) {
+                continue;
+            }
+            let message = match closest(&entry.key, self.known.iter().copied()) {
+                Some(known) => format!("unknown key, did you mean `{known}`?"),
+                None => format!("unknown key, expected one of {}", enumerate(&self.known)),
+            };
+            self.note(entry.place, &shorten(&entry.key), message);
+        }
+    }
+
+    fn report_repeated(&mut self) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            let earlier = self.entries.iter().take(index).find(|other| other.key == entry.key);
+            if let Some(first) = earlier {
+                let message =
+                    format!("repeated key, the first stands in line {}", first.place.line);
+                self.note(entry.place, &shorten(&entry.key), message);
+            }
+        }
+    }
+
+    fn entry(&mut self, key: &'static str) -> Option<&'n Entry> {
+        self.known.push(key);
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    fn elements(&mut self, key: &'static str) -> Option<&'n [Node]> {
+        let entry = self.entry(key)?;
+        match &entry.node.value {
+            Value::List(nodes) => Some(nodes),
+            Value::Unreadable => None,
+            other => {
+                let message = format!("found {}, expected a list", quote(other));
+                self.note(entry.node.place, key, message);
+                None
+            }
+        }
+    }
+
+    fn value<T>(
+        &mut self,
+        key: &str,
+        node: &'n Node,
+        reader: impl FnOnce(&'n Node) -> Result<T, Refused>,
+    ) -> Option<T> {
+        if node.value == Value::Unreadable {
+            return None;
+        }
+        reader(node)
+            .map_err(|Refused { found, expected }| {
+                self.note(node.place, key, format!("found {found}, expected {expected}"));
+            })
+            .ok()
+    }
+
+    fn note(&mut self, place: Place, key: &str, message: String) {
+        self.mistakes.push(Mistake { place: Some(place), key: self.path_of(key), message });
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+}
+
+/// Any text.
+pub(super) fn text(node: &Node) -> Result<&str, Refused> {
+    match &node.value {
+        Value::Text(text) | Value::Substituted { text, .. } => Ok(text),
+        Value::Bool(_) | Value::Whole(_) | Value::Decimal(_) => {
+            Err(Refused::new(node, "text (in quotes)"))
+        }
+        _ => Err(Refused::new(node, "text")),
+    }
+}
+
+/// `true` or `false`.
+pub(super) fn truth(node: &Node) -> Result<bool, Refused> {
+    match &node.value {
+        Value::Bool(value) => Some(*value),
+        Value::Substituted { text, .. } => text.parse().ok(),
+        _ => None,
+    }
+    .ok_or_else(|| Refused::new(node, "`true` or `false`"))
+}
+
+/// A whole number in `range`, which counts `unit`.
+pub(super) fn whole<T>(range: RangeInclusive<T>, unit: &str) -> impl Fn(&Node) -> Result<T, Refused>
+where
+    T: TryFrom<i128> + PartialOrd + Display,
+{
+    move |node| {
+        let number = match &node.value {
+            Value::Whole(number) => Some(*number),
+            Value::Substituted { text, .. } => text.parse().ok(),
+            _ => None,
+        };
+        number.and_then(|number| T::try_from(number).ok()).filter(|n| range.contains(n)).ok_or_else(
+            || {
+                let (least, most) = (range.start(), range.end());
+                Refused::new(node, format!("a whole number of {unit} from {least} to {most}"))
+            },
+        )
+    }
+}
+
+/// A number in `range`.
+pub(super) fn decimal(range: RangeInclusive<f64>) -> impl Fn(&Node) -> Result<f64, Refused> {
+    move |node| {
+        number(node).filter(|number| range.contains(number)).ok_or_else(|| {
+            Refused::new(node, format!("a number from {} to {}", range.start(), range.end()))
+        })
+    }
+}
+
+/// A number of seconds in `range`; fractions are allowed.
+pub(super) fn wait(range: RangeInclusive<Duration>) -> impl Fn(&Node) -> Result<Duration, Refused> {
+    move |node| {
+        number(node)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .filter(|duration| range.contains(duration))
+            .ok_or_else(|| {
+                let (least, most) = (range.start().as_secs_f64(), range.end().as_secs_f64());
+                Refused::new(node, format!("a number of seconds from {least} to {most}"))
+            })
+    }
+}
+
+/// One of the names in `choices`. Names in `later` belong to the contract, and
+/// this build does not have them.
+pub(super) fn choice<T: Copy>(
+    choices: &'static [(&'static str, T)],
+    later: &'static [&'static str],
+) -> impl Fn(&Node) -> Result<T, Refused> {
+    move |node| {
+        let name = match &node.value {
+            Value::Text(text) | Value::Substituted { text, .. } => Some(text.as_str()),
+            _ => None,
+        };
+        if let Some((_, choice)) = choices.iter().find(|(known, _)| Some(*known) == name) {
+            return Ok(*choice);
+        }
+        let names: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
+        let mut expected = enumerate(&names);
+        if let Some(later) = later.iter().find(|later| Some(**later) == name) {
+            expected = format!("{expected}: this build does not have `{later}`");
+        }
+        Err(Refused::new(node, expected))
+    }
+}
+
+/// The one of `known` that was probably meant.
+pub(super) fn closest<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // A third of the letters wrong is a slip; more is another word.
+    let distance = |known: &str| strsim::damerau_levenshtein(written, known);
+    known
+        .into_iter()
+        .filter(|known| distance(known) * 3 <= known.len().max(written.len()))
+        .min_by_key(|known| distance(known))
+}
+
+/// "`a`, `b` or `c`".
+pub(super) fn enumerate(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [only] => format!("`{only}`"),
+        [most @ .., last] => format!("`{}` or `{last}`", most.join("`, `")),
+    }
+}
+
+fn number(node: &Node) -> Option<f64> {
+    match &node.value {
+        Value::Decimal(number) => Some(*number),
+        // Beyond 2^53 it is out of every range anyway.
+        #[expect(clippy::cast_precision_loss, reason = "far inside every range")]
+        Value::Whole(number) => Some(*number as f64),
+        Value::Substituted { text, .. } => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn quote(value: &Value) -> String {
+    match value {
+        Value::Bool(value) => format!("`{value}`"),
+        Value::Whole(number) => format!("`{number}`"),
+        Value::Decimal(number) => format!("`{number}`"),
+        Value::Text(text) => format!("the text `{}`", shorten(text)),
+        Value::Substituted { written, .. } => {
+            format!("`{}` (the variable's value is not shown)", shorten(written))
+        }
+        Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => kind(value).to_owned(),
+    }
+}
+
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a truth value",
+        Value::Whole(_) | Value::Decimal(_) => "a number",
+        Value::Text(_) | Value::Substituted { .. } | Value::Unreadable => "text",
+        Value::List(_) => "a list",
+        Value::Map(_) => "a section of keys",
+    }
+}
+
+/// Text for one line of a message: cut, control characters escaped.
+fn shorten(text: &str) -> String {
+    let mut short = String::new();
+    for character in text.chars().take(QUOTE_CHARS_MAX) {
+        if character.is_control() {
+            short.extend(character.escape_default());
+        } else {
+            short.push(character);
+        }
+    }
+    if text.chars().nth(QUOTE_CHARS_MAX).is_some() {
+        short.push_str("...");
+    }
+    short
+}

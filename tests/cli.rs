@@ -1,0 +1,217 @@
+//! The binary from a shell: exit statuses, and what stands on which stream.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::NamedTempFile;
+
+const TETHER: &str = env!("CARGO_BIN_EXE_tether");
+
+fn tether(arguments: &[&str]) -> Output {
+    Command::new(TETHER)
+        .args(arguments)
+        .env_remove("TETHER_LOG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn path(file: &NamedTempFile) -> &str {
+    file.path().to_str().unwrap()
+}
+
+/// Checks the exit status, and that a bad end leaves standard output alone.
+#[track_caller]
+fn check(arguments: &[&str], status: i32) -> (String, String) {
+    let output = tether(arguments);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
+    if status != 0 {
+        assert_eq!(stdout, "", "{arguments:?}");
+        assert_ne!(stderr, "", "{arguments:?}");
+    }
+    (stdout, stderr)
+}
+
+#[test]
+fn check_prints_the_effective_configuration() {
+    let (stdout, stderr) = check(&["check"], 0);
+    assert!(stdout.starts_with("server:\n  listen: 127.0.0.1:8080\n"), "{stdout}");
+    assert_eq!(stderr, "");
+}
+
+#[test]
+fn check_redacts_secrets() {
+    let good =
+        file("server: {api_keys: [sesame]}\nupstreams: [{api_key: \"${HOME_KEY:-sesame}\"}]\n");
+    let (stdout, _) = check(&["check", "--config", path(&good)], 0);
+    assert!(!stdout.contains("sesame"), "{stdout}");
+    assert_eq!(stdout.matches("[redacted]").count(), 2, "{stdout}");
+}
+
+#[test]
+fn check_reads_the_environment() {
+    let good = file("upstreams: [{name: \"${TETHER_TEST_NAME}\"}]\n");
+    let check = |set: bool| {
+        let mut command = Command::new(TETHER);
+        if set {
+            command.env("TETHER_TEST_NAME", "from-outside");
+        } else {
+            command.env_remove("TETHER_TEST_NAME");
+        }
+        command.args(["check", "--config", path(&good)]).output().unwrap()
+    };
+    assert!(String::from_utf8(check(true).stdout).unwrap().contains("- name: from-outside\n"));
+    let unset = check(false);
+    assert_eq!(unset.status.code(), Some(2));
+    assert!(String::from_utf8(unset.stderr).unwrap().contains("TETHER_TEST_NAME is not set"));
+}
+
+#[test]
+fn check_warns_of_an_open_gateway_and_goes_on() {
+    let open = file("server: {listen: \"0.0.0.0:8080\"}\n");
+    let (stdout, stderr) = check(&["check", "--config", path(&open)], 0);
+    assert!(stdout.contains("listen: 0.0.0.0:8080"), "{stdout}");
+    assert!(stderr.starts_with("warning: server.listen: 0.0.0.0:8080 can be reached"), "{stderr}");
+}
+
+#[test]
+fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
+    let bad = file("server:\n  listn: 1\n  max_body_bytes: lots\nsessions: {store: redis}\n");
+    let name = path(&bad);
+    let (_, stderr) = check(&["check", "--config", name], 2);
+    assert_eq!(
+        stderr,
+        format!(
+            "error: 3 mistakes in the configuration\n  \
+             {name}:2:3: server.listn: unknown key, did you mean `listen`?\n  \
+             {name}:3:19: server.max_body_bytes: found the text `lots`, expected a whole number of \
+             bytes from 1024 to 1073741824\n  \
+             {name}:4:19: sessions.store: found the text `redis`, expected `memory`: this build \
+             does not have `redis`\n"
+        )
+    );
+}
+
+#[test]
+fn every_command_that_reads_a_configuration_refuses_a_bad_one() {
+    let bad = file("x: 1\n");
+    for command in [&["check"][..], &["tools"], &["serve"], &[]] {
+        let arguments = [command, &["--config", path(&bad)]].concat();
+        let (_, stderr) = check(&arguments, 2);
+        assert!(stderr.contains(":1:1: x: unknown key"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_status_2() {
+    let (_, stderr) = check(&["check", "--config", "/nowhere/tether.yml"], 2);
+    assert!(stderr.starts_with("error: /nowhere/tether.yml: cannot read it: "), "{stderr}");
+
+    let latin = NamedTempFile::new().unwrap();
+    std::fs::write(&latin, b"model: {system_prompt: caf\xe9}").unwrap();
+    let (_, stderr) = check(&["check", "--config", path(&latin)], 2);
+    assert!(stderr.ends_with(": byte 26 and what follows is no UTF-8\n"), "{stderr}");
+}
+
+#[test]
+fn a_file_has_a_greatest_length() {
+    let padded = |length: usize| {
+        let start = "model: {}\n#";
+        file(&format!("{start}{}", "x".repeat(length - start.len())))
+    };
+    let most = tether::limits::config::FILE_BYTES_MAX;
+    check(&["check", "--config", path(&padded(most))], 0);
+    let (_, stderr) = check(&["check", "--config", path(&padded(most + 1))], 2);
+    assert!(stderr.ends_with(": longer than 1048576 bytes\n"), "{stderr}");
+}
+
+#[test]
+fn bad_arguments_are_status_2() {
+    for arguments in [
+        &["--nonsense"][..],
+        &["nonsense"],
+        &["serve", "--listen", "localhost"],
+        &["serve", "--upstream", "localhost:8081"],
+        &["serve", "--log-format", "xml"],
+        &["parse", "--chunk-size", "0"],
+        &["completions"],
+        &["completions", "tcsh"],
+        &["--model", "m"],
+    ] {
+        check(arguments, 2);
+    }
+}
+
+#[test]
+fn a_bad_log_filter_is_status_2() {
+    let output = Command::new(TETHER).env("TETHER_LOG", "tether=loud").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with("error: TETHER_LOG: "), "{stderr}");
+    assert!(stderr.contains("warn,tether=trace"), "{stderr}");
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    let (stdout, stderr) = check(&["--help"], 0);
+    for word in ["serve", "check", "parse", "tools", "completions", "--upstream", "TETHER_LOG"] {
+        assert!(stdout.contains(word), "{word}: {stdout}");
+    }
+    assert_eq!(stderr, "");
+    let (stdout, _) = check(&["--version"], 0);
+    assert_eq!(stdout, format!("tether {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (stdout, _) = check(&["completions", shell], 0);
+        assert!(stdout.contains("chunk-size"), "{shell}");
+    }
+}
+
+#[test]
+fn tools_are_listed_as_json() {
+    let (stdout, _) = check(&["tools"], 0);
+    let listed: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert!(listed["tools"].is_array(), "{stdout}");
+}
+
+/// The reading end is closed before anything is written.
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    for arguments in [&["check"][..], &["completions", "bash"], &["tools"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output =
+            Command::new(TETHER).args(arguments).stdout(writer).stderr(Stdio::piped()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn standard_output_that_fails_is_status_1() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        // Linux alone has a device that is always full.
+        return;
+    }
+    for arguments in [&["check"][..], &["completions", "bash"], &["tools"]] {
+        let writer = std::fs::OpenOptions::new().write(true).open(full).unwrap();
+        let output = Command::new(TETHER).args(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.starts_with("error: standard input or output: "), "{stderr}");
+    }
+}

@@ -1,0 +1,390 @@
+//! The house's rules that no compiler knows, as tests. `docs/ARCHITECTURE.md`
+//! says why they hold.
+//!
+//! Source is looked at as text with comments and literals blanked out
+//! (`tidy/source.rs`): crude, and enough to notice a name that does not belong.
+
+#[path = "tidy/source.rs"]
+mod source;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory as _;
+use serde_json::Value;
+use source::{Source, names};
+use tether::config::{Config, UpstreamConfig};
+
+/// Lines of code in one file, tests apart. A file is read in one sitting.
+const FILE_LINES_MAX: usize = 600;
+
+/// Pure modules, and the modules of this crate that each may name. Files of these
+/// directories are pure unless [`IMPURE`] says otherwise.
+const PURE: &[(&str, &[&str])] = &[
+    ("limits.rs", &[]),
+    ("event.rs", &["tools"]),
+    ("parser", &["limits"]),
+    ("tools/result.rs", &["limits"]),
+    ("tools/schema.rs", &["limits", "tools"]),
+    ("upstream", &["event", "limits", "tools", "upstream"]),
+    ("conversation", &["conversation", "event", "limits", "tools", "upstream"]),
+    (
+        "orchestrator",
+        &["conversation", "event", "limits", "orchestrator", "parser", "tools", "upstream"],
+    ),
+    ("server/dialect", &["event", "limits", "tools"]),
+];
+
+/// Files inside pure directories that do the I/O, and the directories' roots,
+/// which hold both sides together.
+const IMPURE: &[&str] = &[
+    "upstream/mod.rs",
+    "upstream/client.rs",
+    "upstream/client",
+    "upstream/embedded.rs",
+    "upstream/embedded",
+    "orchestrator/mod.rs",
+    "orchestrator/driver.rs",
+    "orchestrator/driver",
+];
+
+/// Modules at the top that may do I/O wherever they like.
+const DRIVERS: &[&str] =
+    &["app", "cli", "config", "main", "server", "session", "shutdown", "telemetry", "tools"];
+
+/// What a pure module never names: a runtime, a socket, a clock, the process.
+const IMPURE_NAMES: &[&str] = &[
+    "tokio",
+    "hyper",
+    "hyper_util",
+    "async",
+    "await",
+    "Instant",
+    "SystemTime",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+];
+
+/// Names with one home.
+const HOMES: &[(&str, &[&str])] = &[
+    ("serde_yaml", &["config/"]),
+    ("std::env", &["config/load.rs"]),
+    ("clap", &["cli/", "main.rs"]),
+    ("clap_complete", &["cli/"]),
+    ("std::thread", &[]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All Rust files below a directory of the package, with paths relative to it.
+fn sources(directory: &str) -> Vec<Source> {
+    let base = root().join(directory);
+    let mut found = Vec::new();
+    let mut pending = vec![base.clone()];
+    while let Some(next) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let (directories, files): (Vec<PathBuf>, Vec<_>) = paths.partition(|path| path.is_dir());
+        pending.extend(directories);
+        for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+            let path = file.strip_prefix(&base).unwrap().to_str().unwrap().replace('\\', "/");
+            let text = fs::read_to_string(file).unwrap();
+            found.push(Source::new(path, &text, directory == "tests"));
+        }
+    }
+    found
+}
+
+/// Fails with all complaints at once.
+#[track_caller]
+fn expect_none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
+}
+
+fn belongs(path: &str, place: &str) -> bool {
+    path.strip_prefix(place)
+        .is_some_and(|rest| rest.is_empty() || place.ends_with('/') || rest.starts_with('/'))
+}
+
+#[test]
+fn pure_modules_name_nothing_impure_and_nothing_above_them() {
+    let mut complaints = Vec::new();
+    for source in sources("src") {
+        let row = PURE.iter().find(|(place, _)| belongs(&source.path, place));
+        let Some((_, allowed)) = row else { continue };
+        if IMPURE.iter().any(|place| belongs(&source.path, place)) || source.is_test() {
+            continue;
+        }
+        for name in IMPURE_NAMES {
+            for line in source.lines_naming(name) {
+                complaints.push(format!("src/{}:{line}: a pure module names {name}", source.path));
+            }
+        }
+        for (module, line) in source.crate_modules() {
+            if !allowed.contains(&module.as_str()) {
+                complaints.push(format!(
+                    "src/{}:{line}: names crate::{module}, may name only {allowed:?}",
+                    source.path
+                ));
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+/// A module that is moved or new cannot slip past the rows above.
+#[test]
+fn every_module_is_pure_or_a_driver() {
+    let mut complaints = Vec::new();
+    for source in sources("src") {
+        let top = source.path.split(['/', '.']).next().unwrap();
+        let pure = PURE.iter().any(|(place, _)| belongs(&source.path, place));
+        if source.path != "lib.rs" && !pure && !DRIVERS.contains(&top) {
+            complaints
+                .push(format!("src/{}: say in tests/tidy.rs whether it is pure", source.path));
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn some_names_have_one_home() {
+    let mut complaints = Vec::new();
+    for source in sources("src") {
+        for (name, homes) in HOMES {
+            if homes.iter().any(|home| belongs(&source.path, home)) {
+                continue;
+            }
+            for line in source.lines_naming(name) {
+                complaints.push(format!("src/{}:{line}: {name} belongs in {homes:?}", source.path));
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // In two pieces, so that this file does not name them.
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let mut complaints = Vec::new();
+    for directory in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
+        for source in sources(directory) {
+            for (number, line) in source.raw_lines() {
+                for word in words.iter().filter(|word| names(line, word)) {
+                    complaints.push(format!("{directory}/{}:{number}: {word}", source.path));
+                }
+            }
+            for name in ["todo", "unimplemented", "ignore"] {
+                let lines = [source.lines_naming(name), source.test_lines_naming(name)].concat();
+                for line in lines {
+                    let text = source.code_line(line);
+                    let macro_call = text.contains(&format!("{name}!"));
+                    let attribute = text.trim_start().starts_with("#[ignore");
+                    if macro_call || attribute {
+                        complaints.push(format!("{directory}/{}:{line}: {name}", source.path));
+                    }
+                }
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+/// A test awaits an event. Where the clock is paused, waiting costs nothing and
+/// is exact.
+#[test]
+fn tests_do_not_sleep() {
+    let mut complaints = Vec::new();
+    for directory in ["src", "tests"] {
+        for source in sources(directory) {
+            let paused = source.raw_lines().any(|(_, line)| line.contains("start_paused"));
+            for line in source.test_lines_naming("sleep") {
+                let of_thread = source.code_line(line).contains("thread::sleep");
+                if of_thread || !paused {
+                    complaints.push(format!("{directory}/{}:{line}: sleeps", source.path));
+                }
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn lints_are_silenced_only_with_a_reason() {
+    let mut complaints = Vec::new();
+    for source in sources("src") {
+        for line in source.lines_naming("allow") {
+            if source.code_line(line).contains("[allow(") {
+                complaints.push(format!("src/{}:{line}: use #[expect(.., reason)]", source.path));
+            }
+        }
+        for line in source.lines_naming("expect") {
+            let attribute = source.code_line(line).contains("[expect(");
+            // Long attributes are wrapped over a few lines.
+            let reasoned = (line..line + 5).any(|near| names(source.code_line(near), "reason"));
+            if attribute && !reasoned {
+                complaints
+                    .push(format!("src/{}:{line}: an expectation gives no reason", source.path));
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn files_are_read_in_one_sitting() {
+    let too_long = |source: &Source| {
+        let lines = source.lines_of_code();
+        (lines > FILE_LINES_MAX).then(|| format!("src/{}: {lines} lines of code", source.path))
+    };
+    let sources = sources("src");
+    expect_none(&sources.iter().filter_map(too_long).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_dependency_says_why_it_is_there() {
+    let manifest = read("Cargo.toml");
+    let mut complaints = Vec::new();
+    let (mut in_dependencies, mut above) = (false, "");
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            in_dependencies = line.ends_with("dependencies]");
+        } else if in_dependencies && !line.is_empty() && !line.starts_with('#') {
+            // A `#` inside quotes would need an escaping that no version has.
+            let reason =
+                line.split_once(" # ").map(|(_, reason)| reason).or(above.strip_prefix("# "));
+            if reason.is_none_or(|reason| reason.len() < 10) {
+                complaints.push(format!("Cargo.toml: no reason: {line}"));
+            }
+        }
+        above = line;
+    }
+    expect_none(&complaints);
+}
+
+/// The paths of every key, those of both kinds of upstream included.
+fn configuration_keys() -> BTreeSet<String> {
+    fn collect(path: &str, value: &Value, keys: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(entries) => {
+                let dot = if path.is_empty() { "" } else { "." };
+                for (key, value) in entries {
+                    collect(&format!("{path}{dot}{key}"), value, keys);
+                }
+            }
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                for item in items {
+                    collect(&format!("{path}[]"), item, keys);
+                }
+            }
+            _ => {
+                keys.insert(path.to_owned());
+            }
+        }
+    }
+    let upstreams = vec![UpstreamConfig::embedded(), UpstreamConfig::openai_chat()];
+    let config = Config { upstreams, ..Config::default() };
+    let mut keys = BTreeSet::new();
+    collect("", &serde_json::to_value(config).unwrap(), &mut keys);
+    keys
+}
+
+#[test]
+fn docs_describe_every_configuration_key_and_no_other() {
+    let docs = read("docs/configuration.md");
+    let described: BTreeSet<String> = docs
+        .lines()
+        .filter_map(|line| line.strip_prefix("#### `")?.split_once('`'))
+        .map(|(key, _)| key.to_owned())
+        .collect();
+    assert_eq!(described, configuration_keys());
+}
+
+#[test]
+fn docs_describe_every_command_and_option() {
+    let docs = read("docs/configuration.md");
+    let command = tether::cli::Cli::command();
+    let mut complaints = Vec::new();
+    for command in command.get_subcommands().chain([&command]) {
+        let name = command.get_name();
+        if name != "tether" && !docs.contains(&format!("`tether {name}")) {
+            complaints.push(format!("docs/configuration.md: no `tether {name}`"));
+        }
+        for long in command.get_arguments().filter_map(clap::Arg::get_long) {
+            if !docs.contains(&format!("--{long}")) {
+                complaints.push(format!("docs/configuration.md: no --{long}"));
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn docs_describe_every_event_with_its_fields_and_no_other() {
+    let code = read("src/event.rs");
+    let docs = read("docs/events.md");
+    let sections: Vec<(&str, &str)> = docs
+        .split("\n### `")
+        .skip(1)
+        .map(|section| section.split_once('`').expect("a heading ends its name"))
+        .collect();
+    let mut complaints = Vec::new();
+    let events = source::events(&code);
+    assert!(events.len() >= 15, "found too few events in src/event.rs: {events:?}");
+    for (event, fields) in &events {
+        let Some((_, section)) = sections.iter().find(|(name, _)| name == event) else {
+            complaints.push(format!("docs/events.md: no section `{event}`"));
+            continue;
+        };
+        for field in fields.iter().filter(|field| !section.contains(&format!("`{field}`"))) {
+            complaints.push(format!("docs/events.md: `{event}` without its field `{field}`"));
+        }
+    }
+    for (name, _) in sections {
+        if !events.iter().any(|(event, _)| event == name) {
+            complaints.push(format!("docs/events.md: src/event.rs has no event `{name}`"));
+        }
+    }
+    for word in source::wire_names(&code) {
+        if !docs.contains(&format!("`{word}`")) {
+            complaints.push(format!("docs/events.md: no `{word}`"));
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn nothing_names_the_machine_it_was_written_on() {
+    let needles = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+    let mut complaints = Vec::new();
+    let mut pending: Vec<PathBuf> = ["src", "tests", "docs", "config", "benches", "fuzz"]
+        .iter()
+        .map(|directory| root().join(directory))
+        .chain([root().join("Cargo.toml"), root().join("README.md")])
+        .collect();
+    while let Some(path) = pending.pop() {
+        let skipped = ["target", "node_modules", ".cache", "corpus", "data"];
+        if path.file_name().is_some_and(|name| skipped.iter().any(|skip| name == *skip)) {
+            continue;
+        }
+        if let Ok(entries) = fs::read_dir(&path) {
+            pending.extend(entries.map(|entry| entry.unwrap().path()));
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            let found = needles.iter().filter(|needle| text.contains(*needle));
+            complaints.extend(found.map(|needle| format!("{}: {needle}", path.display())));
+        }
+    }
+    expect_none(&complaints);
+}
