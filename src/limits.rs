@@ -38,6 +38,8 @@ pub mod upstream {
     pub const FRAME_BYTES_MAX: usize = MIB;
     /// How much of an error answer is read to be quoted, in bytes.
     pub const ERROR_BODY_BYTES_MAX: usize = 16 * KIB;
+    /// How much of a server's own error message goes on to a client, in bytes.
+    pub const ERROR_MESSAGE_BYTES_MAX: usize = KIB;
     /// Taken from one upstream before the events go out, in bytes: text that
     /// arrived together leaves together, but a flood does not starve its readers.
     pub const BATCH_BYTES_MAX: usize = 64 * KIB;

@@ -6,6 +6,7 @@
 pub mod constrain;
 pub mod embedded;
 pub mod openai_chat;
+pub mod server_error;
 pub mod sse;
 
 use serde::Serialize;

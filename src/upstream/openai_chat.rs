@@ -1,1 +1,0 @@
-//! Chat Completions: a round as its request, a frame as deltas.

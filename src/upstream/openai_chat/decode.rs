@@ -1,0 +1,255 @@
+//! A frame as deltas.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::json_string::unescape;
+use super::memo::{Shape, Words};
+use crate::event::Usage;
+use crate::upstream::server_error::ServerError;
+use crate::upstream::{Delta, RoundFinish};
+
+/// What a frame was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameKind {
+    /// Part of the answer; more may follow.
+    Part,
+    /// `[DONE]`: nothing follows.
+    Done,
+}
+
+/// A frame that is no part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// The server reports that the stream has failed.
+    #[error("the model server reported an error inside its stream")]
+    Server(ServerError),
+    /// It is no chunk of a Chat Completion.
+    #[error("a frame of the model server is no chunk of a chat completion")]
+    Malformed,
+}
+
+/// Decodes the frames of one stream.
+///
+/// Text reaches the sink borrowed from the frame where it holds no escape, and
+/// from one kept buffer where it does: nothing is allocated for a token.
+#[derive(Debug)]
+pub struct Decoder {
+    /// The last frame's shape; `None` where every frame is to be parsed.
+    shape: Option<Shape>,
+    scratch: String,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { shape: Some(Shape::default()), scratch: String::new() }
+    }
+
+    /// A decoder that parses every frame: what the other is measured against.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn without_memo() -> Self {
+        Self { shape: None, scratch: String::new() }
+    }
+
+    /// Gives the deltas of one frame's data, reasoning before text, to `sink`.
+    ///
+    /// Bytes that are no UTF-8, and halves of surrogate pairs, become U+FFFD.
+    /// Only the first choice is read; what is unknown is skipped.
+    pub fn decode(
+        &mut self,
+        data: &[u8],
+        mut sink: impl FnMut(Delta<'_>),
+    ) -> Result<FrameKind, FrameError> {
+        if let Some(shape) = &self.shape
+            && let Some((words, text)) = shape.recognise(data, &mut self.scratch)
+        {
+            if !text.is_empty() {
+                sink(words.delta(text));
+            }
+            return Ok(FrameKind::Part);
+        }
+        match data.trim_ascii() {
+            b"" => Ok(FrameKind::Part),
+            b"[DONE]" => Ok(FrameKind::Done),
+            _ => match std::str::from_utf8(data) {
+                Ok(json) => self.parse(json, sink),
+                Err(_) => self.parse(&String::from_utf8_lossy(data), sink),
+            },
+        }
+    }
+
+    fn parse(
+        &mut self,
+        json: &str,
+        mut sink: impl FnMut(Delta<'_>),
+    ) -> Result<FrameKind, FrameError> {
+        // serde would take a list for the struct's fields in order.
+        if !json.trim_start().starts_with('{') {
+            return Err(FrameError::Malformed);
+        }
+        let chunk: Chunk<'_> = serde_json::from_str(json).map_err(|_| FrameError::Malformed)?;
+        if let Some(error) = chunk.error(json) {
+            return Err(FrameError::Server(error));
+        }
+        let FirstChoice(choice) = chunk.choices;
+        let delta = choice.delta.unwrap_or_default();
+        let finish = choice.finish_reason.and_then(finish);
+        let usage = chunk.usage.and_then(usage);
+
+        // One thing under two names; a server that writes both repeats itself.
+        let reasoning_content = delta.reasoning_content.filter(|raw| is_said(raw));
+        let reasoning_other = delta.reasoning.filter(|raw| is_said(raw));
+        let reasoning = reasoning_content.or(reasoning_other);
+        let text = delta.content.filter(|raw| is_said(raw));
+        for (words, raw) in [(Words::Reasoning, reasoning), (Words::Text, text)] {
+            let Some(raw) = raw else { continue };
+            sink(words.delta(string(raw, &mut self.scratch)?));
+        }
+        if let Some(finish) = finish {
+            sink(Delta::Finish(finish));
+        }
+        if let Some(usage) = usage {
+            sink(Delta::Usage(usage));
+        }
+
+        // With both names said, the second would count once the first is empty.
+        let one_effect = finish.is_none()
+            && usage.is_none()
+            && (reasoning_content.is_none() || reasoning_other.is_none());
+        if let Some(shape) = &mut self.shape
+            && one_effect
+        {
+            match (reasoning, text) {
+                (Some(raw), None) => learn(shape, json, raw, Words::Reasoning),
+                (None, Some(raw)) => learn(shape, json, raw, Words::Text),
+                _ => {}
+            }
+        }
+        Ok(FrameKind::Part)
+    }
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow, default)]
+    choices: FirstChoice<'a>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    object: Option<&'a RawValue>,
+}
+
+impl Chunk<'_> {
+    /// The error that the frame reports: `{"error":...}`, or an object that
+    /// says that it is one, as vLLM's older versions write it.
+    fn error(&self, json: &str) -> Option<ServerError> {
+        let is_error_object = self.object.is_some_and(|object| object.get() == "\"error\"");
+        (self.error.is_some_and(|error| is_truthy(error)) || is_error_object)
+            .then(|| ServerError::from_body(json.as_bytes()))
+    }
+}
+
+/// The choice with index 0; the others are skipped as they are read.
+#[derive(Default)]
+struct FirstChoice<'a>(Choice<'a>);
+
+#[derive(Default, Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: Option<u64>,
+    #[serde(borrow, default)]
+    delta: Option<ChoiceDelta<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct ChoiceDelta<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning: Option<&'a RawValue>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct First<'a>(std::marker::PhantomData<&'a ()>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for First<'a> {
+            type Value = FirstChoice<'a>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a list of choices")
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(FirstChoice::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<Self::Value, A::Error> {
+                while let Some(choice) = choices.next_element::<Choice<'a>>()? {
+                    if choice.index.unwrap_or_default() == 0 {
+                        while choices.next_element::<IgnoredAny>()?.is_some() {}
+                        return Ok(FirstChoice(choice));
+                    }
+                }
+                Ok(FirstChoice::default())
+            }
+        }
+        deserializer.deserialize_any(First(std::marker::PhantomData))
+    }
+}
+
+/// Whether a field says something: servers write `null` and `""` freely.
+fn is_said(raw: &RawValue) -> bool {
+    !matches!(raw.get(), "null" | "\"\"")
+}
+
+fn is_truthy(raw: &RawValue) -> bool {
+    !matches!(raw.get(), "null" | "\"\"" | "false" | "{}")
+}
+
+/// What a string field says. Something else in its place is not understood, and
+/// to skip it would lose words in silence.
+fn string<'a>(raw: &'a RawValue, scratch: &'a mut String) -> Result<&'a str, FrameError> {
+    let body = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
+}
+
+fn finish(raw: &RawValue) -> Option<RoundFinish> {
+    match raw.get() {
+        "null" | "\"\"" => None,
+        "\"stop\"" => Some(RoundFinish::Stop),
+        "\"length\"" => Some(RoundFinish::Length),
+        "\"tool_calls\"" | "\"function_call\"" => Some(RoundFinish::ToolCalls),
+        "\"content_filter\"" => Some(RoundFinish::ContentFilter),
+        _ => Some(RoundFinish::Other),
+    }
+}
+
+/// Tokens, where they can be read; a server that miscounts ends no turn.
+fn usage(raw: &RawValue) -> Option<Usage> {
+    serde_json::from_str::<Option<Usage>>(raw.get()).ok().flatten()
+}
+
+/// Remembers a frame whose one effect was the string `raw`, a part of `json`.
+fn learn(shape: &mut Shape, json: &str, raw: &RawValue, words: Words) {
+    let start = raw.get().as_ptr().addr() - json.as_ptr().addr();
+    shape.learn(json.as_bytes(), start + 1, start + raw.get().len() - 1, words);
+}

@@ -1,0 +1,199 @@
+//! The body of a JSON string, taken out of its escapes.
+//!
+//! Written here because a memoised frame (`memo`) is never given to a JSON
+//! parser: what the body says, and that it is one, is found in one pass.
+
+/// What `body`, the bytes between two quotes, says. Borrowed where it holds no
+/// escape, else from `scratch`, whose content is replaced.
+///
+/// `None` where `body` is no body of a JSON string: a quote, a control byte, an
+/// escape that does not exist or is cut off, bytes that are not UTF-8. Half a
+/// surrogate pair, which JSON's grammar allows and no text can hold, becomes
+/// U+FFFD: a model that was cut inside a character must not end the turn.
+pub(super) fn unescape<'a>(body: &'a [u8], scratch: &'a mut String) -> Option<&'a str> {
+    let Some(special) = body.iter().position(|byte| is_special(*byte)) else {
+        return std::str::from_utf8(body).ok();
+    };
+    let body = std::str::from_utf8(body).ok()?;
+    scratch.clear();
+    let mut rest = body;
+    let mut plain = special;
+    loop {
+        scratch.push_str(&rest[..plain]);
+        // A quote or a control byte here is no beginning of an escape.
+        rest = rest[plain..].strip_prefix('\\')?;
+        rest = push_escape(rest, scratch)?;
+        match rest.bytes().position(is_special) {
+            Some(next) => plain = next,
+            None => break,
+        }
+    }
+    scratch.push_str(rest);
+    Some(scratch)
+}
+
+const fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Reads what follows a backslash; gives what is behind the escape.
+fn push_escape<'a>(escape: &'a str, text: &mut String) -> Option<&'a str> {
+    let (kind, rest) = escape.split_at_checked(1)?;
+    let character = match kind {
+        "\"" | "\\" | "/" => kind.chars().next()?,
+        "b" => '\u{8}',
+        "f" => '\u{C}',
+        "n" => '\n',
+        "r" => '\r',
+        "t" => '\t',
+        "u" => return push_unicode_escape(rest, text),
+        _ => return None,
+    };
+    text.push(character);
+    Some(rest)
+}
+
+/// Reads what follows `\u`, and the second half of a surrogate pair with it.
+fn push_unicode_escape<'a>(digits: &'a str, text: &mut String) -> Option<&'a str> {
+    let (unit, rest) = hex_unit(digits)?;
+    if let Some(character) = char::from_u32(unit) {
+        text.push(character);
+        return Some(rest);
+    }
+    let is_high = unit < 0xDC00;
+    if is_high && let Some(second) = rest.strip_prefix("\\u") {
+        let (low, behind) = hex_unit(second)?;
+        if (0xDC00..0xE000).contains(&low) {
+            let pair = 0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+            text.push(char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER));
+            return Some(behind);
+        }
+    }
+    text.push(char::REPLACEMENT_CHARACTER);
+    Some(rest)
+}
+
+fn hex_unit(digits: &str) -> Option<(u32, &str)> {
+    let (digits, rest) = digits.split_at_checked(4)?;
+    let value =
+        digits.chars().try_fold(0, |value, digit| Some(value << 4 | digit.to_digit(16)?))?;
+    Some((value, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::unescape;
+
+    #[track_caller]
+    fn check(body: &str, expected: Option<&str>) {
+        assert_eq!(unescape(body.as_bytes(), &mut String::from("left over")), expected, "{body:?}");
+    }
+
+    #[test]
+    fn escapes_are_read() {
+        check("", Some(""));
+        check("plain", Some("plain"));
+        check(r#"\"\\\/\b\f\n\r\t"#, Some("\"\\/\u{8}\u{C}\n\r\t"));
+        check(r"a\nb\u0041c", Some("a\nbAc"));
+        check(r"\u00e9\u20AC", Some("\u{e9}\u{20ac}"));
+        check(r"\ud83d\ude00!", Some("\u{1F600}!"));
+        check(r"\u0000", Some("\0"));
+        check("caf\u{e9} \u{1F600}\u{7f}", Some("caf\u{e9} \u{1F600}\u{7f}"));
+    }
+
+    #[test]
+    fn what_is_no_body_is_refused() {
+        for body in [
+            "a\"",
+            "\"",
+            "a\nb",
+            "\t",
+            "\0",
+            r"\",
+            r"a\\\",
+            r"\x",
+            r"\u12",
+            r"\u12g4",
+            r"\u",
+            r"\ud83d\u12",
+            r"\U0041",
+            "\\\u{e9}",
+            "\\u00\u{e9}",
+        ] {
+            check(body, None);
+        }
+        assert_eq!(unescape(b"\xFF", &mut String::new()), None);
+        assert_eq!(unescape(b"\\n\xC3", &mut String::new()), None);
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_becomes_the_replacement_character() {
+        check(r"\ud83d", Some("\u{FFFD}"));
+        check(r"\ude00", Some("\u{FFFD}"));
+        check(r"a\ud83db", Some("a\u{FFFD}b"));
+        check(r"\ud83d\n", Some("\u{FFFD}\n"));
+        check(r"\ud83d\ud83d\ude00", Some("\u{FFFD}\u{1F600}"));
+        check(r"\ud83dA", Some("\u{FFFD}A"));
+        check(r"\ude00\ud83d", Some("\u{FFFD}\u{FFFD}"));
+    }
+
+    #[test]
+    fn text_without_escapes_is_borrowed() {
+        let body = "caf\u{e9}".as_bytes();
+        assert_eq!(unescape(body, &mut String::new()).unwrap().as_ptr(), body.as_ptr());
+    }
+
+    /// Bodies made of what matters to the grammar.
+    fn bodies() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            prop::sample::select(vec![
+                r"\",
+                r"\\",
+                r#"\""#,
+                "\"",
+                r"\n",
+                r"\/",
+                r"\u",
+                r"\u0041",
+                r"\ud83d",
+                r"\ude00",
+                r"\uDBFF",
+                "12",
+                "a",
+                "\n",
+                "\u{e9}",
+                "\u{1F600}",
+            ])
+            .prop_map(|text| text.as_bytes().to_vec()),
+            prop::collection::vec(any::<u8>(), 0..3),
+        ];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn reads_what_serde_json_reads(body in bodies()) {
+            let json = [b"\"".as_slice(), &body, b"\""].concat();
+            let mut scratch = String::new();
+            let ours = unescape(&body, &mut scratch);
+            match serde_json::from_slice::<String>(&json) {
+                Ok(text) => prop_assert_eq!(ours, Some(text.as_str())),
+                // It refuses half a pair; its grammar alone does not.
+                Err(_) => {
+                    let is_string = serde_json::from_slice::<&serde_json::value::RawValue>(&json).is_ok();
+                    prop_assert_eq!(ours.is_some(), is_string);
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_comes_back(text in any::<String>()) {
+            let json = serde_json::to_string(&text).unwrap();
+            let body = &json.as_bytes()[1..json.len() - 1];
+            let mut scratch = String::new();
+            prop_assert_eq!(unescape(body, &mut scratch), Some(text.as_str()));
+        }
+    }
+}

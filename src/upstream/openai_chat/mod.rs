@@ -1,0 +1,15 @@
+//! Chat Completions, streamed: a round as its request, a frame as deltas.
+//!
+//! Speaks to llama.cpp, vLLM, SGLang, Ollama, LM Studio, MLC and whoever else
+//! answers `POST /v1/chat/completions`. Not here: the connection (`client`), and
+//! the calls inside the text (`parser`).
+
+mod decode;
+mod json_string;
+mod memo;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{Decoder, FrameError, FrameKind};
+pub use request::{RequestOptions, ServerFlavour, request_body};

@@ -1,0 +1,338 @@
+//! Frames as real servers write them, and the memo against the parser.
+
+use proptest::prelude::*;
+
+use super::{Decoder, FrameError, FrameKind};
+use crate::event::Usage;
+use crate::upstream::server_error::ServerError;
+use crate::upstream::{Delta, RoundFinish};
+
+#[derive(Debug, Clone, PartialEq)]
+enum Said {
+    Text(String),
+    Reasoning(String),
+    Finish(RoundFinish),
+    Usage(u64, u64, u64),
+}
+
+impl From<Delta<'_>> for Said {
+    fn from(delta: Delta<'_>) -> Self {
+        match delta {
+            Delta::Text(text) => Self::Text(text.to_owned()),
+            Delta::Reasoning(text) => Self::Reasoning(text.to_owned()),
+            Delta::Finish(finish) => Self::Finish(finish),
+            Delta::Usage(Usage { prompt_tokens, completion_tokens, total_tokens }) => {
+                Self::Usage(prompt_tokens, completion_tokens, total_tokens)
+            }
+        }
+    }
+}
+
+fn decode(decoder: &mut Decoder, frame: &[u8]) -> (Result<FrameKind, FrameError>, Vec<Said>) {
+    let mut said = Vec::new();
+    let outcome = decoder.decode(frame, |delta| said.push(delta.into()));
+    (outcome, said)
+}
+
+/// Holds a frame to its deltas: parsed, and once more with its shape known.
+#[track_caller]
+fn check(frame: impl AsRef<[u8]>, expected: &[Said]) {
+    let frame = frame.as_ref();
+    let mut decoder = Decoder::new();
+    for round in ["parsed", "remembered"] {
+        let (outcome, said) = decode(&mut decoder, frame);
+        assert_eq!(outcome, Ok(FrameKind::Part), "{round}");
+        assert_eq!(said, expected, "{round}");
+    }
+}
+
+fn text(text: &str) -> Said {
+    Said::Text(text.to_owned())
+}
+
+fn reasoning(text: &str) -> Said {
+    Said::Reasoning(text.to_owned())
+}
+
+#[test]
+fn text_is_read_from_the_chunks_of_every_server() {
+    // llama.cpp: the first chunk has a role and null, the others a content.
+    check(
+        r#"{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1,"id":"chatcmpl-a","model":"m","object":"chat.completion.chunk"}"#,
+        &[],
+    );
+    check(
+        r#"{"choices":[{"finish_reason":null,"index":0,"delta":{"content":" Hi"}}],"created":1,"id":"chatcmpl-a","model":"m","object":"chat.completion.chunk"}"#,
+        &[text(" Hi")],
+    );
+    // vLLM
+    check(
+        r#"{"id":"chatcmpl-a","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hi"},"logprobs":null,"finish_reason":null}],"usage":null}"#,
+        &[text("Hi")],
+    );
+    check(
+        r#"{"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
+        &[],
+    );
+    // Ollama
+    check(
+        r#"{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning":"Hm"},"finish_reason":null}]}"#,
+        &[reasoning("Hm")],
+    );
+}
+
+#[test]
+fn escapes_are_taken_out() {
+    check(
+        r#"{"choices":[{"delta":{"content":"a\n\"b\" \u00e9 \ud83d\ude00"}}]}"#,
+        &[text("a\n\"b\" \u{e9} \u{1F600}")],
+    );
+    // A key may be written in escapes too.
+    check(r#"{"choices":[{"delta":{"c\u006fntent":"a"}}]}"#, &[text("a")]);
+}
+
+#[test]
+fn what_is_no_text_is_replaced_and_the_turn_goes_on() {
+    check(br#"{"choices":[{"delta":{"content":"a\ud83d b"}}]}"#, &[text("a\u{FFFD} b")]);
+    check(b"{\"choices\":[{\"delta\":{\"content\":\"a\xFFb\"}}]}", &[text("a\u{FFFD}b")]);
+}
+
+#[test]
+fn reasoning_is_read_under_both_names_and_before_text() {
+    check(
+        r#"{"choices":[{"delta":{"content":null,"reasoning_content":"Hm"}}]}"#,
+        &[reasoning("Hm")],
+    );
+    check(r#"{"choices":[{"delta":{"reasoning":"Hm"}}]}"#, &[reasoning("Hm")]);
+    check(
+        r#"{"choices":[{"delta":{"content":"So","reasoning_content":"Hm"}}]}"#,
+        &[reasoning("Hm"), text("So")],
+    );
+    check(
+        r#"{"choices":[{"delta":{"reasoning_content":"Hm","reasoning":"Hm"}}]}"#,
+        &[reasoning("Hm")],
+    );
+    check(
+        r#"{"choices":[{"delta":{"reasoning_content":"","reasoning":"Hm"}}]}"#,
+        &[reasoning("Hm")],
+    );
+}
+
+#[test]
+fn the_end_is_read() {
+    for (word, finish) in [
+        ("stop", RoundFinish::Stop),
+        ("length", RoundFinish::Length),
+        ("tool_calls", RoundFinish::ToolCalls),
+        ("function_call", RoundFinish::ToolCalls),
+        ("content_filter", RoundFinish::ContentFilter),
+        ("preempt", RoundFinish::Other),
+    ] {
+        check(
+            format!(r#"{{"choices":[{{"index":0,"delta":{{}},"finish_reason":"{word}"}}]}}"#),
+            &[Said::Finish(finish)],
+        );
+    }
+    check(
+        r#"{"choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}"#,
+        &[text("."), Said::Finish(RoundFinish::Stop)],
+    );
+    // Not an end: some servers write an empty one into every chunk.
+    check(r#"{"choices":[{"delta":{"content":"."},"finish_reason":""}]}"#, &[text(".")]);
+    check(
+        r#"{"choices":[{"delta":null,"finish_reason":"stop"}]}"#,
+        &[Said::Finish(RoundFinish::Stop)],
+    );
+    assert_eq!(decode(&mut Decoder::new(), b"[DONE]"), (Ok(FrameKind::Done), vec![]));
+    assert_eq!(decode(&mut Decoder::new(), b" [DONE] "), (Ok(FrameKind::Done), vec![]));
+}
+
+#[test]
+fn usage_is_read_beside_choices_and_without_them() {
+    let usage = Said::Usage(4, 2, 6);
+    check(
+        r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":6,"prompt_tokens_details":{"cached_tokens":1}}}"#,
+        std::slice::from_ref(&usage),
+    );
+    check(
+        r#"{"choices":null,"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":6}}"#,
+        std::slice::from_ref(&usage),
+    );
+    check(
+        r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":6}}"#,
+        &[text("a"), usage],
+    );
+    check(r#"{"choices":[{"delta":{"content":"a"}}],"usage":null}"#, &[text("a")]);
+    // A count that is none ends no turn.
+    check(r#"{"choices":[],"usage":{"prompt_tokens":-1}}"#, &[]);
+}
+
+#[test]
+fn only_the_first_choice_is_read() {
+    check(
+        r#"{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"}}]}"#,
+        &[text("a")],
+    );
+    check(
+        r#"{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]}"#,
+        &[text("a")],
+    );
+    check(r#"{"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":"stop"}]}"#, &[]);
+    check(r#"{"choices":[{"index":null,"delta":{"content":"a"}}]}"#, &[text("a")]);
+}
+
+#[test]
+fn what_is_unknown_is_skipped() {
+    check(
+        r#"{"choices":[{"delta":{"content":"a","tool_calls":[{"index":0}],"x":{"content":"no"}},"logprobs":{"content":[]}}],"timings":{"a":1.5},"obfuscation":"xx"}"#,
+        &[text("a")],
+    );
+    check(r#"{"prompt_progress":{"total":4}}"#, &[]);
+    check("{}", &[]);
+    check("", &[]);
+    check(r#"{"choices":[{}]}"#, &[]);
+}
+
+#[test]
+fn errors_inside_the_stream_are_errors() {
+    #[track_caller]
+    fn check(frame: &str, code: Option<&str>, message: &str) {
+        let error = ServerError { code: code.map(str::to_owned), message: message.to_owned() };
+        let expected = (Err(FrameError::Server(error)), vec![]);
+        assert_eq!(decode(&mut Decoder::new(), frame.as_bytes()), expected, "{frame}");
+    }
+    check(
+        r#"{"error":{"code":500,"message":"context shift is disabled","type":"server_error"}}"#,
+        Some("server_error"),
+        "context shift is disabled",
+    );
+    check(
+        r#"{"error":{"message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}"#,
+        Some("InternalServerError"),
+        "EngineCore died",
+    );
+    check(
+        r#"{"error":"an error was encountered while running the model"}"#,
+        None,
+        "an error was encountered while running the model",
+    );
+    check(
+        r#"{"object":"error","message":"bad","type":"BadRequestError","code":400}"#,
+        Some("BadRequestError"),
+        "bad",
+    );
+    check(
+        r#"{"choices":[{"delta":{"content":"a"}}],"error":{"message":"late","code":502}}"#,
+        Some("502"),
+        "late",
+    );
+    super::tests::check(r#"{"choices":[{"delta":{"content":"a"}}],"error":null}"#, &[text("a")]);
+}
+
+#[test]
+fn what_is_no_chunk_is_malformed() {
+    for frame in [
+        "nonsense",
+        "{",
+        "[]",
+        r#"{"choices":[{"delta":{"content":"a"}}]"#,
+        r#"{"choices":7}"#,
+        r#"{"choices":[{"delta":{"content":["a"]}}]}"#,
+        r#"{"choices":[{"delta":{"content":"a"}}]} {}"#,
+    ] {
+        assert_eq!(
+            decode(&mut Decoder::new(), frame.as_bytes()).0,
+            Err(FrameError::Malformed),
+            "{frame}"
+        );
+    }
+}
+
+#[test]
+fn a_frame_that_only_looks_like_the_one_before_is_parsed() {
+    let mut decoder = Decoder::new();
+    let first = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
+    assert_eq!(decode(&mut decoder, first.as_bytes()).1, [text("a")]);
+    // The same beginning and end, with more than a string between them.
+    let more = r#"{"choices":[{"delta":{"content":"b","reasoning":"c"}}]}"#;
+    assert_eq!(decode(&mut decoder, more.as_bytes()).1, [reasoning("c"), text("b")]);
+    let escaped = r#"{"choices":[{"delta":{"content":"b\"}}]}"#;
+    assert_eq!(decode(&mut decoder, escaped.as_bytes()).0, Err(FrameError::Malformed));
+    let control = "{\"choices\":[{\"delta\":{\"content\":\"b\n\"}}]}";
+    assert_eq!(decode(&mut decoder, control.as_bytes()).0, Err(FrameError::Malformed));
+    // Beginning and end overlap.
+    assert_eq!(
+        decode(&mut decoder, br#"{"choices":[{"delta":{"content":"}}]}"#).0,
+        Err(FrameError::Malformed)
+    );
+}
+
+#[test]
+fn text_without_escapes_is_borrowed_from_the_frame() {
+    let frame = br#"{"choices":[{"delta":{"content":"caf\u00e9"}}]}"#;
+    let plain = "{\"choices\":[{\"delta\":{\"content\":\"caf\u{e9}\"}}]}".as_bytes();
+    let mut decoder = Decoder::new();
+    for (frame, borrowed) in [(plain, true), (plain, true), (frame, false), (frame, false)] {
+        decoder
+            .decode(frame, |delta| {
+                let Delta::Text(text) = delta else { panic!("text") };
+                assert_eq!(frame.as_ptr_range().contains(&text.as_ptr()), borrowed);
+            })
+            .unwrap();
+    }
+}
+
+/// Frames of a few shapes, with contents that strain JSON's strings.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let shape = prop::sample::select(vec![
+        (r#"{"choices":[{"index":0,"delta":{"content":""#, r#""}}]}"#),
+        (
+            r#"{"choices":[{"index":0,"delta":{"content":""#,
+            r#""},"finish_reason":null}],"usage":null}"#,
+        ),
+        (r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":""#, r#""}]}"#),
+        (r#"{"choices":[{"index":0,"delta":{"reasoning_content":""#, r#""}}]}"#),
+        (r#"{"choices":[{"index":0,"delta":{"reasoning_content":""#, r#"","reasoning":"b"}}]}"#),
+        (r#"{"choices":[{"index":0,"delta":{"reasoning":""#, r#"","content":""}}]}"#),
+        (r#"{"choices":[{"index":0,"delta":{"reasoning":"","content":""#, r#""}}]}"#),
+        (r#"{"choices":[{"index":1,"delta":{"content":""#, r#""}}]}"#),
+        (
+            r#"{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":""#,
+            r#""}}]}"#,
+        ),
+        (r#"{"id":""#, r#"","choices":[{"index":0,"delta":{"content":"a"}}]}"#),
+        (r#"{"choices":[{"delta":{"content":"a"}}],"error":""#, r#""}"#),
+    ]);
+    let piece = prop_oneof![
+        4 => "[ a-z]{0,3}".prop_map(String::into_bytes),
+        2 => any::<char>().prop_map(|character| character.to_string().into_bytes()),
+        2 => prop::sample::select(vec![r"\n", r#"\""#, r"\\", r"\u00e9", r"\ud83d\ude00", r"\ud83d", "stop"]).prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::sample::select(vec!["\"", r"\", "\n", r#"","content":""#, r#""},"delta":{"content":""#]).prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..2),
+    ];
+    (shape, prop::collection::vec(piece, 0..3)).prop_map(|((before, behind), pieces)| {
+        [before.as_bytes(), &pieces.concat(), behind.as_bytes()].concat()
+    })
+}
+
+/// Streams as they come: a shape that mostly stays, and damage now and then.
+fn streams() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let damaged =
+        (frames(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut frame, at, byte)| {
+            let at = at.index(frame.len());
+            frame[at] = byte;
+            frame
+        });
+    prop::collection::vec(prop_oneof![6 => frames(), 1 => damaged], 1..30)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #[test]
+    fn the_memo_never_shows(stream in streams()) {
+        let (mut with, mut without) = (Decoder::new(), Decoder::without_memo());
+        for frame in &stream {
+            prop_assert_eq!(decode(&mut with, frame), decode(&mut without, frame), "{}", String::from_utf8_lossy(frame));
+        }
+    }
+}

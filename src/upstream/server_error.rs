@@ -1,0 +1,203 @@
+//! What a model server says went wrong: the body of an answer that is no 200, or
+//! an error inside a stream.
+//!
+//! Pure, and shared by the dialects: servers of one dialect differ more in their
+//! errors than the dialects do.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::limits::upstream::ERROR_MESSAGE_BYTES_MAX;
+
+/// An error in a model server's own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerError {
+    /// The machine's word for it: `code` where that is a word, else `type`, else
+    /// the number in `code`.
+    pub code: Option<String>,
+    /// The sentence for people, cut at [`ERROR_MESSAGE_BYTES_MAX`].
+    pub message: String,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            Some(code) => write!(formatter, "{} ({code})", self.message),
+            None => formatter.write_str(&self.message),
+        }
+    }
+}
+
+impl ServerError {
+    /// Reads a body, which may be anything: the JSON of llama.cpp, vLLM, `SGLang`,
+    /// Ollama, `OpenAI` or `FastAPI`, or text.
+    #[must_use]
+    pub fn from_body(body: &[u8]) -> Self {
+        serde_json::from_slice(body).ok().and_then(|json| Self::from_json(&json)).unwrap_or_else(
+            || {
+                let text = String::from_utf8_lossy(body);
+                let text = text.trim();
+                Self {
+                    code: None,
+                    message: cut(if text.is_empty() { "no reason given" } else { text }),
+                }
+            },
+        )
+    }
+
+    /// Whether the conversation did not fit the model's context, as far as the
+    /// server's words tell.
+    #[must_use]
+    pub fn is_context_overflow(&self) -> bool {
+        matches!(
+            self.code.as_deref(),
+            Some("exceed_context_size_error" | "context_length_exceeded")
+        ) || self.message.contains("maximum context length")
+    }
+
+    fn from_json(json: &Value) -> Option<Self> {
+        // {"error":{"message":..,"type":..,"code":..}}, {"error":"text"},
+        // {"object":"error","message":..}, {"message":..}, {"detail":..}, "text"
+        let error = json.get("error").filter(|error| !error.is_null()).unwrap_or(json);
+        let message = match error {
+            Value::String(message) => message.clone(),
+            _ => error
+                .get("message")
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+                .or_else(|| detail(json.get("detail")?))?,
+        };
+        let word =
+            |key: &str| error.get(key).and_then(Value::as_str).filter(|word| !word.is_empty());
+        let code = word("code")
+            .or_else(|| word("type"))
+            .map(str::to_owned)
+            .or_else(|| error.get("code").filter(|code| code.is_number()).map(Value::to_string));
+        Some(Self { code: code.map(|code| cut(&code)), message: cut(&message) })
+    }
+}
+
+/// `FastAPI`'s `detail`: a sentence, or a list of places and what is wrong there.
+fn detail(detail: &Value) -> Option<String> {
+    match detail {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let sentences: Vec<_> = items.iter().filter_map(place_and_message).collect();
+            (!sentences.is_empty()).then(|| sentences.join("; "))
+        }
+        _ => None,
+    }
+}
+
+fn place_and_message(item: &Value) -> Option<String> {
+    let message = item.get("msg")?.as_str()?;
+    let place: Vec<_> = item
+        .get("loc")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+        .collect();
+    Some(if place.is_empty() {
+        message.to_owned()
+    } else {
+        format!("{}: {message}", place.join("."))
+    })
+}
+
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, code: Option<&str>, message: &str) {
+        let expected = ServerError { code: code.map(str::to_owned), message: message.to_owned() };
+        assert_eq!(ServerError::from_body(body.as_bytes()), expected, "{body}");
+    }
+
+    #[test]
+    fn the_shapes_of_the_servers_are_read() {
+        // llama.cpp
+        check(
+            r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
+            Some("unavailable_error"),
+            "Loading model",
+        );
+        // OpenAI
+        check(
+            r#"{"error":{"message":"Bad key","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
+            Some("invalid_api_key"),
+            "Bad key",
+        );
+        check(
+            r#"{"error":{"message":"Slow down","type":"requests","param":null,"code":null}}"#,
+            Some("requests"),
+            "Slow down",
+        );
+        // vLLM, before and after its errors moved inside
+        check(
+            r#"{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}"#,
+            Some("BadRequestError"),
+            "too long",
+        );
+        check(
+            r#"{"error":{"message":"too long","type":"","param":null,"code":400}}"#,
+            Some("400"),
+            "too long",
+        );
+        // Ollama
+        check(r#"{"error":"model 'x' not found"}"#, None, "model 'x' not found");
+        // FastAPI
+        check(r#"{"detail":"Not Found"}"#, None, "Not Found");
+        check(
+            r#"{"detail":[{"type":"missing","loc":["body","messages",0],"msg":"Field required"},{"msg":"x"}]}"#,
+            None,
+            "body.messages.0: Field required; x",
+        );
+        // others
+        check(r#"{"message":"no"}"#, None, "no");
+        check(r#""just words""#, None, "just words");
+        check(r#"{"error":null,"message":"no"}"#, None, "no");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_quoted() {
+        check("upstream connect error\n", None, "upstream connect error");
+        check("<html>502</html>", None, "<html>502</html>");
+        check(r#"{"error":{"why":1}}"#, None, r#"{"error":{"why":1}}"#);
+        check(r#"{"detail":[]}"#, None, r#"{"detail":[]}"#);
+        check(r#"{"error":"cut o"#, None, r#"{"error":"cut o"#);
+        check("", None, "no reason given");
+        check(" \n", None, "no reason given");
+        assert_eq!(ServerError::from_body(b"\xFFa").message, "\u{FFFD}a");
+    }
+
+    #[test]
+    fn long_words_are_cut_at_a_character() {
+        let at = "x".repeat(ERROR_MESSAGE_BYTES_MAX);
+        check(&at, None, &at);
+        check(&format!("{at}y"), None, &at);
+        let message = ServerError::from_body(
+            format!("x{}", "\u{e9}".repeat(ERROR_MESSAGE_BYTES_MAX)).as_bytes(),
+        )
+        .message;
+        assert_eq!(message.len(), ERROR_MESSAGE_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn a_full_context_is_recognised() {
+        for body in [
+            r#"{"error":{"code":400,"message":"request (5031 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5031,"n_ctx":4096}}"#,
+            r#"{"error":{"message":"..","type":"invalid_request_error","code":"context_length_exceeded"}}"#,
+            r#"{"error":{"message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}}"#,
+        ] {
+            assert!(ServerError::from_body(body.as_bytes()).is_context_overflow(), "{body}");
+        }
+        assert!(!ServerError::from_body(b"{\"error\":\"no\"}").is_context_overflow());
+    }
+}

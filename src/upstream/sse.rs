@@ -1,1 +1,0 @@
-//! Bytes of a `text/event-stream` in, frames out.

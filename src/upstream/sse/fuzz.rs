@@ -1,0 +1,67 @@
+//! The body of the fuzz target `sse_decoder`; an ordinary test replays its corpus.
+
+use super::{Decoder, Field};
+
+/// A small limit, so that short inputs meet it.
+const FRAME_BYTES_MAX: usize = 512;
+
+/// Checks that frames do not depend on where the stream is cut.
+///
+/// The first byte says how many of the next ones are the lengths of chunks, used
+/// over and over; the rest is the stream.
+///
+/// # Panics
+/// Where two ways of cutting give different frames, another ending, or a kept
+/// buffer beyond the limit.
+pub fn sse_decoder(input: &[u8]) {
+    let Some((&cuts, rest)) = input.split_first() else { return };
+    let (cuts, stream) = rest.split_at(rest.len().min(usize::from(cuts % 16)));
+
+    let whole = decode(std::iter::once(stream));
+    assert_eq!(whole, decode(stream.chunks(1)), "byte by byte");
+
+    let mut rest = stream;
+    let mut lengths = cuts.iter().cycle();
+    let chunks = std::iter::from_fn(|| {
+        let length = lengths.next().map_or(1, |length| usize::from(*length)).min(rest.len());
+        let (chunk, behind) = rest.split_at(length.max(1).min(rest.len()));
+        rest = behind;
+        (!chunk.is_empty()).then_some(chunk)
+    });
+    assert_eq!(whole, decode(chunks), "cut");
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Decoded {
+    frames: Vec<(Field, Vec<u8>, Vec<u8>, Option<Vec<u8>>)>,
+    too_large: bool,
+    mid_frame: bool,
+}
+
+fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
+    let mut decoder = Decoder::with_frame_bytes_max(FRAME_BYTES_MAX);
+    let mut decoded = Decoded { frames: Vec::new(), too_large: false, mid_frame: false };
+    for mut chunk in chunks {
+        loop {
+            match decoder.next_frame(&mut chunk) {
+                Ok(Some(frame)) => {
+                    assert!(frame.data.len() <= FRAME_BYTES_MAX, "beyond the limit");
+                    decoded.frames.push((
+                        frame.field,
+                        frame.data.to_vec(),
+                        frame.event.to_vec(),
+                        frame.id.map(<[u8]>::to_vec),
+                    ));
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    decoded.too_large = true;
+                    return decoded;
+                }
+            }
+        }
+        assert!(chunk.is_empty(), "used up");
+    }
+    decoded.mid_frame = decoder.is_mid_frame();
+    decoded
+}
