@@ -53,6 +53,9 @@ pub mod upstream {
     pub const IDLE_CONNECTIONS_MAX: usize = 64;
     /// How long an idle connection is kept; shorter than common servers' own.
     pub const IDLE_CONNECTION_AGE: Duration = Duration::from_secs(50);
+    /// Default pace of the rehearsal model, in tokens a second: about as fast as
+    /// a person reads along.
+    pub const REHEARSAL_TOKENS_PER_SEC: u32 = 40;
     /// Attempts to reach an upstream before the first byte of its answer.
     pub const ATTEMPTS_MAX: u32 = 3;
 }

@@ -8,7 +8,7 @@ pub mod registry;
 pub mod result;
 pub mod run;
 pub mod schema;
-mod words;
+pub(crate) mod words;
 
 use std::fmt;
 use std::future::Future;

@@ -44,7 +44,7 @@ impl Reader<'_> {
             '÷' => self.plain.push('/'),
             '−' | '–' => self.plain.push('-'),
             'π' => self.plain.push_str("pi"),
-            '√' => self.plain.push_str("sqrt"),
+            '√' => self.read_root(),
             '²' => self.plain.push_str("^2"),
             '³' => self.plain.push_str("^3"),
             ',' => return self.read_comma(),
@@ -71,6 +71,18 @@ impl Reader<'_> {
             word => self.plain.push_str(word),
         }
         Ok(())
+    }
+
+    /// Of the number or the parenthesis behind it.
+    fn read_root(&mut self) {
+        self.rest = self.rest.trim_start();
+        self.plain.push_str("sqrt");
+        let end = self.rest.find(|char: char| !char.is_ascii_digit() && char != '.');
+        let (number, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        if !number.is_empty() {
+            self.plain.extend(["(", number, ")"]);
+            self.rest = rest;
+        }
     }
 
     /// Between arguments, or between thousands where nothing is an argument.

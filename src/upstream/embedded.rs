@@ -1,1 +1,0 @@
-//! The rehearsal model inside the binary.

@@ -1,0 +1,213 @@
+//! What a person wants, by keywords. It understands little, and nothing that it
+//! does not know for sure.
+
+mod sum;
+
+use serde_json::{Value, json};
+
+use crate::tools::builtin::zone;
+use crate::upstream::OfferedTool;
+
+pub(super) const TIME_TOOL: &str = "get_current_time";
+pub(super) const SUM_TOOL: &str = "calculate";
+pub(super) const LOOKUP_TOOL: &str = "lookup_contacts";
+pub(super) const SEND_TOOL: &str = "send_message";
+
+/// Longest count, in numbers: a stream of minutes, to leave and re-join.
+const COUNT_MAX: u32 = 10_000;
+
+/// Something that a tool can do.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Task {
+    /// The time, in a zone or at a place that names none, or in general.
+    Time(Option<String>),
+    /// A sum.
+    Sum(String),
+    /// A message to a person.
+    Tell { name: String, text: String },
+    /// A tool that the words name by themselves, called without arguments.
+    Named(String),
+}
+
+impl Task {
+    /// The tool that it begins with.
+    pub(super) fn tool(&self) -> &str {
+        match self {
+            Self::Time(_) => TIME_TOOL,
+            Self::Sum(_) => SUM_TOOL,
+            Self::Tell { .. } => LOOKUP_TOOL,
+            Self::Named(tool) => tool,
+        }
+    }
+
+    pub(super) fn arguments(&self) -> Value {
+        match self {
+            Self::Time(Some(zone)) => json!({"timezone": zone}),
+            Self::Time(None) | Self::Named(_) => json!({}),
+            Self::Sum(expression) => json!({"expression": expression}),
+            Self::Tell { name, .. } => json!({"name": name}),
+        }
+    }
+}
+
+/// The tasks in `question`, in the order in which they are done.
+pub(super) fn tasks(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
+    if let Some(tell) = message(question) {
+        // What is to be told may mention times and numbers.
+        return vec![tell];
+    }
+    let mut tasks = times(question);
+    tasks.extend(sum::expressions(question).into_iter().map(Task::Sum));
+    tasks.extend(named(question, tools));
+    tasks
+}
+
+/// Whether the question asks for a call of a tool that does not exist.
+pub(super) fn wants_wrong_tool(question: &str) -> bool {
+    let question = question.to_lowercase();
+    ["wrong tool", "unknown tool", "nonexistent tool", "tool that does not exist"]
+        .iter()
+        .any(|phrase| question.contains(phrase))
+}
+
+/// Whether the model should show its reasoning.
+pub(super) fn wants_reasoning(question: &str) -> bool {
+    let question = question.to_lowercase();
+    ["think aloud", "think out loud", "think step by step", "reason aloud"]
+        .iter()
+        .any(|phrase| question.contains(phrase))
+}
+
+/// Whether an empty answer is wanted.
+pub(super) fn wants_silence(question: &str) -> bool {
+    question.to_lowercase().contains("say nothing")
+}
+
+/// Whether any long text is wanted.
+pub(super) fn wants_long_answer(question: &str) -> bool {
+    let question = question.to_lowercase();
+    ["long answer", "long story", "long text"].iter().any(|phrase| question.contains(phrase))
+}
+
+/// How far to count.
+pub(super) fn count_to(question: &str) -> Option<u32> {
+    let question = question.to_lowercase();
+    let (_, behind) =
+        question.split_once("count to ").or_else(|| question.split_once("count up to "))?;
+    let digits = behind.find(|char: char| !char.is_ascii_digit()).unwrap_or(behind.len());
+    behind[..digits].parse().ok().map(|count: u32| count.min(COUNT_MAX))
+}
+
+/// Every place whose time is asked for.
+fn times(question: &str) -> Vec<Task> {
+    let words: Vec<&str> = question.split_whitespace().collect();
+    let plain: Vec<String> = words.iter().map(|word| trim(word).to_lowercase()).collect();
+    let asks =
+        plain.iter().any(|word| ["time", "clock", "date", "o'clock"].contains(&word.as_str()));
+    if !asks && !wants_wrong_tool(question) {
+        return Vec::new();
+    }
+    let mut places = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        let introduced = at > 0 && ["in", "at", "for"].contains(&plain[at - 1].as_str());
+        // "in Tokyo and Paris", "in Tokyo, Paris".
+        let listed = !places.is_empty()
+            && at > 0
+            && (plain[at - 1] == "and" || words[at - 1].ends_with(','));
+        let id = words[at].contains('/');
+        if (introduced || listed || id)
+            && let Some((place, length)) = place(&words[at..], introduced)
+        {
+            places.push(Task::Time(Some(place)));
+            at += length;
+        } else {
+            at += 1;
+        }
+    }
+    if places.is_empty() {
+        places.push(Task::Time(None));
+    }
+    places
+}
+
+/// The zone that the first words name, and how many of them. Where they name
+/// none but must be a place, they are it themselves.
+fn place(words: &[&str], must_be_place: bool) -> Option<(String, usize)> {
+    const WORDS_MAX: usize = 3;
+    for length in (1..=words.len().min(WORDS_MAX)).rev() {
+        // A comma or a full stop ends a name.
+        let inner = &words[..length - 1];
+        if inner.iter().any(|word| trim(word).len() != word.len()) {
+            continue;
+        }
+        if let Some((id, _)) = zone::find(trim(&words[..length].join(" "))) {
+            return Some((id, length));
+        }
+    }
+    let name = words.iter().take_while(|word| word.starts_with(char::is_uppercase));
+    let length = name.take(WORDS_MAX).count();
+    (must_be_place && length > 0).then(|| (trim(&words[..length].join(" ")).to_owned(), length))
+}
+
+fn trim(word: &str) -> &str {
+    word.trim_matches(|char: char| "?!.,;:\"'()".contains(char))
+}
+
+/// "Tell John I'm running late", "Send a message to Jane: hello".
+fn message(question: &str) -> Option<Task> {
+    let words: Vec<&str> = question.split_whitespace().collect();
+    let plain: Vec<String> = words.iter().map(|word| trim(word).to_lowercase()).collect();
+    let verb = plain.iter().position(|word| {
+        ["tell", "text", "message", "inform", "notify", "send"].contains(&word.as_str())
+    })?;
+    let skipped = plain[verb + 1..]
+        .iter()
+        .take_while(|word| ["a", "message", "to", "text", "note"].contains(&word.as_str()))
+        .count();
+    let first = verb + 1 + skipped;
+    let is_name = |word: &&&str| {
+        let word = trim(word);
+        word.starts_with(char::is_uppercase)
+            && word != "I"
+            && !word.starts_with("I'")
+            && !word.starts_with("I’")
+    };
+    let mut length = words.get(first..)?.iter().take(2).take_while(is_name).count();
+    if length == 2 && trim(words[first]).len() != words[first].len() {
+        length = 1;
+    }
+    if length == 0 {
+        return None;
+    }
+    let name = trim(&words[first..first + length].join(" ")).to_owned();
+    let mut text = &words[first + length..];
+    while let [filler, rest @ ..] = text
+        && ["that", "saying", "a", "message"].contains(&trim(filler).to_lowercase().as_str())
+    {
+        text = rest;
+    }
+    let text = if text.is_empty() { "Hello!".to_owned() } else { text.join(" ") };
+    Some(Task::Tell { name, text })
+}
+
+/// Offered tools that the question names and that need no arguments: "check my
+/// appointments" is `check_appointments`.
+fn named(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
+    const KNOWN: [&str; 4] = [TIME_TOOL, SUM_TOOL, LOOKUP_TOOL, SEND_TOOL];
+    // Words that stand in the names of all kinds of tools.
+    const COMMON: [&str; 8] = ["check", "list", "lookup", "find", "search", "show", "tool", "read"];
+    const CHARS_MIN: usize = 4;
+    let question = question.to_lowercase();
+    let is_named = |tool: &&OfferedTool| {
+        let name = tool.name.to_lowercase();
+        let words = name.split(['_', '-', '.']).map(str::to_owned);
+        let needs_nothing = tool.parameters["required"].as_array().is_none_or(Vec::is_empty);
+        needs_nothing
+            && !KNOWN.contains(&tool.name.as_str())
+            && words
+                .filter(|word| word.len() >= CHARS_MIN && !COMMON.contains(&word.as_str()))
+                .any(|word| question.contains(&word))
+    };
+    tools.iter().filter(is_named).map(|tool| Task::Named(tool.name.clone())).collect()
+}

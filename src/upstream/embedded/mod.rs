@@ -1,0 +1,146 @@
+//! The rehearsal model: what the gateway does, shown without a model.
+//!
+//! It is no language model and says so. It has a few scripted abilities, speaks
+//! the call contract as a real one would, and answers in the bytes of a Chat
+//! Completions stream, so that it passes through the same decoding and parsing.
+//!
+//! ```text
+//! RoundRequest --scene--> who asked what, which results came
+//!              --intent-> what is wanted
+//!              --reply--> the words and calls of this round
+//!              --Script-> tokens --wire--> bytes, at a human pace
+//! ```
+//!
+//! All but [`stream`] is pure: the same request always has the same answer.
+
+mod intent;
+mod reply;
+mod scene;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use wire::stream;
+
+use super::{RoundFinish, RoundRequest};
+use crate::event::Usage;
+
+/// What the rehearsal model says in one round, in tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    text: String,
+    /// Where each token ends in `text`; the last one ends it.
+    ends: Vec<usize>,
+    finish: RoundFinish,
+    usage: Usage,
+}
+
+/// Answers one round. `marker` is what the system prompt teaches to begin a call
+/// with.
+///
+/// Of the sampling, `max_tokens` and `stop` are honoured: a call can be cut in
+/// the middle, as with a real model.
+#[must_use]
+pub fn answer(request: &RoundRequest, marker: &str) -> Script {
+    let scene = scene::Scene::read(&request.messages);
+    let mut text = reply::reply(&scene, &request.tools, marker);
+    let stops = request.sampling.stop.iter().filter(|stop| !stop.is_empty());
+    if let Some(end) = stops.filter_map(|stop| text.find(stop.as_str())).min() {
+        text.truncate(end);
+    }
+
+    let mut ends: Vec<usize> = token_ends(&text).collect();
+    let mut finish = RoundFinish::Stop;
+    if let Some(tokens_max) = request.sampling.max_tokens {
+        let tokens_max = usize::try_from(tokens_max).unwrap_or(usize::MAX);
+        if ends.len() > tokens_max {
+            ends.truncate(tokens_max);
+            text.truncate(ends.last().copied().unwrap_or_default());
+            finish = RoundFinish::Length;
+        }
+    }
+    let prompt = request.messages.iter().filter_map(|message| message.content.as_deref());
+    let prompt_tokens = prompt.map(|content| count(token_ends(content))).sum();
+    let completion_tokens = count(ends.iter());
+    let total_tokens = prompt_tokens + completion_tokens;
+    Script { text, ends, finish, usage: Usage { prompt_tokens, completion_tokens, total_tokens } }
+}
+
+impl Script {
+    /// All that is said.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The same in tokens of 1 to [`TOKEN_CHARS_MAX`] characters.
+    #[must_use]
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let token = &self.text[start..end];
+            start = end;
+            token
+        })
+    }
+
+    /// Why it ends.
+    #[must_use]
+    pub const fn finish(&self) -> RoundFinish {
+        self.finish
+    }
+
+    /// The tokens read and said.
+    #[must_use]
+    pub const fn usage(&self) -> Usage {
+        self.usage
+    }
+}
+
+/// Longest token, in characters: short enough that markers and arguments arrive
+/// in pieces.
+pub const TOKEN_CHARS_MAX: usize = 6;
+
+/// Where tokens end, much as a real tokenizer's do: a space belongs to the word
+/// behind it, letters and signs do not mix.
+fn token_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[start..];
+        let mut chars = rest.chars();
+        let mut length = chars.next()?.len_utf8();
+        let mut kind = Kind::of(rest.chars().next()?);
+        for char in chars.take(TOKEN_CHARS_MAX - 1) {
+            let next = Kind::of(char);
+            let word_behind_space = kind == Kind::Space && next == Kind::Word && length == 1;
+            if next != kind && !word_behind_space {
+                break;
+            }
+            kind = next;
+            length += char.len_utf8();
+        }
+        start += length;
+        Some(start)
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Space,
+    Word,
+    Sign,
+}
+
+impl Kind {
+    fn of(char: char) -> Self {
+        match char {
+            char if char.is_whitespace() => Self::Space,
+            char if char.is_alphanumeric() => Self::Word,
+            _ => Self::Sign,
+        }
+    }
+}
+
+fn count<T>(items: impl Iterator<Item = T>) -> u64 {
+    items.fold(0, |count, _| count + 1)
+}
