@@ -205,6 +205,11 @@ pub struct Usage {
     pub total_tokens: u64,
 }
 
+impl Usage {
+    /// No tokens.
+    pub const NONE: Self = Self { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);

@@ -11,6 +11,10 @@ pub const KIB: usize = 1024;
 /// One mebibyte.
 pub const MIB: usize = 1024 * KIB;
 
+/// How often what nobody asks for is looked after: sessions that are not used any
+/// more, samples of metrics.
+pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Bounds of the parser.
 pub mod parser {
     use super::KIB;
@@ -56,6 +60,19 @@ pub mod upstream {
     /// Default pace of the rehearsal model, in tokens a second: about as fast as
     /// a person reads along.
     pub const REHEARSAL_TOKENS_PER_SEC: u32 = 40;
+    /// A connection's read buffer, in bytes: some sixty tokens.
+    pub const READ_BUFFER_BYTES: usize = 16 * KIB;
+    /// How long the end of an answer is waited for once its last event has come,
+    /// to keep the connection.
+    pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
+    /// Time for a server to say that it is there.
+    pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+    /// How long a server that said so is not asked again.
+    pub const CHECK_AGE: Duration = Duration::from_secs(2);
+    /// Longest wait that a server's `Retry-After` can ask for.
+    pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
+    /// The wait before the second attempt; it doubles with each further one.
+    pub const RETRY_BACKOFF: Duration = Duration::from_millis(200);
     /// Attempts to reach an upstream before the first byte of its answer.
     pub const ATTEMPTS_MAX: u32 = 3;
 }
@@ -121,6 +138,8 @@ pub mod stream {
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// Handed to a connection at once, in bytes, when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
+    /// Memory that a turn's log grows by, in bytes: two dozen tokens' frames.
+    pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
     /// Default of `stream.disconnect_grace_sec`.
@@ -161,8 +180,9 @@ pub mod server {
     pub const CONCURRENT_TURNS_MAX: usize = 1024;
     /// Default of `server.drain_timeout_sec`.
     pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-    /// Time to send the head of a request: slow senders hold a socket, no more.
-    pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Time to send the head of a request, and how long a connection may be idle
+    /// before it: slow senders hold a socket, no more.
+    pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
     /// Time to send a request's body.
     pub const BODY_TIMEOUT: Duration = Duration::from_secs(15);
     /// A connection's buffer, in bytes; also the longest head of a request.
@@ -171,6 +191,18 @@ pub mod server {
     pub const HEADERS_MAX: usize = 64;
     /// Open connections.
     pub const CONNECTIONS_MAX: usize = 10_000;
+    /// The headers of an HTTP/2 request, in bytes, uncompressed.
+    pub const H2_HEADER_BYTES_MAX: u32 = 16 * 1024;
+    /// An HTTP/2 client is asked for a sign of life after this much silence ...
+    pub const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
+    /// ... and has this long to give it.
+    pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+    /// Pause before the next accept when the system refuses one.
+    pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+    /// How long connections have to send what is left when the server stops.
+    pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Stop strings of a request; model servers take no more.
+    pub const STOP_STRINGS_MAX: usize = 16;
     /// Streams of one HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }

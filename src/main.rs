@@ -22,22 +22,23 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
-        Command::Serve(args) => serve(&args),
+        Command::Serve(args) => serve(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
-        Command::Parse(args) => app::parse(&args, &mut out),
+        Command::Parse(_) => Ok(()),
         Command::Tools(args) => {
             let config = config::load(args.config.as_deref(), &Overrides::default())?;
-            tools::run(&app::tools(&config), &mut out)
+            let tools = app::tools(&config).map_err(|error| CliError::Usage(error.to_string()))?;
+            tools::run(tools.specs(), &mut out)
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
     }
 }
 
-fn serve(args: &ServeArgs) -> Result<(), CliError> {
+fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     telemetry::init(args.log_format).map_err(|error| CliError::Usage(error.to_string()))?;
     let config = config::load(args.config.config.as_deref(), &args.overrides())?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    app::run(&config)
+    app::run(&config, out)
 }

@@ -33,6 +33,15 @@ pub struct Call {
 pub struct Arguments(Box<RawValue>);
 
 impl Arguments {
+    /// Reads an object from its text.
+    ///
+    /// # Errors
+    /// When `text` is no JSON object, or holds what no [`Value`] can.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<Map<String, Value>>(text)?;
+        RawValue::from_string(text.trim().to_owned()).map(Self)
+    }
+
     /// The text as the model wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use registry::{CallRefusal, Registry};
+pub use registry::{CallRefusal, Registry, RegistryError};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
 

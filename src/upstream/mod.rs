@@ -3,11 +3,19 @@
 //! `client` does the I/O; everything else here is pure: bytes become frames
 //! ([`sse`]), frames become [`Delta`]s (one file per dialect).
 
+pub mod client;
 pub mod constrain;
 pub mod embedded;
+mod failure;
 pub mod openai_chat;
+mod round;
+mod server;
 pub mod server_error;
 pub mod sse;
+
+pub use failure::RoundFailure;
+pub use round::Round;
+pub use server::{Kind, Options, OptionsError, ServerOptions, Upstream};
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,7 +1,9 @@
-//! Logs: filtered by `TETHER_LOG`, as text or JSON lines, on standard error.
+//! Logs and metrics. Logs are filtered by `TETHER_LOG`, as text or JSON lines, on standard error.
 //!
 //! What to log at which level is house style (CONTRIBUTING.md); this file only
 //! decides where lines go and what they look like.
+
+pub mod metrics;
 
 use std::io::{self, IsTerminal as _, Write};
 

@@ -1,0 +1,147 @@
+//! A checked configuration as the components' own options.
+
+use std::sync::Arc;
+
+use crate::config::{Config, Constrain, Execution, History, OpenaiChatConfig, UpstreamKind};
+use crate::conversation::render::Form;
+use crate::gateway::{self, Gateway};
+use crate::orchestrator::{self, Rules};
+use crate::server::{self, AuthOptions};
+use crate::tools::builtin::{Calculate, GetCurrentTime};
+use crate::tools::{Registry, RegistryError, Tool};
+use crate::upstream::constrain::Constraint;
+use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
+use crate::{config, parser};
+
+/// Why a configuration that reads well cannot be used on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum AssemblyError {
+    /// An upstream.
+    #[error("upstreams: {0}")]
+    Upstream(#[from] OptionsError),
+    /// A tool.
+    #[error("tools: {0}")]
+    Tool(#[from] RegistryError),
+}
+
+/// The gateway that a configuration describes. Nothing is started.
+pub(super) fn gateway(config: &Config) -> Result<Gateway, AssemblyError> {
+    let upstreams = config
+        .upstreams
+        .iter()
+        .map(|upstream| Ok(Arc::new(Upstream::new(upstream_options(upstream, config))?)))
+        .collect::<Result<_, OptionsError>>()?;
+    let options = gateway::Options {
+        rules: rules(config),
+        tool_timeout: config.limits.tool_timeout,
+        disconnect_grace: config.stream.disconnect_grace,
+        max_concurrent_turns: config.server.max_concurrent_turns,
+        session_ttl: config.sessions.ttl,
+    };
+    Ok(Gateway::new(options, upstreams, tools(config)?))
+}
+
+/// The tools that the model is told of, in the order of the configuration.
+///
+/// # Errors
+/// When two of them have one name, or a schema cannot be used.
+pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
+    let mut registry = Registry::default();
+    for name in &config.tools.builtin {
+        let tool: Arc<dyn Tool> = match name.as_str() {
+            "get_current_time" => Arc::new(GetCurrentTime::new()),
+            "calculate" => Arc::new(Calculate::new()),
+            other => unreachable!("the configuration was checked, and {other:?} is none of ours"),
+        };
+        registry.add(tool)?;
+    }
+    Ok(registry)
+}
+
+/// How the model's text is parsed.
+#[must_use]
+pub fn parser_settings(config: &Config) -> parser::Settings {
+    let config::ParserConfig {
+        marker,
+        marker_nonce: _,
+        strict_balancing,
+        max_payload_bytes,
+        tools_in_reasoning,
+    } = &config.stream.parser;
+    parser::Settings {
+        marker: marker.clone(),
+        strict_balancing: *strict_balancing,
+        max_payload_bytes: *max_payload_bytes,
+        tools_in_reasoning: *tools_in_reasoning,
+        argument_deltas: config.stream.emit_arguments_delta,
+        ..parser::Settings::default()
+    }
+}
+
+/// How the server serves.
+pub(super) fn server_options(config: &Config) -> server::Options {
+    let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
+    server::Options {
+        auth: AuthOptions {
+            api_keys: keys.collect(),
+            origins: config.server.cors_origins.clone(),
+        },
+        max_body_bytes: config.server.max_body_bytes,
+        keep_alive: config.stream.keep_alive,
+    }
+}
+
+fn rules(config: &Config) -> Rules {
+    Rules {
+        system_prompt: config.model.system_prompt.clone(),
+        parser: parser_settings(config),
+        context_budget_tokens: config.model.context_budget_tokens,
+        continue_after_tool: config.tools.continue_after_tool,
+        execution: match config.tools.execution {
+            Execution::Eager => orchestrator::Execution::Eager,
+            Execution::AfterTurn => orchestrator::Execution::AfterTurn,
+        },
+        max_parallel: config.tools.max_parallel,
+        feedback_attempts: config.feedback.max_attempts,
+        temperature_step: config.feedback.temperature_step,
+        max_tool_loops: config.limits.max_tool_loops,
+        max_calls: config.limits.max_calls_per_turn,
+        max_turn_bytes: config.limits.max_turn_bytes,
+    }
+}
+
+fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
+    let (form, kind) = match &upstream.kind {
+        UpstreamKind::OpenaiChat(server) => {
+            let form = match server.history {
+                History::Text => Form::Text,
+                History::Native => Form::Native,
+            };
+            (form, upstream::Kind::OpenAiChat(server_options_of(server, config)))
+        }
+        UpstreamKind::Embedded(embedded) => {
+            let kind = upstream::Kind::Embedded {
+                tokens_per_sec: embedded.tokens_per_sec,
+                marker: config.stream.parser.marker.clone(),
+            };
+            (Form::Text, kind)
+        }
+    };
+    upstream::Options { name: upstream.name.clone(), form, kind }
+}
+
+fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOptions {
+    ServerOptions {
+        base_url: server.base_url.clone(),
+        api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
+        model: server.model.clone(),
+        constraint: match server.constrain {
+            Constrain::None => Constraint::None,
+            Constrain::LlamaGrammar => {
+                Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() }
+            }
+        },
+        connect_timeout: server.connect_timeout,
+        idle_timeout: server.idle_timeout,
+    }
+}

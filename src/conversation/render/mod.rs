@@ -1,0 +1,135 @@
+//! A conversation as the messages that a model server takes: one file a form.
+//!
+//! Every form renders every conversation to a valid sequence: one system message
+//! first, user and assistant in turn, each call directly followed by its result.
+
+mod native;
+mod text;
+
+use crate::conversation::trim;
+use crate::conversation::{Call, Conversation, Outcome, Step, Turn};
+use crate::tools::ToolResult;
+use crate::upstream::{Message, Role};
+
+/// How calls and their results go back to the model: `upstreams[].history`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Calls as the marker line they were written in, results as plain text in a
+    /// user message: for servers that refuse `tool_calls`.
+    #[default]
+    Text,
+    /// Calls as `tool_calls`, results as tool messages.
+    Native,
+    /// No calls at all, results as plain text: for a round that must answer in
+    /// words, whatever the server's form is.
+    Words,
+}
+
+/// How to render.
+#[derive(Debug, Clone, Copy)]
+pub struct Rendering<'a> {
+    /// The form of calls and results.
+    pub form: Form,
+    /// The marker that the model was taught.
+    pub marker: &'a str,
+    /// Tokens that the messages may take, as [`trim::tokens`] counts them.
+    pub budget: usize,
+}
+
+/// What the messages of results begin with. A model that writes this itself is
+/// inventing a result.
+pub const RESULTS_HEADING: &str = "Results of your calls:";
+
+/// Renders `history` and the running turn `current` behind a system message.
+/// `closing` is the last word to the model, where there is one to say.
+#[must_use]
+pub fn messages(
+    system: &str,
+    history: &Conversation,
+    current: &Turn,
+    closing: Option<&str>,
+    rendering: Rendering<'_>,
+) -> Vec<Message> {
+    let mut messages = vec![message(Role::System, system.to_owned())];
+    let fixed = trim::tokens(system) + turn_tokens(current, rendering);
+    let keep = trim::kept(history, rendering.budget.saturating_sub(fixed), |step| {
+        step_tokens(step, rendering)
+    });
+    for (turn, first_step) in keep {
+        render_turn(&mut messages, &turn.prompt, &turn.steps[first_step..], rendering);
+    }
+    render_turn(&mut messages, &current.prompt, &current.steps, rendering);
+    if let Some(closing) = closing {
+        say(&mut messages, Role::User, closing);
+    }
+    messages
+}
+
+fn render_turn(
+    messages: &mut Vec<Message>,
+    prompt: &str,
+    steps: &[Step],
+    rendering: Rendering<'_>,
+) {
+    say(messages, Role::User, prompt);
+    for step in steps {
+        match rendering.form {
+            Form::Native => {
+                let calls_before = messages.iter().map(|message| message.tool_calls.len()).sum();
+                native::render(messages, step, calls_before);
+            }
+            Form::Text => text::render(messages, step, Some(rendering.marker)),
+            Form::Words => text::render(messages, step, None),
+        }
+    }
+}
+
+fn turn_tokens(turn: &Turn, rendering: Rendering<'_>) -> usize {
+    let steps = turn.steps.iter().map(|step| step_tokens(step, rendering));
+    trim::tokens(&turn.prompt) + steps.sum::<usize>()
+}
+
+fn step_tokens(step: &Step, rendering: Rendering<'_>) -> usize {
+    let mut messages = Vec::new();
+    text::render(&mut messages, step, Some(rendering.marker));
+    messages.iter().filter_map(|message| message.content.as_deref()).map(trim::tokens).sum()
+}
+
+/// Says something, joined to what the same speaker said just before: chat
+/// templates insist that user and assistant alternate.
+fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
+    if let Some(last) = messages.last_mut()
+        && last.role == role
+        && last.tool_calls.is_empty()
+        && let Some(content) = &mut last.content
+    {
+        content.push_str("\n\n");
+        content.push_str(words);
+        return;
+    }
+    messages.push(message(role, words.to_owned()));
+}
+
+const fn message(role: Role, content: String) -> Message {
+    Message { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
+}
+
+/// A call's outcome in the standard shape, with the same keys always.
+fn result_of(call: &Call) -> ToolResult {
+    match &call.outcome {
+        Outcome::Ended(result) => result.clone(),
+        Outcome::Skipped(reason) => ToolResult::error(format!("not run: {reason}")),
+        Outcome::Cancelled => ToolResult::error("interrupted before it ended; outcome unknown"),
+    }
+}
+
+/// A result as JSON in which nothing can be taken for a marker or for a role
+/// token of a chat template: both begin with `<`, which JSON can spell `\u003c`.
+fn inert_json(result: &ToolResult) -> String {
+    let json = serde_json::to_string(result).unwrap_or_else(|_| String::from("{}"));
+    // A `<` in JSON text is always inside a string.
+    if json.contains('<') { json.replace('<', "\\u003c") } else { json }
+}
+
+#[cfg(test)]
+mod tests;

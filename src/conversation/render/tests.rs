@@ -1,0 +1,257 @@
+//! Any history, whatever happened in it, renders to a sequence that a strict
+//! server accepts. The validator below is as strict as OpenAI's.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::conversation::{Ending, Note, Part};
+use crate::event::{FeedbackReason, TurnFinish};
+use crate::parser::Arguments;
+
+const MARKER: &str = "<<function_call>>";
+
+/// What is wrong with a sequence of messages, by the rules of strict servers.
+fn check_sequence(messages: &[Message]) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let wrong = |what: &str| Err(format!("message {at}: {what}"));
+        if (message.role == Role::System) != (at == 0) {
+            return wrong("system stands first and nowhere else");
+        }
+        if message.role == Role::Tool {
+            let Some(id) = message.tool_call_id.as_deref() else { return wrong("no tool_call_id") };
+            let Some(place) = open.iter().position(|call| *call == id) else {
+                return wrong("a tool message without its call");
+            };
+            open.remove(place);
+            continue;
+        }
+        if !open.is_empty() {
+            return wrong("calls before it lack their results");
+        }
+        if message.content.is_none() && message.tool_calls.is_empty() {
+            return wrong("neither content nor calls");
+        }
+        if message.content.as_deref() == Some("") {
+            return wrong("empty content");
+        }
+        if message.role != Role::Assistant && !message.tool_calls.is_empty() {
+            return wrong("calls of somebody else than the assistant");
+        }
+        let previous = at.checked_sub(1).map(|before| messages[before].role);
+        if message.role != Role::System && previous == Some(message.role) {
+            return wrong("the same speaker twice");
+        }
+        for call in &message.tool_calls {
+            if !seen.insert(call.id.as_str()) {
+                return wrong("a call id that was used before");
+            }
+            let arguments: Result<serde_json::Map<String, serde_json::Value>, _> =
+                serde_json::from_str(&call.arguments);
+            if arguments.is_err() {
+                return wrong("arguments are no JSON object");
+            }
+            open.push(&call.id);
+        }
+    }
+    if messages.last().is_none_or(|last| last.role == Role::Assistant) || !open.is_empty() {
+        return Err("the sequence does not end with something to answer".into());
+    }
+    Ok(())
+}
+
+fn any_result() -> impl Strategy<Value = ToolResult> {
+    prop_oneof![
+        any::<i32>().prop_map(|n| ToolResult::data(json!({ "n": n, "text": "<<function_call>> {" }))),
+        ".{0,12}".prop_map(ToolResult::error),
+    ]
+}
+
+fn any_outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        any_result().prop_map(Outcome::Ended),
+        ".{0,12}".prop_map(Outcome::Skipped),
+        Just(Outcome::Cancelled),
+    ]
+}
+
+fn any_part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        "[ \\na-z<|>]{0,16}".prop_map(Part::Text),
+        ("[a-z_<]{1,8}", any_outcome()).prop_map(|(name, outcome)| Part::Call(Arc::new(Call {
+            // Ids are unique in a turn only; the history as a whole repeats them.
+            call_id: String::new(),
+            name,
+            arguments: Arguments::parse(r#"{"a": 1.0}"#).unwrap(),
+            outcome,
+        }))),
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let note = "[a-z]{1,12}"
+        .prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
+    let notes = prop::collection::vec(note, 0..3);
+    (prop::collection::vec(any_part(), 0..5), notes).prop_map(|(parts, notes)| Step { parts, notes })
+}
+
+fn any_turn() -> impl Strategy<Value = Turn> {
+    let steps = prop::collection::vec(any_step(), 0..5);
+    ("[a-z?]{1,20}", steps).prop_map(|(prompt, mut steps)| {
+        let mut calls = 0;
+        for step in &mut steps {
+            for part in &mut step.parts {
+                if let Part::Call(call) = part {
+                    calls += 1;
+                    Arc::make_mut(call).call_id = format!("call_{calls}");
+                }
+            }
+        }
+        let ending = Ending::Completed(TurnFinish::Stop);
+        Turn { turn_id: "t".into(), started_at_ms: 0, prompt, steps, ending }
+    })
+}
+
+fn any_form() -> impl Strategy<Value = Form> {
+    prop_oneof![Just(Form::Text), Just(Form::Native), Just(Form::Words)]
+}
+
+proptest! {
+    #[test]
+    fn every_history_renders_to_a_valid_sequence(
+        turns in prop::collection::vec(any_turn(), 0..6),
+        mut current in any_turn(),
+        form in any_form(),
+        budget in 0_usize..400,
+        closing in prop::option::of("[a-z]{1,9}"),
+    ) {
+        // A request is made at the start of a turn, or after a step that waits.
+        if let Some(last) = current.steps.last_mut() && !last.asks_for_more() {
+            last.notes.push(Note { reason: FeedbackReason::EmptyResponse, message: "go on".into() });
+        }
+        let mut history = Conversation::default();
+        for turn in turns {
+            history.push(turn, 100);
+        }
+        let rendering = Rendering { form, marker: MARKER, budget };
+        let messages = messages("be kind", &history, &current, closing.as_deref(), rendering);
+        if let Err(wrong) = check_sequence(&messages) {
+            let shown = serde_json::to_string_pretty(&messages).unwrap();
+            prop_assert!(false, "{wrong}\n{shown}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_result_can_be_taken_for_a_marker(
+        text in ".{0,20}(<<function_call>>|<\\|im_start\\|>|</s>|<think>).{0,20}",
+        form in any_form(),
+    ) {
+        let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
+        let current = turn_with(Outcome::Ended(result));
+        let rendering = Rendering { form, marker: MARKER, budget: 4000 };
+        let messages = messages("s", &Conversation::default(), &current, None, rendering);
+        let told = messages.last().unwrap().content.as_deref().unwrap();
+        prop_assert!(!told.contains('<'), "{told}");
+    }
+}
+
+fn turn_with(outcome: Outcome) -> Turn {
+    let call = Call {
+        call_id: "call_1".into(),
+        name: "look".into(),
+        arguments: Arguments::parse(r#"{"x":1e400000, "a": 0.10}"#)
+            .or_else(|_| Arguments::parse(r#"{"a": 0.10}"#))
+            .unwrap(),
+        outcome,
+    };
+    let parts = vec![Part::Text("One moment.\n".into()), Part::Call(Arc::new(call))];
+    let steps = vec![Step { parts, notes: Vec::new() }];
+    let prompt = "Where?".into();
+    Turn { turn_id: "t".into(), started_at_ms: 0, prompt, steps, ending: Ending::Running }
+}
+
+#[track_caller]
+fn check(form: Form, expected: &serde_json::Value) {
+    let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
+    let rendering = Rendering { form, marker: MARKER, budget: 1000 };
+    let messages = messages("s", &Conversation::default(), &current, None, rendering);
+    assert_eq!(&serde_json::to_value(&messages).unwrap(), expected);
+}
+
+#[test]
+fn as_text_a_call_is_its_line_and_results_are_one_user_message() {
+    check(
+        Form::Text,
+        &json!([
+            { "role": "system", "content": "s" },
+            { "role": "user", "content": "Where?" },
+            { "role": "assistant", "content":
+                "One moment.\n<<function_call>> {\"name\": \"look\", \"arguments\": {\"a\": 0.10}}" },
+            { "role": "user", "content": "Results of your calls:\n\
+                {\"call\":\"call_1\",\"tool\":\"look\",\"result\":\
+                {\"success\":true,\"data\":{\"n\":1},\"next_action\":\"continue\"}}" },
+        ]),
+    );
+}
+
+#[test]
+fn natively_a_call_has_its_tool_message() {
+    check(
+        Form::Native,
+        &json!([
+            { "role": "system", "content": "s" },
+            { "role": "user", "content": "Where?" },
+            { "role": "assistant", "content": "One moment.", "tool_calls": [{
+                "id": "call00001", "type": "function",
+                "function": { "name": "look", "arguments": "{\"a\": 0.10}" },
+            }] },
+            { "role": "tool", "tool_call_id": "call00001",
+              "content": "{\"success\":true,\"data\":{\"n\":1},\"next_action\":\"continue\"}" },
+        ]),
+    );
+}
+
+#[test]
+fn in_words_there_is_no_call() {
+    check(
+        Form::Words,
+        &json!([
+            { "role": "system", "content": "s" },
+            { "role": "user", "content": "Where?" },
+            { "role": "assistant", "content": "One moment." },
+            { "role": "user", "content": "Results of your calls:\n\
+                {\"call\":\"call_1\",\"tool\":\"look\",\"result\":\
+                {\"success\":true,\"data\":{\"n\":1},\"next_action\":\"continue\"}}" },
+        ]),
+    );
+}
+
+#[test]
+fn the_oldest_steps_are_left_out_first() {
+    let words = |text: &str| Step { parts: vec![Part::Text(text.into())], notes: Vec::new() };
+    let turn = |prompt: &str, steps: Vec<Step>| Turn {
+        turn_id: prompt.into(),
+        started_at_ms: 0,
+        prompt: prompt.into(),
+        steps,
+        ending: Ending::Completed(TurnFinish::Stop),
+    };
+    let long = "word ".repeat(60);
+    let mut history = Conversation::default();
+    history.push(turn("first", vec![words(&long)]), 9);
+    history.push(turn("second", vec![words("short")]), 9);
+    let current = turn("now", Vec::new());
+    let said = |budget| -> Vec<String> {
+        let rendering = Rendering { form: Form::Text, marker: MARKER, budget };
+        let messages = messages("s", &history, &current, None, rendering);
+        messages.into_iter().filter_map(|message| message.content).collect()
+    };
+    assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);
+    assert_eq!(said(100), ["s", "second", "short", "now"]);
+    assert_eq!(said(0), ["s", "now"]);
+}

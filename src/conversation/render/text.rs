@@ -1,0 +1,67 @@
+//! Calls as marker lines, results as one user message of plain text.
+
+use std::fmt::Write as _;
+
+use super::{RESULTS_HEADING, inert_json, result_of, say};
+use crate::conversation::{Call, Part, Step};
+use crate::upstream::{Message, Role};
+
+/// Renders a step; without a marker, its calls leave no trace but their results.
+pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: Option<&str>) {
+    let words = assistant_words(step, marker);
+    if !words.is_empty() {
+        say(messages, Role::Assistant, &words);
+    }
+    let told = told(step);
+    if !told.is_empty() {
+        say(messages, Role::User, &told);
+    }
+}
+
+/// The model's own message: its words, and each call on a line of its own.
+fn assistant_words(step: &Step, marker: Option<&str>) -> String {
+    let mut words = String::new();
+    for part in &step.parts {
+        match part {
+            Part::Text(text) => words.push_str(text),
+            Part::Call(call) => {
+                if let Some(marker) = marker {
+                    push_call(&mut words, marker, call);
+                }
+            }
+        }
+    }
+    // Many chat templates strip it anyway; the others learn nothing from it.
+    words.truncate(words.trim_end().len());
+    words
+}
+
+fn push_call(words: &mut String, marker: &str, call: &Call) {
+    if !words.is_empty() && !words.ends_with('\n') {
+        words.push('\n');
+    }
+    let name = serde_json::Value::from(call.name.as_str());
+    let arguments = call.arguments.as_str();
+    let _ = writeln!(words, "{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");
+}
+
+/// What the model is told: a line for each call, then the notes.
+fn told(step: &Step) -> String {
+    let mut told = String::new();
+    for call in step.calls() {
+        if told.is_empty() {
+            told.push_str(RESULTS_HEADING);
+        }
+        let (id, name) = (&call.call_id, serde_json::Value::from(call.name.as_str()));
+        let name = name.to_string().replace('<', "\\u003c");
+        let result = inert_json(&result_of(call));
+        let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
+    }
+    for note in &step.notes {
+        if !told.is_empty() {
+            told.push_str("\n\n");
+        }
+        told.push_str(&note.message);
+    }
+    told
+}

@@ -1,0 +1,286 @@
+//! What the running round has written so far, and what is to be said about it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::conversation::{self, Note, Part, Step};
+use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::parser::{Arguments, ErrorCode, ParseError, Segment};
+use crate::tools::ToolResult;
+use crate::upstream::RoundRequest;
+
+/// A call of the turn. Calls are kept for the whole turn: their position in
+/// [`Draft::calls`] is their identity, `call_<position + 1>` their id.
+#[derive(Debug)]
+pub(super) struct CallDraft {
+    pub(super) call_id: String,
+    /// The round that wrote it.
+    pub(super) round: u32,
+    pub(super) state: CallState,
+}
+
+/// How far a call is.
+#[derive(Debug)]
+pub(super) enum CallState {
+    /// Its payload is arriving.
+    Arriving,
+    /// Its payload was no call. It leaves a note, no call in the history.
+    Malformed,
+    /// It is whole; nobody has looked at it yet.
+    Complete { name: String, arguments: Arguments },
+    /// It is valid and waits for its turn.
+    Waiting { name: String, arguments: Arguments, checked: Value },
+    /// Its tool runs.
+    Running { name: String, arguments: Arguments },
+    /// Something came of it.
+    Ended { call: Arc<conversation::Call>, duration_ms: u64, attempts: u32 },
+}
+
+impl CallState {
+    /// Name and arguments, once the call is whole.
+    pub(super) fn call(&self) -> Option<(&str, &Arguments)> {
+        match self {
+            Self::Arriving | Self::Malformed => None,
+            Self::Complete { name, arguments }
+            | Self::Waiting { name, arguments, .. }
+            | Self::Running { name, arguments } => Some((name, arguments)),
+            Self::Ended { call, .. } => Some((&call.name, &call.arguments)),
+        }
+    }
+
+    /// Whether the turn still waits for it.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self, Self::Complete { .. } | Self::Waiting { .. } | Self::Running { .. })
+    }
+}
+
+/// Something to be said or done, with what it speaks of left where it lies.
+#[derive(Debug)]
+pub(super) enum Entry {
+    TurnStarted,
+    Text(Range<usize>),
+    Reasoning(Range<usize>),
+    MarkerDetected { call: usize },
+    ArgumentsDelta { call: usize, delta: Range<usize> },
+    ToolStarted { call: usize },
+    ToolCompleted { call: usize },
+    Feedback { call: Option<usize>, reason: FeedbackReason, message: String, attempt: u32 },
+    Status(String),
+    LoopLimitReached,
+    Completed(TurnFinish),
+    Failed { code: FailureCode, message: String, retryable: bool },
+    StartRound(Box<RoundRequest>),
+    StopRound,
+    StartTool { call: usize, arguments: Value },
+    StopTools,
+}
+
+/// A mistake that the parser found in the running round.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    pub(super) call: Option<usize>,
+    pub(super) error: ParseError,
+}
+
+/// All that the turn has written, and the queue of what is to come out.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    /// Text of the whole turn; text entries are ranges of it.
+    pub(super) text: String,
+    pub(super) reasoning: String,
+    /// The message of the event that was polled last.
+    pub(super) said: String,
+    /// Raw arguments, where deltas of them are asked for.
+    arguments: String,
+    pub(super) calls: Vec<CallDraft>,
+    pub(super) queue: VecDeque<Entry>,
+
+    /// The running round, from 1.
+    pub(super) round: u32,
+    /// What the round wrote, in order.
+    parts: Vec<DraftPart>,
+    /// Where the round's calls begin in `calls`.
+    first_call: usize,
+    /// Where the text behind the round's last call begins in `text`.
+    text_behind_call: Option<usize>,
+    pub(super) mistakes: Vec<Mistake>,
+    /// Whether the round wrote calls or markers where none are taken.
+    pub(super) stray_marker: bool,
+}
+
+#[derive(Debug)]
+enum DraftPart {
+    Text(Range<usize>),
+    Call(usize),
+}
+
+impl Draft {
+    pub(super) fn begin_round(&mut self) {
+        self.round += 1;
+        self.parts.clear();
+        self.mistakes.clear();
+        self.first_call = self.calls.len();
+        self.text_behind_call = None;
+        self.stray_marker = false;
+    }
+
+    /// The running round's calls.
+    pub(super) fn round_calls(&self) -> Range<usize> {
+        self.first_call..self.calls.len()
+    }
+
+    /// Takes what the parser found. Without `takes_calls`, calls are left unread.
+    pub(super) fn take(&mut self, segment: Segment<'_>, takes_calls: bool) {
+        match segment {
+            Segment::Text(text) => self.push_text(text),
+            Segment::Reasoning(text) => self.push_reasoning(text),
+            _ if !takes_calls => self.stray_marker = true,
+            Segment::CallStarted { .. } => self.begin_call(),
+            Segment::CallNamed { .. } | Segment::Span(_) => {}
+            Segment::ArgumentsDelta { index, json } => self.push_arguments(index, json),
+            Segment::CallCompleted(call) => {
+                let at = self.position(call.index);
+                self.calls[at].state =
+                    CallState::Complete { name: call.name, arguments: call.arguments };
+                self.parts.push(DraftPart::Call(at));
+                self.text_behind_call = Some(self.text.len());
+            }
+            Segment::Error(error) => self.push_mistake(error),
+        }
+    }
+
+    /// A call's position in the turn from its index in the round.
+    fn position(&self, index: u32) -> usize {
+        self.first_call + index as usize
+    }
+
+    fn push_text(&mut self, text: &str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        let end = self.text.len();
+        match self.parts.last_mut() {
+            Some(DraftPart::Text(range)) => range.end = end,
+            _ => self.parts.push(DraftPart::Text(start..end)),
+        }
+        match self.queue.back_mut() {
+            Some(Entry::Text(range)) => range.end = end,
+            _ => self.queue.push_back(Entry::Text(start..end)),
+        }
+    }
+
+    pub(super) fn push_reasoning(&mut self, text: &str) {
+        let start = self.reasoning.len();
+        self.reasoning.push_str(text);
+        let end = self.reasoning.len();
+        match self.queue.back_mut() {
+            Some(Entry::Reasoning(range)) => range.end = end,
+            _ => self.queue.push_back(Entry::Reasoning(start..end)),
+        }
+    }
+
+    fn push_arguments(&mut self, index: u32, delta: &str) {
+        let call = self.position(index);
+        let start = self.arguments.len();
+        self.arguments.push_str(delta);
+        let end = self.arguments.len();
+        match self.queue.back_mut() {
+            Some(Entry::ArgumentsDelta { call: last, delta }) if *last == call => delta.end = end,
+            _ => self.queue.push_back(Entry::ArgumentsDelta { call, delta: start..end }),
+        }
+    }
+
+    pub(super) fn arguments(&self, range: Range<usize>) -> &str {
+        &self.arguments[range]
+    }
+
+    fn begin_call(&mut self) {
+        let call = self.calls.len();
+        self.calls.push(CallDraft {
+            call_id: format!("call_{}", call + 1),
+            round: self.round,
+            state: CallState::Arriving,
+        });
+        self.queue.push_back(Entry::MarkerDetected { call });
+    }
+
+    fn push_mistake(&mut self, error: ParseError) {
+        // Words about calls are no mistake; only a line that begins as a call is.
+        if error.code == ErrorCode::MissingPayload && !error.at_line_start {
+            return;
+        }
+        let call = error.index.map(|index| self.position(index));
+        if let Some(call) = call {
+            self.calls[call].state = CallState::Malformed;
+        }
+        self.text_behind_call = Some(self.text.len());
+        self.mistakes.push(Mistake { call, error });
+    }
+
+    /// The text that the round wrote behind its last call.
+    pub(super) fn text_behind_call(&self) -> Option<&str> {
+        self.text_behind_call.map(|at| &self.text[at..])
+    }
+
+    /// Whether the round said anything.
+    pub(super) fn has_words(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            DraftPart::Text(range) => !self.text[range.clone()].trim().is_empty(),
+            DraftPart::Call(_) => false,
+        })
+    }
+
+    /// Gives a call its outcome.
+    pub(super) fn end_call(
+        &mut self,
+        at: usize,
+        outcome: conversation::Outcome,
+        duration_ms: u64,
+        attempts: u32,
+    ) {
+        let state = std::mem::replace(&mut self.calls[at].state, CallState::Malformed);
+        let (name, arguments) = match state {
+            CallState::Complete { name, arguments }
+            | CallState::Waiting { name, arguments, .. }
+            | CallState::Running { name, arguments } => (name, arguments),
+            // Nothing comes of these any more.
+            state @ (CallState::Arriving | CallState::Malformed | CallState::Ended { .. }) => {
+                self.calls[at].state = state;
+                return;
+            }
+        };
+        let call_id = self.calls[at].call_id.clone();
+        let call = Arc::new(conversation::Call { call_id, name, arguments, outcome });
+        self.calls[at].state = CallState::Ended { call, duration_ms, attempts };
+    }
+
+    /// The round as a step of the history. Calls that are still open are cancelled.
+    pub(super) fn take_step(&mut self, notes: Vec<Note>) -> Step {
+        for at in self.round_calls() {
+            if self.calls[at].state.is_open() {
+                self.end_call(at, conversation::Outcome::Cancelled, 0, 0);
+            }
+        }
+        let parts = std::mem::take(&mut self.parts)
+            .into_iter()
+            .filter_map(|part| match part {
+                DraftPart::Text(range) => Some(Part::Text(self.text[range].to_owned())),
+                DraftPart::Call(at) => match &self.calls[at].state {
+                    CallState::Ended { call, .. } => Some(Part::Call(Arc::clone(call))),
+                    _ => None,
+                },
+            })
+            .collect();
+        Step { parts, notes }
+    }
+}
+
+/// The result in an ended call's outcome.
+pub(super) fn result_of(call: &conversation::Call) -> Option<&ToolResult> {
+    match &call.outcome {
+        conversation::Outcome::Ended(result) => Some(result),
+        conversation::Outcome::Skipped(_) | conversation::Outcome::Cancelled => None,
+    }
+}

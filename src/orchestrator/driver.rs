@@ -1,0 +1,255 @@
+//! The I/O of a turn: one task, one loop, no policy.
+//!
+//! Each wake-up of the task takes all that is ready, runs it through the turn
+//! machine, and publishes what came of it at once: text that arrived together
+//! leaves together. It is written as one `poll` and not as a `select!`, because a
+//! token would otherwise be polled for twice, once to take it and once more to
+//! find that there is none behind it.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep, sleep};
+use tracing::{Instrument as _, debug, debug_span};
+
+use super::turn::{Input, Output, Turn};
+use crate::conversation;
+use crate::event::Event;
+use crate::session::Writer;
+use crate::telemetry::metrics;
+use crate::tools::Registry;
+use crate::tools::run::{self, Run};
+use crate::upstream::{Round, RoundFailure, Upstream};
+
+/// What a turn is driven with.
+#[derive(Debug)]
+pub struct Driver {
+    /// The machine, just begun.
+    pub turn: Turn,
+    /// Where its events go.
+    pub writer: Writer,
+    /// The model.
+    pub upstream: Arc<Upstream>,
+    /// The tools, to run them.
+    pub tools: Registry,
+    /// Longest run of a tool that has no limit of its own.
+    pub tool_timeout: Duration,
+    /// How long the turn goes on when nobody reads it.
+    pub disconnect_grace: Duration,
+}
+
+impl Driver {
+    /// Drives the turn to its end. Returns it as it goes into the history, and the
+    /// writer with the last event still unpublished: a client that reads it may
+    /// ask for the next turn at once, so the session has to be free by then.
+    ///
+    /// Dropping the future drops the upstream's connection and all running tools;
+    /// the log then ends with a failure.
+    pub async fn run(self) -> (conversation::Turn, Writer) {
+        let Self { turn, writer, upstream, tools, tool_timeout, disconnect_grace } = self;
+        let mut running = Running {
+            turn,
+            writer,
+            upstream,
+            tools,
+            tool_timeout,
+            disconnect_grace,
+            round: RoundState::None,
+            calls: JoinSet::new(),
+            abandoned: None,
+            begun: Instant::now(),
+            unpolled: false,
+            spoke: false,
+        };
+        poll_fn(|cx| running.poll(cx)).await;
+        running.report();
+        (running.turn.into_record(), running.writer)
+    }
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Round, RoundFailure>> + Send>>;
+
+enum RoundState {
+    None,
+    Opening(Opening),
+    Open(Box<Round>),
+}
+
+/// A tool that ended, with the call that it was run for.
+struct Ended {
+    call: usize,
+    run: Run,
+    duration: Duration,
+}
+
+struct Running {
+    turn: Turn,
+    writer: Writer,
+    upstream: Arc<Upstream>,
+    tools: Registry,
+    tool_timeout: Duration,
+    disconnect_grace: Duration,
+    round: RoundState,
+    calls: JoinSet<Ended>,
+    /// Runs while nobody reads the log.
+    abandoned: Option<Pin<Box<Sleep>>>,
+    begun: Instant,
+    /// Whether something was started that has not been polled yet.
+    unpolled: bool,
+    /// Whether the model has said anything yet.
+    spoke: bool,
+}
+
+impl Running {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.unpolled = true;
+        loop {
+            self.act();
+            if self.turn.is_over() {
+                return Poll::Ready(());
+            }
+            self.writer.publish();
+            if !std::mem::take(&mut self.unpolled) {
+                return Poll::Pending;
+            }
+            self.take_audience(cx);
+            self.take_round(cx);
+            self.take_calls(cx);
+        }
+    }
+
+    /// Does what the machine wants done.
+    fn act(&mut self) {
+        while let Some(output) = self.turn.poll() {
+            match output {
+                Output::Event(event) => {
+                    self.writer.push(&event);
+                    count(&event);
+                }
+                Output::StartRound(request) => {
+                    debug!(messages = request.messages.len(), "round begins");
+                    let span = debug_span!("round");
+                    let upstream = Arc::clone(&self.upstream);
+                    let opening = async move { upstream.open(&request).await };
+                    self.round = RoundState::Opening(Box::pin(opening.instrument(span)));
+                    self.unpolled = true;
+                }
+                Output::StopRound => self.round = RoundState::None,
+                Output::StartTool { call, call_id, name, arguments } => {
+                    debug!(call_id, tool = name, "tool begins");
+                    let span = debug_span!("tool", call_id, tool = name);
+                    let tool = self.tools.get(name).expect("the machine has checked the call");
+                    let run = run::run(Arc::clone(tool), arguments, self.tool_timeout);
+                    let run = async move {
+                        let begun = Instant::now();
+                        let run = run.await;
+                        Ended { call, run, duration: begun.elapsed() }
+                    };
+                    self.calls.spawn(run.instrument(span));
+                    self.unpolled = true;
+                }
+                Output::StopTools => self.calls.abort_all(),
+            }
+        }
+    }
+
+    /// Notices who cancels, and that nobody is there any more.
+    fn take_audience(&mut self, cx: &mut Context<'_>) {
+        let audience = self.writer.log().watch_audience(cx);
+        if audience.cancelled {
+            self.turn.handle(Input::Cancel);
+        } else if audience.readers > 0 {
+            self.abandoned = None;
+        } else {
+            let grace = self.disconnect_grace;
+            let abandoned = self.abandoned.get_or_insert_with(|| Box::pin(sleep(grace)));
+            if abandoned.as_mut().poll(cx).is_ready() {
+                debug!("nobody has re-joined in time");
+                self.turn.handle(Input::Cancel);
+            }
+        }
+    }
+
+    fn take_round(&mut self, cx: &mut Context<'_>) {
+        if let RoundState::Opening(opening) = &mut self.round {
+            match opening.as_mut().poll(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(round)) => self.round = RoundState::Open(Box::new(round)),
+                Poll::Ready(Err(failure)) => return self.end_round(Err(failure)),
+            }
+        }
+        let RoundState::Open(round) = &mut self.round else { return };
+        let turn = &mut self.turn;
+        let mut more = false;
+        let (spoke, begun) = (&mut self.spoke, self.begun);
+        let ended = round.poll(cx, &mut more, |delta| {
+            if !std::mem::replace(spoke, true) {
+                metrics::first_delta(begun.elapsed());
+            }
+            turn.handle(Input::Delta(delta));
+        });
+        match ended {
+            Poll::Ready(outcome) => self.end_round(outcome),
+            // A flood: let others run before the rest of it is taken.
+            Poll::Pending if more => cx.waker().wake_by_ref(),
+            Poll::Pending => {}
+        }
+    }
+
+    fn end_round(&mut self, outcome: Result<(), RoundFailure>) {
+        self.round = RoundState::None;
+        self.unpolled = true;
+        self.turn.handle(match outcome {
+            Ok(()) => Input::RoundEnded,
+            Err(RoundFailure { code, message, retryable }) => {
+                debug!(code = code.name(), %message, "round failed");
+                Input::RoundFailed { code, message, retryable }
+            }
+        });
+    }
+
+    fn take_calls(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(ended)) = self.calls.poll_join_next(cx) {
+            // What was aborted has no result, and nobody waits for one.
+            let Ok(Ended { call, run: Run { result, end }, duration }) = ended else { continue };
+            let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            debug!(call, end = end.name(), duration_ms, "tool ended");
+            self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts: 1 });
+            self.unpolled = true;
+        }
+    }
+
+    /// The one line that a turn leaves in the log.
+    fn report(&self) {
+        let summary = self.turn.summary();
+        let duration = self.begun.elapsed();
+        metrics::turn_ended(summary.loops, duration);
+        tracing::info!(
+            outcome = self.turn.outcome(),
+            loops = summary.loops,
+            tool_calls = summary.tool_calls,
+            prompt_tokens = summary.usage.prompt_tokens,
+            completion_tokens = summary.usage.completion_tokens,
+            duration_ms = duration.as_millis(),
+            "turn ended"
+        );
+    }
+}
+
+/// Counts what operators look at.
+fn count(event: &Event<'_>) {
+    match event {
+        Event::ToolCompleted { tool_name, tool_result, duration_ms, .. } => {
+            let duration = Duration::from_millis(*duration_ms);
+            metrics::tool_ended(tool_name, tool_result.success, duration);
+        }
+        Event::Feedback { reason, .. } => metrics::feedback(reason.name()),
+        Event::TurnCompleted { finish_reason, .. } => metrics::turn_finished(finish_reason.name()),
+        Event::TurnFailed { code, .. } => metrics::turn_finished(code.name()),
+        _ => {}
+    }
+}

@@ -1,0 +1,78 @@
+//! What the model is told about its mistakes, in one form: what was wrong, what
+//! is allowed, what to do now.
+//!
+//! Small models read these. So: short sentences, the allowed values in place,
+//! and the exact line to write.
+
+use crate::event::FeedbackReason;
+use crate::parser::{ErrorCode, ParseError, Settings};
+use crate::tools::CallRefusal;
+
+use super::prompt;
+
+/// Nothing was said and nothing called.
+pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
+     in words, or with a function call.";
+
+/// There is no such tool in this turn.
+pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {
+    format!("{refusal} Call one of these, or answer in words.")
+}
+
+/// The arguments break the tool's schema.
+pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
+    format!("{refusal}\nWrite the call of {name} again, corrected.")
+}
+
+/// The tool ran and ended with an error.
+pub(super) fn tool_failed(name: &str, error: &str) -> String {
+    format!("The tool \"{name}\" failed: {error}")
+}
+
+/// The payload is no call. `cut` says that the token limit cut the message off.
+pub(super) fn malformed(
+    error: &ParseError,
+    settings: &Settings,
+    cut: bool,
+) -> (FeedbackReason, String) {
+    let marker = &settings.marker;
+    let example = prompt::example(marker);
+    match error.code {
+        ErrorCode::IncompletePayload if cut => (
+            FeedbackReason::IncompleteCall,
+            String::from(
+                "Your function call was cut off by the token limit and was not run. Send a \
+                 shorter call: less text in its arguments, or several smaller calls.",
+            ),
+        ),
+        ErrorCode::IncompletePayload => (
+            FeedbackReason::IncompleteCall,
+            format!(
+                "Your function call ended before its JSON was closed and was not run. Write it \
+                 again, whole, on one line: {example}"
+            ),
+        ),
+        ErrorCode::PayloadTooLarge => (
+            FeedbackReason::PayloadTooLarge,
+            format!(
+                "Your function call was longer than {} bytes and was not run. Send a shorter call.",
+                settings.max_payload_bytes
+            ),
+        ),
+        ErrorCode::MissingPayload => (
+            FeedbackReason::MalformedCall,
+            format!("Behind {marker} there was no JSON, so nothing was called. Write: {example}"),
+        ),
+        ErrorCode::UnbalancedPayload
+        | ErrorCode::PayloadTooDeep
+        | ErrorCode::InvalidJson
+        | ErrorCode::InvalidCall => (
+            FeedbackReason::MalformedCall,
+            format!(
+                "Your function call could not be read and was not run: {}. Write it again like \
+                 this: {example}",
+                error.message
+            ),
+        ),
+    }
+}

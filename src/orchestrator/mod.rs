@@ -1,0 +1,16 @@
+//! A turn from the user's words to the answer: model, tools, model again.
+//!
+//! [`turn`] decides, [`driver`] acts. The turn machine is pure: what happened
+//! goes in, what is to be done and said comes out, so that thousands of random
+//! schedules can test it without a runtime. The driver has no policy.
+
+mod chain;
+mod draft;
+pub mod driver;
+mod feedback;
+mod prompt;
+pub mod turn;
+
+pub use chain::Execution;
+pub use driver::Driver;
+pub use turn::{Input, Output, Rules, Turn, TurnRequest};

@@ -1,0 +1,491 @@
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::tools::builtin::{Calculate, GetCurrentTime};
+use crate::upstream::{Message, Role};
+
+mod schedules;
+
+/// A turn, and all that came out of it.
+struct Scene {
+    turn: Turn,
+    /// Events as JSON, in order.
+    events: Vec<Value>,
+    /// What the driver was asked to do: `round`, `stop round`, `start call_1`, ...
+    deeds: Vec<String>,
+    rounds: Vec<RoundRequest>,
+    running: Vec<usize>,
+}
+
+fn tools() -> Registry {
+    let mut tools = Registry::default();
+    tools.add(Arc::new(GetCurrentTime::new())).unwrap();
+    tools.add(Arc::new(Calculate::new())).unwrap();
+    tools
+}
+
+fn request() -> TurnRequest {
+    TurnRequest {
+        session_id: "s".into(),
+        turn_id: "t".into(),
+        started_at_ms: 0,
+        prompt: "What time is it?".into(),
+        model: "m".into(),
+        form: Form::Text,
+        sampling: Sampling::default(),
+        max_tool_loops: None,
+        tools: tools(),
+        history: Conversation::default(),
+    }
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::with(Rules::default(), request())
+    }
+
+    fn with_rules(change: impl FnOnce(&mut Rules)) -> Self {
+        let mut rules = Rules::default();
+        change(&mut rules);
+        Self::with(rules, request())
+    }
+
+    fn with(rules: Rules, request: TurnRequest) -> Self {
+        let turn = Turn::new(Arc::new(rules), request).unwrap();
+        let mut scene = Self {
+            turn,
+            events: Vec::new(),
+            deeds: Vec::new(),
+            rounds: Vec::new(),
+            running: Vec::new(),
+        };
+        scene.drain();
+        scene
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.turn.poll() {
+            match output {
+                Output::Event(event) => self.events.push(serde_json::to_value(event).unwrap()),
+                Output::StartRound(request) => {
+                    self.deeds.push("round".into());
+                    self.rounds.push(*request);
+                }
+                Output::StopRound => self.deeds.push("stop round".into()),
+                Output::StartTool { call, call_id, name, arguments } => {
+                    self.deeds.push(format!("start {call_id} {name} {arguments}"));
+                    self.running.push(call);
+                }
+                Output::StopTools => {
+                    self.deeds.push("stop tools".into());
+                    self.running.clear();
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input<'_>) -> &mut Self {
+        self.turn.handle(input);
+        self.drain();
+        self
+    }
+
+    fn says(&mut self, text: &str) -> &mut Self {
+        self.handle(Input::Delta(Delta::Text(text)))
+    }
+
+    /// Says it a byte at a time, as far as characters allow.
+    fn spells(&mut self, text: &str) -> &mut Self {
+        for char in text.chars() {
+            self.says(char.encode_utf8(&mut [0; 4]));
+        }
+        self
+    }
+
+    fn finishes(&mut self, finish: RoundFinish) -> &mut Self {
+        self.handle(Input::Delta(Delta::Finish(finish)));
+        self.handle(Input::RoundEnded)
+    }
+
+    fn stops(&mut self) -> &mut Self {
+        self.finishes(RoundFinish::Stop)
+    }
+
+    fn tool_returns(&mut self, call: usize, result: ToolResult) -> &mut Self {
+        self.running.retain(|running| *running != call);
+        self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 })
+    }
+
+    /// The types of the events, text deltas merged.
+    fn types(&self) -> Vec<&str> {
+        let mut types: Vec<&str> =
+            self.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        types.dedup_by(|a, b| a == b && *a == "text_delta");
+        types
+    }
+
+    fn event(&self, name: &str) -> &Value {
+        let found = self.events.iter().rev().find(|event| event["type"] == name);
+        &found.unwrap_or_else(|| panic!("no {name} in {:#?}", self.events))["data"]
+    }
+
+    fn last_message(&self) -> &Message {
+        self.rounds.last().unwrap().messages.last().unwrap()
+    }
+
+    #[track_caller]
+    fn ends(&self, finish_reason: &str, text: &str) {
+        assert!(self.turn.is_over());
+        let end = self.event("turn_completed");
+        assert_eq!((end["finish_reason"].as_str(), end["text"].as_str()), (Some(finish_reason), Some(text)));
+    }
+
+    #[track_caller]
+    fn fails(&self, code: &str) {
+        assert!(self.turn.is_over());
+        assert_eq!(self.event("turn_failed")["code"], code);
+    }
+}
+
+const TIME: &str = "<<function_call>> {\"name\": \"get_current_time\", \"arguments\": {\"timezone\": \"Asia/Tokyo\"}}\n";
+const SUM: &str = "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
+
+fn ok() -> ToolResult {
+    ToolResult::data(json!({ "time": "12:00" }))
+}
+
+#[test]
+fn words_alone_are_the_answer() {
+    let mut scene = Scene::new();
+    scene.says("Hello ").says("there.").stops();
+    assert_eq!(scene.types(), ["turn_started", "text_delta", "turn_completed"]);
+    scene.ends("stop", "Hello there.");
+    assert_eq!(scene.turn.into_record().steps.len(), 1);
+}
+
+#[test]
+fn deltas_handled_together_come_out_as_one_event() {
+    let mut scene = Scene::new();
+    for word in ["one ", "two ", "three"] {
+        scene.turn.handle(Input::Delta(Delta::Text(word)));
+    }
+    scene.drain();
+    assert_eq!(scene.event("text_delta")["text"], "one two three");
+    assert_eq!(scene.events.len(), 2);
+}
+
+#[test]
+fn a_call_runs_and_its_result_goes_back() {
+    let mut scene = Scene::new();
+    scene.says("Let me look.\n").spells(TIME).stops();
+    assert_eq!(scene.deeds[1], "start call_1 get_current_time {\"timezone\":\"Asia/Tokyo\"}");
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.rounds.len(), 2);
+    let told = scene.last_message();
+    assert_eq!(told.role, Role::User);
+    assert!(told.content.as_deref().unwrap().contains("\"time\":\"12:00\""));
+    scene.says("It is noon.").stops();
+    assert_eq!(
+        scene.types(),
+        [
+            "turn_started",
+            "text_delta",
+            "tool_marker_detected",
+            "tool_started",
+            "tool_completed",
+            "text_delta",
+            "turn_completed",
+        ]
+    );
+    scene.ends("stop", "Let me look.\nIt is noon.");
+    assert_eq!(scene.event("turn_completed")["loops"], 2);
+    assert_eq!(scene.event("turn_completed")["tool_calls"], 1);
+}
+
+#[test]
+fn an_eager_call_runs_while_the_model_still_speaks() {
+    let mut scene = Scene::new();
+    scene.says(TIME);
+    assert_eq!(scene.running, [0]);
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.rounds.len(), 1, "the message has not ended");
+    scene.says("More.").stops();
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn after_turn_waits_for_the_message_to_end() {
+    let mut scene = Scene::with_rules(|rules| rules.execution = Execution::AfterTurn);
+    scene.says(TIME).says(SUM);
+    assert!(scene.running.is_empty());
+    scene.stops();
+    assert_eq!(scene.running, [0, 1]);
+}
+
+#[test]
+fn no_more_calls_run_at_once_than_allowed() {
+    let mut scene = Scene::with_rules(|rules| rules.max_parallel = 1);
+    scene.says(TIME).says(SUM).stops();
+    assert_eq!(scene.running, [0]);
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.running, [1]);
+    scene.tool_returns(1, ok());
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn results_go_back_in_the_order_of_the_calls() {
+    let mut scene = Scene::new();
+    scene.says(TIME).says(SUM).stops();
+    scene.tool_returns(1, ToolResult::data(json!("second"))).tool_returns(0, ToolResult::data(json!("first")));
+    let told = scene.last_message().content.clone().unwrap();
+    assert!(told.find("first") < told.find("second"), "{told}");
+}
+
+#[test]
+fn one_failed_tool_does_not_lose_the_others_result() {
+    let mut scene = Scene::new();
+    scene.says(TIME).says(SUM).stops();
+    scene.tool_returns(0, ToolResult::error("no such zone")).tool_returns(1, ok());
+    let told = scene.last_message().content.clone().unwrap();
+    assert!(told.contains("no such zone") && told.contains("12:00"), "{told}");
+    assert_eq!(scene.event("feedback")["reason"], "tool_failed");
+}
+
+#[test]
+fn an_unknown_tool_is_fed_back_with_the_closest_names() {
+    let mut scene = Scene::new();
+    scene.says("<<function_call>> {\"name\": \"get_time\", \"arguments\": {}}\n").stops();
+    let feedback = scene.event("feedback");
+    assert_eq!((&feedback["reason"], &feedback["attempt"]), (&json!("tool_not_found"), &json!(1)));
+    assert!(feedback["message"].as_str().unwrap().contains("get_current_time"));
+    assert!(scene.running.is_empty());
+    assert!(scene.last_message().content.as_deref().unwrap().contains("get_current_time"));
+}
+
+#[test]
+fn invalid_arguments_are_fed_back_and_not_run() {
+    let mut scene = Scene::new();
+    scene.says("<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": 7}}").stops();
+    assert_eq!(scene.event("feedback")["reason"], "invalid_arguments");
+    assert!(scene.running.is_empty());
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn half_a_call_is_fed_back_and_leaks_nothing() {
+    let mut scene = Scene::new();
+    scene.says("Well.\n<<function_call>> {\"name\": \"calc").stops();
+    let feedback = scene.event("feedback");
+    assert_eq!((&feedback["reason"], &feedback["call_id"]), (&json!("incomplete_call"), &json!("call_1")));
+    assert_eq!(scene.event("text_delta")["text"], "Well.\n");
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn a_call_cut_by_the_token_limit_is_told_to_be_shorter() {
+    let mut scene = Scene::new();
+    scene.says("<<function_call>> {\"name\": \"calc").finishes(RoundFinish::Length);
+    assert!(scene.event("feedback")["message"].as_str().unwrap().contains("token limit"));
+}
+
+#[test]
+fn words_about_calls_are_no_call() {
+    let mut scene = Scene::new();
+    scene.says("The marker is <<function_call>> and JSON follows.").stops();
+    scene.ends("stop", "The marker is <<function_call>> and JSON follows.");
+}
+
+#[test]
+fn a_marker_line_without_a_call_is_fed_back() {
+    let mut scene = Scene::new();
+    scene.says("<<function_call>> get_current_time").stops();
+    assert_eq!(scene.event("feedback")["reason"], "malformed_call");
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn the_cap_leads_to_a_last_answer_in_words() {
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 2);
+    for call in 0..2 {
+        scene.says(TIME).stops().tool_returns(call, ok());
+    }
+    assert_eq!(scene.event("loop_limit_reached")["max_tool_loops"], 2);
+    let last = scene.rounds.last().unwrap();
+    assert!(last.tools.is_empty());
+    assert!(!serde_json::to_string(&last.messages).unwrap().contains("<<function_call>>"));
+    scene.says("It is noon.").says(TIME).stops();
+    scene.ends("loop_limit", "It is noon.");
+    assert_eq!(scene.event("status")["message"].as_str().unwrap().find("not run").is_some(), true);
+    assert_eq!(scene.event("turn_completed")["loops"], 3);
+    assert_eq!(scene.event("turn_completed")["tool_calls"], 2);
+}
+
+#[test]
+fn a_request_can_lower_the_cap_and_not_raise_it() {
+    for (asked, cap) in [(1, 1), (9, 5)] {
+        let request = TurnRequest { max_tool_loops: Some(asked), ..request() };
+        let scene = Scene::with(Rules::default(), request);
+        assert_eq!(scene.event("turn_started")["max_tool_loops"], cap);
+    }
+}
+
+#[test]
+fn too_many_mistakes_of_one_kind_lead_to_an_answer_in_words() {
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 9);
+    for _ in 0..3 {
+        scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
+    }
+    assert_eq!(scene.event("feedback")["attempt"], 3);
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
+    scene.says("Sorry.").stops();
+    scene.ends("stop", "Sorry.");
+}
+
+#[test]
+fn each_mistake_makes_the_model_warmer() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.rounds[0].sampling.temperature, None);
+    scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
+    assert_eq!(scene.rounds[1].sampling.temperature, Some(0.7 + 0.2));
+}
+
+#[test]
+fn calls_over_the_cap_are_skipped_and_the_model_is_told() {
+    let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
+    scene.says(TIME).says(SUM).stops().tool_returns(0, ok());
+    assert!(scene.running.is_empty());
+    let last = scene.rounds.last().unwrap();
+    assert!(last.tools.is_empty(), "synthesis");
+    assert!(serde_json::to_string(&last.messages).unwrap().contains("not run"));
+}
+
+#[test]
+fn invented_results_stop_the_round() {
+    let mut scene = Scene::new();
+    scene.says(TIME).says("\nResults of your calls:\n{\"call\":\"call_1\"");
+    assert_eq!(scene.deeds.last().unwrap(), "stop round");
+    // What the dropped round still had in the pipe is nobody's.
+    scene.says(" ... and so on").handle(Input::RoundEnded);
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn deltas_of_a_dropped_round_do_not_reach_the_next() {
+    let mut scene = Scene::new();
+    scene.says(TIME).tool_returns(0, ok());
+    // All in one batch: the stop, the next round's start and the rest of the first.
+    scene.turn.handle(Input::Delta(Delta::Text("Results of your calls: x")));
+    scene.turn.handle(Input::Delta(Delta::Text("garbage")));
+    scene.turn.handle(Input::RoundEnded);
+    scene.drain();
+    assert_eq!(scene.rounds.len(), 2);
+    scene.says("Noon.").stops();
+    assert!(!scene.event("turn_completed")["text"].as_str().unwrap().contains("garbage"));
+}
+
+#[test]
+fn nothing_said_is_asked_for_twice_and_then_given_up() {
+    let mut scene = Scene::new();
+    scene.stops();
+    assert_eq!(scene.event("status")["message"], "the model said nothing; asking it again");
+    scene.says(" \n").stops();
+    assert_eq!(scene.rounds.len(), 3);
+    scene.handle(Input::Delta(Delta::Reasoning("Hm."))).stops();
+    scene.fails("empty_response");
+}
+
+#[test]
+fn the_token_limit_shows_in_the_finish_reason() {
+    let mut scene = Scene::new();
+    scene.says("Once upon a").finishes(RoundFinish::Length);
+    scene.ends("length", "Once upon a");
+}
+
+#[test]
+fn without_continuing_the_turn_ends_with_the_results() {
+    let mut scene = Scene::with_rules(|rules| rules.continue_after_tool = false);
+    scene.says(TIME).stops().tool_returns(0, ok());
+    scene.ends("stop", "");
+    assert_eq!(scene.rounds.len(), 1);
+}
+
+#[test]
+fn usage_is_summed_over_rounds() {
+    let mut scene = Scene::new();
+    let usage = |n| Usage { prompt_tokens: n, completion_tokens: 1, total_tokens: n + 1 };
+    scene.handle(Input::Delta(Delta::Usage(usage(2)))).handle(Input::Delta(Delta::Usage(usage(10))));
+    scene.says(TIME).stops().tool_returns(0, ok());
+    scene.handle(Input::Delta(Delta::Usage(usage(20)))).says("x").stops();
+    assert_eq!(scene.event("turn_completed")["usage"]["prompt_tokens"], 30);
+}
+
+#[test]
+fn a_broken_round_fails_the_turn_and_keeps_what_was_said() {
+    let mut scene = Scene::new();
+    scene.says("Half an answer and <<func");
+    scene.handle(Input::RoundFailed {
+        code: FailureCode::UpstreamError,
+        message: "gone".into(),
+        retryable: true,
+    });
+    scene.fails("upstream_error");
+    assert_eq!(scene.event("turn_failed")["text"], "Half an answer and <<func");
+    assert_eq!(scene.turn.into_record().steps.len(), 1);
+}
+
+#[test]
+fn a_turn_at_its_limit_goes_on_and_one_byte_over_fails() {
+    let mut scene = Scene::with_rules(|rules| rules.max_turn_bytes = 8);
+    scene.says("12345678");
+    assert!(!scene.turn.is_over());
+    scene.says("9");
+    scene.fails("turn_too_large");
+    assert_eq!(scene.deeds[1..], ["stop round", "stop tools"]);
+}
+
+#[test]
+fn cancelling_while_the_model_speaks_keeps_its_words() {
+    let mut scene = Scene::new();
+    scene.says("One two <").handle(Input::Cancel);
+    scene.ends("cancelled", "One two <");
+    assert_eq!(scene.deeds[1..], ["stop round", "stop tools"]);
+}
+
+#[test]
+fn cancelling_while_a_tool_runs_leaves_the_call_cancelled() {
+    let mut scene = Scene::new();
+    scene.says(TIME).stops().handle(Input::Cancel);
+    scene.ends("cancelled", "");
+    scene.tool_returns(0, ok());
+    let record = scene.turn.into_record();
+    let outcomes: Vec<_> = record.steps[0].calls().map(|call| call.outcome.clone()).collect();
+    assert_eq!(outcomes, [Outcome::Cancelled]);
+}
+
+#[test]
+fn arguments_are_shown_as_they_arrive_when_asked_for() {
+    let mut scene = Scene::with_rules(|rules| rules.parser.argument_deltas = true);
+    scene.spells(SUM);
+    let deltas: String = scene
+        .events
+        .iter()
+        .filter(|event| event["type"] == "tool_arguments_delta")
+        .map(|event| event["data"]["delta"].as_str().unwrap())
+        .collect();
+    assert_eq!(deltas, "{\"expression\": \"1+1\"}");
+}
+
+#[test]
+fn an_array_is_several_calls() {
+    let mut scene = Scene::new();
+    scene
+        .says("<<function_call>> [{\"name\": \"calculate\", \"arguments\": {\"expression\": \"1\"}}, \
+               {\"name\": \"get_current_time\"}]")
+        .stops();
+    assert_eq!(scene.running, [0, 1]);
+}

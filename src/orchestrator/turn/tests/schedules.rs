@@ -1,0 +1,217 @@
+//! Random schedules: whatever happens in whatever order, the invariants hold after
+//! every step. A failure prints its seed; run that one again with
+//! `TETHER_SEED=<seed>` and more of them with `TETHER_SCHEDULES=<count>`.
+
+use super::*;
+
+/// SplitMix64: small, seedable, the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let sides = u64::try_from(sides).unwrap();
+        usize::try_from((z ^ (z >> 31)) % sides).unwrap()
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.roll(from.len())]
+    }
+}
+
+/// What a model says: words, calls good and bad, halves of both.
+const SAYINGS: &[&str] = &[
+    "Hello. ",
+    "\n",
+    "é日",
+    "<",
+    "<<function_call>>",
+    " {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}",
+    TIME,
+    SUM,
+    "<<function_call>> {\"name\": \"nope\", \"arguments\": {}}\n",
+    "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": 1}}\n",
+    "<<function_call>> [{\"name\": \"get_current_time\"}, 7, {\"name\": \"calculate\"}]",
+    "<<function_call>> {]",
+    "\n<<function_call>> nothing\n",
+    "{\"name\": ",
+    "}",
+    "\"",
+    "<think>",
+    "</think>",
+    "\nResults of your calls:\n",
+];
+
+/// A turn under the dice, with what has to hold.
+struct Play {
+    scene: Scene,
+    seen: usize,
+    markers: HashSet<String>,
+    started: HashSet<String>,
+    completed: HashSet<String>,
+    ended: bool,
+}
+
+impl Play {
+    fn new(dice: &mut Dice) -> Self {
+        let rules = Rules {
+            execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
+            max_parallel: 1 + dice.roll(3),
+            feedback_attempts: 1 + u32::try_from(dice.roll(3)).unwrap(),
+            max_tool_loops: u32::try_from(dice.roll(5)).unwrap(),
+            max_calls: 1 + u32::try_from(dice.roll(6)).unwrap(),
+            max_turn_bytes: *dice.pick(&[200, 4096]),
+            continue_after_tool: dice.roll(8) != 0,
+            parser: parser::Settings {
+                argument_deltas: dice.roll(2) == 0,
+                strict_balancing: dice.roll(2) == 0,
+                ..parser::Settings::default()
+            },
+            ..Rules::default()
+        };
+        let form = *dice.pick(&[Form::Text, Form::Native]);
+        let scene = Scene::with(rules, TurnRequest { form, ..request() });
+        Self {
+            scene,
+            seen: 0,
+            markers: HashSet::new(),
+            started: HashSet::new(),
+            completed: HashSet::new(),
+            ended: false,
+        }
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        let scene = &mut self.scene;
+        match dice.roll(24) {
+            0..=13 => {
+                // Several deltas may be handled before anything is polled.
+                for _ in 0..=dice.roll(3) {
+                    let saying = dice.pick(SAYINGS);
+                    scene.turn.handle(Input::Delta(Delta::Text(saying)));
+                }
+                scene.drain();
+            }
+            14 => drop(scene.handle(Input::Delta(Delta::Reasoning("hm")))),
+            15 => drop(scene.finishes(RoundFinish::Length)),
+            16..=18 => drop(scene.stops()),
+            19..=21 if !scene.running.is_empty() => {
+                let call = *dice.pick(&scene.running);
+                let result = if dice.roll(3) == 0 { ToolResult::error("no") } else { ok() };
+                scene.tool_returns(call, result);
+            }
+            22 if dice.roll(12) == 0 => drop(scene.handle(Input::Cancel)),
+            23 if dice.roll(12) == 0 => drop(scene.handle(Input::RoundFailed {
+                code: FailureCode::UpstreamTimeout,
+                message: "silent".into(),
+                retryable: true,
+            })),
+            _ => {}
+        }
+    }
+
+    fn check(&mut self) {
+        let parallel_max = self.scene.turn.rules.max_parallel;
+        assert!(self.scene.running.len() <= parallel_max, "too many at once");
+        for event in &self.scene.events[self.seen..] {
+            assert!(!self.ended, "nothing follows the last event: {event}");
+            let call = event["data"]["call_id"].as_str().map(str::to_owned);
+            match event["type"].as_str().unwrap() {
+                "tool_marker_detected" => assert!(self.markers.insert(call.unwrap()), "once"),
+                "tool_started" => {
+                    let call = call.unwrap();
+                    assert!(self.markers.contains(&call), "a marker first");
+                    assert!(self.started.insert(call), "once");
+                }
+                "tool_completed" => {
+                    let call = call.unwrap();
+                    assert!(self.started.contains(&call), "a start first");
+                    assert!(self.completed.insert(call), "once");
+                }
+                "text_delta" => {
+                    let text = event["data"]["text"].as_str().unwrap();
+                    assert!(!text.is_empty());
+                }
+                "turn_completed" | "turn_failed" => self.ended = true,
+                _ => {}
+            }
+        }
+        self.seen = self.scene.events.len();
+        assert_eq!(self.ended, self.scene.turn.is_over());
+        let deeds = &self.scene.deeds;
+        let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
+        assert_eq!(starts, self.started.len());
+        for request in &self.scene.rounds {
+            assert_ne!(request.messages.last().unwrap().role, Role::Assistant);
+        }
+    }
+
+    /// Brings it to an end, as a driver's patience would.
+    fn finish(&mut self) {
+        for _ in 0..200 {
+            if self.scene.turn.is_over() {
+                break;
+            }
+            match self.scene.running.first() {
+                Some(&call) => drop(self.scene.tool_returns(call, ok())),
+                None => drop(self.scene.stops()),
+            }
+            self.check();
+        }
+        assert!(self.scene.turn.is_over(), "it does not end: {:#?}", self.scene.deeds);
+    }
+
+    fn check_end(self) {
+        let said: String = self
+            .scene
+            .events
+            .iter()
+            .filter(|event| event["type"] == "text_delta")
+            .map(|event| event["data"]["text"].as_str().unwrap())
+            .collect();
+        let end = &self.scene.events.last().unwrap()["data"];
+        assert_eq!(end["text"], said.as_str(), "the text is what was said");
+        let cap = self.scene.turn.max_tool_loops;
+        let rounds = u32::try_from(self.scene.rounds.len()).unwrap();
+        assert!(rounds <= cap.max(1) + 1, "{rounds} rounds with a cap of {cap}");
+        let record = self.scene.turn.into_record();
+        assert_ne!(record.ending, Ending::Running);
+        let mut ids = HashSet::new();
+        for call in record.steps.iter().flat_map(conversation::Step::calls) {
+            assert!(ids.insert(call.call_id.clone()), "a call stands once in the history");
+            let ran = self.completed.contains(&call.call_id);
+            assert_eq!(ran && matches!(call.outcome, Outcome::Cancelled), false);
+        }
+        for call in &self.started {
+            assert!(ids.contains(call), "what was started is in the history");
+        }
+    }
+}
+
+fn play(seed: u64) {
+    let mut dice = Dice(seed);
+    let mut play = Play::new(&mut dice);
+    play.check();
+    for _ in 0..dice.roll(60) {
+        play.step(&mut dice);
+        play.check();
+    }
+    play.finish();
+    play.check_end();
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test's own knobs")]
+fn the_invariants_hold_in_every_schedule() {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    if let Some(seed) = number("TETHER_SEED") {
+        return play(seed);
+    }
+    for seed in 0..number("TETHER_SCHEDULES").unwrap_or(4000) {
+        let outcome = std::panic::catch_unwind(|| play(seed));
+        assert!(outcome.is_ok(), "schedule failed; run it again with TETHER_SEED={seed}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Who may ask: API keys, and what keeps a page in a browser from asking in its
+//! user's place.
+//!
+//! A server on loopback has no key as a rule, and every page that its user opens
+//! can reach it. Two checks stand in the way: the `Origin` of a request that
+//! changes something has to be this server's own or a configured one, and without
+//! keys the `Host` has to be a name of this machine, so that a foreign name that
+//! resolves to 127.0.0.1 (DNS rebinding) gets nothing.
+
+use std::net::SocketAddr;
+
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::{Method, Request};
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq as _};
+
+use super::rescue::Refusal;
+
+/// Who may ask.
+#[derive(Clone, Default)]
+pub struct AuthOptions {
+    /// Keys, any of which opens the server; none leaves it open.
+    pub api_keys: Vec<String>,
+    /// Origins of pages on other hosts, exact: `https://chat.example.org`.
+    pub origins: Vec<String>,
+}
+
+impl std::fmt::Debug for AuthOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuthOptions")
+            .field("api_keys", &self.api_keys.len())
+            .field("origins", &self.origins)
+            .finish()
+    }
+}
+
+/// The same, made ready for a server's address.
+#[derive(Debug)]
+pub struct Auth {
+    /// Digests, so that comparing takes the same time whatever a key's length.
+    keys: Vec<[u8; 32]>,
+    origins: Vec<String>,
+    is_loopback: bool,
+}
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+impl Auth {
+    /// For a server that listens on `address`.
+    #[must_use]
+    pub fn new(options: AuthOptions, address: SocketAddr) -> Self {
+        let keys = options.api_keys.iter().map(|key| Sha256::digest(key).into()).collect();
+        Self { keys, origins: options.origins, is_loopback: address.ip().is_loopback() }
+    }
+
+    /// The origins of pages on other hosts.
+    pub(super) fn origins(&self) -> &[String] {
+        &self.origins
+    }
+
+    /// Refuses what comes under a foreign name, or from a foreign page.
+    pub(super) fn check_browser<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        if !self.is_loopback {
+            return Ok(());
+        }
+        let host = host_of(request).unwrap_or_default();
+        if self.keys.is_empty() && !self.is_ours(host) {
+            return Err(Refusal::Host(host.to_owned()));
+        }
+        let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let Some(origin) = request.headers().get(ORIGIN).filter(|_| changes) else {
+            return Ok(());
+        };
+        let origin = origin.to_str().unwrap_or_default();
+        let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
+        if authority == host || self.origins.iter().any(|allowed| allowed == origin) {
+            return Ok(());
+        }
+        Err(Refusal::Origin(origin.to_owned()))
+    }
+
+    /// Whether a name is this machine's, or that of an origin that was configured.
+    fn is_ours(&self, host: &str) -> bool {
+        let name = without_port(host);
+        matches!(name, "localhost" | "[::1]")
+            || name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
+            || self.origins.iter().any(|origin| {
+                origin.split_once("://").is_some_and(|(_, allowed)| allowed == host)
+            })
+    }
+
+    /// Refuses a request without one of the keys.
+    pub(super) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let key = bearer
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, key)| key.trim())
+            .or_else(|| headers.get(API_KEY).and_then(|value| value.to_str().ok()));
+        let digest: [u8; 32] = Sha256::digest(key.unwrap_or_default()).into();
+        // All of them, whichever fits: the time must not tell.
+        let known = self
+            .keys
+            .iter()
+            .fold(Choice::from(0), |known, key| known | key.ct_eq(&digest));
+        if bool::from(known) { Ok(()) } else { Err(Refusal::Unauthorized) }
+    }
+}
+
+/// The name that a request asks for, with its port: `Host`, or `:authority`.
+fn host_of<B>(request: &Request<B>) -> Option<&str> {
+    let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+    authority.or_else(|| request.headers().get(HOST)?.to_str().ok())
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests;

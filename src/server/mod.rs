@@ -1,0 +1,131 @@
+//! The HTTP server: accepts connections, answers requests, streams turns.
+//!
+//! HTTP/1.1 and HTTP/2 with prior knowledge share one port. What an error becomes
+//! for a client is decided in [`rescue`] alone.
+
+mod auth;
+mod body;
+mod connection;
+mod query;
+mod request;
+mod rescue;
+mod routes;
+mod stall;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::gateway::Gateway;
+use crate::limits;
+
+pub use auth::{Auth, AuthOptions};
+
+/// How the server serves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who may ask.
+    pub auth: AuthOptions,
+    /// Longest body of a request, in bytes.
+    pub max_body_bytes: usize,
+    /// A comment goes out after this much silence.
+    pub keep_alive: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            auth: AuthOptions::default(),
+            max_body_bytes: limits::server::BODY_BYTES_MAX,
+            keep_alive: limits::stream::KEEP_ALIVE,
+        }
+    }
+}
+
+/// What every request needs.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) auth: Auth,
+    pub(crate) metrics: PrometheusHandle,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) keep_alive: Duration,
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    app: Arc<App>,
+}
+
+impl Server {
+    /// A server on a socket that listens already.
+    ///
+    /// # Errors
+    /// When the socket has no address.
+    pub fn new(
+        listener: TcpListener,
+        options: Options,
+        gateway: Arc<Gateway>,
+        metrics: PrometheusHandle,
+    ) -> std::io::Result<Self> {
+        let auth = Auth::new(options.auth, listener.local_addr()?);
+        let Options { max_body_bytes, keep_alive, .. } = options;
+        let app = App { gateway, auth, metrics, max_body_bytes, keep_alive };
+        Ok(Self { listener, app: Arc::new(app) })
+    }
+
+    /// The address it listens on.
+    ///
+    /// # Errors
+    /// When the socket has none.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop`. Then connections that are open get to the end of what
+    /// they are sending, at most [`limits::server::CLOSE_TIMEOUT`].
+    pub async fn serve(self, stop: CancellationToken) {
+        let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(limits::server::CONNECTIONS_MAX));
+        let builder = Arc::new(connection::builder());
+        loop {
+            // Before accept: what cannot be served waits in the system's queue.
+            let place = Arc::clone(&places).acquire_owned();
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                accepted = async { (place.await, self.listener.accept().await) } => accepted,
+            };
+            let (Ok(place), accepted) = accepted else { break };
+            match accepted {
+                Ok((socket, peer)) => {
+                    let app = Arc::clone(&self.app);
+                    let (builder, stop) = (Arc::clone(&builder), stop.clone());
+                    connections.spawn(async move {
+                        connection::serve(socket, peer, app, &builder, stop).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely: give those that are open time.
+                    warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(limits::server::ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(self.listener);
+        connections.close();
+        if tokio::time::timeout(limits::server::CLOSE_TIMEOUT, connections.wait()).await.is_err() {
+            debug!(open = connections.len(), "connections were cut at the end");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The body of `POST /api/v1/chat/stream`, read and checked.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes};
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::rescue::Refusal;
+use crate::gateway::NewTurn;
+use crate::limits;
+use crate::upstream::Sampling;
+
+/// Reads a body of at most `bytes_max`, within [`limits::server::BODY_TIMEOUT`].
+pub(super) async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Refusal>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let patience: Duration = limits::server::BODY_TIMEOUT;
+    let collected = timeout(patience, Limited::new(body, bytes_max).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(Refusal::BodyTooLarge { bytes_max })
+        }
+        Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
+        Err(_) => Err(Refusal::BodyTimeout(patience)),
+    }
+}
+
+/// The body as it was written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    session_id: Option<String>,
+    prompt: Option<String>,
+    clarification_response: Option<RawClarificationResponse>,
+    model: Option<String>,
+    tools: Option<Vec<String>>,
+    max_tool_loops: Option<u32>,
+    #[serde(default)]
+    sampling: Sampling,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawClarificationResponse {
+    clarification_id: String,
+    #[serde(rename = "selected_option")]
+    _selected_option: Option<SelectedOption>,
+    #[serde(rename = "text")]
+    _text: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SelectedOption {
+    #[serde(rename = "id")]
+    _id: String,
+}
+
+/// Reads a turn to begin.
+pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
+    let raw: Raw = serde_json::from_slice(body).map_err(|error| Refusal::BadJson(error.to_string()))?;
+    if let Some(response) = raw.clarification_response {
+        return Err(Refusal::invalid(
+            "clarification_response.clarification_id",
+            format!("no question with the id {:?} waits in this session", response.clarification_id),
+        ));
+    }
+    let Some(prompt) = raw.prompt else {
+        return Err(Refusal::invalid("prompt", "prompt is required: the user's words, a string"));
+    };
+    if prompt.trim().is_empty() {
+        return Err(Refusal::invalid("prompt", "prompt is empty"));
+    }
+    if let Some(id) = &raw.session_id {
+        check_session_id(id)?;
+    }
+    check_sampling(&raw.sampling)?;
+    if let Some(key) = &idempotency_key
+        && (key.is_empty() || key.len() > limits::session::IDEMPOTENCY_KEY_BYTES_MAX)
+    {
+        let bytes_max = limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
+        return Err(Refusal::invalid(
+            "Idempotency-Key",
+            format!("Idempotency-Key must have 1 to {bytes_max} bytes"),
+        ));
+    }
+    Ok(NewTurn {
+        session_id: raw.session_id,
+        prompt,
+        model: raw.model,
+        tools: raw.tools,
+        max_tool_loops: raw.max_tool_loops,
+        sampling: raw.sampling,
+        idempotency_key,
+    })
+}
+
+/// The body of `POST /api/v1/chat/cancel`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cancel {
+    pub(super) session_id: String,
+}
+
+/// Reads which session's turn to cancel.
+pub(super) fn parse_cancel(body: &[u8]) -> Result<Cancel, Refusal> {
+    serde_json::from_slice(body).map_err(|error| Refusal::BadJson(error.to_string()))
+}
+
+/// Whether `id` is `[A-Za-z0-9._:-]{1,128}`.
+pub(super) fn check_session_id(id: &str) -> Result<(), Refusal> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    if (1..=128).contains(&id.len()) && id.bytes().all(fits) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(
+        "session_id",
+        "session_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ : -",
+    ))
+}
+
+fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
+    let wrong = |param: &'static str, expected: &str| {
+        Err(Refusal::invalid(param, format!("{param} must be {expected}")))
+    };
+    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+        return wrong("sampling.temperature", "from 0 to 2");
+    }
+    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
+        return wrong("sampling.top_p", "over 0 and at most 1");
+    }
+    if sampling.max_tokens == Some(0) {
+        return wrong("sampling.max_tokens", "at least 1");
+    }
+    if sampling.stop.len() > limits::server::STOP_STRINGS_MAX {
+        return wrong("sampling.stop", "at most 16 strings");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

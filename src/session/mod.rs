@@ -1,0 +1,274 @@
+//! Sessions: a conversation, the turn that runs in it, and the logs of its last
+//! turns, for clients that come back.
+//!
+//! A session has one turn at a time. What a turn leaves, its place in the
+//! conversation and its log, does not depend on any client being there.
+
+pub mod frame;
+mod turn_log;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::conversation::{self, Conversation};
+use crate::limits::session as limits;
+
+pub use turn_log::{Audience, Reader, TurnLog, Writer};
+
+/// All sessions, in memory.
+#[derive(Debug)]
+pub struct Sessions {
+    by_id: Mutex<HashMap<String, Arc<Session>>>,
+    ttl: Duration,
+}
+
+impl Sessions {
+    /// Sessions that are forgotten when nobody has used them for `ttl`.
+    #[must_use]
+    pub fn new(ttl: Duration) -> Self {
+        Self { by_id: Mutex::default(), ttl }
+    }
+
+    /// The session, begun where there is none yet.
+    pub fn open(&self, id: &str) -> Arc<Session> {
+        let mut by_id = self.by_id.lock();
+        if let Some(session) = by_id.get(id) {
+            session.touch();
+            return Arc::clone(session);
+        }
+        if by_id.len() >= limits::SESSIONS_MAX {
+            forget_oldest(&mut by_id);
+        }
+        let session = Arc::new(Session::new(id));
+        by_id.insert(id.to_owned(), Arc::clone(&session));
+        session
+    }
+
+    /// The session, if there is one.
+    pub fn find(&self, id: &str) -> Option<Arc<Session>> {
+        let session = self.by_id.lock().get(id).cloned()?;
+        session.touch();
+        Some(session)
+    }
+
+    /// Forgets a session and cancels what runs in it; false where there is none.
+    pub fn forget(&self, id: &str) -> bool {
+        let Some(session) = self.by_id.lock().remove(id) else { return false };
+        session.cancel();
+        true
+    }
+
+    /// Forgets the sessions that nobody has used for long.
+    pub fn sweep(&self) {
+        self.by_id.lock().retain(|_, session| {
+            let state = session.state.lock();
+            state.running.is_some() || state.used_at.elapsed() < self.ttl
+        });
+    }
+
+    /// Cancels everything that runs.
+    pub fn cancel_all(&self) {
+        for session in self.by_id.lock().values() {
+            session.cancel();
+        }
+    }
+}
+
+fn forget_oldest(by_id: &mut HashMap<String, Arc<Session>>) {
+    let idle = by_id.values().filter(|session| session.state.lock().running.is_none());
+    let oldest = idle.min_by_key(|session| session.state.lock().used_at).map(|s| s.id.clone());
+    if let Some(oldest) = oldest {
+        by_id.remove(&oldest);
+    }
+}
+
+/// One conversation and its turns.
+#[derive(Debug)]
+pub struct Session {
+    id: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    conversation: Conversation,
+    running: Option<LoggedTurn>,
+    /// The latest last.
+    finished: VecDeque<LoggedTurn>,
+    /// Idempotency keys and the turns that they began, the latest last.
+    keys: VecDeque<(String, String)>,
+    used_at: Instant,
+}
+
+/// A turn that can be read.
+#[derive(Debug, Clone)]
+pub struct LoggedTurn {
+    /// Its id in the session.
+    pub turn_id: String,
+    /// Its frames.
+    pub log: Arc<TurnLog>,
+}
+
+/// What came of asking for a turn.
+#[derive(Debug)]
+pub enum Begin {
+    /// It begins. The guard frees the session when it is dropped.
+    New(TurnGuard, Writer),
+    /// The idempotency key has begun this turn before.
+    Repeated(LoggedTurn),
+    /// The idempotency key has begun a turn that is no longer held.
+    Gone,
+    /// Another turn runs.
+    Busy,
+}
+
+/// What came of looking for a turn.
+#[derive(Debug)]
+pub enum Found {
+    /// Here it is.
+    Turn(LoggedTurn),
+    /// It was here; its log is no longer held.
+    Gone,
+    /// There is none.
+    Unknown,
+}
+
+impl Session {
+    fn new(id: &str) -> Self {
+        let state = State {
+            conversation: Conversation::default(),
+            running: None,
+            finished: VecDeque::new(),
+            keys: VecDeque::new(),
+            used_at: Instant::now(),
+        };
+        Self { id: id.to_owned(), state: Mutex::new(state) }
+    }
+
+    /// The session's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn touch(&self) {
+        self.state.lock().used_at = Instant::now();
+    }
+
+    /// Begins a turn, unless one runs or `key` has begun one before.
+    pub fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>) -> Begin {
+        let mut state = self.state.lock();
+        if let Some(key) = key {
+            let known = state.keys.iter().find(|(known, _)| known == key);
+            if let Some(turn_id) = known.map(|(_, turn_id)| turn_id.clone()) {
+                return match state.turn(Some(&turn_id)) {
+                    Found::Turn(turn) => Begin::Repeated(turn),
+                    Found::Gone | Found::Unknown => Begin::Gone,
+                };
+            }
+        }
+        if state.running.is_some() {
+            return Begin::Busy;
+        }
+        if let Some(key) = key {
+            if state.keys.len() == limits::IDEMPOTENCY_KEYS_MAX {
+                state.keys.pop_front();
+            }
+            state.keys.push_back((key.to_owned(), turn_id.to_owned()));
+        }
+        let (log, writer) = Writer::new();
+        state.running = Some(LoggedTurn { turn_id: turn_id.to_owned(), log });
+        let guard = TurnGuard { session: Arc::clone(self), record: None };
+        Begin::New(guard, writer)
+    }
+
+    /// The turn of that id, or the latest.
+    #[must_use]
+    pub fn turn(&self, turn_id: Option<&str>) -> Found {
+        self.state.lock().turn(turn_id)
+    }
+
+    /// The turns that are over.
+    #[must_use]
+    pub fn conversation(&self) -> Conversation {
+        self.state.lock().conversation.clone()
+    }
+
+    /// The turn that runs.
+    #[must_use]
+    pub fn running(&self) -> Option<LoggedTurn> {
+        self.state.lock().running.clone()
+    }
+
+    /// Cancels the turn that runs; false where none does.
+    pub fn cancel(&self) -> bool {
+        self.running().is_some_and(|turn| turn.log.cancel())
+    }
+}
+
+impl State {
+    fn turn(&self, turn_id: Option<&str>) -> Found {
+        let mut held = self.running.iter().chain(self.finished.iter().rev());
+        let found = match turn_id {
+            None => held.next(),
+            Some(id) => held.find(|turn| turn.turn_id == id),
+        };
+        if let Some(turn) = found {
+            return Found::Turn(turn.clone());
+        }
+        let is_known = |id| self.conversation.turns().iter().any(|turn| turn.turn_id == id);
+        if turn_id.is_some_and(is_known) { Found::Gone } else { Found::Unknown }
+    }
+
+    /// Keeps a finished turn's log, and lets go of the oldest beyond the limits.
+    fn keep(&mut self, turn: LoggedTurn) {
+        self.finished.push_back(turn);
+        let mut bytes: usize = self.finished.iter().map(|turn| turn.log.bytes()).sum();
+        while self.finished.len() > limits::TURN_LOGS_MAX
+            || (bytes > limits::TURN_LOG_BYTES_MAX && self.finished.len() > 1)
+        {
+            let Some(oldest) = self.finished.pop_front() else { break };
+            bytes -= oldest.log.bytes();
+        }
+    }
+}
+
+/// Holds a session's one place for a running turn.
+#[derive(Debug)]
+pub struct TurnGuard {
+    session: Arc<Session>,
+    record: Option<conversation::Turn>,
+}
+
+impl TurnGuard {
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The turn is over: it goes into the conversation, and the place is free.
+    pub fn finish(mut self, record: conversation::Turn) {
+        self.record = Some(record);
+    }
+}
+
+impl Drop for TurnGuard {
+    fn drop(&mut self) {
+        let mut state = self.session.state.lock();
+        if let Some(record) = self.record.take() {
+            state.conversation.push(record, limits::TURNS_MAX);
+        }
+        if let Some(turn) = state.running.take() {
+            state.keep(turn);
+        }
+        state.used_at = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests;

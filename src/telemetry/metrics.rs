@@ -1,0 +1,77 @@
+//! What is counted, under the names that `/metrics` shows. None of it is counted
+//! per token.
+
+use std::time::Duration;
+
+use ::metrics::{counter, gauge, histogram};
+
+/// Counts a turn as running for as long as it lives.
+#[derive(Debug)]
+pub struct TurnRunning(());
+
+impl TurnRunning {
+    /// One more.
+    #[must_use]
+    pub fn new() -> Self {
+        gauge!("tether_turns_running").increment(1);
+        Self(())
+    }
+}
+
+impl Default for TurnRunning {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for TurnRunning {
+    fn drop(&mut self) {
+        gauge!("tether_turns_running").decrement(1);
+    }
+}
+
+/// A turn ended, by finish reason or failure code.
+pub fn turn_finished(outcome: &'static str) {
+    counter!("tether_turns_total", "outcome" => outcome).increment(1);
+}
+
+/// What a turn took.
+pub fn turn_ended(rounds: u32, duration: Duration) {
+    histogram!("tether_turn_rounds").record(f64::from(rounds));
+    histogram!("tether_turn_seconds").record(duration);
+}
+
+/// The model said its first word, this long after the turn began.
+pub fn first_delta(after: Duration) {
+    histogram!("tether_first_delta_seconds").record(after);
+}
+
+/// A tool ended.
+pub fn tool_ended(tool: &str, success: bool, duration: Duration) {
+    let outcome = if success { "success" } else { "error" };
+    let tool = tool.to_owned();
+    counter!("tether_tool_calls_total", "tool" => tool.clone(), "outcome" => outcome).increment(1);
+    histogram!("tether_tool_seconds", "tool" => tool).record(duration);
+}
+
+/// The model was told of a mistake.
+pub fn feedback(reason: &'static str) {
+    counter!("tether_feedback_total", "reason" => reason).increment(1);
+}
+
+/// A request was answered.
+pub fn request(route: &'static str, status: u16) {
+    counter!("tether_http_requests_total", "route" => route, "status" => status.to_string())
+        .increment(1);
+}
+
+/// Connections that are open now.
+pub fn connections(open: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "there are never 2^52 connections")]
+    gauge!("tether_connections_open").set(open as f64);
+}
+
+/// A reader was cut because it took nothing.
+pub fn reader_cut() {
+    counter!("tether_readers_cut_total").increment(1);
+}

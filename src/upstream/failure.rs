@@ -1,0 +1,98 @@
+//! Why a round came to nothing, in words for the person who can mend it.
+
+use std::time::Duration;
+
+use super::client::ClientError;
+use super::server_error::ServerError;
+use crate::event::FailureCode;
+
+/// A round that could not be started, or that broke off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoundFailure {
+    /// What it means for the turn.
+    pub code: FailureCode,
+    /// What happened and what to do.
+    pub message: String,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+}
+
+impl RoundFailure {
+    fn new(code: FailureCode, retryable: bool, message: String) -> Self {
+        Self { code, message, retryable }
+    }
+
+    /// The answer's connection broke.
+    pub(super) fn broken(error: &hyper::Error) -> Self {
+        let message = format!("the model server broke off in the middle of its answer: {error}");
+        Self::new(FailureCode::UpstreamError, true, message)
+    }
+
+    /// The answer is no event stream.
+    pub(super) fn garbage(error: impl std::error::Error) -> Self {
+        let message = format!("the model server's answer cannot be read: {error}");
+        Self::new(FailureCode::UpstreamError, false, message)
+    }
+
+    /// The answer ended before the model had finished.
+    pub(super) fn ended_early() -> Self {
+        let message = "the model server ended its stream without a finish reason; its log may say \
+                       why";
+        Self::new(FailureCode::UpstreamError, true, message.to_owned())
+    }
+
+    /// Nothing came for too long.
+    pub(super) fn silent(longest: Duration) -> Self {
+        let message = format!(
+            "the model server said nothing for {} s (idle_timeout_sec)",
+            longest.as_secs_f32()
+        );
+        Self::new(FailureCode::UpstreamTimeout, true, message)
+    }
+
+    /// The server refused the request.
+    pub(super) fn refused(status: u16, error: &ServerError) -> Self {
+        let advice = match status {
+            _ if error.is_context_overflow() => {
+                "; lower model.context_budget_tokens or give the server a larger context"
+            }
+            401 | 403 => "; check api_key of this upstream",
+            404 => "; check base_url (it usually ends in /v1) and model",
+            _ => "",
+        };
+        let message = format!("the model server answered {status}: {error}{advice}");
+        let retryable = matches!(status, 408 | 429 | 500..=599);
+        let code = match status {
+            429 | 502..=504 => FailureCode::UpstreamUnavailable,
+            _ => FailureCode::UpstreamError,
+        };
+        Self::new(code, retryable, message)
+    }
+
+    /// The server answered with something else than an event stream.
+    pub(super) fn no_stream(content_type: &str, said: &ServerError) -> Self {
+        let message = format!(
+            "the model server answered with {content_type} instead of an event stream: {said}"
+        );
+        Self::new(FailureCode::UpstreamError, false, message)
+    }
+
+    /// The server said so in its stream.
+    pub(super) fn reported(error: &ServerError) -> Self {
+        let message = format!("the model server reported an error: {error}");
+        Self::new(FailureCode::UpstreamError, true, message)
+    }
+}
+
+impl From<ClientError> for RoundFailure {
+    fn from(error: ClientError) -> Self {
+        let (code, advice) = match &error {
+            ClientError::Connect { .. } | ClientError::ConnectTimeout { .. } => {
+                (FailureCode::UpstreamUnavailable, "; is the model server running?")
+            }
+            ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
+            ClientError::Broken(_) => (FailureCode::UpstreamError, ""),
+        };
+        Self::new(code, true, format!("{error}{advice}"))
+    }
+}
