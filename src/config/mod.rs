@@ -16,6 +16,7 @@ mod raw;
 mod reader;
 mod secret;
 mod upstream;
+mod values;
 
 use std::net::SocketAddr;
 use std::time::Duration;
