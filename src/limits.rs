@@ -75,13 +75,36 @@ pub mod turn {
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }
 
-/// Bounds of a tool's result.
+/// Bounds of tools, their arguments and their results.
 pub mod tools {
     use super::KIB;
+
+    /// Longest name of a tool, in bytes; what every model server accepts.
+    pub const NAME_BYTES_MAX: usize = 64;
+    /// Names of tools in one feedback: more than this distracts a small model.
+    pub const FEEDBACK_NAMES_MAX: usize = 15;
+    /// Violations that one feedback, or one refused result, names. A model that
+    /// breaks more has misread the tool, and the first ones say so.
+    pub const VIOLATIONS_MAX: usize = 8;
+    /// How much of a refused value is quoted, in bytes: enough to recognise it.
+    pub const RECEIVED_BYTES_MAX: usize = 80;
+    /// How much of a parameter's schema is quoted, in bytes.
+    pub const SCHEMA_LINE_BYTES_MAX: usize = 512;
+    /// A result's error or instruction, in bytes: words, not data.
+    pub const MESSAGE_BYTES_MAX: usize = 4 * KIB;
+    /// An expression to calculate, in bytes. It bounds the time of a
+    /// calculation too, whose dearest operations stand one in a few bytes.
+    pub const EXPRESSION_BYTES_MAX: usize = 512;
+    /// Nesting of an expression, its outermost level included. Each level costs
+    /// stack.
+    pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
     /// A tool's result as JSON text, in bytes. What is over is cut and the model
     /// is told so: a longer one would push the conversation out of its context.
     pub const OUTPUT_BYTES_MAX: usize = 32 * KIB;
+    /// The least that a result can be cut to, in bytes: room for the note that
+    /// says so and for the words of a tool beside it.
+    pub const OUTPUT_BYTES_MIN: usize = 2 * KIB;
 }
 
 /// Bounds of the stream to a client.

@@ -6,7 +6,9 @@
 pub mod builtin;
 pub mod registry;
 pub mod result;
+pub mod run;
 pub mod schema;
+mod words;
 
 use std::fmt;
 use std::future::Future;
@@ -16,8 +18,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use registry::Registry;
+pub use registry::{CallRefusal, Registry};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
+pub use run::{Run, RunEnd};
 
 /// What a model and a client are told of a tool.
 #[derive(Debug, Clone, Serialize)]
@@ -36,6 +39,10 @@ pub struct ToolSpec {
 
 /// What the orchestrator may do with a tool's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own, which an operator answers in the configuration"
+)]
 pub struct Policy {
     /// A call may come back asking the user; calls behind it wait.
     pub may_clarify: bool,
@@ -46,8 +53,20 @@ pub struct Policy {
     /// A mutating call may be repeated under the same idempotency key.
     pub idempotent: bool,
     /// Longest run, where it differs from `limits.tool_timeout_sec`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "timeout_sec",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "seconds"
+    )]
     pub timeout: Option<Duration>,
+}
+
+#[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
+fn seconds<S: serde::Serializer>(
+    timeout: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    timeout.map(|timeout| timeout.as_secs_f64()).serialize(serializer)
 }
 
 /// The run of a call. Dropping it abandons the call.

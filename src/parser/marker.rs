@@ -1,0 +1,220 @@
+//! Finds the earliest of one or two openers in a stream of bytes.
+//!
+//! What has been read of an opener is never stored: it is a prefix of the opener
+//! itself, so a position ([`Held`]) says it all. Where the next byte does not fit,
+//! a table made at the start says how much of it is text after all and what is
+//! still held: each byte is stepped over once, even for markers that overlap
+//! themselves, such as `<<<call>>` after one `<` too many.
+
+/// What ends a run of text or reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opener {
+    Marker,
+    ReasoningOpen,
+    ReasoningClose,
+}
+
+/// How much of an opener has been read: the first `len` bytes of opener `which`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Held {
+    which: u8,
+    len: u8,
+}
+
+impl Held {
+    pub(super) const NONE: Self = Self { which: 0, len: 0 };
+
+    pub(super) const fn len(self) -> usize {
+        self.len as usize
+    }
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// What a byte did to what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing was held, and the byte begins no opener.
+    Miss,
+    /// The byte belongs to an opener so far.
+    Hold(Held),
+    /// The byte completes the opener of this number.
+    Match(usize),
+    /// The byte does not fit. It is looked at again in front of [`Fall::landing`].
+    Fall(Fall),
+}
+
+/// What becomes of held bytes that are no opener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fall {
+    /// So many of the first held bytes are text.
+    pub drop: usize,
+    /// What the rest is.
+    pub landing: Landing,
+}
+
+/// What the rest of held bytes is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Landing {
+    /// Held on, perhaps nothing.
+    Held(Held),
+    /// The rest begins with the whole opener of this number: it lies inside the
+    /// other one, which began earlier and came to nothing.
+    Match(usize),
+}
+
+/// One or two openers.
+#[derive(Debug, Clone)]
+pub(super) struct Openers {
+    patterns: Vec<(Opener, Box<[u8]>)>,
+    /// `falls[which][len - 1]` belongs to `Held { which, len }`.
+    falls: Vec<Box<[Fall]>>,
+    /// Length of the prefix that both openers share; 0 where there is one.
+    shared: usize,
+    first: [u8; 2],
+}
+
+impl Openers {
+    /// The patterns must be non-empty and shorter than 256 bytes.
+    pub(super) fn new(patterns: &[(Opener, &str)]) -> Self {
+        let patterns: Vec<(Opener, Box<[u8]>)> =
+            patterns.iter().map(|&(opener, text)| (opener, text.as_bytes().into())).collect();
+        let first = [patterns[0].1[0], patterns[patterns.len() - 1].1[0]];
+        let shared = match &patterns[..] {
+            [(_, a), (_, b)] => a.iter().zip(b.iter()).take_while(|(a, b)| a == b).count(),
+            _ => 0,
+        };
+        let falls = patterns
+            .iter()
+            .map(|(_, text)| (1..text.len()).map(|len| fall(&patterns, &text[..len])).collect())
+            .collect();
+        Self { patterns, falls, shared, first }
+    }
+
+    pub(super) fn opener(&self, which: usize) -> Opener {
+        self.patterns[which].0
+    }
+
+    pub(super) fn pattern(&self, which: usize) -> &[u8] {
+        &self.patterns[which].1
+    }
+
+    /// The bytes that are held.
+    pub(super) fn held(&self, held: Held) -> &[u8] {
+        &self.patterns[usize::from(held.which)].1[..held.len()]
+    }
+
+    /// Where the first byte stands that may begin an opener.
+    #[inline]
+    pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
+        let [a, b] = self.first;
+        if a == b { find_byte(a, bytes) } else { find_either(a, b, bytes) }
+    }
+
+    /// Whether the byte may begin an opener.
+    #[inline]
+    pub(super) fn begins(&self, byte: u8) -> bool {
+        byte == self.first[0] || byte == self.first[1]
+    }
+
+    #[inline]
+    pub(super) fn step(&self, held: Held, byte: u8) -> Step {
+        let len = held.len();
+        let mut longer = None;
+        for (which, (_, pattern)) in self.patterns.iter().enumerate() {
+            let fits = which == usize::from(held.which) || len <= self.shared;
+            if !fits || pattern[len] != byte {
+                continue;
+            }
+            if len + 1 == pattern.len() {
+                return Step::Match(which);
+            }
+            longer.get_or_insert(which);
+        }
+        match longer {
+            #[expect(clippy::cast_possible_truncation, reason = "two patterns below 256 bytes")]
+            Some(which) => Step::Hold(Held { which: which as u8, len: (len + 1) as u8 }),
+            None if len == 0 => Step::Miss,
+            None => Step::Fall(self.fall(held)),
+        }
+    }
+
+    /// What becomes of what is held, which is not nothing, when no byte fits.
+    pub(super) fn fall(&self, held: Held) -> Fall {
+        self.falls[usize::from(held.which)][held.len() - 1]
+    }
+}
+
+fn fall(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Fall {
+    for drop in 1..held.len() {
+        let rest = &held[drop..];
+        let whole = (0..patterns.len())
+            .filter(|&which| rest.starts_with(&patterns[which].1))
+            .min_by_key(|&which| patterns[which].1.len());
+        if let Some(which) = whole {
+            return Fall { drop, landing: Landing::Match(which) };
+        }
+        if let Some(which) = (0..patterns.len()).find(|&w| patterns[w].1.starts_with(rest)) {
+            #[expect(clippy::cast_possible_truncation, reason = "two patterns below 256 bytes")]
+            let held = Held { which: which as u8, len: rest.len() as u8 };
+            return Fall { drop, landing: Landing::Held(held) };
+        }
+    }
+    Fall { drop: held.len(), landing: Landing::Held(Held::NONE) }
+}
+
+/// Up to this length, two overlapping words are faster than a call of `memchr`.
+const SHORT: usize = 16;
+
+#[inline]
+fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
+    if bytes.len() > SHORT {
+        return memchr::memchr(byte, bytes);
+    }
+    if !short_has(bytes, byte) {
+        return None;
+    }
+    bytes.iter().position(|&b| b == byte)
+}
+
+#[inline]
+fn find_either(a: u8, b: u8, bytes: &[u8]) -> Option<usize> {
+    if bytes.len() > SHORT {
+        return memchr::memchr2(a, b, bytes);
+    }
+    if !short_has(bytes, a) && !short_has(bytes, b) {
+        return None;
+    }
+    bytes.iter().position(|&byte| byte == a || byte == b)
+}
+
+/// Whether at most [`SHORT`] bytes have the byte among them. It may say yes for
+/// a zero byte that is not there; the caller looks closer.
+#[inline]
+fn short_has(bytes: &[u8], byte: u8) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+    let zeros = |word: u64| {
+        let x = word ^ (ONES * u64::from(byte));
+        x.wrapping_sub(ONES) & !x & HIGHS
+    };
+    let hits = match bytes {
+        [] => 0,
+        &[a] => return a == byte,
+        &[a, b] => return a == byte || b == byte,
+        &[a, b, c] => return a == byte || b == byte || c == byte,
+        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(&head), Some(&tail)) => {
+                zeros(u64::from_ne_bytes(head)) | zeros(u64::from_ne_bytes(tail))
+            }
+            _ => {
+                let head = bytes.first_chunk().map_or(0, |&four| u32::from_ne_bytes(four));
+                let tail = bytes.last_chunk().map_or(0, |&four| u32::from_ne_bytes(four));
+                zeros(u64::from(head) << 32 | u64::from(tail))
+            }
+        },
+    };
+    hits != 0
+}

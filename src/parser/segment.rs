@@ -1,0 +1,156 @@
+//! What comes out of the parser.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::call::Call;
+use crate::limits::parser::ERROR_RAW_BYTES_MAX;
+
+/// A piece of a model's output, in the order it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Segment<'a> {
+    /// Text outside calls and reasoning; never empty. Consecutive pieces belong
+    /// together, where they are cut says nothing.
+    Text(&'a str),
+    /// Reasoning, likewise.
+    Reasoning(&'a str),
+    /// A marker and the first bracket of its payload were read. Exactly one
+    /// [`CallCompleted`](Self::CallCompleted) or [`Error`](Self::Error) with the
+    /// same index follows.
+    CallStarted {
+        /// The call's number in this stream, from 0.
+        index: u32,
+        /// Where the marker begins, in bytes from the stream's start.
+        offset: u64,
+    },
+    /// The call's name, once, before its end; only with `argument_deltas`.
+    CallNamed {
+        /// The call's number.
+        index: u32,
+        /// The name that the completed call has.
+        name: &'a str,
+    },
+    /// What follows of the call's arguments, as JSON text; only with
+    /// `argument_deltas`. For a call that completes, the pieces together are its
+    /// [`arguments`](Call::arguments), byte for byte.
+    ArgumentsDelta {
+        /// The call's number.
+        index: u32,
+        /// What follows directly behind the delta before.
+        json: &'a str,
+    },
+    /// A call, whole and checked for its shape.
+    CallCompleted(Call),
+    /// Something that was no call. The parser goes on with the next byte.
+    Error(ParseError),
+    /// Where a range of input bytes went; only with `spans`. The ranges in order
+    /// are the input, without gap or overlap.
+    Span(Span),
+}
+
+/// A range of input bytes and where it went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Where it went.
+    pub place: Place,
+    /// The bytes, counted from the stream's start.
+    pub range: Range<u64>,
+}
+
+/// Where an input byte can go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Into [`Segment::Text`].
+    Text,
+    /// Into [`Segment::Reasoning`].
+    Reasoning,
+    /// Into a tag that opened or closed reasoning.
+    Tag,
+    /// Into a marker and a payload with at least one call.
+    Call,
+    /// Into a marker and a payload without one.
+    Error(ErrorCode),
+}
+
+/// Why something was no call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// The kind of fault.
+    pub code: ErrorCode,
+    /// The same in words, for the model and for people.
+    pub message: String,
+    /// Where the marker begins, in bytes from the stream's start.
+    pub offset: u64,
+    /// The offending bytes as text, cut at 1 KiB.
+    pub raw: String,
+    /// The call's number, where one had started.
+    pub index: Option<u32>,
+    /// Whether the marker began a line: a
+    /// [`MissingPayload`](ErrorCode::MissingPayload) elsewhere is talk about calls.
+    pub at_line_start: bool,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: {}", self.code.name(), self.offset, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// The kinds of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// No payload stands behind a marker. The marker is text after all.
+    MissingPayload,
+    /// A closing bracket of the wrong kind, or a marker inside the payload.
+    UnbalancedPayload,
+    /// The payload is longer than `max_payload_bytes`.
+    PayloadTooLarge,
+    /// The payload is nested deeper than 128.
+    PayloadTooDeep,
+    /// The stream ended inside the payload.
+    IncompletePayload,
+    /// The payload is not JSON.
+    InvalidJson,
+    /// The payload is JSON, but not a call.
+    InvalidCall,
+}
+
+impl ErrorCode {
+    /// The code as events spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MissingPayload => "missing_payload",
+            Self::UnbalancedPayload => "unbalanced_payload",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::PayloadTooDeep => "payload_too_deep",
+            Self::IncompletePayload => "incomplete_payload",
+            Self::InvalidJson => "invalid_json",
+            Self::InvalidCall => "invalid_call",
+        }
+    }
+}
+
+/// Bytes as an error quotes them: as text, at most
+/// [`ERROR_RAW_BYTES_MAX`] bytes of it.
+pub(super) fn quote(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(ERROR_RAW_BYTES_MAX)];
+    // A character that the cut itself broke is left out, not shown as broken.
+    let whole = match std::str::from_utf8(head) {
+        Err(error) if error.error_len().is_none() && head.len() < bytes.len() => {
+            &head[..error.valid_up_to()]
+        }
+        _ => head,
+    };
+    let mut raw = String::from_utf8_lossy(whole).into_owned();
+    // Replacement characters are longer than what they replace.
+    let mut end = raw.len().min(ERROR_RAW_BYTES_MAX);
+    while !raw.is_char_boundary(end) {
+        end -= 1;
+    }
+    raw.truncate(end);
+    raw
+}

@@ -1,0 +1,92 @@
+//! What a caller may choose, and what it may not.
+
+use std::fmt;
+
+use super::format::MARKER_JSON;
+use crate::limits::parser::{MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX};
+
+/// How a model's output is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, named in the configuration"
+)]
+pub struct Settings {
+    /// What opens a call, 1 to 64 bytes. `<<function_call>>` by default.
+    ///
+    /// Where a marker and a reasoning tag begin at the same byte, the one that
+    /// ends first counts; otherwise the one that begins first.
+    pub marker: String,
+    /// `true`, the default, refuses a payload that is not JSON; `false` mends
+    /// what the model plainly meant ([`Repair`](super::Repair)).
+    pub strict_balancing: bool,
+    /// Longest payload, in bytes, at least 1; 64 KiB by default. It bounds the
+    /// parser's memory.
+    pub max_payload_bytes: usize,
+    /// Whether calls inside reasoning count. `false` by default.
+    pub tools_in_reasoning: bool,
+    /// Whether `<think>` and `</think>` are tags (the default) or plain text.
+    pub reasoning: bool,
+    /// Whether the stream begins inside reasoning, for chat templates that wrote
+    /// `<think>` themselves. Without effect where `reasoning` is off.
+    pub starts_in_reasoning: bool,
+    /// Whether a call's name and arguments are told while they arrive
+    /// ([`Segment::CallNamed`](super::Segment::CallNamed),
+    /// [`Segment::ArgumentsDelta`](super::Segment::ArgumentsDelta)).
+    pub argument_deltas: bool,
+    /// Whether every byte is accounted for by a
+    /// [`Segment::Span`](super::Segment::Span): for tests and for people who ask
+    /// why something was no call.
+    pub spans: bool,
+}
+
+impl Settings {
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        match self.marker.len() {
+            1..=MARKER_BYTES_MAX => {}
+            length => return Err(SettingsError::MarkerLength(length)),
+        }
+        if self.max_payload_bytes == 0 {
+            return Err(SettingsError::NoPayload);
+        }
+        Ok(())
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            marker: MARKER_JSON.marker.to_owned(),
+            strict_balancing: true,
+            max_payload_bytes: PAYLOAD_BYTES_MAX,
+            tools_in_reasoning: false,
+            reasoning: true,
+            starts_in_reasoning: false,
+            argument_deltas: false,
+            spans: false,
+        }
+    }
+}
+
+/// Settings that no parser can be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The marker has this many bytes, none or more than 64.
+    MarkerLength(usize),
+    /// `max_payload_bytes` is 0: no call could ever complete.
+    NoPayload,
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MarkerLength(length) => {
+                write!(f, "marker has {length} bytes, expected 1 to {MARKER_BYTES_MAX}")
+            }
+            Self::NoPayload => f.write_str("max_payload_bytes is 0, expected at least 1"),
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}

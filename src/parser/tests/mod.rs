@@ -1,0 +1,45 @@
+mod properties;
+mod reference;
+mod table;
+
+use super::fuzz::{Event, How, Record, check_conservation, record};
+use super::*;
+
+/// Settings of a test; spans are always asked for, so that each row is also a row
+/// about conservation.
+fn settings() -> Settings {
+    Settings { spans: true, ..Settings::default() }
+}
+
+/// Reads the input whole, byte by byte and cut at every single position, as bytes and
+/// as text, and checks that all say the same. Returns what they say.
+#[track_caller]
+fn read_every_way(settings: &Settings, input: &[u8]) -> Record {
+    let whole = record(settings, input, &[], How::Bytes);
+    check_conservation(settings, input, &whole);
+    let same = |lengths: &[usize], how| {
+        let mut cut = record(settings, input, lengths, how);
+        check_conservation(settings, input, &cut);
+        // A call that fails may have been told further in one cut than in another.
+        cut.names.clone_from(&whole.names);
+        cut.deltas.clone_from(&whole.deltas);
+        assert_eq!(cut, whole, "cut into {lengths:?}, {how:?}");
+        // Without spans, plain chunks take the short way through.
+        let quick = Settings { spans: false, ..settings.clone() };
+        assert_eq!(
+            record(&quick, input, lengths, how).events,
+            whole.events,
+            "{lengths:?}, {how:?}"
+        );
+    };
+    for how in [How::Bytes, How::Text] {
+        same(&[], how);
+        same(&[1], how);
+        same(&[2], how);
+        same(&[3], how);
+        for cut in 1..input.len() {
+            same(&[cut, input.len()], how);
+        }
+    }
+    whole
+}

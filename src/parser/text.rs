@@ -1,0 +1,133 @@
+//! Bytes as text: borrowed where they are UTF-8, replaced where they are not.
+
+use std::ops::Range;
+
+/// A chunk of the stream, as its caller gave it.
+pub(super) trait Chunk: Copy {
+    fn bytes(&self) -> &[u8];
+
+    /// Hands on a range of the chunk as text.
+    fn say(&self, range: Range<usize>, utf8: &mut Utf8, out: &mut impl FnMut(&str));
+}
+
+/// Bytes of which nothing is known.
+#[derive(Clone, Copy)]
+pub(super) struct Unchecked<'a>(pub &'a [u8]);
+
+impl Chunk for Unchecked<'_> {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0
+    }
+
+    #[inline]
+    fn say(&self, range: Range<usize>, utf8: &mut Utf8, out: &mut impl FnMut(&str)) {
+        utf8.decode(&self.0[range], out);
+    }
+}
+
+/// Text that the caller vouches for. Ranges begin and end between characters:
+/// openers are text themselves, so they never begin inside one.
+#[derive(Clone, Copy)]
+pub(super) struct Vouched<'a>(pub &'a str);
+
+impl Chunk for Vouched<'_> {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    #[inline]
+    fn say(&self, range: Range<usize>, utf8: &mut Utf8, out: &mut impl FnMut(&str)) {
+        utf8.flush(out);
+        let text = &self.0[range];
+        if !text.is_empty() {
+            out(text);
+        }
+    }
+}
+
+/// Decodes UTF-8 that is cut anywhere, as [`String::from_utf8_lossy`] would the
+/// whole: an invalid sequence becomes U+FFFD, by maximal subparts.
+///
+/// `held[..len]` is a character that has begun and may still become whole.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Utf8 {
+    held: [u8; 4],
+    len: usize,
+}
+
+impl Utf8 {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn decode(&mut self, bytes: &[u8], out: &mut impl FnMut(&str)) {
+        let rest = self.complete(bytes, out);
+        if rest.is_empty() {
+            return;
+        }
+        if let Ok(text) = valid(rest) {
+            return out(text);
+        }
+        let mut left = rest.len();
+        for piece in rest.utf8_chunks() {
+            if !piece.valid().is_empty() {
+                out(piece.valid());
+            }
+            left -= piece.valid().len() + piece.invalid().len();
+            if piece.invalid().is_empty() {
+                continue;
+            }
+            if left == 0 && is_unfinished(piece.invalid()) {
+                self.len = piece.invalid().len();
+                self.held[..self.len].copy_from_slice(piece.invalid());
+            } else {
+                out(REPLACEMENT);
+            }
+        }
+    }
+
+    /// The held character will never become whole.
+    #[inline]
+    pub(super) fn flush(&mut self, out: &mut impl FnMut(&str)) {
+        if self.len > 0 {
+            self.len = 0;
+            out(REPLACEMENT);
+        }
+    }
+
+    /// Goes on with the held character and returns the bytes behind it.
+    fn complete<'a>(&mut self, bytes: &'a [u8], out: &mut impl FnMut(&str)) -> &'a [u8] {
+        let mut rest = bytes;
+        while self.len > 0 {
+            let Some((&byte, behind)) = rest.split_first() else { break };
+            self.held[self.len] = byte;
+            let so_far = &self.held[..=self.len];
+            if let Ok(character) = std::str::from_utf8(so_far) {
+                out(character);
+                self.len = 0;
+                rest = behind;
+            } else if is_unfinished(so_far) {
+                self.len += 1;
+                rest = behind;
+            } else {
+                self.flush(out);
+            }
+        }
+        rest
+    }
+}
+
+const REPLACEMENT: &str = "\u{FFFD}";
+
+/// Whether the bytes are the beginning of one character.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none())
+}
+
+/// The bytes as text, where they are UTF-8.
+#[inline]
+pub(super) fn valid(bytes: &[u8]) -> Result<&str, ()> {
+    std::str::from_utf8(bytes).map_err(drop)
+}

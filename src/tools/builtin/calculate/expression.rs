@@ -1,0 +1,134 @@
+//! What people and models write, as the evaluator reads it.
+//!
+//! Signs are replaced where they can mean one thing only; what can mean two is
+//! refused with both ways to write it, because a wrong sum looks like a right
+//! one.
+
+/// `written` in the evaluator's characters, or what cannot be read in it.
+pub(super) fn plain(written: &str) -> Result<String, String> {
+    let written = written.trim().trim_end_matches(['=', '?', ' ']);
+    let mut reader =
+        Reader { rest: written, plain: String::with_capacity(written.len()), depth: 0 };
+    while let Some(char) = reader.rest.chars().next() {
+        reader.read(char)?;
+    }
+    Ok(reader.plain)
+}
+
+struct Reader<'w> {
+    rest: &'w str,
+    plain: String,
+    /// Open parentheses.
+    depth: usize,
+}
+
+impl Reader<'_> {
+    /// Reads what begins with `char`, the first of the rest.
+    fn read(&mut self, char: char) -> Result<(), String> {
+        if char.is_ascii_alphabetic() {
+            return self.read_word();
+        }
+        self.rest = &self.rest[char.len_utf8()..];
+        match char {
+            '0'..='9' | '.' | '+' | '-' | '*' | '/' | '^' | '!' => self.plain.push(char),
+            char if char.is_whitespace() => self.plain.push(' '),
+            '(' => {
+                self.depth += 1;
+                self.plain.push('(');
+            }
+            ')' => {
+                self.depth = self.depth.saturating_sub(1);
+                self.plain.push(')');
+            }
+            '×' | '·' | '⋅' => self.plain.push('*'),
+            '÷' => self.plain.push('/'),
+            '−' | '–' => self.plain.push('-'),
+            'π' => self.plain.push_str("pi"),
+            '√' => self.plain.push_str("sqrt"),
+            '²' => self.plain.push_str("^2"),
+            '³' => self.plain.push_str("^3"),
+            ',' => return self.read_comma(),
+            '%' => return self.read_percent(),
+            '$' | '€' | '£' => {
+                return Err(format!("leave {char} out: only numbers are calculated"));
+            }
+            other => return Err(format!("{other:?} is not part of an arithmetic expression")),
+        }
+        Ok(())
+    }
+
+    fn read_word(&mut self) -> Result<(), String> {
+        let end = self.rest.find(|char: char| !char.is_ascii_alphanumeric() && char != '_');
+        let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        match word {
+            // Ten for engineers, e for mathematicians and programming languages.
+            "log" => return Err("log can mean two things: write log10(x), log2(x) or ln(x)".into()),
+            // A number's exponent, as in 1e3, has come here too.
+            "x" | "X" if self.plain.ends_with([' ', ')']) => self.plain.push('*'),
+            "factorial" => self.plain.push_str("fact"),
+            "ceiling" => self.plain.push_str("ceil"),
+            word => self.plain.push_str(word),
+        }
+        Ok(())
+    }
+
+    /// Between arguments, or between thousands where nothing is an argument.
+    fn read_comma(&mut self) -> Result<(), String> {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let before = self.plain.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let thousands = before > 0 && digits(self.rest) == 3;
+        match (thousands, self.depth) {
+            (true, 0) => {}
+            (true, _) if self.rest.starts_with('0') => {
+                return Err("write numbers without commas between the thousands".into());
+            }
+            (_, 0) => {
+                return Err("a comma only stands between a function's arguments: write decimals \
+                            with a point"
+                    .into());
+            }
+            _ => self.plain.push(','),
+        }
+        Ok(())
+    }
+
+    /// A remainder where an operand follows; otherwise a percentage, which is
+    /// the number before it divided by a hundred.
+    fn read_percent(&mut self) -> Result<(), String> {
+        let rest = self.rest.trim_start();
+        let of =
+            rest.strip_prefix("of").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()));
+        let operand =
+            rest.starts_with(|char: char| char.is_ascii_alphanumeric() || "(.√".contains(char));
+        if operand && of.is_none() {
+            self.plain.push('%');
+            return Ok(());
+        }
+        let before = self.plain.trim_end();
+        let number = before
+            .rfind(|char: char| !char.is_ascii_digit() && char != '.')
+            .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
+        if number == before.len() {
+            return Err("a percentage is a number and %: write (a + b) / 100 for others".into());
+        }
+        let (left, number) = before.split_at(number);
+        let left = left.trim_end();
+        let adds = left.strip_suffix(['+', '-']).map(str::trim_end);
+        if of.is_none()
+            && adds.is_some_and(|left| {
+                left.ends_with(|c: char| c.is_alphanumeric() || ")!".contains(c))
+            })
+        {
+            return Err(format!(
+                "adding {number}% can mean two things: write a * (1 + {number}/100), or a + {number}/100"
+            ));
+        }
+        let product = if of.is_some() { "*" } else { "" };
+        self.plain = format!("{left}({number}/100){product}");
+        if let Some(of) = of {
+            self.rest = of;
+        }
+        Ok(())
+    }
+}

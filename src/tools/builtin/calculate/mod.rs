@@ -1,0 +1,140 @@
+//! Arithmetic, exact where it can be.
+
+mod expression;
+#[cfg(test)]
+mod tests;
+
+use std::future;
+
+use nanoexpr::{Error, ErrorKind, Evaluator, Exact, Math, Number as _};
+use serde_json::{Value, json};
+
+use crate::limits::tools::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
+use crate::tools::words::quote;
+use crate::tools::{Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+
+/// The tool `calculate`.
+///
+/// Numbers are fractions of 64 bits, and where those do not hold the result, or
+/// none could, decimals of 18 digits; the result says which. Nothing is
+/// allocated, looked up or repeated without bound, so that no expression can
+/// take long.
+#[derive(Debug)]
+pub struct Calculate {
+    spec: ToolSpec,
+}
+
+impl Calculate {
+    /// The tool; it has no settings.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { spec: spec() }
+    }
+}
+
+impl Default for Calculate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tool for Calculate {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value) -> ToolFuture {
+        let expression = arguments["expression"].as_str().unwrap_or_default();
+        Box::pin(future::ready(calculate(expression)))
+    }
+}
+
+fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "calculate".to_owned(),
+        description: "Calculates an arithmetic expression. Use it for every sum, also for easy \
+                      ones. Knows + - * / ^ ( ) % (remainder, or percent as in 15% of 80), n! and \
+                      the functions sqrt, cbrt, abs, round, floor, ceil, min, max, exp, ln, log10, \
+                      log2, sin, cos, tan (radians), with the constants pi and e."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "expression": {
+                    "type": "string",
+                    "description": "The expression, for example \"(17 + 4) * 2.5\" or \"sqrt(2)^3\".",
+                    "minLength": 1,
+                    "maxLength": EXPRESSION_BYTES_MAX
+                }
+            },
+            "required": ["expression"],
+            "additionalProperties": false
+        }),
+        waiting_hint: "doing the sum".to_owned(),
+        policy: Policy::default(),
+    }
+}
+
+/// Digits that are kept, so that those that are shown are right.
+const DIGITS: u32 = 18;
+/// Digits that are shown of a result that is not exact.
+const DIGITS_SHOWN: usize = 15;
+/// The largest power of ten. A factorial is as much work as its result is long.
+const EXPONENT_MAX: i32 = 999;
+
+type Number = Exact<DIGITS, EXPONENT_MAX>;
+
+fn calculate(written: &str) -> ToolResult {
+    if written.len() > EXPRESSION_BYTES_MAX {
+        return ToolResult::error(format!(
+            "the expression has {} bytes, {EXPRESSION_BYTES_MAX} are allowed; calculate it in parts",
+            written.len()
+        ));
+    }
+    let plain = match expression::plain(written) {
+        Ok(plain) => plain,
+        Err(error) => return ToolResult::error(error),
+    };
+    let evaluator = Evaluator::<_, 16>::new(&Math).max_depth(EXPRESSION_DEPTH_MAX);
+    match evaluator.evaluate::<Number>(&plain) {
+        Ok(number) => ToolResult::data(data(written, number)),
+        Err(error) => ToolResult::error(explain(&plain, error)),
+    }
+}
+
+fn data(expression: &str, number: Number) -> Value {
+    let short = |number: Number| format!("{:.DIGITS_SHOWN$}", number.to_decimal());
+    let Some(fraction) = number.as_fraction().map(|fraction| fraction.to_string()) else {
+        return json!({"expression": expression, "result": short(number), "exact": false});
+    };
+    if !fraction.contains('/') {
+        return json!({"expression": expression, "result": fraction, "exact": true});
+    }
+    let decimal = number.to_decimal().to_string();
+    // Back from the decimal: the same only where it has an end.
+    if Number::parse(&decimal) == Some(number) {
+        return json!({"expression": expression, "result": decimal, "exact": true});
+    }
+    json!({"expression": expression, "result": short(number), "exact": false, "fraction": fraction})
+}
+
+/// What is wrong with an expression, where, and what to write instead.
+fn explain(expression: &str, error: Error) -> String {
+    let place = expression.get(error.span.start..error.span.end).unwrap_or_default().trim();
+    let what = error.kind.description();
+    let hint = match error.kind {
+        ErrorKind::UnknownVariable => "only numbers and the constants pi, e and tau can be used",
+        ErrorKind::UnknownFunction => "see the tool's description for the functions it knows",
+        ErrorKind::UnexpectedToken | ErrorKind::UnexpectedEnd | ErrorKind::UnclosedParenthesis => {
+            "write every multiplication as * and close every parenthesis"
+        }
+        ErrorKind::Overflow | ErrorKind::InvalidNumber => {
+            "numbers have at most 999 digits before the point"
+        }
+        ErrorKind::TooDeep => "calculate it in parts",
+        _ => "",
+    };
+    let place = if place.is_empty() { String::new() } else { format!(" at {}", quote(place)) };
+    let colon = if hint.is_empty() { "" } else { ": " };
+    format!("{what}{place}{colon}{hint}")
+}

@@ -1,0 +1,229 @@
+//! The time of day, anywhere.
+
+use std::fmt;
+use std::future;
+
+use jiff::{Timestamp, Zoned};
+use serde_json::{Value, json};
+
+use super::zone;
+use crate::tools::{Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+
+/// What tells a [`GetCurrentTime`] the time.
+pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The tool `get_current_time`.
+pub struct GetCurrentTime {
+    spec: ToolSpec,
+    clock: Clock,
+}
+
+impl GetCurrentTime {
+    /// With the system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Box::new(Timestamp::now))
+    }
+
+    /// With a clock of the caller's.
+    #[must_use]
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { spec: spec(), clock }
+    }
+}
+
+impl Default for GetCurrentTime {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for GetCurrentTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GetCurrentTime").finish_non_exhaustive()
+    }
+}
+
+impl Tool for GetCurrentTime {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value) -> ToolFuture {
+        Box::pin(future::ready(answer((self.clock)(), &arguments)))
+    }
+}
+
+fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "get_current_time".to_owned(),
+        description: "Tells the current date and time in a time zone. Use it whenever the answer \
+                      depends on what time or day it is now."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "timezone": {
+                    "type": "string",
+                    "description": "IANA name such as \"Europe/Berlin\"; a large city or an offset \
+                                    such as \"UTC+2\" will do. Without it: UTC.",
+                    "minLength": 1
+                },
+                "format": {
+                    "type": "string",
+                    "enum": ["human", "iso"],
+                    "description": "\"human\" to tell it to a person (the default), \"iso\" for \
+                                    ISO 8601."
+                }
+            },
+            "additionalProperties": false
+        }),
+        waiting_hint: "checking the time".to_owned(),
+        policy: Policy::default(),
+    }
+}
+
+fn answer(now: Timestamp, arguments: &Value) -> ToolResult {
+    let name = arguments["timezone"].as_str().unwrap_or("UTC");
+    let Some((id, zone)) = zone::find(name) else { return unknown_zone(name) };
+    let time = now.to_zoned(zone);
+    let text = if arguments["format"] == "iso" { iso(&time) } else { human(&time) };
+    ToolResult::data(json!({"timezone": id, "time": text, "utc_offset": utc_offset(&time)}))
+}
+
+/// `Saturday, 21 November 2026, 23:08:11`
+fn human(time: &Zoned) -> String {
+    time.strftime("%A, %-d %B %Y, %H:%M:%S").to_string()
+}
+
+/// `2026-11-21T23:08:11+01:00`, to the second.
+fn iso(time: &Zoned) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+/// `+01:00`
+fn utc_offset(time: &Zoned) -> String {
+    time.strftime("%:z").to_string()
+}
+
+fn unknown_zone(name: &str) -> ToolResult {
+    // Letters alone: CST is a zone of America, of China and of Cuba.
+    let abbreviation =
+        (2..=5).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_uppercase());
+    let message = format!("there is no time zone called {}", crate::tools::words::quote(name));
+    ToolResult::error(if abbreviation {
+        format!(
+            "{message}; abbreviations mean several zones, give the IANA name of a city there, such \
+             as America/Los_Angeles"
+        )
+    } else {
+        format!("{message}; the closest IANA names are {}", zone::closest(name).join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tools::schema::Schema;
+
+    /// At `now`, the call gives this time and offset.
+    #[track_caller]
+    fn check(now: &str, arguments: &Value, time: &str, utc_offset: &str) {
+        Schema::compile(&spec().parameters).unwrap().validate(arguments).unwrap();
+        let data = answer(now.parse().unwrap(), arguments).data.unwrap();
+        assert_eq!(
+            (data["time"].as_str(), data["utc_offset"].as_str()),
+            (Some(time), Some(utc_offset))
+        );
+    }
+
+    #[track_caller]
+    fn check_iso(now: &str, timezone: &str, time: &str) {
+        check(now, &json!({"timezone": timezone, "format": "iso"}), time, &time[19..]);
+    }
+
+    #[test]
+    fn the_time_is_told_to_people_unless_asked_otherwise() {
+        let now = "2026-11-21T22:08:11.987Z";
+        check(now, &json!({}), "Saturday, 21 November 2026, 22:08:11", "+00:00");
+        check(
+            now,
+            &json!({"timezone": "Asia/Tokyo"}),
+            "Sunday, 22 November 2026, 07:08:11",
+            "+09:00",
+        );
+        check(
+            now,
+            &json!({"timezone": "Europe/Berlin", "format": "human"}),
+            "Saturday, 21 November 2026, 23:08:11",
+            "+01:00",
+        );
+        check_iso(now, "UTC", "2026-11-21T22:08:11+00:00");
+    }
+
+    #[test]
+    fn clocks_change_when_their_zone_says_so() {
+        // Berlin springs forward over 02:00 to 03:00.
+        check_iso("2026-03-29T00:59:59Z", "Europe/Berlin", "2026-03-29T01:59:59+01:00");
+        check_iso("2026-03-29T01:00:00Z", "Europe/Berlin", "2026-03-29T03:00:00+02:00");
+        // New York falls back: 01:30 comes twice.
+        check_iso("2026-11-01T05:30:00Z", "America/New_York", "2026-11-01T01:30:00-04:00");
+        check_iso("2026-11-01T06:30:00Z", "America/New_York", "2026-11-01T01:30:00-05:00");
+        // Lord Howe Island moves by half an hour.
+        check_iso("2026-04-04T14:59:59Z", "Australia/Lord_Howe", "2026-04-05T01:59:59+11:00");
+        check_iso("2026-04-04T15:00:00Z", "Australia/Lord_Howe", "2026-04-05T01:30:00+10:30");
+    }
+
+    #[test]
+    fn offsets_need_not_be_whole_hours() {
+        let now = "2026-01-01T00:00:00Z";
+        check_iso(now, "Asia/Kolkata", "2026-01-01T05:30:00+05:30");
+        check_iso(now, "Asia/Kathmandu", "2026-01-01T05:45:00+05:45");
+        check_iso(now, "America/St_Johns", "2025-12-31T20:30:00-03:30");
+        check_iso(now, "Pacific/Kiritimati", "2026-01-01T14:00:00+14:00");
+        check_iso(now, "UTC-3:30", "2025-12-31T20:30:00-03:30");
+    }
+
+    #[test]
+    fn the_answer_names_the_zone_that_was_meant() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let data = answer(now, &json!({"timezone": "new york"})).data.unwrap();
+        assert_eq!(data["timezone"], "America/New_York");
+    }
+
+    #[test]
+    fn an_unknown_zone_is_an_error_that_helps() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let error = |name: &str| answer(now, &json!({"timezone": name})).error.unwrap();
+        assert!(
+            error("Europe/Berln").starts_with(
+                "there is no time zone called \"Europe/Berln\"; the closest IANA names are Europe/Berlin, "
+            ),
+            "{}",
+            error("Europe/Berln")
+        );
+        assert!(error("PST").contains("abbreviations mean several zones"), "{}", error("PST"));
+    }
+
+    #[tokio::test]
+    async fn the_tool_reads_its_clock_at_each_call() {
+        let tool = GetCurrentTime::with_clock(Box::new(|| Timestamp::UNIX_EPOCH));
+        let data = tool.call(json!({"format": "iso"})).await.data.unwrap();
+        assert_eq!(data["time"], "1970-01-01T00:00:00+00:00");
+        let before = Timestamp::now().as_second();
+        let data = GetCurrentTime::new().call(json!({"format": "iso"})).await.data.unwrap();
+        let told: Timestamp = data["time"].as_str().unwrap().parse().unwrap();
+        assert!((before..=Timestamp::now().as_second()).contains(&told.as_second()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_zone_is_answered(name in any::<String>(), now in Timestamp::MIN.as_second()..=Timestamp::MAX.as_second()) {
+            let now = Timestamp::from_second(now).unwrap();
+            let result = answer(now, &json!({"timezone": name}));
+            prop_assert_eq!(result.clone().checked(), result);
+        }
+    }
+}

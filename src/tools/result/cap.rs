@@ -1,0 +1,150 @@
+//! Cutting a result that is too long, without breaking it.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::ToolResult;
+use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MIN};
+
+/// Stands where the end of a text was cut.
+const ELLIPSIS: char = '…';
+
+pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
+    let bytes_max = bytes_max.max(OUTPUT_BYTES_MIN);
+    let bytes = json_len(&result);
+    if bytes <= bytes_max {
+        return result;
+    }
+    // A quarter for each text leaves the last one for what surrounds them.
+    let text_max = MESSAGE_BYTES_MAX.min(bytes_max / 4);
+    if result.clarification.as_ref().is_some_and(|question| json_len(question) > text_max) {
+        return ToolResult::error(format!(
+            "the tool asks a question that is too long to pass on: its result has {bytes} bytes, \
+             {bytes_max} are allowed"
+        ));
+    }
+    result.error = result.error.map(|error| cut_text(error, text_max));
+    result.instruction_for_ai = Some(match result.instruction_for_ai.take() {
+        Some(instruction) => format!("{} {}", note(bytes), cut_text(instruction, text_max)),
+        None => note(bytes),
+    });
+    result.data = result.data.take().and_then(|data| {
+        const KEY_BYTES: usize = r#""data":,"#.len();
+        let rest = json_len(&result) + KEY_BYTES;
+        shrink(data, bytes_max.saturating_sub(rest))
+    });
+    result
+}
+
+fn note(bytes: usize) -> String {
+    format!(
+        "This result was too long ({bytes} bytes) and is shown in part. Say so if the answer \
+         depends on the rest, or call the tool again for less."
+    )
+}
+
+/// What fits of `value` into `budget` bytes of JSON text; nothing where not even
+/// its beginning does.
+fn shrink(value: Value, budget: usize) -> Option<Value> {
+    if json_len(&value) <= budget {
+        return Some(value);
+    }
+    match value {
+        Value::String(text) if budget >= json_len(&ELLIPSIS) => {
+            Some(Value::String(cut_text(text, budget)))
+        }
+        Value::Array(items) => shrink_array(items, budget),
+        Value::Object(fields) => shrink_object(fields, budget),
+        _ => None,
+    }
+}
+
+/// The first items that fit, the one behind them in part.
+fn shrink_array(items: Vec<Value>, budget: usize) -> Option<Value> {
+    let mut left = budget.checked_sub("[]".len())?;
+    let mut kept = Vec::new();
+    for item in items {
+        let comma = usize::from(!kept.is_empty());
+        let Some(room) = left.checked_sub(comma) else { break };
+        let bytes = json_len(&item);
+        if bytes <= room {
+            left = room - bytes;
+            kept.push(item);
+        } else {
+            kept.extend(shrink(item, room));
+            break;
+        }
+    }
+    Some(Value::Array(kept))
+}
+
+/// All keys that have room: small values whole, the others an equal share of
+/// what the small ones leave, so that one long text does not push out an id.
+fn shrink_object(fields: Map<String, Value>, budget: usize) -> Option<Value> {
+    let mut left = budget.checked_sub("{}".len())?;
+    let costs = fields.iter().map(|(key, value)| {
+        let key_bytes = json_len(key) + ":,".len();
+        (key_bytes, json_len(value))
+    });
+    let costs: Vec<(usize, usize)> = costs.collect();
+    let mut smallest_first: Vec<usize> = (0..costs.len()).collect();
+    smallest_first.sort_by_key(|&field| costs[field].0 + costs[field].1);
+
+    let mut rooms = vec![0; costs.len()];
+    for (done, &field) in smallest_first.iter().enumerate() {
+        let share = left / (costs.len() - done);
+        let (key_bytes, value_bytes) = costs[field];
+        let taken = share.min(key_bytes + value_bytes);
+        rooms[field] = taken.saturating_sub(key_bytes);
+        if rooms[field] > 0 {
+            left -= taken;
+        }
+    }
+    let kept = fields.into_iter().zip(rooms);
+    let kept = kept.filter(|(_, room)| *room > 0);
+    Some(Value::Object(
+        kept.filter_map(|((key, value), room)| Some((key, shrink(value, room)?))).collect(),
+    ))
+}
+
+/// `text` cut so that it takes at most `budget` bytes as a JSON string.
+fn cut_text(mut text: String, budget: usize) -> String {
+    if json_len(&text) <= budget {
+        return text;
+    }
+    let mut left = budget.saturating_sub(json_len(&ELLIPSIS));
+    let mut end = 0;
+    for (start, char) in text.char_indices() {
+        let bytes = json_len(&char) - r#""""#.len();
+        if bytes > left {
+            break;
+        }
+        left -= bytes;
+        end = start + char.len_utf8();
+    }
+    text.truncate(end);
+    text.push(ELLIPSIS);
+    text
+}
+
+/// Bytes of `value` as JSON text.
+pub(super) fn json_len(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut counter = Counter(0);
+    // What cannot be written as JSON at all cannot be sent either.
+    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
+}

@@ -1,0 +1,250 @@
+//! Whether a result keeps the standard shape, and every way in which it does not.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::{Clarification, ClarificationOption, NextAction, ToolResult};
+use crate::limits::tools::VIOLATIONS_MAX;
+use crate::tools::words::{kind, quote};
+
+/// Everything that is wrong with a result, in the order it was found.
+#[derive(Debug, Default)]
+pub(super) struct Problems(Vec<String>);
+
+impl Problems {
+    pub(super) fn into_result(self) -> ToolResult {
+        let mut message = "the tool's result breaks the standard shape: ".to_owned();
+        let named = self.0.len().min(VIOLATIONS_MAX);
+        message.push_str(&self.0[..named].join("; "));
+        if self.0.len() > named {
+            // Writing into a string cannot fail.
+            let _ = write!(message, "; and {} more", self.0.len() - named);
+        }
+        ToolResult::error(message)
+    }
+
+    fn add(&mut self, problem: impl Into<String>) {
+        self.0.push(problem.into());
+    }
+}
+
+/// Reads an object that claims the standard shape.
+pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problems> {
+    let mut problems = Problems::default();
+    let success = read_success(&mut fields, &mut problems);
+    let next_action = read_next_action(&mut fields, &mut problems);
+    let data = fields.shift_remove("data");
+    let clarification = take(&mut fields, "clarification")
+        .map(|clarification| read_clarification(clarification, &mut problems));
+    let error = optional_text(&mut fields, "", "error", &mut problems);
+    let instruction_for_ai = optional_text(&mut fields, "", "instruction_for_ai", &mut problems);
+    refuse_the_rest(&fields, "", &mut problems);
+    check_rules(success, next_action, clarification.as_ref(), error.as_deref(), &mut problems);
+    match (success, next_action) {
+        (Some(success), Some(next_action)) if problems.0.is_empty() => {
+            Ok(ToolResult { success, data, next_action, clarification, error, instruction_for_ai })
+        }
+        _ => Err(problems),
+    }
+}
+
+/// The rules that types cannot say.
+pub(super) fn check(result: &ToolResult) -> Result<(), Problems> {
+    let mut problems = Problems::default();
+    check_rules(
+        Some(result.success),
+        Some(result.next_action),
+        result.clarification.as_ref(),
+        result.error.as_deref(),
+        &mut problems,
+    );
+    if problems.0.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+fn check_rules(
+    success: Option<bool>,
+    next_action: Option<NextAction>,
+    clarification: Option<&Clarification>,
+    error: Option<&str>,
+    problems: &mut Problems,
+) {
+    if let Some(next_action) = next_action {
+        let asks = next_action == NextAction::ClarificationNeeded;
+        match (asks, clarification.is_some()) {
+            (true, false) => problems
+                .add("`clarification` is missing, `next_action` is \"clarification_needed\""),
+            (false, true) => problems
+                .add("`clarification` stands only where `next_action` is \"clarification_needed\""),
+            _ => {}
+        }
+        let fails = next_action == NextAction::Error;
+        match (fails, error.is_some()) {
+            (true, false) => problems.add("`error` is missing, `next_action` is \"error\""),
+            (false, true) => problems.add("`error` stands only where `next_action` is \"error\""),
+            _ => {}
+        }
+        if fails && success == Some(true) {
+            problems.add("`success` is true, `next_action` is \"error\"");
+        }
+    }
+    if error.is_some_and(|error| error.trim().is_empty()) {
+        problems.add("`error` is empty");
+    }
+    if let Some(clarification) = clarification {
+        check_clarification(clarification, problems);
+    }
+}
+
+fn check_clarification(clarification: &Clarification, problems: &mut Problems) {
+    if clarification.r#type.trim().is_empty() {
+        problems.add("`clarification.type` is empty");
+    }
+    if clarification.question.trim().is_empty() {
+        problems.add("`clarification.question` is empty");
+    }
+    let mut ids = HashSet::new();
+    for (index, option) in clarification.options.iter().enumerate() {
+        if option.id.is_empty() {
+            problems.add(format!("`clarification.options[{index}].id` is empty"));
+        } else if !ids.insert(option.id.as_str()) {
+            problems.add(format!(
+                "`clarification.options[{index}].id` {} was used before",
+                quote(&option.id)
+            ));
+        }
+        if option.title.trim().is_empty() {
+            problems.add(format!("`clarification.options[{index}].title` is empty"));
+        }
+        if option.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
+            problems.add(format!("`clarification.options[{index}].confidence` is not in 0 to 1"));
+        }
+    }
+}
+
+fn read_success(fields: &mut Map<String, Value>, problems: &mut Problems) -> Option<bool> {
+    match take(fields, "success") {
+        Some(Value::Bool(success)) => return Some(success),
+        Some(other) => problems.add(format!("`success` is {}, not a boolean", kind(&other))),
+        None => problems.add("`success` is missing"),
+    }
+    None
+}
+
+fn read_next_action(
+    fields: &mut Map<String, Value>,
+    problems: &mut Problems,
+) -> Option<NextAction> {
+    const ALLOWED: &str = "\"continue\", \"clarification_needed\", \"complete\" or \"error\"";
+    match take(fields, "next_action") {
+        Some(Value::String(name)) => match name.as_str() {
+            "continue" => return Some(NextAction::Continue),
+            "clarification_needed" => return Some(NextAction::ClarificationNeeded),
+            "complete" => return Some(NextAction::Complete),
+            "error" => return Some(NextAction::Error),
+            _ => problems.add(format!("`next_action` is {}, not {ALLOWED}", quote(&name))),
+        },
+        Some(other) => problems.add(format!("`next_action` is {}, not {ALLOWED}", kind(&other))),
+        None => problems.add(format!("`next_action` is missing: {ALLOWED}")),
+    }
+    None
+}
+
+fn read_clarification(value: Value, problems: &mut Problems) -> Clarification {
+    const PATH: &str = "clarification.";
+    let Value::Object(mut fields) = value else {
+        problems.add(format!("`clarification` is {}, not an object", kind(&value)));
+        let (r#type, question) = (UNREAD.to_owned(), UNREAD.to_owned());
+        return Clarification { r#type, question, options: Vec::new() };
+    };
+    let r#type = text(&mut fields, PATH, "type", problems);
+    let question = text(&mut fields, PATH, "question", problems);
+    let options = match take(&mut fields, "options") {
+        Some(Value::Array(options)) => options,
+        Some(other) => {
+            problems.add(format!("`clarification.options` is {}, not an array", kind(&other)));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    let options = options
+        .into_iter()
+        .enumerate()
+        .map(|(index, option)| read_option(option, index, problems))
+        .collect();
+    refuse_the_rest(&fields, PATH, problems);
+    Clarification { r#type, question, options }
+}
+
+fn read_option(value: Value, index: usize, problems: &mut Problems) -> ClarificationOption {
+    let path = format!("clarification.options[{index}].");
+    let Value::Object(mut fields) = value else {
+        problems
+            .add(format!("`clarification.options[{index}]` is {}, not an object", kind(&value)));
+        return ClarificationOption {
+            // The path, because two options of which nothing could be read are
+            // no duplicates on top.
+            id: path,
+            title: UNREAD.to_owned(),
+            subtitle: None,
+            confidence: None,
+            metadata: None,
+        };
+    };
+    let known = problems.0.len();
+    let mut id = text(&mut fields, &path, "id", problems);
+    if problems.0.len() > known {
+        id.clone_from(&path);
+    }
+    let title = text(&mut fields, &path, "title", problems);
+    let subtitle = optional_text(&mut fields, &path, "subtitle", problems);
+    let confidence = take(&mut fields, "confidence").and_then(|value| {
+        if !value.is_number() {
+            problems.add(format!("`{path}confidence` is {}, not a number", kind(&value)));
+        }
+        value.as_f64()
+    });
+    let metadata = take(&mut fields, "metadata");
+    refuse_the_rest(&fields, &path, problems);
+    ClarificationOption { id, title, subtitle, confidence, metadata }
+}
+
+/// What stands in for a text that could not be read: not empty, so that it is
+/// reported once.
+const UNREAD: &str = "?";
+
+fn text(fields: &mut Map<String, Value>, path: &str, key: &str, problems: &mut Problems) -> String {
+    match take(fields, key) {
+        Some(Value::String(text)) => return text,
+        Some(other) => problems.add(format!("`{path}{key}` is {}, not a string", kind(&other))),
+        None => problems.add(format!("`{path}{key}` is missing")),
+    }
+    UNREAD.to_owned()
+}
+
+fn optional_text(
+    fields: &mut Map<String, Value>,
+    path: &str,
+    key: &str,
+    problems: &mut Problems,
+) -> Option<String> {
+    match take(fields, key)? {
+        Value::String(text) => Some(text),
+        other => {
+            problems.add(format!("`{path}{key}` is {}, not a string", kind(&other)));
+            Some(UNREAD.to_owned())
+        }
+    }
+}
+
+/// Takes a key out; `null` is the same as nothing.
+fn take(fields: &mut Map<String, Value>, key: &str) -> Option<Value> {
+    fields.shift_remove(key).filter(|value| !value.is_null())
+}
+
+fn refuse_the_rest(fields: &Map<String, Value>, path: &str, problems: &mut Problems) {
+    for key in fields.keys() {
+        problems.add(format!("unexpected key {}", quote(&format!("{path}{key}"))));
+    }
+}

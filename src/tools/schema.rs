@@ -1,1 +1,0 @@
-//! Arguments against a tool's JSON Schema.
