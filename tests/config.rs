@@ -211,6 +211,33 @@ mod overrides {
     }
 }
 
+mod parser_settings {
+    use tether::parser::Settings;
+
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_parsers_own() {
+        assert_eq!(Config::default().stream.parser_settings(), Settings::default());
+    }
+
+    #[test]
+    fn every_key_arrives() {
+        let text = "stream:\n  emit_arguments_delta: true\n  parser:\n    marker: \"[call]\"\n    \
+                    strict_balancing: false\n    max_payload_bytes: 2048\n    \
+                    tools_in_reasoning: true\n";
+        let expected = Settings {
+            marker: "[call]".to_owned(),
+            strict_balancing: false,
+            max_payload_bytes: 2048,
+            tools_in_reasoning: true,
+            argument_deltas: true,
+            ..Settings::default()
+        };
+        assert_eq!(load(text).unwrap().stream.parser_settings(), expected);
+    }
+}
+
 mod printing {
     use super::*;
 
