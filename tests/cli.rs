@@ -1,5 +1,7 @@
 //! The binary from a shell: exit statuses, and what stands on which stream.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,21 +1,18 @@
 //! What was written becomes what holds: every key with its type, range and
 //! default, and the combinations that cannot be.
 
-use std::net::SocketAddr;
 use std::time::Duration;
-
-use hyper::Uri;
 
 use super::mistake::Mistake;
 use super::raw::Node;
-use super::reader::{Keys, Refused, choice, closest, decimal, enumerate, text, truth, wait, whole};
+use super::reader::{Keys, Refused, choice, decimal, enumerate, text, truth, wait, whole};
+use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
 use super::{
     CallContract, Config, Constrain, EmbeddedConfig, Execution, FeedbackConfig, History,
-    LimitsConfig, ModelConfig, NotBuilt, OpenaiChatConfig, ParserConfig, Secret, ServerConfig,
-    SessionsConfig, Store, StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind, base_url,
+    LimitsConfig, ModelConfig, OpenaiChatConfig, ParserConfig, ServerConfig, SessionsConfig, Store,
+    StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
 };
 use crate::limits::config as bounds;
-use crate::limits::parser::MARKER_BYTES_MAX;
 
 /// Reads a whole file. What cannot be used is noted in `mistakes` and stands as
 /// its default in the result.
@@ -350,84 +347,4 @@ fn wait_some() -> impl Fn(&Node) -> Result<Duration, Refused> {
 
 fn wait_or_none() -> impl Fn(&Node) -> Result<Duration, Refused> {
     wait(Duration::ZERO..=bounds::WAIT_MAX)
-}
-
-fn address(node: &Node) -> Result<SocketAddr, Refused> {
-    let expected = "an address with a port such as `127.0.0.1:8080` or `[::1]:8080`";
-    let text = text(node).map_err(|_| Refused::new(node, expected))?;
-    text.parse().map_err(|_| Refused::new(node, expected))
-}
-
-/// A URL with a user holds a password, which must not be quoted.
-fn server_url(node: &Node) -> Result<Uri, Refused> {
-    let text = text(node)?;
-    base_url(text).map_err(|expected| match text.contains('@') {
-        true => Refused::hidden(node, expected),
-        false => Refused::new(node, expected),
-    })
-}
-
-/// Compared byte by byte with what browsers send, so it must be spelled their
-/// way: scheme, host, port where it is not the scheme's own.
-fn origin(node: &Node) -> Result<String, Refused> {
-    let refused = || Refused::new(node, "an exact origin such as `https://app.example.org`");
-    let text = text(node)?;
-    let uri: Uri = text.parse().map_err(|_| refused())?;
-    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(refused)?;
-    let spelled = format!("{scheme}://{authority}").to_ascii_lowercase();
-    let usable = matches!(scheme, "http" | "https") && !authority.as_str().contains(['@', '*']);
-    if usable && spelled == text { Ok(spelled) } else { Err(refused()) }
-}
-
-/// `None` for the empty text that `${KEY:-}` gives.
-fn secret(node: &Node) -> Result<Option<Secret>, Refused> {
-    let hidden = |expected: &str| Refused::hidden(node, expected);
-    let text = text(node).map_err(|_| hidden("a key as text (in quotes)"))?;
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(hidden("a key of visible ASCII characters, without spaces"));
-    }
-    Ok(Some(text).filter(|text| !text.is_empty()).map(|text| Secret::new(text.to_owned())))
-}
-
-fn name(node: &Node) -> Result<String, Refused> {
-    let text = text(node)?;
-    let fits = (1..=bounds::NAME_BYTES_MAX).contains(&text.len());
-    if fits && text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Ok(text.to_owned());
-    }
-    let most = bounds::NAME_BYTES_MAX;
-    Err(Refused::new(node, format!("a name of 1 to {most} visible ASCII characters")))
-}
-
-fn builtin(node: &Node) -> Result<String, Refused> {
-    let text = text(node)?;
-    if ToolsConfig::BUILTIN.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let expected = match closest(text, ToolsConfig::BUILTIN) {
-        Some(known) => format!("a built-in tool, did you mean `{known}`?"),
-        None => format!("a built-in tool: {}", enumerate(&ToolsConfig::BUILTIN)),
-    };
-    Err(Refused::new(node, expected))
-}
-
-fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
-    Err(Refused::hidden(node, "an empty list: this build has built-in tools only"))
-}
-
-/// A marker that the parser could never find, or would find everywhere.
-fn marker(node: &Node) -> Result<String, Refused> {
-    let text = text(node)?;
-    let expected = if !(1..=MARKER_BYTES_MAX).contains(&text.len()) {
-        format!("a marker of 1 to {MARKER_BYTES_MAX} bytes (this one has {})", text.len())
-    } else if text.trim().is_empty() {
-        "a marker that is not only white space".to_owned()
-    } else if text.contains(['\n', '\r']) {
-        "a marker on one line".to_owned()
-    } else if ["<think>", "</think>"].contains(&text) {
-        "a marker that is no reasoning tag".to_owned()
-    } else {
-        return Ok(text.to_owned());
-    };
-    Err(Refused::new(node, expected))
 }

@@ -16,6 +16,7 @@ mod raw;
 mod reader;
 mod secret;
 mod upstream;
+mod values;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub use self::upstream::{
     base_url_with_version,
 };
 use crate::limits;
+use crate::parser::Settings;
 
 /// Everything that an operator may set.
 ///
@@ -224,6 +226,29 @@ impl Config {
     }
 }
 
+impl StreamConfig {
+    /// The parser's own options. Whether a stream begins inside reasoning is a
+    /// matter of the model's template, not of this file.
+    #[must_use]
+    pub fn parser_settings(&self) -> Settings {
+        let ParserConfig {
+            marker,
+            marker_nonce: _,
+            strict_balancing,
+            max_payload_bytes,
+            tools_in_reasoning,
+        } = &self.parser;
+        Settings {
+            marker: marker.clone(),
+            strict_balancing: *strict_balancing,
+            max_payload_bytes: *max_payload_bytes,
+            tools_in_reasoning: *tools_in_reasoning,
+            argument_deltas: self.emit_arguments_delta,
+            ..Settings::default()
+        }
+    }
+}
+
 /// What an empty file gives: the embedded model, the built-in tools, sessions in
 /// memory, on `127.0.0.1:8080`.
 impl Default for Config {
@@ -312,14 +337,17 @@ impl Default for StreamConfig {
     }
 }
 
+/// The parser's own defaults.
 impl Default for ParserConfig {
     fn default() -> Self {
+        let Settings { marker, strict_balancing, max_payload_bytes, tools_in_reasoning, .. } =
+            Settings::default();
         Self {
-            marker: "<<function_call>>".to_owned(),
+            marker,
             marker_nonce: false,
-            strict_balancing: true,
-            max_payload_bytes: limits::parser::PAYLOAD_BYTES_MAX,
-            tools_in_reasoning: false,
+            strict_balancing,
+            max_payload_bytes,
+            tools_in_reasoning,
         }
     }
 }

@@ -122,10 +122,8 @@ fn blank(text: &str) -> String {
             length
         } else if next == '"' {
             string(rest)
-        } else if let Some(length) = character(rest) {
-            length
         } else {
-            0
+            character(rest).unwrap_or_default()
         };
         let (token, behind) = rest.split_at(hidden.max(next.len_utf8()));
         if hidden == 0 {

@@ -1,0 +1,118 @@
+//! `${NAME}` in a file.
+
+use super::*;
+
+const VARIABLES: [(&str, &str); 4] =
+    [("NAME", "value"), ("EMPTY", ""), ("NUMBER", "7"), ("DOLLAR", "${NAME}")];
+
+#[track_caller]
+fn check(written: &str, read: &str) {
+    let text = format!("model: {{system_prompt: \"{written}\"}}");
+    let config = load_with(&text, &Overrides::default(), &VARIABLES).unwrap();
+    assert_eq!(config.model.system_prompt, read);
+}
+
+#[track_caller]
+fn check_refused(written: &str, message: &str) {
+    let text = format!("model: {{system_prompt: \"{written}\"}}");
+    let error = load_with(&text, &Overrides::default(), &VARIABLES).unwrap_err();
+    assert_eq!(error.to_string(), format!("t.yml:1:24: model.system_prompt: {message}"));
+}
+
+#[test]
+fn variables_are_put_in() {
+    check("${NAME}", "value");
+    check("a ${NAME} b ${NUMBER} c", "a value b 7 c");
+    check("${NAME}${NAME}", "valuevalue");
+    check("${EMPTY}", "");
+    check("${NAME:-other}", "value");
+    check("${EMPTY:-other}", "other");
+    check("${UNSET:-other}", "other");
+    check("${UNSET:-}", "");
+    check("${UNSET:-a:-b}", "a:-b");
+}
+
+#[test]
+fn a_dollar_is_itself_where_no_brace_follows() {
+    check("$", "$");
+    check("$NAME costs $5", "$NAME costs $5");
+    check("$$", "$");
+    check("$${NAME}", "${NAME}");
+    check("$$${NAME}", "$value");
+    check("a } b", "a } b");
+}
+
+#[test]
+fn a_value_is_not_looked_at_again() {
+    check("${DOLLAR}", "${NAME}");
+}
+
+#[test]
+fn what_cannot_be_put_in_is_a_mistake() {
+    check_refused(
+        "${UNSET}",
+        "the environment variable UNSET is not set (`${UNSET:-default}` gives it a default)",
+    );
+    check_refused("a ${NAME", "`${` without its `}` (`$$` stands for one `$`)");
+    check_refused("${A:-${NAME}}", "the default of `${A}` cannot hold another `${`");
+    let name = "expected `${NAME}` or `${NAME:-default}` with a name of letters, digits and `_`";
+    check_refused("${}", name);
+    check_refused("${1A}", name);
+    check_refused("${A-b}", name);
+    check_refused("${ NAME }", name);
+}
+
+#[test]
+fn a_variable_may_be_a_number_or_a_truth_value() {
+    let text = "tools: {max_parallel: \"${NUMBER}\", demo: \"${ON:-true}\"}\n\
+                stream: {keep_alive_sec: \"${NUMBER}.5\"}";
+    let config = load_with(text, &Overrides::default(), &VARIABLES).unwrap();
+    assert_eq!(config.tools.max_parallel, 7);
+    assert!(config.tools.demo);
+    assert_eq!(config.stream.keep_alive, Duration::from_millis(7500));
+}
+
+#[test]
+fn keys_are_not_substituted() {
+    let error = load_with("\"${NAME}\": 1", &Overrides::default(), &[("NAME", "server")]);
+    assert!(error.unwrap_err().to_string().contains("${NAME}: unknown key"));
+}
+
+#[test]
+fn a_variables_value_is_never_shown() {
+    let text = "tools: {max_parallel: \"${NAME}\"}";
+    let error = load_with(text, &Overrides::default(), &VARIABLES).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "t.yml:1:23: tools.max_parallel: found `${NAME}` (the variable's value is not shown), \
+         expected a whole number of calls from 1 to 1024"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_no_utf_8_is_a_mistake() {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    let environment = |_: &str| Some(OsString::from_vec(vec![0xff]));
+    let text = "model: {system_prompt: \"${X}\"}";
+    let error = config::load_text("t.yml", text, &Overrides::default(), &environment).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "t.yml:1:24: model.system_prompt: the environment variable X is no UTF-8"
+    );
+}
+
+proptest! {
+    /// Whatever a variable holds, it is that text and nothing else.
+    #[test]
+    fn a_value_cannot_inject_yaml(value in "(?s).{0,40}") {
+        let text = "model:\n  system_prompt: ${V}\nlimits: {max_tool_loops: 3}\n";
+        let config = load_with(text, &Overrides::default(), &[("V", value.as_str())]).unwrap();
+        prop_assert_eq!(&config.model.system_prompt, &value);
+        let mut default = Config::default();
+        default.model.system_prompt = value;
+        default.limits.max_tool_loops = 3;
+        prop_assert_eq!(config, default);
+    }
+}

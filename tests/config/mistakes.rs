@@ -1,0 +1,282 @@
+//! What is said of a bad file, word for word.
+
+use super::*;
+
+/// One mistake in the file, said in exactly these words.
+#[track_caller]
+fn check(text: &str, message: &str) {
+    assert_eq!(load(text).unwrap_err().to_string(), format!("t.yml:{message}"));
+}
+
+#[test]
+fn unknown_keys_name_the_closest_known_one() {
+    check("servr: {}", "1:1: servr: unknown key, did you mean `server`?");
+    check("server:\n  lisen: x\n", "2:3: server.lisen: unknown key, did you mean `listen`?");
+    check(
+        "upstreams:\n  - name: a\n    base-url: x\n",
+        "3:5: upstreams[0].base-url: unknown key, did you mean `base_url`?",
+    );
+    check(
+        "stream: {parser: {markr: x}}",
+        "1:19: stream.parser.markr: unknown key, did you mean `marker`?",
+    );
+    check(
+        "sessions: {colour: x}",
+        "1:12: sessions.colour: unknown key, expected one of `store` or `ttl_sec`",
+    );
+    check(
+        "sessions: {<<: {store: memory}}",
+        "1:12: sessions.<<: unknown key, expected one of `store` or `ttl_sec`",
+    );
+    check(
+        "sessions: {\"a\\nb\": 1}",
+        "1:12: sessions.a\\nb: unknown key, expected one of `store` or `ttl_sec`",
+    );
+}
+
+#[test]
+fn repeated_keys_name_the_first() {
+    check(
+        "sessions:\n  ttl_sec: 5\n\n  ttl_sec: 6\n",
+        "4:3: sessions.ttl_sec: repeated key, the first stands in line 2",
+    );
+    check("model: {}\nmodel: {}\n", "2:1: model: repeated key, the first stands in line 1");
+}
+
+#[test]
+fn wrong_types_say_what_was_found_and_what_was_expected() {
+    check("server: 5", "1:9: server: found `5`, expected a section of keys");
+    check("server: [a]", "1:9: server: found a list, expected a section of keys");
+    check("[]", "1:1: found a list, expected a section of keys");
+    check(
+        "tools: {demo: yes}",
+        "1:15: tools.demo: found the text `yes`, expected `true` or `false`",
+    );
+    check("tools: {demo: }", "1:13: tools.demo: found nothing, expected `true` or `false`");
+    check(
+        "tools: {max_parallel: \"8\"}",
+        "1:23: tools.max_parallel: found the text `8`, expected a whole number of calls from 1 \
+         to 1024",
+    );
+    check(
+        "tools: {max_parallel: 1.5}",
+        "1:23: tools.max_parallel: found `1.5`, expected a whole number of calls from 1 to 1024",
+    );
+    check(
+        "model: {system_prompt: 5}",
+        "1:24: model.system_prompt: found `5`, expected text (in quotes)",
+    );
+    check("model: {system_prompt: [a]}", "1:24: model.system_prompt: found a list, expected text");
+    check("upstreams: {a: 1}", "1:12: upstreams: found a section of keys, expected a list");
+    check("upstreams:\n", "1:10: upstreams: found nothing, expected a list");
+    check("upstreams: [a]", "1:13: upstreams[0]: found the text `a`, expected a section of keys");
+    check(
+        "feedback: {temperature_step: .inf}",
+        "1:30: feedback.temperature_step: found `inf`, expected a number from 0 to 2",
+    );
+    check(
+        "server: {listen: localhost}",
+        "1:18: server.listen: found the text `localhost`, expected an address with a port such \
+         as `127.0.0.1:8080` or `[::1]:8080`",
+    );
+    check(
+        &format!("server: {{listen: {}}}", "x".repeat(61)),
+        &format!(
+            "1:18: server.listen: found the text `{}...`, expected an address with a port such \
+             as `127.0.0.1:8080` or `[::1]:8080`",
+            "x".repeat(60)
+        ),
+    );
+}
+
+#[test]
+fn what_this_build_does_not_have_is_said() {
+    check(
+        "sessions: {store: redis}",
+        "1:19: sessions.store: found the text `redis`, expected `memory`: this build does not \
+         have `redis`",
+    );
+    check(
+        "upstreams: [{kind: ollama}]",
+        "1:20: upstreams[0].kind: found the text `ollama`, expected `openai_chat` or \
+         `embedded`: this build does not have `ollama`",
+    );
+    check(
+        "upstreams: [{constrain: structural_tag}]",
+        "1:25: upstreams[0].constrain: found the text `structural_tag`, expected `none` or \
+         `llama_grammar`: this build does not have `structural_tag`",
+    );
+    check(
+        "tools: {mcp: [{command: x}]}",
+        "1:15: tools.mcp[0]: found a section of keys, expected an empty list: this build has \
+         built-in tools only",
+    );
+    check(
+        "tools: {call_contract: hermes}",
+        "1:24: tools.call_contract: found the text `hermes`, expected `marker_json`",
+    );
+    check(
+        "tools: {execution: lazy}",
+        "1:20: tools.execution: found the text `lazy`, expected `eager` or `after_turn`",
+    );
+}
+
+#[test]
+fn impossible_combinations_are_refused() {
+    check(
+        "upstreams:\n  - name: a\n  - {name: b}\n  - name: a\n",
+        "4:11: upstreams[2].name: found `a`, expected a name that no upstream before it has",
+    );
+    check(
+        "upstreams: []",
+        "1:12: upstreams: found an empty list, expected at least one upstream (without the \
+         key, the embedded model answers)",
+    );
+    check(
+        "upstreams: [{kind: embedded, base_url: \"http://h/v1\"}]",
+        "1:30: upstreams[0].base_url: has no meaning for kind `embedded`",
+    );
+    check(
+        "upstreams: [{tokens_per_sec: 5}]",
+        "1:14: upstreams[0].tokens_per_sec: has a meaning for kind `embedded` alone",
+    );
+    check(
+        "limits: {max_turn_bytes: 65535}\nstream:\n  parser: {max_payload_bytes: 65536}\n",
+        "3:31: stream.parser.max_payload_bytes: a call of 65536 bytes does not fit into \
+         limits.max_turn_bytes, 65535",
+    );
+    check(
+        "tools: {builtin: [calculate, calculate]}",
+        "1:18: tools.builtin: found `calculate` twice, expected each name once",
+    );
+    check(
+        "tools: {builtin: [calculater]}",
+        "1:19: tools.builtin[0]: found the text `calculater`, expected a built-in tool, did \
+         you mean `calculate`?",
+    );
+}
+
+#[test]
+fn kinds_and_their_options_must_fit_even_where_the_kind_is_not_built() {
+    let error = load(
+        "upstreams:\n  - kind: ollama\n    constrain: llama_grammar\n  - name: b\n    kind: \
+         llama_completion\n    history: native\n",
+    )
+    .unwrap_err();
+    let messages: Vec<_> = error.mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
+    assert_eq!(messages.len(), 4, "{error}");
+    assert_eq!(
+        messages[1],
+        "`llama_grammar` goes with kind `openai_chat` or `llama_completion` alone"
+    );
+    assert_eq!(
+        messages[3],
+        "`native` goes with kind `openai_chat`, `openai_responses` or `ollama` alone"
+    );
+}
+
+#[test]
+fn base_urls_that_lead_nowhere_are_refused() {
+    let expected = "a URL such as `http://127.0.0.1:8081/v1`";
+    for (url, expected) in [
+        ("https:///v1", expected),
+        ("http://", expected),
+        ("127.0.0.1:8081", expected),
+        ("ftp://host/v1", expected),
+        ("", expected),
+        ("http://host:0/v1", "a URL whose port is a number from 1 to 65535"),
+        ("http://host:65536/v1", "a URL whose port is a number from 1 to 65535"),
+        ("http://host:/v1", "a URL whose port is a number from 1 to 65535"),
+        ("http://host/v1?key=1", "a URL without query and fragment: paths are appended to it"),
+    ] {
+        check(
+            &format!("upstreams: [{{base_url: \"{url}\"}}]"),
+            &format!("1:24: upstreams[0].base_url: found the text `{url}`, expected {expected}"),
+        );
+    }
+}
+
+#[test]
+fn a_password_in_a_url_is_not_quoted() {
+    check(
+        "upstreams: [{base_url: \"http://me:pw@host/v1\"}]",
+        "1:24: upstreams[0].base_url: found text, expected a URL without a user: the key \
+         belongs in `api_key`",
+    );
+}
+
+#[test]
+fn markers_that_cannot_work_are_refused() {
+    let long = "x".repeat(65);
+    for (marker, shown, expected) in [
+        ("", "", "a marker of 1 to 64 bytes (this one has 0)"),
+        (long.as_str(), "", "a marker of 1 to 64 bytes (this one has 65)"),
+        (" \\t", " \\t", "a marker that is not only white space"),
+        ("a\\nb", "a\\nb", "a marker on one line"),
+        ("<think>", "<think>", "a marker that is no reasoning tag"),
+    ] {
+        let shown = if marker.len() > 60 { format!("{}...", "x".repeat(60)) } else { shown.into() };
+        check(
+            &format!("stream: {{parser: {{marker: \"{marker}\"}}}}"),
+            &format!("1:27: stream.parser.marker: found the text `{shown}`, expected {expected}"),
+        );
+    }
+    let longest = "x".repeat(64);
+    let config = load(&format!("stream: {{parser: {{marker: {longest}}}}}")).unwrap();
+    assert_eq!(config.stream.parser.marker, longest);
+}
+
+#[test]
+fn origins_must_be_spelled_as_browsers_do() {
+    for origin in
+        ["*", "null", "example.org", "https://example.org/", "https://Example.org", "https://*.a.b"]
+    {
+        check(
+            &format!("server: {{cors_origins: [\"{origin}\"]}}"),
+            &format!(
+                "1:25: server.cors_origins[0]: found the text `{origin}`, expected an exact \
+                 origin such as `https://app.example.org`"
+            ),
+        );
+    }
+    let config = load("server: {cors_origins: [\"http://localhost:5173\"]}").unwrap();
+    assert_eq!(config.server.cors_origins, ["http://localhost:5173"]);
+}
+
+#[test]
+fn text_that_is_no_yaml_names_the_place() {
+    check("server: [1\nmodel: {", "2:6: not YAML: illegal placement of ':' indicator");
+    check(
+        "a: 1\n---\nb: 2\n",
+        "3:1: not YAML: only single YAML document expected but multiple found",
+    );
+    check("server: *nowhere\n", "1:9: not YAML: reference to unknown value");
+}
+
+#[test]
+fn three_mistakes_are_reported_in_one_message() {
+    let text = "server:\n  listn: 1\nsessions:\n  ttl_sec: soon\n  store: redis\n";
+    assert_eq!(
+        load(text).unwrap_err().to_string(),
+        "3 mistakes in the configuration\n  \
+         t.yml:2:3: server.listn: unknown key, did you mean `listen`?\n  \
+         t.yml:4:12: sessions.ttl_sec: found the text `soon`, expected a number of seconds from \
+         0.001 to 31622400\n  \
+         t.yml:5:10: sessions.store: found the text `redis`, expected `memory`: this build does \
+         not have `redis`"
+    );
+}
+
+#[test]
+fn secrets_are_not_quoted() {
+    for text in [
+        "server: {api_keys: [1234567890]}",
+        "server: {api_keys: [\"12345 67890\"]}",
+        "upstreams: [{api_key: 1234567890}]",
+        "upstreams: [{api_key: \"12345 67890\"}]",
+        "upstreams: [{api_key: [1234567890]}]",
+    ] {
+        let message = load(text).unwrap_err().to_string();
+        assert!(!message.contains("12345"), "{message}");
+    }
+}

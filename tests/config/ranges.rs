@@ -1,0 +1,88 @@
+//! Each number at its limits and one step beyond.
+
+use super::*;
+
+/// The least and the most are taken; one step beyond either is refused.
+#[track_caller]
+fn check(key: &str, [under, least, most, over]: [&str; 4]) {
+    // Room for the largest payload, and for the smallest turn.
+    let room = match key.split_once('.') {
+        Some(("stream", _)) => "limits: {max_turn_bytes: 1073741824}",
+        _ => "stream: {parser: {max_payload_bytes: 1024}}",
+    };
+    let attempt = |value: &str| {
+        let mut text = value.to_owned();
+        for part in key.rsplit('.') {
+            text = match part.strip_suffix("[]") {
+                Some(list) => format!("{{{list}: [{text}]}}"),
+                None => format!("{{{part}: {text}}}"),
+            };
+        }
+        load(&format!("{room}\n{}", &text[1..text.len() - 1]))
+    };
+    for value in [least, most] {
+        assert!(attempt(value).is_ok(), "{key}: {value}: {}", attempt(value).unwrap_err());
+    }
+    for value in [under, over] {
+        let error = attempt(value).unwrap_err();
+        assert_eq!(error.mistakes.len(), 1, "{key}: {value}: {error}");
+        assert_eq!(error.mistakes[0].key, key.replace("[]", "[0]"), "{error}");
+    }
+}
+
+#[test]
+fn each_number_has_a_least_and_a_most() {
+    check("server.max_body_bytes", ["1023", "1024", "1073741824", "1073741825"]);
+    check("server.max_concurrent_turns", ["0", "1", "1000000", "1000001"]);
+    check("server.drain_timeout_sec", ["-0.001", "0", "86400", "86400.001"]);
+    check("upstreams[].connect_timeout_sec", ["0", "0.001", "86400", "86401"]);
+    check("upstreams[].idle_timeout_sec", ["0", "0.001", "86400", "86401"]);
+    check("model.context_budget_tokens", ["255", "256", "100000000", "100000001"]);
+    check("tools.max_parallel", ["0", "1", "1024", "1025"]);
+    check("feedback.max_attempts", ["-1", "0", "1000", "1001"]);
+    check("feedback.temperature_step", ["-0.1", "0", "2", "2.01"]);
+    check("limits.max_tool_loops", ["0", "1", "1000", "1001"]);
+    check("limits.tool_timeout_sec", ["0", "0.001", "86400", "86401"]);
+    check("limits.max_calls_per_turn", ["0", "1", "1000", "1001"]);
+    check("limits.max_turn_bytes", ["1023", "1024", "1073741824", "1073741825"]);
+    check("stream.keep_alive_sec", ["0", "0.001", "86400", "86401"]);
+    check("stream.disconnect_grace_sec", ["-1", "0", "86400", "86401"]);
+    check("stream.parser.max_payload_bytes", ["1023", "1024", "1073741824", "1073741825"]);
+    check("sessions.ttl_sec", ["0", "0.001", "31622400", "31622401"]);
+}
+
+#[test]
+fn numbers_that_no_type_holds_are_refused_like_others() {
+    for number in ["99999999999999999999999", "-9223372036854775808", "1e300", ".nan"] {
+        let text = format!("tools: {{max_parallel: {number}}}\nsessions: {{ttl_sec: {number}}}");
+        assert_eq!(load(&text).unwrap_err().mistakes.len(), 2, "{number}");
+    }
+}
+
+#[test]
+fn the_embedded_model_has_a_pace() {
+    let pace = |value: &str| {
+        load(&format!("upstreams: [{{kind: embedded, tokens_per_sec: {value}}}]"))
+            .map(|config| config.upstreams[0].kind.clone())
+    };
+    let embedded = |tokens_per_sec| UpstreamKind::Embedded(EmbeddedConfig { tokens_per_sec });
+    assert_eq!(pace("1"), Ok(embedded(1)));
+    assert_eq!(pace("100000"), Ok(embedded(100_000)));
+    assert!(pace("0").is_err());
+    assert!(pace("100001").is_err());
+}
+
+#[test]
+fn names_have_a_length() {
+    let named = |name: &str| load(&format!("upstreams: [{{name: \"{name}\"}}]"));
+    assert_eq!(named(&"n".repeat(128)).unwrap().upstreams[0].name.len(), 128);
+    assert!(named(&"n".repeat(129)).is_err());
+    assert!(named("").is_err());
+    assert!(named("two words").is_err());
+}
+
+#[test]
+fn seconds_may_have_a_fraction() {
+    let config = load("stream: {keep_alive_sec: 0.25}").unwrap();
+    assert_eq!(config.stream.keep_alive, Duration::from_millis(250));
+}
