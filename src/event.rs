@@ -14,6 +14,7 @@ use crate::tools::{Clarification, ToolResult};
 ///
 /// Serialises as `{"type":"<type>","data":{...}}`.
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::ref_option_ref, reason = "in what the derive makes of the optional fields")]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<'a> {
     /// First, always.

@@ -169,7 +169,7 @@ impl Gateway {
             started_at_ms: now_ms(),
             prompt: new.prompt,
             model: upstream.name().to_owned(),
-            form: upstream.form(),
+            form: upstream.history().into(),
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
             tools: tools.clone(),

@@ -31,12 +31,12 @@ const PURE: &[(&str, &[&str])] = &[
     ("tools/schema", &["limits", "tools"]),
     ("tools/words", &["limits"]),
     ("upstream", &["event", "limits", "tools", "upstream"]),
-    ("conversation", &["conversation", "event", "limits", "tools", "upstream"]),
+    ("conversation", &["conversation", "event", "limits", "parser", "tools", "upstream"]),
     (
         "orchestrator",
         &["conversation", "event", "limits", "orchestrator", "parser", "tools", "upstream"],
     ),
-    ("server/dialect", &["event", "limits", "tools"]),
+    ("session/frame", &["event", "limits"]),
 ];
 
 /// Files inside pure directories that do the I/O, and the directories' roots,
@@ -44,17 +44,17 @@ const PURE: &[(&str, &[&str])] = &[
 const IMPURE: &[&str] = &[
     "upstream/mod.rs",
     "upstream/client.rs",
-    "upstream/client",
-    "upstream/embedded.rs",
+    "upstream/failure.rs",
+    "upstream/round.rs",
+    "upstream/server.rs",
     "upstream/embedded",
     "orchestrator/mod.rs",
     "orchestrator/driver.rs",
-    "orchestrator/driver",
 ];
 
 /// Modules at the top that may do I/O wherever they like.
 const DRIVERS: &[&str] =
-    &["app", "cli", "config", "main", "server", "session", "shutdown", "telemetry", "tools"];
+    &["app", "cli", "config", "gateway", "main", "server", "session", "telemetry", "tools"];
 
 /// What a pure module never names: a runtime, a socket, a clock, the process.
 const IMPURE_NAMES: &[&str] = &[

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::config;
 use crate::config::{Config, Constrain, Execution, History, OpenaiChatConfig, UpstreamKind};
-use crate::conversation::render::Form;
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::{self, Rules};
 use crate::server::{self, AuthOptions};
@@ -11,7 +11,6 @@ use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
 use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
-use crate::{config, parser};
 
 /// Why a configuration that reads well cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -58,34 +57,11 @@ pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
     Ok(registry)
 }
 
-/// How the model's text is parsed.
-#[must_use]
-pub fn parser_settings(config: &Config) -> parser::Settings {
-    let config::ParserConfig {
-        marker,
-        marker_nonce: _,
-        strict_balancing,
-        max_payload_bytes,
-        tools_in_reasoning,
-    } = &config.stream.parser;
-    parser::Settings {
-        marker: marker.clone(),
-        strict_balancing: *strict_balancing,
-        max_payload_bytes: *max_payload_bytes,
-        tools_in_reasoning: *tools_in_reasoning,
-        argument_deltas: config.stream.emit_arguments_delta,
-        ..parser::Settings::default()
-    }
-}
-
 /// How the server serves.
 pub(super) fn server_options(config: &Config) -> server::Options {
     let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
     server::Options {
-        auth: AuthOptions {
-            api_keys: keys.collect(),
-            origins: config.server.cors_origins.clone(),
-        },
+        auth: AuthOptions { api_keys: keys.collect(), origins: config.server.cors_origins.clone() },
         max_body_bytes: config.server.max_body_bytes,
         keep_alive: config.stream.keep_alive,
     }
@@ -94,7 +70,7 @@ pub(super) fn server_options(config: &Config) -> server::Options {
 fn rules(config: &Config) -> Rules {
     Rules {
         system_prompt: config.model.system_prompt.clone(),
-        parser: parser_settings(config),
+        parser: config.stream.parser_settings(),
         context_budget_tokens: config.model.context_budget_tokens,
         continue_after_tool: config.tools.continue_after_tool,
         execution: match config.tools.execution {
@@ -111,23 +87,23 @@ fn rules(config: &Config) -> Rules {
 }
 
 fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
-    let (form, kind) = match &upstream.kind {
+    let (history, kind) = match &upstream.kind {
         UpstreamKind::OpenaiChat(server) => {
-            let form = match server.history {
-                History::Text => Form::Text,
-                History::Native => Form::Native,
+            let history = match server.history {
+                History::Text => upstream::History::Text,
+                History::Native => upstream::History::Native,
             };
-            (form, upstream::Kind::OpenAiChat(server_options_of(server, config)))
+            (history, upstream::Kind::OpenAiChat(server_options_of(server, config)))
         }
         UpstreamKind::Embedded(embedded) => {
             let kind = upstream::Kind::Embedded {
                 tokens_per_sec: embedded.tokens_per_sec,
                 marker: config.stream.parser.marker.clone(),
             };
-            (Form::Text, kind)
+            (upstream::History::Text, kind)
         }
     };
-    upstream::Options { name: upstream.name.clone(), form, kind }
+    upstream::Options { name: upstream.name.clone(), history, kind }
 }
 
 fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOptions {

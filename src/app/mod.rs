@@ -21,7 +21,7 @@ use crate::limits;
 use crate::server::Server;
 use crate::upstream::Upstream;
 
-pub use assemble::{AssemblyError, parser_settings, tools};
+pub use assemble::{AssemblyError, tools};
 
 /// Runs the gateway until a signal ends it, and drains it then. What to open and
 /// what to try goes to `out`.

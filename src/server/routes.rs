@@ -174,11 +174,7 @@ async fn dispatch(
     }
 }
 
-async fn begin(
-    request: Request<Incoming>,
-    app: &App,
-    pace: &Arc<Pace>,
-) -> Result<Reply, Refusal> {
+async fn begin(request: Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Result<Reply, Refusal> {
     check_media_type(request.headers())?;
     let key = request.headers().get(IDEMPOTENCY_KEY);
     let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
@@ -231,9 +227,8 @@ fn last_event_id(request: &Request<Incoming>) -> Result<FrameId, Refusal> {
     let id = header.or_else(|| query::value(request.uri().query(), "last_event_id"));
     match id.as_deref() {
         None | Some("") => Ok(FrameId::Ours(0)),
-        Some(id) => FrameId::parse(id).ok_or_else(|| {
-            Refusal::invalid("Last-Event-ID", "an event id looks like 1-42")
-        }),
+        Some(id) => FrameId::parse(id)
+            .ok_or_else(|| Refusal::invalid("Last-Event-ID", "an event id looks like 1-42")),
     }
 }
 

@@ -50,6 +50,17 @@ pub enum RoundFinish {
     Other,
 }
 
+/// How calls and their results go back to a model: `upstreams[].history`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum History {
+    /// Calls as the line they were written in, results as a user's message: plain
+    /// text, for servers and templates that know no `tool_calls`.
+    #[default]
+    Text,
+    /// As `tool_calls` and tool messages.
+    Native,
+}
+
 /// One request to a model: rendered, ready for a dialect to write down.
 #[derive(Debug, Clone, Default)]
 pub struct RoundRequest {

@@ -113,9 +113,9 @@ impl Round {
         match &mut self.source {
             None => Poll::Ready(Ok(None)),
             Some(Source::Embedded(stream)) => stream.as_mut().poll_next(cx).map(Ok),
-            Some(Source::Http(answer)) => answer.poll_chunk(cx).map(|chunk| {
-                chunk.transpose().map_err(|error| RoundFailure::broken(&error))
-            }),
+            Some(Source::Http(answer)) => answer
+                .poll_chunk(cx)
+                .map(|chunk| chunk.transpose().map_err(|error| RoundFailure::broken(&error))),
         }
     }
 

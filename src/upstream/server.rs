@@ -14,8 +14,7 @@ use super::client::{Answer, Client, ClientError};
 use super::constrain::Constraint;
 use super::openai_chat::{RequestOptions, ServerFlavour, request_body};
 use super::server_error::ServerError;
-use super::{Round, RoundFailure, RoundRequest, embedded};
-use crate::conversation::render::Form;
+use super::{History, Round, RoundFailure, RoundRequest, embedded};
 use crate::limits::upstream as limits;
 
 /// How an upstream is reached and spoken to.
@@ -24,7 +23,7 @@ pub struct Options {
     /// Its name, by which clients ask for it.
     pub name: String,
     /// How calls and results go back to it.
-    pub form: Form,
+    pub history: History,
     /// What speaks there.
     pub kind: Kind,
 }
@@ -91,7 +90,7 @@ pub enum OptionsError {
 #[derive(Debug)]
 pub struct Upstream {
     name: String,
-    form: Form,
+    history: History,
     speaker: Speaker,
 }
 
@@ -107,14 +106,14 @@ impl Upstream {
     /// # Errors
     /// See [`OptionsError`].
     pub fn new(options: Options) -> Result<Self, OptionsError> {
-        let Options { name, form, kind } = options;
+        let Options { name, history, kind } = options;
         let speaker = match kind {
             Kind::OpenAiChat(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
             Kind::Embedded { tokens_per_sec, marker } => {
                 Speaker::Embedded { tokens_per_sec, marker }
             }
         };
-        Ok(Self { name, form, speaker })
+        Ok(Self { name, history, speaker })
     }
 
     /// Its name, by which clients ask for it.
@@ -125,8 +124,8 @@ impl Upstream {
 
     /// How calls and results go back to it.
     #[must_use]
-    pub const fn form(&self) -> Form {
-        self.form
+    pub const fn history(&self) -> History {
+        self.history
     }
 
     /// Asks for a round. Dropping the future, or the round, ends the generation.
@@ -181,14 +180,8 @@ struct Seen {
 
 impl Server {
     fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
-        let ServerOptions {
-            base_url,
-            api_key,
-            model,
-            constraint,
-            connect_timeout,
-            idle_timeout,
-        } = options;
+        let ServerOptions { base_url, api_key, model, constraint, connect_timeout, idle_timeout } =
+            options;
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;

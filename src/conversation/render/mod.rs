@@ -9,9 +9,9 @@ mod text;
 use crate::conversation::trim;
 use crate::conversation::{Call, Conversation, Outcome, Step, Turn};
 use crate::tools::ToolResult;
-use crate::upstream::{Message, Role};
+use crate::upstream::{History, Message, Role};
 
-/// How calls and their results go back to the model: `upstreams[].history`.
+/// How calls and their results are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Form {
     /// Calls as the marker line they were written in, results as plain text in a
@@ -23,6 +23,15 @@ pub enum Form {
     /// No calls at all, results as plain text: for a round that must answer in
     /// words, whatever the server's form is.
     Words,
+}
+
+impl From<History> for Form {
+    fn from(history: History) -> Self {
+        match history {
+            History::Text => Self::Text,
+            History::Native => Self::Native,
+        }
+    }
 }
 
 /// How to render.

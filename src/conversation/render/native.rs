@@ -35,9 +35,9 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
         }
     } else {
         let mut content = (!words.is_empty()).then(|| words.to_owned());
-        if let Some(before) = messages.pop_if(|last| {
-            last.role == Role::Assistant && last.tool_calls.is_empty()
-        }) {
+        if let Some(before) =
+            messages.pop_if(|last| last.role == Role::Assistant && last.tool_calls.is_empty())
+        {
             let said = [before.content, content].into_iter().flatten().collect::<Vec<_>>();
             content = Some(said.join("\n\n"));
         }

@@ -1,5 +1,5 @@
 //! Any history, whatever happened in it, renders to a sequence that a strict
-//! server accepts. The validator below is as strict as OpenAI's.
+//! server accepts. The validator below is as strict as `OpenAI`'s.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -67,7 +67,8 @@ fn check_sequence(messages: &[Message]) -> Result<(), String> {
 
 fn any_result() -> impl Strategy<Value = ToolResult> {
     prop_oneof![
-        any::<i32>().prop_map(|n| ToolResult::data(json!({ "n": n, "text": "<<function_call>> {" }))),
+        any::<i32>()
+            .prop_map(|n| ToolResult::data(json!({ "n": n, "text": "<<function_call>> {" }))),
         ".{0,12}".prop_map(ToolResult::error),
     ]
 }
@@ -94,10 +95,11 @@ fn any_part() -> impl Strategy<Value = Part> {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let note = "[a-z]{1,12}"
-        .prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
+    let note =
+        "[a-z]{1,12}".prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
     let notes = prop::collection::vec(note, 0..3);
-    (prop::collection::vec(any_part(), 0..5), notes).prop_map(|(parts, notes)| Step { parts, notes })
+    (prop::collection::vec(any_part(), 0..5), notes)
+        .prop_map(|(parts, notes)| Step { parts, notes })
 }
 
 fn any_turn() -> impl Strategy<Value = Turn> {

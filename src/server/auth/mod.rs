@@ -84,9 +84,10 @@ impl Auth {
         let name = without_port(host);
         matches!(name, "localhost" | "[::1]")
             || name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
-            || self.origins.iter().any(|origin| {
-                origin.split_once("://").is_some_and(|(_, allowed)| allowed == host)
-            })
+            || self
+                .origins
+                .iter()
+                .any(|origin| origin.split_once("://").is_some_and(|(_, allowed)| allowed == host))
     }
 
     /// Refuses a request without one of the keys.
@@ -102,10 +103,7 @@ impl Auth {
             .or_else(|| headers.get(API_KEY).and_then(|value| value.to_str().ok()));
         let digest: [u8; 32] = Sha256::digest(key.unwrap_or_default()).into();
         // All of them, whichever fits: the time must not tell.
-        let known = self
-            .keys
-            .iter()
-            .fold(Choice::from(0), |known, key| known | key.ct_eq(&digest));
+        let known = self.keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(&digest));
         if bool::from(known) { Ok(()) } else { Err(Refusal::Unauthorized) }
     }
 }

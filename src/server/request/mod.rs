@@ -63,11 +63,15 @@ struct SelectedOption {
 
 /// Reads a turn to begin.
 pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
-    let raw: Raw = serde_json::from_slice(body).map_err(|error| Refusal::BadJson(error.to_string()))?;
+    let raw: Raw =
+        serde_json::from_slice(body).map_err(|error| Refusal::BadJson(error.to_string()))?;
     if let Some(response) = raw.clarification_response {
         return Err(Refusal::invalid(
             "clarification_response.clarification_id",
-            format!("no question with the id {:?} waits in this session", response.clarification_id),
+            format!(
+                "no question with the id {:?} waits in this session",
+                response.clarification_id
+            ),
         ));
     }
     let Some(prompt) = raw.prompt else {

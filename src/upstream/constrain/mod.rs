@@ -26,7 +26,8 @@ impl Constraint {
     pub fn fields(&self, tools: &[OfferedTool]) -> Map<String, Value> {
         match self {
             Self::LlamaGrammar { marker } if !tools.is_empty() => {
-                let _ = marker; Map::new()
+                let _ = marker;
+                Map::new()
             }
             Self::None | Self::LlamaGrammar { .. } => Map::new(),
         }

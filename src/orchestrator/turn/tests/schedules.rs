@@ -4,7 +4,7 @@
 
 use super::*;
 
-/// SplitMix64: small, seedable, the same everywhere.
+/// `SplitMix64`: small, seedable, the same everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -183,7 +183,7 @@ impl Play {
         for call in record.steps.iter().flat_map(conversation::Step::calls) {
             assert!(ids.insert(call.call_id.clone()), "a call stands once in the history");
             let ran = self.completed.contains(&call.call_id);
-            assert_eq!(ran && matches!(call.outcome, Outcome::Cancelled), false);
+            assert!(!ran || !matches!(call.outcome, Outcome::Cancelled));
         }
         for call in &self.started {
             assert!(ids.contains(call), "what was started is in the history");

@@ -1,0 +1,86 @@
+//! Entries of the queue as events.
+
+use super::{Output, Turn};
+use crate::event::Event;
+use crate::orchestrator::draft::{CallState, Draft, Entry, result_of};
+
+impl Turn {
+    pub(super) fn poll_event(&mut self, entry: Entry) -> Output<'_> {
+        // A message that the event borrows has to live somewhere.
+        if let Entry::Feedback { message, .. }
+        | Entry::Status(message)
+        | Entry::Failed { message, .. } = &entry
+        {
+            self.draft.said.clone_from(message);
+        }
+        let draft = &self.draft;
+        let id_of = |call: usize| draft.calls[call].call_id.as_str();
+        Output::Event(match entry {
+            Entry::TurnStarted => Event::TurnStarted {
+                session_id: &self.request.session_id,
+                turn_id: &self.request.turn_id,
+                model: &self.request.model,
+                max_tool_loops: self.max_tool_loops,
+            },
+            Entry::Text(range) => Event::TextDelta { text: &draft.text[range] },
+            Entry::Reasoning(range) => Event::ReasoningDelta { text: &draft.reasoning[range] },
+            Entry::MarkerDetected { call } => {
+                Event::ToolMarkerDetected { call_id: id_of(call), r#loop: draft.calls[call].round }
+            }
+            Entry::ArgumentsDelta { call, delta } => {
+                Event::ToolArgumentsDelta { call_id: id_of(call), delta: draft.arguments(delta) }
+            }
+            Entry::ToolStarted { call } => draft.tool_started(call),
+            Entry::ToolCompleted { call } => draft.tool_completed(call),
+            Entry::Feedback { call, reason, attempt, .. } => {
+                Event::Feedback { call_id: call.map(id_of), reason, message: &draft.said, attempt }
+            }
+            Entry::Status(_) => Event::Status { message: &draft.said },
+            Entry::LoopLimitReached => {
+                Event::LoopLimitReached { max_tool_loops: self.max_tool_loops }
+            }
+            Entry::Completed(finish_reason) => {
+                Event::TurnCompleted { finish_reason, summary: self.summary() }
+            }
+            Entry::Failed { code, retryable, .. } => {
+                Event::TurnFailed { code, message: &draft.said, retryable, summary: self.summary() }
+            }
+            Entry::StartRound(_)
+            | Entry::StopRound
+            | Entry::StartTool { .. }
+            | Entry::StopTools => unreachable!("poll has returned these"),
+        })
+    }
+}
+
+impl Draft {
+    pub(super) fn tool_started(&self, at: usize) -> Event<'_> {
+        let draft = &self.calls[at];
+        let (tool_name, arguments) = draft.state.call().expect("a call that was started is whole");
+        Event::ToolStarted {
+            call_id: &draft.call_id,
+            tool_name,
+            tool_args: arguments.as_raw(),
+            r#loop: draft.round,
+        }
+    }
+
+    pub(super) fn tool_completed(&self, at: usize) -> Event<'_> {
+        let draft = &self.calls[at];
+        let CallState::Ended { call, duration_ms, attempts } = &draft.state else {
+            unreachable!("only an ended call is queued as completed");
+        };
+        Event::ToolCompleted {
+            call_id: &draft.call_id,
+            tool_name: &call.name,
+            tool_result: result_of(call).expect("a tool that ran left a result"),
+            duration_ms: *duration_ms,
+            attempts: *attempts,
+        }
+    }
+
+    /// A whole call's name.
+    pub(super) fn name_of(&self, at: usize) -> &str {
+        self.calls[at].state.call().map_or("", |(name, _)| name)
+    }
+}

@@ -1,0 +1,114 @@
+//! Steps: what follows from a round that is over, and how the turn ends.
+
+use super::{State, Turn};
+use crate::conversation::{Ending, Note};
+use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::orchestrator::draft::{Entry, Mistake};
+use crate::orchestrator::feedback;
+use crate::upstream::RoundFinish;
+
+impl Turn {
+    /// Ends the step when its message is over and nothing of it is open.
+    pub(super) fn end_step_if_done(&mut self) {
+        let open = |at: usize| self.draft.calls[at].state.is_open();
+        if self.state != State::Executing || self.draft.round_calls().any(open) {
+            return;
+        }
+        let notes = self.take_notes();
+        if notes.is_empty() && self.draft.round_calls().is_empty() {
+            if self.draft.has_words() {
+                self.complete(match self.finish {
+                    Some(RoundFinish::Length) => TurnFinish::Length,
+                    _ => TurnFinish::Stop,
+                });
+            } else {
+                self.nudge();
+            }
+            return;
+        }
+        let only_calls = notes.is_empty();
+        self.push_step(notes);
+        if only_calls && !self.rules.continue_after_tool {
+            self.finish_turn(TurnFinish::Stop);
+            return;
+        }
+        self.next_round();
+    }
+
+    /// What the model is told about the mistakes that the parser found.
+    pub(super) fn take_notes(&mut self) -> Vec<Note> {
+        let cut = self.finish == Some(RoundFinish::Length);
+        let mistakes = std::mem::take(&mut self.draft.mistakes);
+        let mut notes = Vec::with_capacity(mistakes.len());
+        for Mistake { call, error } in mistakes {
+            let (reason, message) = feedback::malformed(&error, &self.rules.parser, cut);
+            notes.push(Note { reason, message: message.clone() });
+            self.feed_back(call, reason, message);
+        }
+        notes
+    }
+
+    pub(super) fn next_round(&mut self) {
+        if self.synthesis.is_none() && self.draft.round >= self.max_tool_loops {
+            self.draft.queue.push_back(Entry::LoopLimitReached);
+            self.synthesis = Some(TurnFinish::LoopLimit);
+        }
+        self.start_round();
+    }
+
+    /// Nothing was said and nothing called: the model is asked again, then given up.
+    pub(super) fn nudge(&mut self) {
+        let reason = FeedbackReason::EmptyResponse;
+        let message = feedback::EMPTY_RESPONSE.to_owned();
+        let attempt = self.mistakes.count(reason);
+        if attempt >= self.rules.feedback_attempts {
+            self.fail_empty();
+            return;
+        }
+        let status = "the model said nothing; asking it again".to_owned();
+        self.draft.queue.push_back(Entry::Status(status));
+        let note = Note { reason, message: message.clone() };
+        self.draft.queue.push_back(Entry::Feedback { call: None, reason, message, attempt });
+        self.push_step(vec![note]);
+        self.next_round();
+    }
+
+    pub(super) fn push_step(&mut self, notes: Vec<Note>) {
+        let step = self.draft.take_step(notes);
+        if !step.parts.is_empty() || !step.notes.is_empty() {
+            self.record.steps.push(step);
+        }
+    }
+
+    pub(super) fn complete(&mut self, finish: TurnFinish) {
+        self.push_step(Vec::new());
+        self.finish_turn(finish);
+    }
+
+    pub(super) fn finish_turn(&mut self, finish: TurnFinish) {
+        self.usage += std::mem::take(&mut self.round_usage);
+        self.record.ending = Ending::Completed(finish);
+        self.state = State::Ended;
+        self.draft.queue.push_back(Entry::Completed(finish));
+    }
+
+    pub(super) fn fail_empty(&mut self) {
+        let message = "the model kept answering with nothing; try a larger model, a shorter \
+                       prompt, or fewer tools";
+        self.fail(FailureCode::EmptyResponse, message.to_owned(), true);
+    }
+
+    pub(super) fn fail(&mut self, code: FailureCode, message: String, retryable: bool) {
+        self.stop_all();
+        self.push_step(Vec::new());
+        self.usage += std::mem::take(&mut self.round_usage);
+        self.record.ending = Ending::Failed(code);
+        self.state = State::Ended;
+        self.draft.queue.push_back(Entry::Failed { code, message, retryable });
+    }
+
+    pub(super) fn stop_all(&mut self) {
+        self.draft.queue.push_back(Entry::StopRound);
+        self.draft.queue.push_back(Entry::StopTools);
+    }
+}

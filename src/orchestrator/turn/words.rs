@@ -1,0 +1,137 @@
+//! What goes into the turn machine, and what comes out of it.
+
+use serde_json::Value;
+
+use crate::conversation::Conversation;
+use crate::conversation::render::Form;
+use crate::event::{Event, FailureCode};
+use crate::limits;
+use crate::orchestrator::chain::Execution;
+use crate::parser;
+use crate::tools::{Registry, ToolResult};
+use crate::upstream::{Delta, RoundRequest, Sampling};
+
+/// How turns go; the same for all turns of a gateway.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The operator's instructions to the model.
+    pub system_prompt: String,
+    /// How calls are read.
+    pub parser: parser::Settings,
+    /// Tokens that a request to the model may take.
+    pub context_budget_tokens: usize,
+    /// Whether the model is asked again after tools ran.
+    pub continue_after_tool: bool,
+    /// When calls run.
+    pub execution: Execution,
+    /// Calls that run at the same time.
+    pub max_parallel: usize,
+    /// Mistakes of one kind that are fed back, per turn.
+    pub feedback_attempts: u32,
+    /// How much warmer the model gets with each mistake.
+    pub temperature_step: f64,
+    /// Rounds with tools, per turn.
+    pub max_tool_loops: u32,
+    /// Calls, per turn.
+    pub max_calls: u32,
+    /// Bytes that the model may write, per turn.
+    pub max_turn_bytes: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            system_prompt: String::from("You are a helpful assistant."),
+            parser: parser::Settings::default(),
+            context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
+            continue_after_tool: true,
+            execution: Execution::Eager,
+            max_parallel: limits::turn::PARALLEL_MAX,
+            feedback_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX,
+            temperature_step: 0.2,
+            max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
+            max_calls: limits::turn::CALLS_MAX,
+            max_turn_bytes: limits::turn::BYTES_MAX,
+        }
+    }
+}
+
+/// One turn as it was asked for.
+#[derive(Debug, Clone)]
+pub struct TurnRequest {
+    /// The session.
+    pub session_id: String,
+    /// The turn's id in it.
+    pub turn_id: String,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// The user's words.
+    pub prompt: String,
+    /// Name of the upstream that answers.
+    pub model: String,
+    /// How that upstream takes calls and results.
+    pub form: Form,
+    /// How the next tokens are chosen.
+    pub sampling: Sampling,
+    /// Lowers the cap of [`Rules::max_tool_loops`].
+    pub max_tool_loops: Option<u32>,
+    /// The tools of this turn.
+    pub tools: Registry,
+    /// The turns before this one.
+    pub history: Conversation,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The running round brought something.
+    Delta(Delta<'a>),
+    /// The running round ended well.
+    RoundEnded,
+    /// The running round could not be started, or broke off.
+    RoundFailed {
+        /// What it means for the turn.
+        code: FailureCode,
+        /// For a person, with what to do.
+        message: String,
+        /// Whether the same request may succeed later.
+        retryable: bool,
+    },
+    /// A tool ended.
+    ToolEnded {
+        /// The call, as [`Output::StartTool`] named it.
+        call: usize,
+        /// What came back.
+        result: ToolResult,
+        /// How long it ran.
+        duration_ms: u64,
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// Nobody wants the answer any more.
+    Cancel,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Tell the clients.
+    Event(Event<'a>),
+    /// Ask the model.
+    StartRound(Box<RoundRequest>),
+    /// Drop the running round; nothing of it is wanted any more.
+    StopRound,
+    /// Run a tool.
+    StartTool {
+        /// Names the call in [`Input::ToolEnded`].
+        call: usize,
+        /// Its id, for logs.
+        call_id: &'a str,
+        /// The tool.
+        name: &'a str,
+        /// The arguments, valid.
+        arguments: Value,
+    },
+    /// Drop all running tools.
+    StopTools,
+}
