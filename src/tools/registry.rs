@@ -59,7 +59,7 @@ pub enum CallRefusal {
         /// Names that resemble it, the most alike first.
         closest: Vec<String>,
         /// Others, in their order. Together they are at most
-        /// [`FEEDBACK_NAMES_MAX`](crate::limits::tools::FEEDBACK_NAMES_MAX).
+        /// [`FEEDBACK_NAMES_MAX`].
         available: Vec<String>,
     },
     /// The arguments break the tool's schema.
@@ -153,7 +153,8 @@ impl Registry {
     }
 
     /// Whether a call may run: its tool is there and its arguments, JSON text,
-    /// are valid. They come back as the value that the tool takes.
+    /// are valid. They come back as the value that the tool takes, in which integers
+    /// beyond 64 bits are floating point.
     pub fn check(&self, name: &str, arguments: &str) -> Result<Value, CallRefusal> {
         let Some(entry) = self.entry(name) else { return Err(self.not_found(name)) };
         let arguments: Value =
@@ -328,6 +329,12 @@ mod tests {
             "Get-Wether",
             "There is no tool called \"Get-Wether\". Did you mean get_weather? \
              Also available: calculate, get_current_time, send_message.",
+        );
+        let weather = self::registry(&["get_weather_map", "get_weather"]);
+        check_not_found(
+            &weather,
+            "get_wether",
+            "There is no tool called \"get_wether\". Did you mean get_weather or get_weather_map?",
         );
         check_not_found(
             &registry,

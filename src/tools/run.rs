@@ -20,7 +20,7 @@ use crate::limits::tools::OUTPUT_BYTES_MAX;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// In the standard shape, at most
-    /// [`OUTPUT_BYTES_MAX`](crate::limits::tools::OUTPUT_BYTES_MAX) long.
+    /// [`OUTPUT_BYTES_MAX`] long.
     pub result: ToolResult,
     /// How the run ended.
     pub end: RunEnd,

@@ -1,5 +1,6 @@
-//! The tools that come with the gateway. Both only compute, in microseconds,
-//! so they run where they are called.
+//! The tools that come with the gateway. Both only compute, mostly for
+//! microseconds and never for longer than some milliseconds, so they run where
+//! they are called.
 
 pub mod calculate;
 pub mod get_current_time;

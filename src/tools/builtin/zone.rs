@@ -170,6 +170,7 @@ mod tests {
             "",
             "Mars/Phobos",
             "Springfield",
+            "Central",
             "PST",
             "Etc/Unknown",
             "UTC+15",

@@ -93,7 +93,7 @@ impl Schema {
 
     /// Checks a call's arguments. What comes back is every violation, in the
     /// order of the schema, at most
-    /// [`VIOLATIONS_MAX`](crate::limits::tools::VIOLATIONS_MAX) of them.
+    /// [`VIOLATIONS_MAX`] of them.
     pub fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
         if !arguments.is_object() {
             return Err(vec![explain::not_an_object(arguments)]);

@@ -89,7 +89,7 @@ impl<'m> Scene<'m> {
         options
             .filter_map(|option| Some((option["id"].as_str()?, option["title"].as_str()?)))
             .filter(|(id, _)| names(words, id))
-            // So that c12 is not taken for c1.
+            // So that c1:work is not taken for c1.
             .max_by_key(|(id, _)| id.len())
     }
 

@@ -257,7 +257,8 @@ fn a_choice_of_the_user_goes_to_its_real_id_without_a_second_lookup() {
     let asked = json!({
         "success": true, "next_action": "clarification_needed",
         "clarification": {"type": "contact", "question": "Which John?", "options": [
-            {"id": "c1", "title": "John Doe"}, {"id": "c12", "title": "John Roe"}
+            {"id": "c1", "title": "John Doe"}, {"id": "c12", "title": "John Roe"},
+            {"id": "c1:work", "title": "John Poe"}
         ]}
     });
     let history = |choice: &str| {
@@ -277,6 +278,7 @@ fn a_choice_of_the_user_goes_to_its_real_id_without_a_second_lookup() {
     };
     check(&history("The user chose \"John Doe\" (id: c1)."), &sending("John Doe", "c1"));
     check(&history("The user chose \"John Roe\" (id: c12)."), &sending("John Roe", "c12"));
+    check(&history("The user chose \"John Poe\" (id: c1:work)."), &sending("John Poe", "c1:work"));
     let mut sent = history("The user chose \"John Doe\" (id: c1).");
     sent.extend([assistant("..."), results(&[("send_message", data(&json!({"sent": true})))])]);
     check(&sent, "Done: the message is sent.");

@@ -79,8 +79,9 @@ fn spec() -> ToolSpec {
 const DIGITS: u32 = 18;
 /// Digits that are shown of a result that is not exact.
 const DIGITS_SHOWN: usize = 15;
-/// The largest power of ten. A factorial is as much work as its result is long.
-const EXPONENT_MAX: i32 = 999;
+/// The largest power of ten, that of floating point. A factorial is as much work
+/// as its result is long; with it the dearest expression takes milliseconds.
+const EXPONENT_MAX: i32 = 308;
 
 type Number = Exact<DIGITS, EXPONENT_MAX>;
 
@@ -128,9 +129,7 @@ fn explain(expression: &str, error: Error) -> String {
         ErrorKind::UnexpectedToken | ErrorKind::UnexpectedEnd | ErrorKind::UnclosedParenthesis => {
             "write every multiplication as * and close every parenthesis"
         }
-        ErrorKind::Overflow | ErrorKind::InvalidNumber => {
-            "numbers have at most 999 digits before the point"
-        }
+        ErrorKind::Overflow | ErrorKind::InvalidNumber => "numbers end at 1e308",
         ErrorKind::TooDeep => "calculate it in parts",
         _ => "",
     };
