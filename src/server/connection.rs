@@ -54,6 +54,7 @@ pub(super) async fn serve(
         debug!(%peer, %error, "the connection was gone before it was served");
         return;
     }
+    let _open = metrics::ConnectionOpen::new();
     let pace = Pace::new();
     let patience = app.patience.reader;
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));

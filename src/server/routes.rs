@@ -107,7 +107,9 @@ impl Route {
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
             path => match path.strip_prefix(SESSIONS) {
-                Some(id) if !id.is_empty() && !id.contains('/') => Self::Session(id.to_owned()),
+                Some(id) if !id.is_empty() && !id.contains('/') => {
+                    Self::Session(query::decode(id).into_owned())
+                }
                 _ => Self::None,
             },
         }
