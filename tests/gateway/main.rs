@@ -6,4 +6,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cancel;
+mod rejoin;
 mod stream;
