@@ -583,3 +583,21 @@ fn a_schema_too_long_for_a_grammar_is_any_object() {
     }
     check(deep, &[&format!("{}1{}", "{\"v\": ".repeat(40), "}".repeat(40))], &["{}"]);
 }
+
+/// The kept grammar is the one that `tests/real_model/record.py` sends to a real
+/// llama.cpp: what stands here has been read by it, and has held a model.
+#[test]
+fn the_grammar_of_the_recordings_is_the_one_that_is_sent() {
+    #[derive(serde::Deserialize)]
+    struct Tool {
+        name: String,
+        parameters: Value,
+    }
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upstream");
+    let tools = std::fs::read_to_string(format!("{data}/tools.json")).unwrap();
+    let tools: Vec<Tool> = serde_json::from_str(&tools).unwrap();
+    let tools: Vec<_> = tools.into_iter().map(|it| tool(&it.name, it.parameters)).collect();
+    let kept = std::fs::read_to_string(format!("{data}/grammar.gbnf")).unwrap();
+    let made = grammar(&tools, MARKER);
+    assert_eq!(made, kept, "where the change is meant, keep this and record anew:\n{made}");
+}
