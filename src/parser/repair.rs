@@ -17,7 +17,8 @@ pub enum Repair {
     BracketOrder,
     /// Brackets were open at the end of input: the call may have been cut.
     OpenBracket,
-    /// A string was open at the end of input: the call may have been cut.
+    /// A string of the arguments was open at the end of input: the call may have
+    /// been cut. A name that was cut is not mended, it may be another tool's.
     OpenString,
     /// A comma stood in front of a closing bracket.
     TrailingComma,
@@ -54,6 +55,7 @@ pub(super) fn mend(payload: &str, repaired: &mut Vec<Repair>) -> String {
         out: String::with_capacity(payload.len() + 16),
         open: Vec::new(),
         comma: None,
+        envelope: if payload.starts_with('[') { 2 } else { 1 },
         repaired,
     };
     mender.run();
@@ -74,6 +76,8 @@ struct Mender<'p, 'r> {
     open: Vec<char>,
     /// Where in `out` a comma stands that nothing but white space follows.
     comma: Option<usize>,
+    /// As many brackets are open between a call's keys.
+    envelope: usize,
     repaired: &'r mut Vec<Repair>,
 }
 
@@ -81,7 +85,11 @@ impl<'p> Mender<'p, '_> {
     fn run(&mut self) {
         while let Some(c) = self.rest.chars().next() {
             match c {
-                '"' | '\'' => self.string(c),
+                '"' | '\'' => {
+                    if !self.string(c) {
+                        return;
+                    }
+                }
                 '{' => self.open(c, '}'),
                 '[' => self.open(c, ']'),
                 '}' | ']' => self.close(c),
@@ -158,7 +166,8 @@ impl<'p> Mender<'p, '_> {
         self.out.push_str(json);
     }
 
-    fn string(&mut self, quote: char) {
+    /// Copies a string, and returns whether it has an end.
+    fn string(&mut self, quote: char) -> bool {
         self.comma = None;
         if quote == '\'' {
             self.note(Repair::SingleQuotes);
@@ -173,10 +182,11 @@ impl<'p> Mender<'p, '_> {
                 .count();
             self.copy(plain);
             match self.rest.chars().next() {
-                None => {
+                None if self.in_arguments() => {
                     self.note(Repair::OpenString);
                     break;
                 }
+                None => return false,
                 Some(c) if c == quote => {
                     self.take(1);
                     break;
@@ -191,9 +201,15 @@ impl<'p> Mender<'p, '_> {
             }
         }
         self.out.push('"');
+        true
     }
 
-    /// Copies an escape sequence; one that the end of input cut is dropped.
+    fn in_arguments(&self) -> bool {
+        self.open.len() > self.envelope
+    }
+
+    /// Copies an escape sequence; one that the end of input cut is dropped
+    /// with the rest of its string's end.
     fn escape(&mut self) {
         let length = match self.rest.as_bytes().get(1) {
             Some(b'\'') => {
@@ -209,7 +225,10 @@ impl<'p> Mender<'p, '_> {
             None => 2,
         };
         if length > self.rest.len() {
-            self.rest = "";
+            let cut = self.take(self.rest.len());
+            if !self.in_arguments() {
+                self.out.push_str(cut);
+            }
         } else if self.rest.is_char_boundary(length) {
             self.copy(length);
         } else {
