@@ -1,5 +1,7 @@
+mod limits;
 mod properties;
 mod reference;
+mod streaming;
 mod table;
 
 use super::fuzz::{Event, How, Record, check_conservation, record};
