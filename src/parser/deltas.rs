@@ -10,6 +10,7 @@
 
 use super::format::Format;
 use super::segment::Segment;
+use super::text;
 
 /// Where the tracker stands in a payload.
 #[derive(Debug, Clone, Default)]
@@ -154,8 +155,9 @@ impl Tracker {
     /// that are not UTF-8 end it: such a payload will not complete.
     fn tell_arguments(&mut self, payload: &[u8], index: u32, sink: &mut impl FnMut(Segment<'_>)) {
         let Arguments::Arriving(told) = &mut self.arguments else { return };
-        let Some(piece) = payload[*told..].utf8_chunks().next() else { return };
-        let json = piece.valid();
+        let new = &payload[*told..];
+        let json = text::valid(new)
+            .unwrap_or_else(|()| new.utf8_chunks().next().map_or("", |piece| piece.valid()));
         if !json.is_empty() {
             *told += json.len();
             sink(Segment::ArgumentsDelta { index, json });

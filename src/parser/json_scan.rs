@@ -71,12 +71,6 @@ pub(super) struct Scanner {
 const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bracket");
 
 impl Scanner {
-    /// Whether the next byte is outside strings.
-    #[cfg(test)]
-    pub(super) const fn is_outside(&self) -> bool {
-        self.quote == 0
-    }
-
     /// Scans on. The first byte ever must be the payload's opening bracket.
     #[inline]
     pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> Found {

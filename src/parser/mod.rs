@@ -72,6 +72,7 @@
 //!
 //! A marker outside strings leads from payload and discard back to gap.
 
+mod arguments;
 mod call;
 mod deltas;
 mod format;
@@ -92,7 +93,8 @@ mod tests;
 
 use std::mem;
 
-pub use call::{Arguments, Call};
+pub use arguments::Arguments;
+pub use call::Call;
 pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
