@@ -8,6 +8,7 @@
 //! arguments inside a string, mended payloads) is told when the call completes, in
 //! one piece.
 
+use super::examined;
 use super::format::Format;
 use super::segment::Segment;
 use super::text;
@@ -65,6 +66,7 @@ impl Tracker {
                 continue;
             }
             self.seen += 1;
+            examined::note(1);
             match payload[at] {
                 b'"' => self.string = Some(at + 1),
                 b':' if self.depth == 1 => self.in_value = true,
@@ -115,7 +117,9 @@ impl Tracker {
             self.seen += 1;
             return;
         }
-        match memchr::memchr2(b'"', b'\\', &payload[self.seen..]) {
+        let stop = memchr::memchr2(b'"', b'\\', &payload[self.seen..]);
+        examined::note(stop.unwrap_or(payload.len() - self.seen));
+        match stop {
             None => self.seen = payload.len(),
             Some(stop) => {
                 self.seen += stop + 1;

@@ -4,6 +4,7 @@
 //! JSON, so garbage is skipped safely and memory is bounded before anything is
 //! decoded.
 
+use super::examined;
 use super::marker::{Held, Landing, Opener, Openers, Step};
 use crate::limits::parser::DEPTH_MAX;
 
@@ -82,6 +83,7 @@ impl Scanner {
             }
             let byte = bytes[at];
             at += 1;
+            examined::note(1);
             if !rules.special[usize::from(byte)] && self.held.is_empty() {
                 continue;
             }
@@ -125,6 +127,7 @@ impl Scanner {
         } else {
             memchr::memchr2(quote, b'\\', bytes)
         };
+        examined::note(stop.unwrap_or(bytes.len()));
         let Some(stop) = stop else { return bytes.len() };
         if bytes[stop] == quote {
             self.quote = 0;

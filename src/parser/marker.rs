@@ -6,6 +6,8 @@
 //! still held: each byte is stepped over once, even for markers that overlap
 //! themselves, such as `<<<call>>` after one `<` too many.
 
+use super::examined;
+
 /// What ends a run of text or reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
@@ -110,7 +112,9 @@ impl Openers {
     #[inline]
     pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
         let [a, b] = self.first;
-        if a == b { find_byte(a, bytes) } else { find_either(a, b, bytes) }
+        let found = if a == b { find_byte(a, bytes) } else { find_either(a, b, bytes) };
+        examined::note(found.map_or(bytes.len(), |at| at + 1));
+        found
     }
 
     /// Whether the byte may begin an opener.
@@ -121,6 +125,7 @@ impl Openers {
 
     #[inline]
     pub(super) fn step(&self, held: Held, byte: u8) -> Step {
+        examined::note(1);
         let len = held.len();
         let mut longer = None;
         for (which, (_, pattern)) in self.patterns.iter().enumerate() {

@@ -75,6 +75,7 @@
 mod arguments;
 mod call;
 mod deltas;
+mod examined;
 mod format;
 mod gap;
 mod json_scan;

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use super::examined;
+
 /// A kind of mending, for the event that the call completes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +52,7 @@ impl Repair {
 
 /// Mends a payload and adds what was done to `repaired`, each kind once.
 pub(super) fn mend(payload: &str, repaired: &mut Vec<Repair>) -> String {
+    examined::note(payload.len());
     let mut mender = Mender {
         rest: payload,
         out: String::with_capacity(payload.len() + 16),

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::examined;
+
 /// A chunk of the stream, as its caller gave it.
 pub(super) trait Chunk: Copy {
     fn bytes(&self) -> &[u8];
@@ -99,6 +101,7 @@ impl Utf8 {
         let mut rest = bytes;
         while self.len > 0 {
             let Some((&byte, behind)) = rest.split_first() else { break };
+            examined::note(self.len + 1);
             self.held[self.len] = byte;
             let so_far = &self.held[..=self.len];
             if let Ok(character) = std::str::from_utf8(so_far) {
@@ -137,6 +140,7 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 pub(super) fn valid(bytes: &[u8]) -> Result<&str, ()> {
     /// Below, the standard library is faster than a vectorised check can start.
     const SHORT: usize = 64;
+    examined::note(bytes.len());
     if bytes.len() < SHORT {
         std::str::from_utf8(bytes).map_err(drop)
     } else {

@@ -1,6 +1,8 @@
+mod corpus;
 mod limits;
 mod properties;
 mod reference;
+mod scale;
 mod streaming;
 mod table;
 
