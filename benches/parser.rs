@@ -13,8 +13,8 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use tether::parser::{Parser, Segment, Settings};
 
 mod support {
-    pub mod floors;
-    pub mod workload;
+    pub(crate) mod floors;
+    pub(crate) mod workload;
 }
 
 use support::floors::{Nesting, memmem_whole, scan_and_copy};

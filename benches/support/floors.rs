@@ -6,13 +6,13 @@ use memchr::{memchr, memchr2, memmem};
 const MARKER: &[u8] = b"<<function_call>>";
 
 /// One search over the whole stream.
-pub fn memmem_whole(text: &str) -> usize {
+pub(crate) fn memmem_whole(text: &str) -> usize {
     memmem::find_iter(text.as_bytes(), MARKER).count()
 }
 
 /// Looks for the marker's first byte in each chunk, compares where it is found, and
 /// copies the chunk. It holds nothing back.
-pub fn scan_and_copy(chunk: &str, out: &mut String) -> usize {
+pub(crate) fn scan_and_copy(chunk: &str, out: &mut String) -> usize {
     let bytes = chunk.as_bytes();
     let (mut found, mut at) = (0, 0);
     while let Some(hit) = find(MARKER[0], &bytes[at..]) {
@@ -31,7 +31,7 @@ fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
 
 /// Follows strings, escapes and nesting and copies each chunk.
 #[derive(Default)]
-pub struct Nesting {
+pub(crate) struct Nesting {
     depth: usize,
     string: bool,
     escape: bool,
@@ -39,7 +39,7 @@ pub struct Nesting {
 
 impl Nesting {
     /// Whether the outermost bracket closes in this chunk.
-    pub fn follow_and_copy(&mut self, chunk: &str, out: &mut String) -> bool {
+    pub(crate) fn follow_and_copy(&mut self, chunk: &str, out: &mut String) -> bool {
         out.push_str(chunk);
         let bytes = chunk.as_bytes();
         let mut at = 0;

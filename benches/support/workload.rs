@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// What a text is made of besides words.
 #[derive(Clone, Copy)]
-pub enum Style {
+pub(crate) enum Style {
     /// Punctuation alone, nothing that an opener begins with.
     Prose,
     /// Code and markup, most of it with `<`.
@@ -16,7 +16,7 @@ pub enum Style {
 
 /// How a text is cut.
 #[derive(Clone, Copy)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// Into pieces of 3 to 4 bytes, as tokens come.
     Tokens,
     /// Into pieces of this many bytes.
@@ -101,7 +101,7 @@ impl Numbers {
 }
 
 /// At least `bytes` of text.
-pub fn text(bytes: usize, style: Style) -> String {
+pub(crate) fn text(bytes: usize, style: Style) -> String {
     let mut numbers = Numbers(7);
     let mut text = String::with_capacity(bytes + 64);
     let mut words = 0;
@@ -125,22 +125,24 @@ pub fn text(bytes: usize, style: Style) -> String {
 }
 
 /// A call that writes a file of about `bytes`, with words in front of it.
-pub fn one_call(bytes: usize) -> String {
+pub(crate) fn one_call(bytes: usize) -> String {
     let content = text(bytes, Style::Code).replace(", ", ",\n\t\"quoted\" ");
     let arguments = serde_json::json!({ "path": "src/main.rs", "content": content });
     format!("I will write it now.\n{}", call("write_file", &arguments))
 }
 
 /// A hundred small calls with a paragraph in front of each.
-pub fn hundred_calls() -> String {
+pub(crate) fn hundred_calls() -> String {
     let paragraph = text(240, Style::Prose);
-    (0..100)
-        .map(|day| {
-            let arguments =
-                serde_json::json!({ "city": "Oslo", "day": day, "note": "a \"b\" {c}" });
-            format!("{paragraph}\n{}\n", call("get_weather", &arguments))
-        })
-        .collect()
+    let mut stream = String::new();
+    for day in 0..100 {
+        let arguments = serde_json::json!({ "city": "Oslo", "day": day, "note": "a \"b\" {c}" });
+        stream.push_str(&paragraph);
+        stream.push('\n');
+        stream.push_str(&call("get_weather", &arguments));
+        stream.push('\n');
+    }
+    stream
 }
 
 fn call(name: &str, arguments: &serde_json::Value) -> String {
@@ -148,7 +150,7 @@ fn call(name: &str, arguments: &serde_json::Value) -> String {
 }
 
 /// Cuts a text, between characters.
-pub fn chunks(text: &str, cut: Cut) -> Vec<Range<usize>> {
+pub(crate) fn chunks(text: &str, cut: Cut) -> Vec<Range<usize>> {
     let mut numbers = Numbers(11);
     let mut chunks = Vec::new();
     let mut start = 0;

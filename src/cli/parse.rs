@@ -170,7 +170,7 @@ mod tests {
 
     #[track_caller]
     fn check(settings: &Settings, input: &[u8], expected: &[&str]) {
-        let expected: String = expected.iter().map(|line| format!("{line}\n")).collect();
+        let expected: String = expected.join("\n") + if expected.is_empty() { "" } else { "\n" };
         for chunk_size in 0..=input.len() {
             assert_eq!(lines(input, chunk_size, settings.clone()), expected, "{chunk_size}");
         }

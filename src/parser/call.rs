@@ -51,9 +51,12 @@ impl Fault {
 pub(super) enum Content<'a> {
     /// One call: its name and arguments.
     Call(String, Arguments),
-    /// The elements of an array, in order, each with its text.
-    Elements(Vec<(&'a str, Result<(String, Arguments), Fault>)>),
+    /// The elements of an array, in order.
+    Elements(Vec<Element<'a>>),
 }
+
+/// An element of an array: its text, and its name and arguments if it is a call.
+pub(super) type Element<'a> = (&'a str, Result<(String, Arguments), Fault>);
 
 /// Reads a payload that is one call or, with `[`, several of them.
 ///

@@ -147,11 +147,12 @@ impl Tracker {
                 key if key == format.arguments_keys[0].as_bytes() => Key::Arguments,
                 _ => Key::Other,
             };
-        } else if self.key == Key::Name && !self.named {
-            if let Some(name) = decode(content).filter(|name| !name.is_empty()) {
-                self.named = true;
-                sink(Segment::CallNamed { index, name: &name });
-            }
+        } else if self.key == Key::Name
+            && !self.named
+            && let Some(name) = decode(content).filter(|name| !name.is_empty())
+        {
+            self.named = true;
+            sink(Segment::CallNamed { index, name: &name });
         }
     }
 

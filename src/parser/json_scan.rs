@@ -94,7 +94,8 @@ impl Scanner {
                 b'"' => self.enter_string(byte),
                 b'\'' if rules.lenient => self.enter_string(byte),
                 b'{' | b'[' => {
-                    if self.open(byte) {
+                    let too_deep = self.open(byte);
+                    if too_deep {
                         return Found::TooDeep(at);
                     }
                 }

@@ -205,10 +205,10 @@ impl Parser {
     /// Reads a chunk of bytes and hands what it decides to `sink`.
     #[inline]
     pub fn push(&mut self, chunk: &[u8], mut sink: impl FnMut(Segment<'_>)) {
-        if self.lets_through(chunk) {
-            if let Ok(text) = text::valid(chunk) {
-                return self.pass(text, sink);
-            }
+        if self.lets_through(chunk)
+            && let Ok(text) = text::valid(chunk)
+        {
+            return self.pass(text, sink);
         }
         self.drive(Unchecked(chunk), &mut sink);
     }

@@ -3,6 +3,8 @@
 //! It works on the whole payload and its result depends on nothing else. What it
 //! gives back may still not be JSON: a word left out is not guessed.
 
+use std::fmt::Write;
+
 use serde::Serialize;
 
 use super::examined;
@@ -246,7 +248,10 @@ impl<'p> Mender<'p, '_> {
             '\n' => self.out.push_str("\\n"),
             '\r' => self.out.push_str("\\r"),
             '\t' => self.out.push_str("\\t"),
-            _ => self.out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            _ => {
+                let code = u32::from(control);
+                write!(self.out, "\\u{code:04x}").expect("a `String` takes everything");
+            }
         }
     }
 }

@@ -9,8 +9,9 @@ fn replay(target: &str, body: fn(&[u8])) {
     let mut files = 0;
     for entry in corpus.read_dir().expect("a corpus is committed") {
         let path = entry.unwrap().path();
-        println!("{}", path.display());
-        body(&std::fs::read(path).unwrap());
+        let data = std::fs::read(&path).unwrap();
+        let held = std::panic::catch_unwind(|| body(&data));
+        assert!(held.is_ok(), "{}", path.display());
         files += 1;
     }
     assert!(files >= 10, "{target} has {files} files");

@@ -1,5 +1,7 @@
 //! Text, reasoning, and where calls stand in them.
 
+#![expect(clippy::too_many_lines, reason = "rows")]
+
 use super::*;
 
 #[test]
