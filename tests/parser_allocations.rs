@@ -3,8 +3,15 @@
 use allocation_counter::{AllocationInfo, measure};
 use tether::parser::{Parser, Segment, Settings};
 
+/// How chunks are handed to the parser: all as bytes, or as text where they are text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    Bytes,
+    Text,
+}
+
 /// Counts what reading `input` in chunks of `length` costs once the parser is there.
-fn cost(settings: &Settings, input: &[u8], length: usize) -> AllocationInfo {
+fn cost(settings: &Settings, input: &[u8], length: usize, how: How) -> AllocationInfo {
     let mut parser = Parser::new(settings.clone()).expect("valid settings");
     let mut said = 0;
     let mut take = |segment: Segment<'_>| match segment {
@@ -13,9 +20,9 @@ fn cost(settings: &Settings, input: &[u8], length: usize) -> AllocationInfo {
     };
     measure(|| {
         for chunk in input.chunks(length) {
-            parser.push(chunk, &mut take);
-            if let Ok(text) = std::str::from_utf8(chunk) {
-                parser.push_str(text, &mut take);
+            match std::str::from_utf8(chunk) {
+                Ok(text) if how == How::Text => parser.push_str(text, &mut take),
+                _ => parser.push(chunk, &mut take),
             }
         }
         parser.finish(&mut take);
@@ -34,8 +41,11 @@ fn text_costs_none() {
     for text in texts {
         let input = text.repeat(200);
         for length in [1, 2, 3, 4, 5, 64, 1000, input.len()] {
-            let cost = cost(&Settings::default(), &input, length);
-            assert_eq!(cost.count_total, 0, "{:?} by {length}", String::from_utf8_lossy(text));
+            for how in [How::Bytes, How::Text] {
+                let cost = cost(&Settings::default(), &input, length, how);
+                let text = String::from_utf8_lossy(text);
+                assert_eq!(cost.count_total, 0, "{text:?} by {length} as {how:?}");
+            }
         }
     }
 }
@@ -43,7 +53,10 @@ fn text_costs_none() {
 #[test]
 fn the_counter_counts() {
     let marker = b"a <<function_call>> b";
-    assert!(cost(&Settings::default(), marker, 4).count_total > 0, "an error is said in words");
+    assert!(
+        cost(&Settings::default(), marker, 4, How::Text).count_total > 0,
+        "an error is said in words"
+    );
 }
 
 #[test]
@@ -87,7 +100,7 @@ fn memory_is_bounded_whatever_comes() {
     for (begin, more) in endless {
         let input = [begin, &more.repeat(100_000)].concat();
         for length in [1, 7, 4096] {
-            let cost = cost(&settings, &input, length);
+            let cost = cost(&settings, &input, length, How::Bytes);
             let bound = 2 * most as u64 + 8192;
             assert!(cost.bytes_max <= bound, "{} bytes for {more:?} by {length}", cost.bytes_max);
         }
