@@ -256,6 +256,7 @@ const MARKERS: &[&str] = &[
     "abab",
     "<",
     "think",
+    "hi",
     "ink><",
     "<think>x",
     "<th",
@@ -265,7 +266,6 @@ const MARKERS: &[&str] = &[
     "\"q\"",
     "call:",
     " \n",
-    "```",
 ];
 
 /// Takes settings and chunk lengths from the front of the data.

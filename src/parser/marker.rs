@@ -155,9 +155,7 @@ impl Openers {
 fn fall(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Fall {
     for drop in 1..held.len() {
         let rest = &held[drop..];
-        let whole = (0..patterns.len())
-            .filter(|&which| rest.starts_with(&patterns[which].1))
-            .min_by_key(|&which| patterns[which].1.len());
+        let whole = (0..patterns.len()).find(|&which| rest.starts_with(&patterns[which].1));
         if let Some(which) = whole {
             return Fall { drop, landing: Landing::Match(which) };
         }

@@ -160,6 +160,14 @@ fn nested_keys_are_not_the_calls_own() {
 }
 
 #[test]
+fn what_cannot_be_a_call_is_not_told() {
+    for payload in [r#"{"name":{"x":"no"}}"#, r#"{"name":"","arguments":[{"a":1}]}"#] {
+        let call = format!("<<function_call>>{payload}");
+        check(&with_deltas(), &[&call], &[&["start 0", "invalid_call"], &[]]);
+    }
+}
+
+#[test]
 fn half_a_character_is_not_told() {
     let start = r#"<<function_call>>{"name":"f","arguments":{"a":""#.as_bytes();
     let said = said_by_chunk(&with_deltas(), &[start, b"\xc3", b"\xa9\"}}"]);

@@ -134,6 +134,37 @@ fn a_marker_inside_the_tag() {
 }
 
 #[test]
+fn a_marker_in_the_middle_of_the_tag() {
+    let settings = marked("hi");
+    check(
+        &settings,
+        "<thinx",
+        &["text «<t»", "error missing_payload@2 mid-line «hi»", "text «hinx»"],
+    );
+    check(
+        &settings,
+        "<thin",
+        &["text «<t»", "error missing_payload@2 mid-line «hi»", "text «hin»"],
+    );
+    check(
+        &settings,
+        r#"<thi{"name":"f"}<think>x"#,
+        &["text «<t»", "start 0@2", "call 0 f {}", "reasoning «x»"],
+    );
+    check(
+        &settings,
+        "<thin<think>x",
+        &["text «<t»", "error missing_payload@2 mid-line «hi»", "text «hin»", "reasoning «x»"],
+    );
+}
+
+#[test]
+fn a_marker_with_a_string_inside_a_payload() {
+    let settings = marked("aab");
+    check(&settings, r#"aab{aa"x"b}"#, &["start 0@0", r#"error invalid_json@0 of 0 «{aa"x"b}»"#]);
+}
+
+#[test]
 fn a_marker_that_ends_behind_the_tag() {
     let settings = marked("ink>x");
     check(&settings, "<think>x</think>", &["reasoning «x»"]);
