@@ -159,9 +159,10 @@ fn a_marker_in_the_middle_of_the_tag() {
 }
 
 #[test]
-fn a_marker_with_a_string_inside_a_payload() {
-    let settings = marked("aab");
-    check(&settings, r#"aab{aa"x"b}"#, &["start 0@0", r#"error invalid_json@0 of 0 «{aa"x"b}»"#]);
+fn a_marker_with_a_quote_inside_a_payload() {
+    let settings = marked("a\"b");
+    let payload = r#"error invalid_json@0 of 0 «{a"x"b}»"#;
+    check(&settings, r#"a"b{a"x"b}"#, &["start 0@0", payload]);
 }
 
 #[test]
