@@ -12,3 +12,4 @@ mod limits;
 mod rejoin;
 mod requests;
 mod stream;
+mod upstream_faults;
