@@ -11,5 +11,6 @@ mod cancel;
 mod limits;
 mod rejoin;
 mod requests;
+mod slow_reader;
 mod stream;
 mod upstream_faults;
