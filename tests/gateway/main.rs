@@ -10,6 +10,7 @@ mod access;
 mod cancel;
 mod drain;
 mod http2;
+mod leaks;
 mod limits;
 mod rejoin;
 mod requests;
