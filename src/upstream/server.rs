@@ -224,7 +224,7 @@ impl Server {
         let flavour = seen.as_ref().map(|seen| seen.flavour).unwrap_or_default();
         let found = seen.and_then(|seen| seen.model).unwrap_or_default();
         let model = if self.model.is_empty() { &found } else { &self.model };
-        let constraint = &self.constraint.fields(&request.tools);
+        let constraint = &self.constraint.request_fields(&request.tools);
         Ok(request_body(request, &RequestOptions { model, flavour, constraint }).into())
     }
 

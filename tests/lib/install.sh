@@ -1,0 +1,124 @@
+# shellcheck shell=bash
+# What the tests need, installed where it is missing. Sourced from the repository's root.
+
+CACHE=$PWD/tests/.cache
+export PATH=$CACHE/cargo/bin:$PATH
+# Exit status of a stage that could not run here and need not.
+readonly SKIPPED=77
+
+mkdir -p "$CACHE"
+
+# A line that stands below the stage's result.
+notice() {
+  echo "notice: $*"
+}
+
+skip() {
+  notice "$*"
+  exit "$SKIPPED"
+}
+
+fail() {
+  notice "$*"
+  exit 1
+}
+
+# need_command NAME HOW: a command that a person has to install.
+need_command() {
+  command -v "$1" >/dev/null || fail "$1 is not there: $2"
+}
+
+# need_package COMMAND PACKAGE: a command out of a Debian package.
+need_package() {
+  if command -v "$1" >/dev/null; then
+    return
+  fi
+  need_command apt-get "install $1 by hand"
+  local as_root=()
+  if ((EUID != 0)); then
+    if ! sudo -n true 2>/dev/null; then
+      fail "$1 is not there, and installing it needs root: apt-get install $2"
+    fi
+    as_root=(sudo -n)
+  fi
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq || true
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -qq -y --no-install-recommends "$2" || fail "apt-get could not install $2"
+}
+
+# need_crate NAME VERSION: a cargo subcommand. Its own speed does not matter, so that the
+# quick build will do.
+need_crate() {
+  if [[ $("$1" --version 2>/dev/null) == *" $2" ]]; then
+    return
+  fi
+  CARGO_TARGET_DIR=$CACHE/cargo-build \
+    cargo install --locked --debug --root "$CACHE/cargo" "$1@$2" || fail "cannot install $1 $2"
+  rm -rf "$CACHE/cargo-build"
+}
+
+# Runs a command unless the files behind `--` are the same as when it last succeeded.
+# once_for STAMP COMMAND... -- FILE...
+once_for() {
+  local stamp=$CACHE/$1.stamp command=()
+  shift
+  while [[ $1 != -- ]]; do
+    command+=("$1")
+    shift
+  done
+  shift
+  local now
+  now=$(cat -- "$@" | sha256sum)
+  if [[ -f $stamp && $(<"$stamp") == "$now" ]]; then
+    return
+  fi
+  rm -f "$stamp"
+  "${command[@]}"
+  echo "$now" >"$stamp"
+}
+
+# The clients of tests/package.json, at tests/node_modules.
+need_npm_packages() {
+  need_command node "install Node.js 20 or later"
+  need_command npm "install npm"
+  if (($(node --print 'process.versions.node.split(".")[0]') < 20)); then
+    fail "Node.js $(node --version) is too old: install 20 or later"
+  fi
+  once_for npm install_npm_packages -- tests/package.json tests/package-lock.json
+  ln -sfn .cache/npm/node_modules tests/node_modules
+}
+
+install_npm_packages() {
+  mkdir -p "$CACHE/npm"
+  cp tests/package.json tests/package-lock.json tests/.npmrc "$CACHE/npm"
+  (cd "$CACHE/npm" && npm ci) || fail "npm could not install the clients of tests/package.json"
+}
+
+# need_pip_packages NAME REQUIREMENTS: the packages of a file with hashes, importable from
+# now on.
+need_pip_packages() {
+  need_command python3 "install Python 3.11 or later"
+  once_for "python-$1" install_pip_packages "$@" -- "$2"
+  export PYTHONPATH=$CACHE/python-$1${PYTHONPATH:+:$PYTHONPATH}
+}
+
+install_pip_packages() {
+  python3 -m pip --version >/dev/null 2>&1 || need_package pip3 python3-pip
+  rm -rf "$CACHE/python-$1"
+  python3 -m pip install --quiet --root-user-action=ignore --require-hashes --no-deps \
+    --target "$CACHE/python-$1" --requirement "$2" || fail "pip could not install $2"
+}
+
+# The gateway that the tests outside of Rust start, as TETHER_BIN: a copy, since a build that
+# begins meanwhile would replace the original.
+need_gateway() {
+  if [[ -n ${TETHER_BIN-} ]]; then
+    return
+  fi
+  cargo build --locked
+  local target
+  target=$(cargo metadata --locked --no-deps --format-version 1 |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+  install -D "$target/debug/tether" "$CACHE/bin/tether"
+  export TETHER_BIN=$CACHE/bin/tether
+}

@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# The stages of tests/run, each a function that runs with `set -e`. Sourced after install.sh.
+
+readonly CARGO_DENY_VERSION=0.20.2
+readonly CARGO_FUZZ_VERSION=0.13.2
+# Seconds that each fuzz target runs: enough to see that it runs, and a new hole at once.
+readonly FUZZ_SEC=20
+# Seconds that the advisory database may take to come.
+readonly ADVISORIES_SEC=120
+
+# check NAME COMMAND...: one counted check; the stage goes on behind a failure, and `checked`
+# ends it.
+checks_failed=0
+check() {
+  local name=$1
+  shift
+  if "$@"; then
+    echo "PASS $name"
+  else
+    echo "FAIL $name"
+    checks_failed=$((checks_failed + 1))
+  fi
+}
+checked() {
+  ((checks_failed == 0))
+}
+
+stage_scripts() {
+  need_package shellcheck shellcheck
+  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run .ci/run
+  check count tests/lib/count_test.sh
+  checked
+}
+
+stage_fmt() {
+  cargo fmt --check
+}
+
+stage_clippy() {
+  cargo clippy --all-targets --locked -- -D warnings
+}
+
+stage_test() {
+  if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --locked --no-fail-fast
+    cargo test --doc --locked
+  else
+    cargo test --locked --no-fail-fast
+  fi
+}
+
+stage_doc() {
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+}
+
+# Every benchmark once, in the build that the tests have made already: whether it runs, not
+# how fast.
+stage_bench() {
+  local benches
+  benches=$(targets bench Cargo.toml)
+  [[ -n $benches ]] || skip "there are no benches"
+  # shellcheck disable=SC2046,SC2086 # one word each
+  cargo test --locked $(printf -- '--bench %s ' $benches)
+}
+
+stage_clients() {
+  tests/clients/run
+}
+
+stage_browser() {
+  tests/browser/run
+}
+
+stage_real_model() {
+  [[ -x tests/real_model/run ]] || skip "tests/real_model/run is not there"
+  tests/real_model/run
+}
+
+stage_deny() {
+  need_crate cargo-deny "$CARGO_DENY_VERSION"
+  local part
+  for part in bans licenses sources; do
+    check "$part" cargo deny --locked check "$part"
+  done
+  if timeout "$ADVISORIES_SEC" cargo deny --locked fetch db; then
+    check advisories cargo deny --locked check --disable-fetch advisories
+  else
+    notice "the advisory database cannot be fetched here: advisories are not checked"
+  fi
+  checked
+}
+
+# New inputs stay in the cache: what belongs into the committed corpus, a person decides.
+stage_fuzz() {
+  local target targets
+  targets=$(targets bin fuzz/Cargo.toml)
+  [[ -n $targets ]] || skip "there are no fuzz targets"
+  cargo +nightly --version >/dev/null 2>&1 ||
+    skip "no nightly toolchain: the committed corpora were replayed by the stage test"
+  need_crate cargo-fuzz "$CARGO_FUZZ_VERSION"
+  for target in $targets; do
+    mkdir -p "$CACHE/fuzz/$target" "fuzz/corpus/$target"
+    check "$target" cargo +nightly fuzz run "$target" "$CACHE/fuzz/$target" "fuzz/corpus/$target" -- \
+      -max_total_time="$FUZZ_SEC" -timeout=10
+  done
+  checked
+}
+
+# targets KIND MANIFEST: the names of a package's targets of one kind.
+targets() {
+  cargo metadata --no-deps --format-version 1 --manifest-path "$2" 2>/dev/null |
+    python3 -c '
+import json, sys
+text = sys.stdin.read()
+packages = json.loads(text)["packages"] if text else []
+for package in packages:
+    for target in package["targets"]:
+        if sys.argv[1] in target["kind"]:
+            print(target["name"])
+' "$1"
+}
