@@ -10,7 +10,7 @@ use crate::server::{self, AuthOptions, Patience};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
+use crate::upstream::{self, OptionsError, ServerOptions, Upstream, openai_chat};
 
 /// Why a configuration that reads well cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -111,12 +111,14 @@ fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOption
     ServerOptions {
         base_url: server.base_url.clone(),
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
-        model: server.model.clone(),
-        constraint: match server.constrain {
-            Constrain::None => Constraint::None,
-            Constrain::LlamaGrammar => {
-                Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() }
-            }
+        dialect: openai_chat::Options {
+            model: server.model.clone(),
+            constraint: match server.constrain {
+                Constrain::None => None,
+                Constrain::LlamaGrammar => Some(Constraint::LlamaGrammar {
+                    marker: config.stream.parser.marker.clone(),
+                }),
+            },
         },
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,

@@ -9,12 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::upstream::OfferedTool;
 
-/// What keeps the model of one upstream to valid calls: `upstreams[].constrain`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What keeps the model of one upstream to valid calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Constraint {
-    /// The prompt alone.
-    #[default]
-    None,
     /// A GBNF grammar, for llama.cpp and what is built on it.
     LlamaGrammar {
         /// What a call begins with.
@@ -23,15 +20,15 @@ pub enum Constraint {
 }
 
 impl Constraint {
-    /// The fields of a request that ask a server for it; none where no tool is
-    /// offered: there is nothing to hold the model to.
+    /// The fields that ask a server for it. `None` where no tool is offered:
+    /// there is nothing to hold the model to.
     #[must_use]
-    pub fn request_fields(&self, tools: &[OfferedTool]) -> Map<String, Value> {
+    pub fn request_fields(&self, tools: &[OfferedTool]) -> Option<Map<String, Value>> {
+        if tools.is_empty() {
+            return None;
+        }
         match self {
-            Self::LlamaGrammar { marker } if !tools.is_empty() => {
-                llama_grammar::request_fields(tools, marker)
-            }
-            Self::None | Self::LlamaGrammar { .. } => Map::new(),
+            Self::LlamaGrammar { marker } => Some(llama_grammar::request_fields(tools, marker)),
         }
     }
 }
