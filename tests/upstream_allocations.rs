@@ -23,13 +23,13 @@ fn decode(
 ) -> usize {
     let mut bytes = 0;
     for mut chunk in stream.chunks(chunk_bytes) {
-        while let Some(frame) = frames.next_frame(&mut chunk).unwrap() {
+        while let Some(frame) = frames.next_frame(&mut chunk).expect("within the limit") {
             chat.decode(&frame, |delta| {
                 if let Delta::Text(text) = delta {
                     bytes += text.len();
                 }
             })
-            .unwrap();
+            .expect("a valid frame");
         }
     }
     bytes
