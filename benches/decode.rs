@@ -3,7 +3,6 @@
 //!
 //! `cargo bench --bench decode`. One iteration decodes 1,000 frames, so that
 //! "1 us" is a nanosecond a frame.
-#![expect(missing_docs, reason = "criterion's macros write undocumented functions")]
 
 use std::hint::black_box;
 

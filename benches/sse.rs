@@ -2,7 +2,6 @@
 //!
 //! `cargo bench --bench sse`. Frames are those of llama.cpp, 250 bytes each; one
 //! iteration is a stream of 1,000 of them, so that "1 us" is a nanosecond a frame.
-#![expect(missing_docs, reason = "criterion's macros write undocumented functions")]
 
 use std::hint::black_box;
 

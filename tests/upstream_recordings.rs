@@ -32,9 +32,9 @@ struct Answer {
 
 fn recording(name: &str) -> (Recording, Vec<u8>) {
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/upstream");
-    let sidecar = std::fs::read_to_string(data.join(format!("{name}.json"))).unwrap();
-    let body = std::fs::read(data.join(format!("{name}.body"))).unwrap();
-    (serde_json::from_str(&sidecar).unwrap(), body)
+    let sidecar = std::fs::read(data.join(format!("{name}.json"))).expect("a sidecar");
+    let body = std::fs::read(data.join(format!("{name}.body"))).expect("a body");
+    (serde_json::from_slice(&sidecar).expect("a sidecar's fields"), body)
 }
 
 fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
@@ -42,7 +42,7 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
     let mut chat = openai_chat::Decoder::new();
     let mut answer = Answer::default();
     for mut chunk in chunks {
-        while let Some(frame) = frames.next_frame(&mut chunk).unwrap() {
+        while let Some(frame) = frames.next_frame(&mut chunk).expect("within the limit") {
             let outcome = chat.decode(&frame, |delta| match delta {
                 Delta::Text(text) => {
                     answer.text.push_str(text);
@@ -52,7 +52,9 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
                 Delta::Finish(finish) => answer.finish = Some(finish),
                 Delta::Usage(usage) => answer.usage = Some(usage),
             });
-            answer.error = answer.error.take().or(outcome.err());
+            if let Err(error) = outcome {
+                answer.error = Some(error);
+            }
         }
     }
     answer.done = chat.is_done();

@@ -18,12 +18,14 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "upstream"
 MARKER = "<<function_call>>"
+IDLE_AFTER_SEC = 10
 CHAT = "/v1/chat/completions"
 # Repeats a token that joins the marker's last sign with the next one, which a
 # grammar that is really lazy cannot prevent: the server breaks off.
@@ -96,6 +98,16 @@ def busy(address):
     return next(float(line.split()[1]) for line in lines if line.startswith("llamacpp:requests_processing "))
 
 
+def wait_until_idle(address):
+    """To leave is to cancel: the server must not go on writing for nobody."""
+    left = time.monotonic()
+    while busy(address):
+        if time.monotonic() - left > IDLE_AFTER_SEC:
+            sys.exit(f"the server still works {IDLE_AFTER_SEC} s after its client has left")
+        time.sleep(0.05)
+    print(f"idle {time.monotonic() - left:.2f} s after the client had left")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
@@ -117,6 +129,8 @@ def main():
         sidecar = {"path": path, "request": request, "status": status, "server": said_by, "cuts": [len(piece) for piece in pieces]}
         (DATA / f"{name}.body").write_bytes(b"".join(pieces))
         (DATA / f"{name}.json").write_text(json.dumps(sidecar, ensure_ascii=False, indent=1) + "\n")
+        if name == "disconnect":
+            wait_until_idle(address)
         print(f"{name}: {status}, {sum(sidecar['cuts'])} bytes in {len(pieces)} pieces")
     server.stdin.close()
     server.wait(timeout=10)
