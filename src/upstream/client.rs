@@ -10,12 +10,13 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
@@ -87,6 +88,62 @@ struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: Pin<Box<Driver>>,
     over: bool,
+    inner: Arc<InnerWaker>,
+    /// `inner` as a waker.
+    waker: Waker,
+}
+
+/// Wakes the task that drives a connection, but not while it does so.
+///
+/// hyper passes each chunk of a body through a channel whose two ends wake each
+/// other. Here both ends are one task: woken by itself, it would be queued and
+/// polled once more for every batch of tokens, only to find nothing.
+struct InnerWaker {
+    task: Mutex<Waker>,
+    /// Whether the task is driving the connection right now.
+    driving: AtomicBool,
+    /// Whether it was woken meanwhile.
+    woken: AtomicBool,
+}
+
+impl InnerWaker {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            task: Mutex::new(Waker::noop().clone()),
+            driving: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+        })
+    }
+
+    /// From here on a wake-up is only noted.
+    fn enter(&self, task: &Waker) {
+        self.driving.store(true, Ordering::SeqCst);
+        let mut known = self.task.lock();
+        if !known.will_wake(task) {
+            known.clone_from(task);
+        }
+    }
+
+    /// From here on a wake-up reaches the task. Returns whether there was one:
+    /// each side writes its own flag before it reads the other's, so that none
+    /// falls between.
+    fn leave(&self) -> bool {
+        self.driving.store(false, Ordering::SeqCst);
+        self.woken.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Wake for InnerWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        if !self.driving.load(Ordering::SeqCst) && self.woken.swap(false, Ordering::SeqCst) {
+            self.task.lock().wake_by_ref();
+        }
+    }
 }
 
 impl std::fmt::Debug for Connection {
@@ -190,7 +247,7 @@ impl Shared {
             .handshake(socket)
             .await
             .map_err(|e| refused(e.to_string()))?;
-        Ok(Connection { sender, driver: Box::pin(driver), over: false })
+        Ok(Connection::new(sender, driver))
     }
 
     /// The connection that was used last and still lives.
@@ -226,17 +283,26 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 impl Connection {
+    fn new(sender: SendRequest<Full<Bytes>>, driver: Driver) -> Self {
+        let inner = InnerWaker::new();
+        let waker = Waker::from(Arc::clone(&inner));
+        Self { sender, driver: Box::pin(driver), over: false, inner, waker }
+    }
+
     /// Moves bytes, as far as they go now.
-    fn drive(&mut self, cx: &mut Context<'_>) {
+    fn drive(&mut self) {
         if !self.over {
-            self.over = self.driver.as_mut().poll(cx).is_ready();
+            let mut cx = Context::from_waker(&self.waker);
+            self.over = self.driver.as_mut().poll(&mut cx).is_ready();
         }
     }
 
     /// Whether another request can be sent on it. A close that has arrived
     /// meanwhile is noticed here.
     fn is_usable(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.inner.enter(Waker::noop());
+        self.drive();
+        self.inner.leave();
         !self.over && self.sender.is_ready()
     }
 
@@ -283,25 +349,32 @@ impl Answer {
     /// When the connection broke before the body's end.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         loop {
-            // Whatever the body waits for comes through `drive` below, so the body
-            // need not wake this task a second time.
-            let mut quiet = Context::from_waker(Waker::noop());
-            let mut frame = Pin::new(&mut self.body).poll_frame(&mut quiet);
-            if frame.is_pending() {
-                self.connection.drive(cx);
-                frame = Pin::new(&mut self.body).poll_frame(&mut quiet);
-            }
-            return match frame {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(None) => Poll::Ready(None),
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
+            self.connection.inner.enter(cx.waker());
+            let frame = self.poll_frame();
+            let woken = self.connection.inner.leave();
+            match frame {
+                Poll::Pending if woken => {}
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => Poll::Ready(Some(Ok(data))),
+                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
                     // Trailers, or nothing at all.
-                    _ => continue,
+                    _ => {}
                 },
-            };
+            }
         }
+    }
+
+    fn poll_frame(&mut self) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        // Whatever the body waits for comes through `drive`, so it wakes nobody.
+        let mut cx = Context::from_waker(Waker::noop());
+        let frame = Pin::new(&mut self.body).poll_frame(&mut cx);
+        if frame.is_ready() {
+            return frame;
+        }
+        self.connection.drive();
+        Pin::new(&mut self.body).poll_frame(&mut cx)
     }
 
     /// Reads what is left of the body, at most `bytes_max` of it, as text.
