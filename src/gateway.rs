@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, info_span};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::limits;
 use crate::orchestrator::{Driver, Rules, Turn, TurnRequest};
-use crate::session::{Begin, LoggedTurn, Session, Sessions};
+use crate::session::{Begin, Found, LoggedTurn, Session, Sessions};
 use crate::telemetry::metrics;
 use crate::tools::{Registry, RegistryError};
 use crate::upstream::{RoundFailure, Sampling, Upstream};
@@ -146,11 +146,10 @@ impl Gateway {
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
         let upstream = self.upstream(new.model.as_deref())?;
         let tools = self.tools_named(new.tools.as_deref())?;
-        if self.draining.is_cancelled() {
-            return Err(BeginError::Draining);
-        }
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return Err(BeginError::Full(self.turns.len()));
+        let place = match self.place() {
+            Ok(place) => place,
+            // What was begun before needs none.
+            Err(refusal) => return self.repeated(new).unwrap_or(Err(refusal)),
         };
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let session = self.sessions.open(&session_id);
@@ -184,14 +183,33 @@ impl Gateway {
             disconnect_grace: self.disconnect_grace,
         };
         let run = async move {
-            let _place = place;
-            let _running = metrics::TurnRunning::new();
+            let running = (place, metrics::TurnRunning::new());
             let (record, writer) = driver.run().await;
+            // All is free before the last event is seen: a client may ask for the
+            // next turn at once.
             guard.finish(record);
+            drop(running);
             drop(writer);
         };
         self.turns.spawn(run.instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log } })
+    }
+
+    fn place(&self) -> Result<OwnedSemaphorePermit, BeginError> {
+        if self.draining.is_cancelled() {
+            return Err(BeginError::Draining);
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        place.map_err(|_| BeginError::Full(self.turns.len()))
+    }
+
+    /// The turn that the same request has begun before, by its key.
+    fn repeated(&self, new: NewTurn) -> Option<Result<BegunTurn, BeginError>> {
+        let (session_id, key) = (new.session_id?, new.idempotency_key?);
+        Some(match self.sessions.find(&session_id)?.begun_by(&key)? {
+            Found::Turn(turn) => Ok(BegunTurn { session_id, turn }),
+            Found::Gone | Found::Unknown => Err(BeginError::TurnGone),
+        })
     }
 
     fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {

@@ -4,8 +4,11 @@ use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use tether::cli::{Cli, CliError, Command, ServeArgs, check, completions, exit, tools};
+use tether::cli::{
+    Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools,
+};
 use tether::config::{self, Overrides};
+use tether::parser::SettingsError;
 use tether::{app, telemetry};
 
 fn main() -> ExitCode {
@@ -24,7 +27,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
-        Command::Parse(_) => Ok(()),
+        Command::Parse(args) => parse(&args, &mut out),
         Command::Tools(args) => {
             let config = config::load(args.config.as_deref(), &Overrides::default())?;
             let tools = app::tools(&config).map_err(|error| CliError::Usage(error.to_string()))?;
@@ -32,6 +35,19 @@ fn run(cli: Cli) -> Result<(), CliError> {
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
     }
+}
+
+fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
+    let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
+    if let Some(format) = &args.format
+        && format != "marker_json"
+    {
+        let known = "this build knows one format: marker_json";
+        return Err(CliError::Usage(format!("--format {format}: {known}")));
+    }
+    let usage = |error: SettingsError| CliError::Usage(error.to_string());
+    let parser = tether::parser::Parser::new(config.stream.parser_settings()).map_err(usage)?;
+    Ok(parse::run(io::stdin().lock(), out, args.chunk_size, parser)?)
 }
 
 fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {

@@ -6,11 +6,11 @@ use crate::config;
 use crate::config::{Config, Constrain, Execution, History, OpenaiChatConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::{self, Rules};
-use crate::server::{self, AuthOptions};
+use crate::server::{self, AuthOptions, Patience};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
+use crate::upstream::{self, OptionsError, ServerOptions, Upstream, openai_chat};
 
 /// Why a configuration that reads well cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +23,8 @@ pub enum AssemblyError {
     Tool(#[from] RegistryError),
 }
 
-/// The gateway that a configuration describes. Nothing is started.
-pub(super) fn gateway(config: &Config) -> Result<Gateway, AssemblyError> {
+/// The gateway that a configuration describes, with `tools`. Nothing is started.
+pub(super) fn gateway(config: &Config, tools: Registry) -> Result<Gateway, AssemblyError> {
     let upstreams = config
         .upstreams
         .iter()
@@ -37,7 +37,7 @@ pub(super) fn gateway(config: &Config) -> Result<Gateway, AssemblyError> {
         max_concurrent_turns: config.server.max_concurrent_turns,
         session_ttl: config.sessions.ttl,
     };
-    Ok(Gateway::new(options, upstreams, tools(config)?))
+    Ok(Gateway::new(options, upstreams, tools))
 }
 
 /// The tools that the model is told of, in the order of the configuration.
@@ -58,12 +58,13 @@ pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
 }
 
 /// How the server serves.
-pub(super) fn server_options(config: &Config) -> server::Options {
+pub(super) fn server_options(config: &Config, patience: Patience) -> server::Options {
     let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
     server::Options {
         auth: AuthOptions { api_keys: keys.collect(), origins: config.server.cors_origins.clone() },
         max_body_bytes: config.server.max_body_bytes,
         keep_alive: config.stream.keep_alive,
+        patience,
     }
 }
 
@@ -110,12 +111,14 @@ fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOption
     ServerOptions {
         base_url: server.base_url.clone(),
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
-        model: server.model.clone(),
-        constraint: match server.constrain {
-            Constrain::None => Constraint::None,
-            Constrain::LlamaGrammar => {
-                Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() }
-            }
+        dialect: openai_chat::Options {
+            model: server.model.clone(),
+            constraint: match server.constrain {
+                Constrain::None => None,
+                Constrain::LlamaGrammar => Some(Constraint::LlamaGrammar {
+                    marker: config.stream.parser.marker.clone(),
+                }),
+            },
         },
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,

@@ -2,26 +2,22 @@
 //! and they come to an orderly end.
 
 mod assemble;
+mod running;
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::cli::CliError;
 use crate::config::Config;
 use crate::gateway::Gateway;
-use crate::limits;
-use crate::server::Server;
-use crate::upstream::Upstream;
+use crate::server::Patience;
 
 pub use assemble::{AssemblyError, tools};
+pub use running::{Running, StartError, start};
 
 /// Runs the gateway until a signal ends it, and drains it then. What to open and
 /// what to try goes to `out`.
@@ -36,37 +32,15 @@ pub fn run(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
 }
 
 async fn serve(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
-    let usage = |error: AssemblyError| CliError::Usage(error.to_string());
     let metrics = PrometheusBuilder::new()
         .install_recorder()
         .map_err(|error| CliError::Failed(error.to_string()))?;
-    let gateway = Arc::new(assemble::gateway(config).map_err(usage)?);
     let signals = Signals::new().map_err(CliError::Io)?;
-
-    let listen = config.server.listen;
-    let listener = TcpListener::bind(listen).await.map_err(|error| {
-        CliError::Failed(format!(
-            "cannot listen on {listen}: {error}; choose another address with --listen"
-        ))
-    })?;
-    let server = Server::new(
-        listener,
-        assemble::server_options(config),
-        Arc::clone(&gateway),
-        metrics.clone(),
-    )
-    .map_err(CliError::Io)?;
-    let address = server.address().map_err(CliError::Io)?;
-    greet(out, &format!("http://{address}"), &gateway)?;
-    info!(%address, model = gateway.upstreams()[0].name(), "listening");
-
-    let stop = CancellationToken::new();
-    let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));
-    let serving = tokio::spawn(server.serve(stop.clone()));
-    drain(&gateway, signals, config.server.drain_timeout).await;
-    stop.cancel();
-    let _ = serving.await;
-    upkeep.abort();
+    let tools = tools(config).map_err(|error| StartError::from(AssemblyError::from(error)))?;
+    let running = start(config, tools, Patience::default(), metrics).await?;
+    greet(out, &format!("http://{}", running.address()), running.gateway())?;
+    drain(running.gateway(), signals, config.server.drain_timeout).await;
+    running.stop().await;
     info!("stopped");
     Ok(())
 }
@@ -82,31 +56,6 @@ fn greet(out: &mut impl Write, origin: &str, gateway: &Gateway) -> std::io::Resu
         env!("CARGO_PKG_VERSION"),
     )?;
     out.flush()
-}
-
-/// Looks after what nobody asks for: sessions that are not used any more, samples
-/// of metrics, and which server the upstreams are.
-async fn upkeep(gateway: Arc<Gateway>, metrics: metrics_exporter_prometheus::PrometheusHandle) {
-    greet_upstreams(gateway.upstreams()).await;
-    let mut tick = interval(limits::UPKEEP_INTERVAL);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        gateway.sweep();
-        metrics.run_upkeep();
-    }
-}
-
-/// Says early that a model server is not there; it may still come.
-async fn greet_upstreams(upstreams: &[Arc<Upstream>]) {
-    for upstream in upstreams {
-        match upstream.check().await {
-            Ok(()) => info!(upstream = upstream.name(), "upstream is there"),
-            Err(failure) => {
-                warn!(upstream = upstream.name(), "upstream is not there yet: {}", failure.message);
-            }
-        }
-    }
 }
 
 /// Waits for the signal to stop, then for the turns that run. A second signal

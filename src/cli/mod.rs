@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod completions;
+pub mod parse;
 pub mod tools;
 
 use std::io::{self, Write};

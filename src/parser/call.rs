@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
+use super::arguments::Arguments;
+use super::examined;
 use super::format::Format;
 use super::repair::Repair;
 use super::segment::ErrorCode;
@@ -23,73 +23,6 @@ pub struct Call {
     pub arguments: Arguments,
     /// What was mended, each kind once; empty with `strict_balancing`.
     pub repaired: Vec<Repair>,
-}
-
-/// A JSON object that keeps its text: numbers lose no digits, keys their order.
-///
-/// Every string in it is Unicode and every number fits an `f64`, so that it can be
-/// read as a [`Value`].
-#[derive(Clone)]
-pub struct Arguments(Box<RawValue>);
-
-impl Arguments {
-    /// Reads an object from its text.
-    ///
-    /// # Errors
-    /// When `text` is no JSON object, or holds what no [`Value`] can.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<Map<String, Value>>(text)?;
-        RawValue::from_string(text.trim().to_owned()).map(Self)
-    }
-
-    /// The text as the model wrote it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        self.0.get()
-    }
-
-    /// The text as a value for `serde`.
-    #[must_use]
-    pub fn as_raw(&self) -> &RawValue {
-        &self.0
-    }
-
-    /// The object, for code that looks inside. Of keys that stand twice the last
-    /// one counts.
-    #[must_use]
-    pub fn to_value(&self) -> Value {
-        let object: Result<Map<String, Value>, _> = serde_json::from_str(self.as_str());
-        Value::Object(object.expect("`Arguments::new` has read it"))
-    }
-
-    /// Takes an object's text if it can be read as a value.
-    fn new(text: Box<RawValue>) -> Result<Self, serde_json::Error> {
-        debug_assert!(text.get().starts_with('{'), "the caller looked");
-        serde_json::from_str::<Readable>(text.get())?;
-        Ok(Self(text))
-    }
-
-    fn none() -> Self {
-        Self(RawValue::from_string("{}".to_owned()).expect("an object"))
-    }
-}
-
-impl fmt::Debug for Arguments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl PartialEq for Arguments {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl Serialize for Arguments {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
 }
 
 /// Why a payload, or an element of one, is no call.
@@ -118,15 +51,20 @@ impl Fault {
 pub(super) enum Content<'a> {
     /// One call: its name and arguments.
     Call(String, Arguments),
-    /// The elements of an array, in order, each with its text.
-    Elements(Vec<(&'a str, Result<(String, Arguments), Fault>)>),
+    /// The elements of an array, in order.
+    Elements(Vec<Element<'a>>),
 }
+
+/// An element of an array: its text, and its name and arguments if it is a call.
+pub(super) type Element<'a> = (&'a str, Result<(String, Arguments), Fault>);
 
 /// Reads a payload that is one call or, with `[`, several of them.
 ///
 /// An error is a fault of the whole; what is wrong with one element stands in its
 /// place.
 pub(super) fn read<'a>(payload: &'a str, format: &Format) -> Result<Content<'a>, Fault> {
+    // Skipped by serde_json, its elements once more, their arguments checked.
+    examined::note(3 * payload.len());
     if payload.starts_with('[') {
         let elements: Vec<&RawValue> =
             serde_json::from_str(payload).map_err(|e| Fault::json(&e))?;
@@ -179,13 +117,12 @@ fn read_arguments(entry: Option<Entry<'_>>, format: &Format) -> Result<Arguments
     let key = format.arguments_keys[entry.rank];
     let text = entry.value.get();
     match text.as_bytes().first() {
-        Some(b'{') => Arguments::new(entry.value.to_owned()).map_err(|e| Fault::json(&e)),
+        Some(b'{') => Arguments::new(entry.value).map_err(|e| Fault::json(&e)),
         Some(b'n') => Ok(Arguments::none()),
         Some(b'"') => serde_json::from_str::<String>(text)
             .ok()
             .filter(|inner| inner.trim_start().starts_with('{'))
-            .and_then(|inner| serde_json::from_str::<Box<RawValue>>(&inner).ok())
-            .and_then(|object| Arguments::new(object).ok())
+            .and_then(|inner| Arguments::new(serde_json::from_str(&inner).ok()?).ok())
             .ok_or_else(|| Fault::call(format!("`{key}` is a string that holds no JSON object"))),
         _ => Err(Fault::call(format!("`{key}` is no object"))),
     }
@@ -284,57 +221,5 @@ impl Visitor<'_> for KeyVisitor<'_> {
             .map(Key::Name)
             .or_else(|| rank(self.0.arguments_keys).map(Key::Arguments))
             .unwrap_or(Key::Other))
-    }
-}
-
-/// Anything that can be read as a [`Value`], read without making one. Skipping a
-/// value, as [`RawValue`] does, leaves lone surrogates and numbers beyond `f64` alone.
-struct Readable;
-
-impl<'de> Deserialize<'de> for Readable {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Readable {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self, A::Error> {
-        while seq.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        while map.next_entry::<Self, Self>()?.is_some() {}
-        Ok(self)
     }
 }

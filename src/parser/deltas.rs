@@ -8,8 +8,10 @@
 //! arguments inside a string, mended payloads) is told when the call completes, in
 //! one piece.
 
+use super::examined;
 use super::format::Format;
 use super::segment::Segment;
+use super::text;
 
 /// Where the tracker stands in a payload.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +66,7 @@ impl Tracker {
                 continue;
             }
             self.seen += 1;
+            examined::note(1);
             match payload[at] {
                 b'"' => self.string = Some(at + 1),
                 b':' if self.depth == 1 => self.in_value = true,
@@ -114,7 +117,9 @@ impl Tracker {
             self.seen += 1;
             return;
         }
-        match memchr::memchr2(b'"', b'\\', &payload[self.seen..]) {
+        let stop = memchr::memchr2(b'"', b'\\', &payload[self.seen..]);
+        examined::note(stop.unwrap_or(payload.len() - self.seen));
+        match stop {
             None => self.seen = payload.len(),
             Some(stop) => {
                 self.seen += stop + 1;
@@ -142,11 +147,12 @@ impl Tracker {
                 key if key == format.arguments_keys[0].as_bytes() => Key::Arguments,
                 _ => Key::Other,
             };
-        } else if self.key == Key::Name && !self.named {
-            if let Some(name) = decode(content).filter(|name| !name.is_empty()) {
-                self.named = true;
-                sink(Segment::CallNamed { index, name: &name });
-            }
+        } else if self.key == Key::Name
+            && !self.named
+            && let Some(name) = decode(content).filter(|name| !name.is_empty())
+        {
+            self.named = true;
+            sink(Segment::CallNamed { index, name: &name });
         }
     }
 
@@ -154,8 +160,9 @@ impl Tracker {
     /// that are not UTF-8 end it: such a payload will not complete.
     fn tell_arguments(&mut self, payload: &[u8], index: u32, sink: &mut impl FnMut(Segment<'_>)) {
         let Arguments::Arriving(told) = &mut self.arguments else { return };
-        let Some(piece) = payload[*told..].utf8_chunks().next() else { return };
-        let json = piece.valid();
+        let new = &payload[*told..];
+        let json = text::valid(new)
+            .unwrap_or_else(|()| new.utf8_chunks().next().map_or("", |piece| piece.valid()));
         if !json.is_empty() {
             *told += json.len();
             sink(Segment::ArgumentsDelta { index, json });

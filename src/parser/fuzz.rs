@@ -34,6 +34,10 @@ pub enum Event {
 
 impl Record {
     /// Takes a segment.
+    ///
+    /// # Panics
+    ///
+    /// Panics on one that no parser may hand out.
     pub fn take(&mut self, segment: Segment<'_>) {
         let event = match segment {
             Segment::Text(text) => {
@@ -192,6 +196,10 @@ fn check_calls(settings: &Settings, record: &Record) {
 }
 
 /// Target `parser_chunks`: chunking never matters, no byte is lost, nothing panics.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
 pub fn parser_chunks(data: &[u8]) {
     let Some((settings, lengths, input)) = choose(data) else { return };
     let whole = record(&settings, input, &[], How::Bytes);
@@ -210,6 +218,10 @@ pub fn parser_chunks(data: &[u8]) {
 
 /// Target `parser_repair`: mending never matters where nothing is broken, gives
 /// JSON where it completes a call, and is the same for every cut.
+///
+/// # Panics
+///
+/// Panics where that does not hold.
 pub fn parser_repair(data: &[u8]) {
     let strict = Settings { spans: true, ..Settings::default() };
     let lenient = Settings { strict_balancing: false, ..strict.clone() };
@@ -244,6 +256,7 @@ const MARKERS: &[&str] = &[
     "abab",
     "<",
     "think",
+    "hi",
     "ink><",
     "<think>x",
     "<th",
@@ -253,7 +266,6 @@ const MARKERS: &[&str] = &[
     "\"q\"",
     "call:",
     " \n",
-    "```",
 ];
 
 /// Takes settings and chunk lengths from the front of the data.

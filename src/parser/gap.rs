@@ -144,7 +144,7 @@ impl Tail {
             (TailPart::Line | TailPart::Return, b'\n') if self.fence => self.part = TailPart::Fence,
             (TailPart::Line | TailPart::Return, b'\n') => return TailStep::Last,
             (TailPart::Line | TailPart::Fence, b'`') if self.fence => {
-                self.part = TailPart::Ticks(1)
+                self.part = TailPart::Ticks(1);
             }
             (TailPart::Ticks(1), b'`') => self.part = TailPart::Ticks(2),
             (TailPart::Ticks(_), b'`') => *self = Self::new(false),

@@ -4,6 +4,7 @@
 //! JSON, so garbage is skipped safely and memory is bounded before anything is
 //! decoded.
 
+use super::examined;
 use super::marker::{Held, Landing, Opener, Openers, Step};
 use crate::limits::parser::DEPTH_MAX;
 
@@ -71,12 +72,6 @@ pub(super) struct Scanner {
 const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bracket");
 
 impl Scanner {
-    /// Whether the next byte is outside strings.
-    #[cfg(test)]
-    pub(super) const fn is_outside(&self) -> bool {
-        self.quote == 0
-    }
-
     /// Scans on. The first byte ever must be the payload's opening bracket.
     #[inline]
     pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> Found {
@@ -88,6 +83,7 @@ impl Scanner {
             }
             let byte = bytes[at];
             at += 1;
+            examined::note(1);
             if !rules.special[usize::from(byte)] && self.held.is_empty() {
                 continue;
             }
@@ -98,7 +94,8 @@ impl Scanner {
                 b'"' => self.enter_string(byte),
                 b'\'' if rules.lenient => self.enter_string(byte),
                 b'{' | b'[' => {
-                    if self.open(byte) {
+                    let too_deep = self.open(byte);
+                    if too_deep {
                         return Found::TooDeep(at);
                     }
                 }
@@ -131,6 +128,7 @@ impl Scanner {
         } else {
             memchr::memchr2(quote, b'\\', bytes)
         };
+        examined::note(stop.unwrap_or(bytes.len()));
         let Some(stop) = stop else { return bytes.len() };
         if bytes[stop] == quote {
             self.quote = 0;

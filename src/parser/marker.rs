@@ -6,6 +6,8 @@
 //! still held: each byte is stepped over once, even for markers that overlap
 //! themselves, such as `<<<call>>` after one `<` too many.
 
+use super::examined;
+
 /// What ends a run of text or reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
@@ -110,7 +112,9 @@ impl Openers {
     #[inline]
     pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
         let [a, b] = self.first;
-        if a == b { find_byte(a, bytes) } else { find_either(a, b, bytes) }
+        let found = if a == b { find_byte(a, bytes) } else { find_either(a, b, bytes) };
+        examined::note(found.map_or(bytes.len(), |at| at + 1));
+        found
     }
 
     /// Whether the byte may begin an opener.
@@ -121,6 +125,7 @@ impl Openers {
 
     #[inline]
     pub(super) fn step(&self, held: Held, byte: u8) -> Step {
+        examined::note(1);
         let len = held.len();
         let mut longer = None;
         for (which, (_, pattern)) in self.patterns.iter().enumerate() {
@@ -150,9 +155,7 @@ impl Openers {
 fn fall(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Fall {
     for drop in 1..held.len() {
         let rest = &held[drop..];
-        let whole = (0..patterns.len())
-            .filter(|&which| rest.starts_with(&patterns[which].1))
-            .min_by_key(|&which| patterns[which].1.len());
+        let whole = (0..patterns.len()).find(|&which| rest.starts_with(&patterns[which].1));
         if let Some(which) = whole {
             return Fall { drop, landing: Landing::Match(which) };
         }
@@ -190,31 +193,31 @@ fn find_either(a: u8, b: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| byte == a || byte == b)
 }
 
-/// Whether at most [`SHORT`] bytes have the byte among them. It may say yes for
-/// a zero byte that is not there; the caller looks closer.
+/// Whether at most [`SHORT`] bytes have the byte among them.
 #[inline]
 fn short_has(bytes: &[u8], byte: u8) -> bool {
+    match *bytes {
+        [] => false,
+        [a] => a == byte,
+        [a, b] => a == byte || b == byte,
+        [a, b, c] => a == byte || b == byte || c == byte,
+        _ => {
+            if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+                word_has(u64::from_ne_bytes(head), byte) || word_has(u64::from_ne_bytes(tail), byte)
+            } else {
+                let half = |four: Option<&[u8; 4]>| u32::from_ne_bytes(*four.unwrap_or(&[0; 4]));
+                let (head, tail) = (half(bytes.first_chunk()), half(bytes.last_chunk()));
+                word_has(u64::from(head) << 32 | u64::from(tail), byte)
+            }
+        }
+    }
+}
+
+/// Whether a word has the byte among its eight: what differs from it is not zero.
+#[inline]
+fn word_has(word: u64, byte: u8) -> bool {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
-    let zeros = |word: u64| {
-        let x = word ^ (ONES * u64::from(byte));
-        x.wrapping_sub(ONES) & !x & HIGHS
-    };
-    let hits = match bytes {
-        [] => 0,
-        &[a] => return a == byte,
-        &[a, b] => return a == byte || b == byte,
-        &[a, b, c] => return a == byte || b == byte || c == byte,
-        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
-            (Some(&head), Some(&tail)) => {
-                zeros(u64::from_ne_bytes(head)) | zeros(u64::from_ne_bytes(tail))
-            }
-            _ => {
-                let head = bytes.first_chunk().map_or(0, |&four| u32::from_ne_bytes(four));
-                let tail = bytes.last_chunk().map_or(0, |&four| u32::from_ne_bytes(four));
-                zeros(u64::from(head) << 32 | u64::from(tail))
-            }
-        },
-    };
-    hits != 0
+    let differs = word ^ (ONES * u64::from(byte));
+    differs.wrapping_sub(ONES) & !differs & HIGHS != 0
 }

@@ -72,8 +72,10 @@
 //!
 //! A marker outside strings leads from payload and discard back to gap.
 
+mod arguments;
 mod call;
 mod deltas;
+mod examined;
 mod format;
 mod gap;
 mod json_scan;
@@ -92,7 +94,8 @@ mod tests;
 
 use std::mem;
 
-pub use call::{Arguments, Call};
+pub use arguments::Arguments;
+pub use call::Call;
 pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
@@ -202,10 +205,10 @@ impl Parser {
     /// Reads a chunk of bytes and hands what it decides to `sink`.
     #[inline]
     pub fn push(&mut self, chunk: &[u8], mut sink: impl FnMut(Segment<'_>)) {
-        if self.lets_through(chunk) {
-            if let Ok(text) = text::valid(chunk) {
-                return self.pass(text, sink);
-            }
+        if self.lets_through(chunk)
+            && let Ok(text) = text::valid(chunk)
+        {
+            return self.pass(text, sink);
         }
         self.drive(Unchecked(chunk), &mut sink);
     }

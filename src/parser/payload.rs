@@ -238,13 +238,10 @@ impl Parser {
     pub(super) fn cut_payload(&mut self, mut payload: Payload, sink: &mut impl FnMut(Segment<'_>)) {
         let bytes = mem::take(&mut self.buffer);
         let marker = payload.marker;
-        let mended = match unfinished(&bytes) {
-            Some(text) if !self.settings.strict_balancing => {
-                repair::mend(text, &mut payload.gap.repaired)
-            }
-            _ => String::new(),
-        };
-        let place = if let Ok(content) = call::read(&mended, self.format) {
+        let text = unfinished(&bytes).filter(|_| !self.settings.strict_balancing);
+        let mended = text.map(|text| repair::mend(text, &mut payload.gap.repaired));
+        let content = mended.as_deref().and_then(|text| call::read(text, self.format).ok());
+        let place = if let Some(content) = content {
             self.hand_over(payload, content, sink)
         } else {
             let code = ErrorCode::IncompletePayload;

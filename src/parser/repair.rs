@@ -3,7 +3,11 @@
 //! It works on the whole payload and its result depends on nothing else. What it
 //! gives back may still not be JSON: a word left out is not guessed.
 
+use std::fmt::Write;
+
 use serde::Serialize;
+
+use super::examined;
 
 /// A kind of mending, for the event that the call completes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -17,7 +21,8 @@ pub enum Repair {
     BracketOrder,
     /// Brackets were open at the end of input: the call may have been cut.
     OpenBracket,
-    /// A string was open at the end of input: the call may have been cut.
+    /// A string of the arguments was open at the end of input: the call may have
+    /// been cut. A name that was cut is not mended, it may be another tool's.
     OpenString,
     /// A comma stood in front of a closing bracket.
     TrailingComma,
@@ -49,11 +54,13 @@ impl Repair {
 
 /// Mends a payload and adds what was done to `repaired`, each kind once.
 pub(super) fn mend(payload: &str, repaired: &mut Vec<Repair>) -> String {
+    examined::note(payload.len());
     let mut mender = Mender {
         rest: payload,
         out: String::with_capacity(payload.len() + 16),
         open: Vec::new(),
         comma: None,
+        envelope: if payload.starts_with('[') { 2 } else { 1 },
         repaired,
     };
     mender.run();
@@ -74,6 +81,8 @@ struct Mender<'p, 'r> {
     open: Vec<char>,
     /// Where in `out` a comma stands that nothing but white space follows.
     comma: Option<usize>,
+    /// As many brackets are open between a call's keys.
+    envelope: usize,
     repaired: &'r mut Vec<Repair>,
 }
 
@@ -81,7 +90,11 @@ impl<'p> Mender<'p, '_> {
     fn run(&mut self) {
         while let Some(c) = self.rest.chars().next() {
             match c {
-                '"' | '\'' => self.string(c),
+                '"' | '\'' => {
+                    if !self.string(c) {
+                        return;
+                    }
+                }
                 '{' => self.open(c, '}'),
                 '[' => self.open(c, ']'),
                 '}' | ']' => self.close(c),
@@ -158,7 +171,8 @@ impl<'p> Mender<'p, '_> {
         self.out.push_str(json);
     }
 
-    fn string(&mut self, quote: char) {
+    /// Copies a string, and returns whether it has an end.
+    fn string(&mut self, quote: char) -> bool {
         self.comma = None;
         if quote == '\'' {
             self.note(Repair::SingleQuotes);
@@ -173,10 +187,11 @@ impl<'p> Mender<'p, '_> {
                 .count();
             self.copy(plain);
             match self.rest.chars().next() {
-                None => {
+                None if self.in_arguments() => {
                     self.note(Repair::OpenString);
                     break;
                 }
+                None => return false,
                 Some(c) if c == quote => {
                     self.take(1);
                     break;
@@ -191,9 +206,15 @@ impl<'p> Mender<'p, '_> {
             }
         }
         self.out.push('"');
+        true
     }
 
-    /// Copies an escape sequence; one that the end of input cut is dropped.
+    fn in_arguments(&self) -> bool {
+        self.open.len() > self.envelope
+    }
+
+    /// Copies an escape sequence; one that the end of input cut is dropped
+    /// with the rest of its string's end.
     fn escape(&mut self) {
         let length = match self.rest.as_bytes().get(1) {
             Some(b'\'') => {
@@ -209,7 +230,10 @@ impl<'p> Mender<'p, '_> {
             None => 2,
         };
         if length > self.rest.len() {
-            self.rest = "";
+            let cut = self.take(self.rest.len());
+            if !self.in_arguments() {
+                self.out.push_str(cut);
+            }
         } else if self.rest.is_char_boundary(length) {
             self.copy(length);
         } else {
@@ -224,7 +248,10 @@ impl<'p> Mender<'p, '_> {
             '\n' => self.out.push_str("\\n"),
             '\r' => self.out.push_str("\\r"),
             '\t' => self.out.push_str("\\t"),
-            _ => self.out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            _ => {
+                let code = u32::from(control);
+                write!(self.out, "\\u{code:04x}").expect("a `String` takes everything");
+            }
         }
     }
 }

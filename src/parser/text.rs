@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::examined;
+
 /// A chunk of the stream, as its caller gave it.
 pub(super) trait Chunk: Copy {
     fn bytes(&self) -> &[u8];
@@ -64,27 +66,24 @@ impl Utf8 {
 
     pub(super) fn decode(&mut self, bytes: &[u8], out: &mut impl FnMut(&str)) {
         let rest = self.complete(bytes, out);
-        if rest.is_empty() {
-            return;
+        let (whole, unfinished) = rest.split_at(rest.len() - unfinished_length(rest));
+        if let Ok(text) = valid(whole) {
+            if !text.is_empty() {
+                out(text);
+            }
+        } else {
+            for piece in whole.utf8_chunks() {
+                if !piece.valid().is_empty() {
+                    out(piece.valid());
+                }
+                if !piece.invalid().is_empty() {
+                    out(REPLACEMENT);
+                }
+            }
         }
-        if let Ok(text) = valid(rest) {
-            return out(text);
-        }
-        let mut left = rest.len();
-        for piece in rest.utf8_chunks() {
-            if !piece.valid().is_empty() {
-                out(piece.valid());
-            }
-            left -= piece.valid().len() + piece.invalid().len();
-            if piece.invalid().is_empty() {
-                continue;
-            }
-            if left == 0 && is_unfinished(piece.invalid()) {
-                self.len = piece.invalid().len();
-                self.held[..self.len].copy_from_slice(piece.invalid());
-            } else {
-                out(REPLACEMENT);
-            }
+        if !unfinished.is_empty() {
+            self.len = unfinished.len();
+            self.held[..self.len].copy_from_slice(unfinished);
         }
     }
 
@@ -102,6 +101,7 @@ impl Utf8 {
         let mut rest = bytes;
         while self.len > 0 {
             let Some((&byte, behind)) = rest.split_first() else { break };
+            examined::note(self.len + 1);
             self.held[self.len] = byte;
             let so_far = &self.held[..=self.len];
             if let Ok(character) = std::str::from_utf8(so_far) {
@@ -121,6 +121,15 @@ impl Utf8 {
 
 const REPLACEMENT: &str = "\u{FFFD}";
 
+/// The length of a character at the end that has begun and is not whole.
+fn unfinished_length(bytes: &[u8]) -> usize {
+    let begins = bytes.iter().rev().take(3).position(|&b| b >= 0xC0);
+    match begins.map(|back| back + 1) {
+        Some(length) if is_unfinished(&bytes[bytes.len() - length..]) => length,
+        _ => 0,
+    }
+}
+
 /// Whether the bytes are the beginning of one character.
 fn is_unfinished(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none())
@@ -129,5 +138,12 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 /// The bytes as text, where they are UTF-8.
 #[inline]
 pub(super) fn valid(bytes: &[u8]) -> Result<&str, ()> {
-    std::str::from_utf8(bytes).map_err(drop)
+    /// Below, the standard library is faster than a vectorised check can start.
+    const SHORT: usize = 64;
+    examined::note(bytes.len());
+    if bytes.len() < SHORT {
+        std::str::from_utf8(bytes).map_err(drop)
+    } else {
+        simdutf8::basic::from_utf8(bytes).map_err(drop)
+    }
 }

@@ -16,17 +16,17 @@ use tower::Layer as _;
 use tracing::debug;
 
 use super::stall::{Pace, Watched};
-use super::{App, routes};
+use super::{App, Patience, routes};
 use crate::limits;
 use crate::telemetry::metrics;
 
 /// The protocol's settings, the same for all connections.
-pub(super) fn builder() -> Builder<TokioExecutor> {
+pub(super) fn builder(patience: Patience) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits::server::HEAD_TIMEOUT)
+        .header_read_timeout(patience.head)
         .max_buf_size(limits::server::HEAD_BYTES_MAX)
         .max_headers(limits::server::HEADERS_MAX)
         // A frame is one small buffer: copying it beats a vectored write.
@@ -54,7 +54,9 @@ pub(super) async fn serve(
         debug!(%peer, %error, "the connection was gone before it was served");
         return;
     }
+    let _open = metrics::ConnectionOpen::new();
     let pace = Pace::new();
+    let patience = app.patience.reader;
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));
     let service = {
         let (cors, pace) = (routes::cors(app.auth.origins()), Arc::clone(&pace));
@@ -65,7 +67,7 @@ pub(super) async fn serve(
         TowerToHyperService::new(cors.layer(answer))
     };
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
-    let mut look = interval(limits::stream::READER_STALL / 6);
+    let mut look = interval(patience / 6);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopping = false;
     loop {
@@ -78,7 +80,7 @@ pub(super) async fn serve(
                 return;
             }
             _ = look.tick() => {
-                if pace.is_stalled(limits::stream::READER_STALL) {
+                if pace.is_stalled(patience) {
                     metrics::reader_cut();
                     debug!(%peer, "client takes nothing; connection cut");
                     return;

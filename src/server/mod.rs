@@ -37,6 +37,29 @@ pub struct Options {
     pub max_body_bytes: usize,
     /// A comment goes out after this much silence.
     pub keep_alive: Duration,
+    /// How long clients are waited for.
+    pub patience: Patience,
+}
+
+/// How long clients are waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a request's head, and on an idle connection.
+    pub head: Duration,
+    /// For a request's body.
+    pub body: Duration,
+    /// For a reader to take what it is sent.
+    pub reader: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            head: limits::server::HEAD_TIMEOUT,
+            body: limits::server::BODY_TIMEOUT,
+            reader: limits::stream::READER_STALL,
+        }
+    }
 }
 
 impl Default for Options {
@@ -45,6 +68,7 @@ impl Default for Options {
             auth: AuthOptions::default(),
             max_body_bytes: limits::server::BODY_BYTES_MAX,
             keep_alive: limits::stream::KEEP_ALIVE,
+            patience: Patience::default(),
         }
     }
 }
@@ -57,6 +81,7 @@ pub(crate) struct App {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) max_body_bytes: usize,
     pub(crate) keep_alive: Duration,
+    pub(crate) patience: Patience,
 }
 
 /// A server that listens.
@@ -78,8 +103,8 @@ impl Server {
         metrics: PrometheusHandle,
     ) -> std::io::Result<Self> {
         let auth = Auth::new(options.auth, listener.local_addr()?);
-        let Options { max_body_bytes, keep_alive, .. } = options;
-        let app = App { gateway, auth, metrics, max_body_bytes, keep_alive };
+        let Options { max_body_bytes, keep_alive, patience, .. } = options;
+        let app = App { gateway, auth, metrics, max_body_bytes, keep_alive, patience };
         Ok(Self { listener, app: Arc::new(app) })
     }
 
@@ -96,7 +121,7 @@ impl Server {
     pub async fn serve(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Arc::new(Semaphore::new(limits::server::CONNECTIONS_MAX));
-        let builder = Arc::new(connection::builder());
+        let builder = Arc::new(connection::builder(self.app.patience));
         loop {
             // Before accept: what cannot be served waits in the system's queue.
             let place = Arc::clone(&places).acquire_owned();

@@ -1,6 +1,8 @@
-//! The query of a request's address, and the ids in it.
+//! What is variable in a request's address, and the ids in it.
 
 use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 
 use crate::session::frame::FIRST_EPOCH;
 
@@ -8,6 +10,11 @@ use crate::session::frame::FIRST_EPOCH;
 /// more than once.
 pub(super) fn value<'a>(query: Option<&'a str>, name: &str) -> Option<Cow<'a, str>> {
     form_urlencoded::parse(query?.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// A segment of a path, percent-decoded.
+pub(super) fn decode(segment: &str) -> Cow<'_, str> {
+    percent_decode_str(segment).decode_utf8_lossy()
 }
 
 /// `value` with what has a meaning in a query percent-encoded.

@@ -107,7 +107,9 @@ impl Route {
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
             path => match path.strip_prefix(SESSIONS) {
-                Some(id) if !id.is_empty() && !id.contains('/') => Self::Session(id.to_owned()),
+                Some(id) if !id.is_empty() && !id.contains('/') => {
+                    Self::Session(query::decode(id).into_owned())
+                }
                 _ => Self::None,
             },
         }
@@ -178,7 +180,7 @@ async fn begin(request: Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Resul
     check_media_type(request.headers())?;
     let key = request.headers().get(IDEMPOTENCY_KEY);
     let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let body = request::read(request.into_body(), app.max_body_bytes).await?;
+    let body = request::read(request.into_body(), app.max_body_bytes, app.patience.body).await?;
     let new = request::parse(&body, key)?;
     let begun = app.gateway.begin(new).map_err(Refusal::Begin)?;
     Ok(stream(&begun, 0, app, pace))
@@ -251,7 +253,7 @@ fn stream(begun: &BegunTurn, after: u64, app: &App, pace: &Arc<Pace>) -> Reply {
 
 async fn cancel(request: Request<Incoming>, app: &App) -> Result<Reply, Refusal> {
     check_media_type(request.headers())?;
-    let body = request::read(request.into_body(), app.max_body_bytes).await?;
+    let body = request::read(request.into_body(), app.max_body_bytes, app.patience.body).await?;
     let request::Cancel { session_id } = request::parse_cancel(&body)?;
     let session = app.gateway.session(&session_id).ok_or(Refusal::Unknown("session"))?;
     if session.cancel() {

@@ -162,14 +162,11 @@ impl Session {
     /// Begins a turn, unless one runs or `key` has begun one before.
     pub fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>) -> Begin {
         let mut state = self.state.lock();
-        if let Some(key) = key {
-            let known = state.keys.iter().find(|(known, _)| known == key);
-            if let Some(turn_id) = known.map(|(_, turn_id)| turn_id.clone()) {
-                return match state.turn(Some(&turn_id)) {
-                    Found::Turn(turn) => Begin::Repeated(turn),
-                    Found::Gone | Found::Unknown => Begin::Gone,
-                };
-            }
+        if let Some(found) = key.and_then(|key| state.begun_by(key)) {
+            return match found {
+                Found::Turn(turn) => Begin::Repeated(turn),
+                Found::Gone | Found::Unknown => Begin::Gone,
+            };
         }
         if state.running.is_some() {
             return Begin::Busy;
@@ -184,6 +181,12 @@ impl Session {
         state.running = Some(LoggedTurn { turn_id: turn_id.to_owned(), log });
         let guard = TurnGuard { session: Arc::clone(self), record: None };
         Begin::New(guard, writer)
+    }
+
+    /// The turn that an idempotency key has begun; `None` where it has begun none.
+    #[must_use]
+    pub fn begun_by(&self, key: &str) -> Option<Found> {
+        self.state.lock().begun_by(key)
     }
 
     /// The turn of that id, or the latest.
@@ -211,6 +214,11 @@ impl Session {
 }
 
 impl State {
+    fn begun_by(&self, key: &str) -> Option<Found> {
+        let (_, turn_id) = self.keys.iter().find(|(known, _)| known == key)?;
+        Some(self.turn(Some(turn_id)))
+    }
+
     fn turn(&self, turn_id: Option<&str>) -> Found {
         let mut held = self.running.iter().chain(self.finished.iter().rev());
         let found = match turn_id {

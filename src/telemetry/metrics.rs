@@ -65,10 +65,29 @@ pub fn request(route: &'static str, status: u16) {
         .increment(1);
 }
 
-/// Connections that are open now.
-pub fn connections(open: usize) {
-    #[expect(clippy::cast_precision_loss, reason = "there are never 2^52 connections")]
-    gauge!("tether_connections_open").set(open as f64);
+/// Counts a connection as open for as long as it lives.
+#[derive(Debug)]
+pub struct ConnectionOpen(());
+
+impl ConnectionOpen {
+    /// One more.
+    #[must_use]
+    pub fn new() -> Self {
+        gauge!("tether_connections_open").increment(1);
+        Self(())
+    }
+}
+
+impl Default for ConnectionOpen {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for ConnectionOpen {
+    fn drop(&mut self) {
+        gauge!("tether_connections_open").decrement(1);
+    }
 }
 
 /// A reader was cut because it took nothing.

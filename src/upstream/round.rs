@@ -10,9 +10,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_stream::Stream;
 
 use super::client::Answer;
-use super::openai_chat::{self, FrameError, FrameKind};
-use super::server_error::ServerError;
-use super::sse::{self, Field};
+use super::openai_chat::{self, FrameError};
+use super::sse;
 use super::{Delta, RoundFailure};
 use crate::limits::upstream as limits;
 
@@ -26,10 +25,6 @@ pub struct Round {
     frames: sse::Decoder,
     chat: openai_chat::Decoder,
     silence: Silence,
-    /// Whether the model has given a finish reason.
-    finished: bool,
-    /// Whether the server has said that nothing follows.
-    done: bool,
 }
 
 /// Where the bytes come from.
@@ -66,8 +61,6 @@ impl Round {
             frames: sse::Decoder::default(),
             chat: openai_chat::Decoder::default(),
             silence: Silence::new(idle_timeout),
-            finished: false,
-            done: false,
         }
     }
 
@@ -99,7 +92,7 @@ impl Round {
             };
             taken += chunk.len();
             self.decode(&chunk, &mut sink)?;
-            if self.done {
+            if self.chat.is_done() {
                 self.finish();
                 return Poll::Ready(Ok(()));
             }
@@ -126,22 +119,13 @@ impl Round {
     ) -> Result<(), RoundFailure> {
         let mut rest = chunk;
         while let Some(frame) = self.frames.next_frame(&mut rest).map_err(RoundFailure::garbage)? {
-            if frame.field == Field::Error {
-                return Err(RoundFailure::reported(&ServerError::from_body(frame.data)));
-            }
-            let finished = &mut self.finished;
-            let kind = self.chat.decode(frame.data, |delta| {
-                *finished |= matches!(delta, Delta::Finish(_));
-                sink(delta);
-            });
-            match kind {
-                Ok(FrameKind::Part) => {}
-                Ok(FrameKind::Done) => {
-                    self.done = true;
-                    break;
-                }
+            match self.chat.decode(&frame, &mut *sink) {
+                Ok(()) => {}
                 Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
                 Err(error @ FrameError::Malformed) => return Err(RoundFailure::garbage(error)),
+            }
+            if self.chat.is_done() {
+                break;
             }
         }
         Ok(())
@@ -150,7 +134,7 @@ impl Round {
     /// A body may end without `[DONE]`, but not before the model has finished.
     fn end_of_body(&mut self) -> Result<(), RoundFailure> {
         self.source = None;
-        if self.finished { Ok(()) } else { Err(RoundFailure::ended_early()) }
+        if self.chat.is_finished() { Ok(()) } else { Err(RoundFailure::ended_early()) }
     }
 
     fn finish(&mut self) {

@@ -11,8 +11,7 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::client::{Answer, Client, ClientError};
-use super::constrain::Constraint;
-use super::openai_chat::{RequestOptions, ServerFlavour, request_body};
+use super::openai_chat::{self, Flavour, request_body};
 use super::server_error::ServerError;
 use super::{History, Round, RoundFailure, RoundRequest, embedded};
 use crate::limits::upstream as limits;
@@ -49,10 +48,9 @@ pub struct ServerOptions {
     pub base_url: Uri,
     /// Sent as `Authorization: Bearer`.
     pub api_key: Option<String>,
-    /// The model's name on the server; empty: the first that it has.
-    pub model: String,
-    /// What keeps the model to valid calls.
-    pub constraint: Constraint,
+    /// How its requests are written. Without a model's name, the first model that
+    /// the server has is asked.
+    pub dialect: openai_chat::Options,
     /// Time for a connection.
     pub connect_timeout: Duration,
     /// Longest silence.
@@ -64,8 +62,7 @@ impl std::fmt::Debug for ServerOptions {
         f.debug_struct("ServerOptions")
             .field("base_url", &self.base_url)
             .field("api_key", &self.api_key.as_ref().map(|_| "..."))
-            .field("model", &self.model)
-            .field("constraint", &self.constraint)
+            .field("dialect", &self.dialect)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
             .finish()
@@ -162,8 +159,7 @@ struct Server {
     path: String,
     host: HeaderValue,
     authorization: Option<HeaderValue>,
-    model: String,
-    constraint: Constraint,
+    dialect: openai_chat::Options,
     idle_timeout: Duration,
     /// What the server has said of itself.
     seen: Mutex<Option<Seen>>,
@@ -172,7 +168,7 @@ struct Server {
 /// What a server says of itself in its list of models.
 #[derive(Debug, Clone)]
 struct Seen {
-    flavour: ServerFlavour,
+    flavour: Flavour,
     /// Its first model.
     model: Option<String>,
     at: Instant,
@@ -180,7 +176,7 @@ struct Seen {
 
 impl Server {
     fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
-        let ServerOptions { base_url, api_key, model, constraint, connect_timeout, idle_timeout } =
+        let ServerOptions { base_url, api_key, dialect, connect_timeout, idle_timeout } =
             options;
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
@@ -196,7 +192,7 @@ impl Server {
         let path = base_url.path().trim_end_matches('/').to_owned();
         let client = Client::new(base_url, connect_timeout)?;
         let seen = Mutex::new(None);
-        Ok(Self { client, path, host, authorization, model, constraint, idle_timeout, seen })
+        Ok(Self { client, path, host, authorization, dialect, idle_timeout, seen })
     }
 
     async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
@@ -217,15 +213,16 @@ impl Server {
     }
 
     async fn body(&self, request: &RoundRequest) -> Result<Bytes, RoundFailure> {
-        if self.model.is_empty() && self.seen.lock().is_none() {
+        if self.dialect.model.is_empty() && self.seen.lock().is_none() {
             self.check().await?;
         }
         let seen = self.seen.lock().clone();
         let flavour = seen.as_ref().map(|seen| seen.flavour).unwrap_or_default();
-        let found = seen.and_then(|seen| seen.model).unwrap_or_default();
-        let model = if self.model.is_empty() { &found } else { &self.model };
-        let constraint = &self.constraint.fields(&request.tools);
-        Ok(request_body(request, &RequestOptions { model, flavour, constraint }).into())
+        let mut dialect = self.dialect.clone();
+        if dialect.model.is_empty() {
+            dialect.model = seen.and_then(|seen| seen.model).unwrap_or_default();
+        }
+        Ok(request_body(request, &dialect, flavour).into())
     }
 
     /// Asks once, up to the head of an answer that is an event stream.
@@ -266,7 +263,7 @@ impl Server {
             let error = ServerError::from_body(said.as_bytes());
             return Err(RoundFailure::refused(status.as_u16(), &error));
         }
-        let flavour = ServerFlavour::from_models(said.as_bytes());
+        let flavour = Flavour::of_models(&said);
         let model = first_model(&said);
         *self.seen.lock() = Some(Seen { flavour, model, at: Instant::now() });
         answer.finish();

@@ -1,5 +1,9 @@
+mod corpus;
+mod limits;
 mod properties;
 mod reference;
+mod scale;
+mod streaming;
 mod table;
 
 use super::fuzz::{Event, How, Record, check_conservation, record};

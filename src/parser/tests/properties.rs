@@ -66,6 +66,7 @@ const MARKERS: &[&str] = &[
     "aab",
     "<",
     "think",
+    "hi",
     "<think>",
     "a<think>b",
     "[TOOL_CALLS]",

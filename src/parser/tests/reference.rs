@@ -50,12 +50,11 @@ impl Reference<'_> {
             self.text(start);
             self.end_run();
             self.at = start + length;
-            match opener {
-                Opener::Marker => self.marker_at(start),
-                _ => {
-                    self.reasoning = opener == Opener::Open;
-                    self.fresh_line = true;
-                }
+            if opener == Opener::Marker {
+                self.marker_at(start);
+            } else {
+                self.reasoning = opener == Opener::Open;
+                self.fresh_line = true;
             }
         }
         self.text(self.input.len());
@@ -72,7 +71,7 @@ impl Reference<'_> {
         }
         if !self.reasoning || self.s.tools_in_reasoning {
             // In front of an equal tag in text, behind it in reasoning.
-            openers.insert(if self.reasoning { 1 } else { 0 }, (Opener::Marker, self.marker()));
+            openers.insert(usize::from(self.reasoning), (Opener::Marker, self.marker()));
         }
         openers.sort_by_key(|(_, text)| text.len());
         (self.at..self.input.len()).find_map(|start| {
@@ -129,12 +128,10 @@ impl Reference<'_> {
             raw: segment::quote(raw),
             at_line_start,
         };
-        let most = self.s.max_payload_bytes;
         let (end, bytes) = match scan(self.s, &self.input[payload..]) {
             End::Refused { code, quoted, end, discarded } => {
                 let quoted = &self.input[payload..payload + quoted];
                 self.events.push(refuse(code, quoted, index));
-                let _ = most;
                 self.at = payload + end;
                 self.fresh_line = true;
                 if discarded == Discarded::ToMarker {
@@ -413,7 +410,7 @@ fn call(json: &Json) -> Result<(String, String), ErrorCode> {
             if values.len() > 1 {
                 return Err(ErrorCode::InvalidCall);
             }
-            found = found.or(values.first().map(|(_, value)| value));
+            found = found.or_else(|| values.first().map(|(_, value)| value));
         }
         Ok(found)
     };
@@ -572,6 +569,7 @@ impl Reader<'_> {
     }
 
     /// The string's content; `Some(None)` if a lone surrogate is in it.
+    #[expect(clippy::option_option, reason = "no string at all is another thing")]
     fn string(&mut self) -> Option<Option<String>> {
         if !self.eat("\"") {
             return None;

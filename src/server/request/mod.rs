@@ -12,13 +12,12 @@ use crate::gateway::NewTurn;
 use crate::limits;
 use crate::upstream::Sampling;
 
-/// Reads a body of at most `bytes_max`, within [`limits::server::BODY_TIMEOUT`].
-pub(super) async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Refusal>
+/// Reads a body of at most `bytes_max`, within `patience`.
+pub(super) async fn read<B>(body: B, bytes_max: usize, patience: Duration) -> Result<Bytes, Refusal>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let patience: Duration = limits::server::BODY_TIMEOUT;
     let collected = timeout(patience, Limited::new(body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),

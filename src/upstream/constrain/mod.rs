@@ -1,35 +1,34 @@
 //! Constraints that let a model write only valid calls; one pure file a kind.
+//!
+//! A further kind is a variant of [`Constraint`] and a module beside
+//! `llama_grammar` that makes the request's fields from the offered tools.
 
 pub mod llama_grammar;
 
 use serde_json::{Map, Value};
 
-use super::OfferedTool;
+use crate::upstream::OfferedTool;
 
-/// What keeps a model to valid calls: `upstreams[].constrain`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What keeps the model of one upstream to valid calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Constraint {
-    /// The prompt alone.
-    #[default]
-    None,
-    /// A grammar that llama.cpp applies once the model has written the marker.
+    /// A GBNF grammar, for llama.cpp and what is built on it.
     LlamaGrammar {
-        /// The marker.
+        /// What a call begins with.
         marker: String,
     },
 }
 
 impl Constraint {
-    /// The fields of a request that constrain the calls of `tools`; none where no
-    /// tool is offered.
+    /// The fields that ask a server for it. `None` where no tool is offered:
+    /// there is nothing to hold the model to.
     #[must_use]
-    pub fn fields(&self, tools: &[OfferedTool]) -> Map<String, Value> {
+    pub fn request_fields(&self, tools: &[OfferedTool]) -> Option<Map<String, Value>> {
+        if tools.is_empty() {
+            return None;
+        }
         match self {
-            Self::LlamaGrammar { marker } if !tools.is_empty() => {
-                let _ = marker;
-                Map::new()
-            }
-            Self::None | Self::LlamaGrammar { .. } => Map::new(),
+            Self::LlamaGrammar { marker } => Some(llama_grammar::request_fields(tools, marker)),
         }
     }
 }

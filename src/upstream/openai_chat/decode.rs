@@ -10,16 +10,8 @@ use super::json_string::unescape;
 use super::memo::{Shape, Words};
 use crate::event::Usage;
 use crate::upstream::server_error::ServerError;
+use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};
-
-/// What a frame was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameKind {
-    /// Part of the answer; more may follow.
-    Part,
-    /// `[DONE]`: nothing follows.
-    Done,
-}
 
 /// A frame that is no part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +33,8 @@ pub struct Decoder {
     /// The last frame's shape; `None` where every frame is to be parsed.
     shape: Option<Shape>,
     scratch: String,
+    finished: bool,
+    done: bool,
 }
 
 impl Default for Decoder {
@@ -53,36 +47,43 @@ impl Decoder {
     /// A decoder at the beginning of a stream.
     #[must_use]
     pub fn new() -> Self {
-        Self { shape: Some(Shape::default()), scratch: String::new() }
+        Self { shape: Some(Shape::default()), ..Self::without_memo() }
     }
 
     /// A decoder that parses every frame: what the other is measured against.
     #[doc(hidden)]
     #[must_use]
     pub const fn without_memo() -> Self {
-        Self { shape: None, scratch: String::new() }
+        Self { shape: None, scratch: String::new(), finished: false, done: false }
     }
 
-    /// Gives the deltas of one frame's data, reasoning before text, to `sink`.
+    /// Gives the deltas of one frame, reasoning before text, to `sink`.
     ///
     /// Bytes that are no UTF-8, and halves of surrogate pairs, become U+FFFD.
     /// Only the first choice is read; what is unknown is skipped.
     pub fn decode(
         &mut self,
-        data: &[u8],
+        frame: &Frame<'_>,
         mut sink: impl FnMut(Delta<'_>),
-    ) -> Result<FrameKind, FrameError> {
+    ) -> Result<(), FrameError> {
+        let data = frame.data;
+        if frame.field == Field::Error {
+            return Err(FrameError::Server(ServerError::from_body(data)));
+        }
         if let Some(shape) = &self.shape
             && let Some((words, text)) = shape.recognise(data, &mut self.scratch)
         {
             if !text.is_empty() {
                 sink(words.delta(text));
             }
-            return Ok(FrameKind::Part);
+            return Ok(());
         }
         match data.trim_ascii() {
-            b"" => Ok(FrameKind::Part),
-            b"[DONE]" => Ok(FrameKind::Done),
+            b"" => Ok(()),
+            b"[DONE]" => {
+                self.done = true;
+                Ok(())
+            }
             _ => match std::str::from_utf8(data) {
                 Ok(json) => self.parse(json, sink),
                 Err(_) => self.parse(&String::from_utf8_lossy(data), sink),
@@ -90,11 +91,20 @@ impl Decoder {
         }
     }
 
-    fn parse(
-        &mut self,
-        json: &str,
-        mut sink: impl FnMut(Delta<'_>),
-    ) -> Result<FrameKind, FrameError> {
+    /// Whether the model has given a reason to stop. A stream that ends before
+    /// was cut off.
+    #[must_use]
+    pub const fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether `[DONE]` was read: nothing follows.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn parse(&mut self, json: &str, mut sink: impl FnMut(Delta<'_>)) -> Result<(), FrameError> {
         // serde would take a list for the struct's fields in order.
         if !json.trim_start().starts_with('{') {
             return Err(FrameError::Malformed);
@@ -118,6 +128,7 @@ impl Decoder {
             sink(words.delta(string(raw, &mut self.scratch)?));
         }
         if let Some(finish) = finish {
+            self.finished = true;
             sink(Delta::Finish(finish));
         }
         if let Some(usage) = usage {
@@ -137,7 +148,7 @@ impl Decoder {
                 _ => {}
             }
         }
-        Ok(FrameKind::Part)
+        Ok(())
     }
 }
 

@@ -11,5 +11,5 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{Decoder, FrameError, FrameKind};
-pub use request::{RequestOptions, ServerFlavour, request_body};
+pub use decode::{Decoder, FrameError};
+pub use request::{Flavour, Options, request_body};

@@ -3,23 +3,21 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::upstream::constrain::Constraint;
 use crate::upstream::{Message, RoundRequest, Sampling};
 
-/// What a request needs beside its round.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestOptions<'a> {
+/// How the requests to one server are written.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
     /// The model's name on the server.
-    pub model: &'a str,
-    /// What the server is known to be.
-    pub flavour: ServerFlavour,
-    /// Fields that constrain what the model may write, from `constrain`; none
-    /// of them may be a field of Chat Completions that is set here.
-    pub constraint: &'a Map<String, Value>,
+    pub model: String,
+    /// What keeps the model to valid calls.
+    pub constraint: Option<Constraint>,
 }
 
 /// Which server it is, as far as a request must know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ServerFlavour {
+pub enum Flavour {
     /// llama.cpp, and what is built on it.
     LlamaCpp,
     /// vLLM.
@@ -33,18 +31,18 @@ pub enum ServerFlavour {
     Unknown,
 }
 
-impl ServerFlavour {
+impl Flavour {
     /// Recognises a server by the `Server` header of any answer. Only llama.cpp
     /// names itself there; the Python servers name their HTTP library.
     #[must_use]
-    pub fn from_server_header(header: &str) -> Self {
+    pub fn of_server_header(header: &str) -> Self {
         if header.trim().eq_ignore_ascii_case("llama.cpp") { Self::LlamaCpp } else { Self::Unknown }
     }
 
     /// Recognises a server by its answer to `GET /v1/models`: each of them
     /// writes itself into `owned_by`.
     #[must_use]
-    pub fn from_models(body: &[u8]) -> Self {
+    pub fn of_models(body: &str) -> Self {
         #[derive(Deserialize)]
         struct Models {
             data: Vec<Model>,
@@ -54,7 +52,7 @@ impl ServerFlavour {
             #[serde(default)]
             owned_by: String,
         }
-        let Ok(models) = serde_json::from_slice::<Models>(body) else { return Self::Unknown };
+        let Ok(models) = serde_json::from_str::<Models>(body) else { return Self::Unknown };
         match models.data.first().map(|model| model.owned_by.as_str()) {
             Some("llamacpp") => Self::LlamaCpp,
             Some("vllm") => Self::Vllm,
@@ -80,7 +78,7 @@ impl ServerFlavour {
 /// # Panics
 /// Never: what is written holds no map with keys that are no strings.
 #[must_use]
-pub fn request_body(round: &RoundRequest, options: &RequestOptions<'_>) -> Vec<u8> {
+pub fn request_body(round: &RoundRequest, options: &Options, flavour: Flavour) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -92,20 +90,20 @@ pub fn request_body(round: &RoundRequest, options: &RequestOptions<'_>) -> Vec<u
         #[serde(skip_serializing_if = "Option::is_none")]
         skip_special_tokens: Option<bool>,
         #[serde(flatten)]
-        constraint: &'a Map<String, Value>,
+        constraint: Option<Map<String, Value>>,
     }
     #[derive(Serialize)]
     struct StreamOptions {
         include_usage: bool,
     }
     let body = Body {
-        model: options.model,
+        model: &options.model,
         messages: &round.messages,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
-        skip_special_tokens: options.flavour.skips_special_tokens().then_some(false),
-        constraint: options.constraint,
+        skip_special_tokens: flavour.skips_special_tokens().then_some(false),
+        constraint: options.constraint.as_ref().and_then(|it| it.request_fields(&round.tools)),
     };
     serde_json::to_vec(&body).expect("a request is plain data")
 }
@@ -127,9 +125,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(round: &RoundRequest, flavour: ServerFlavour, constraint: &Value, expected: &Value) {
-        let constraint = constraint.as_object().expect("an object");
-        let body = request_body(round, &RequestOptions { model: "m", flavour, constraint });
+    fn check(round: &RoundRequest, constraint: Option<Constraint>, expected: &Value) {
+        let options = Options { model: "m".to_owned(), constraint };
+        let body = request_body(round, &options, Flavour::Unknown);
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
     }
 
@@ -141,8 +139,7 @@ mod tests {
         };
         check(
             &round,
-            ServerFlavour::LlamaCpp,
-            &json!({}),
+            None,
             &json!({
                 "model": "m",
                 "messages": [{"role": "user", "content": "hi"}],
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_and_constraint_stand_at_the_top() {
+    fn sampling_stands_at_the_top() {
         let sampling = Sampling {
             temperature: Some(0.5),
             top_p: Some(1.0),
@@ -164,12 +161,10 @@ mod tests {
         let round = RoundRequest { sampling, ..RoundRequest::default() };
         check(
             &round,
-            ServerFlavour::Unknown,
-            &json!({"grammar": "root ::= \"a\""}),
+            None,
             &json!({
-                "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
-                "temperature": 0.5, "top_p": 1.0, "max_tokens": 7, "seed": -1, "stop": ["\n\n"],
-                "grammar": "root ::= \"a\"",
+            "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
+            "temperature": 0.5, "top_p": 1.0, "max_tokens": 7, "seed": -1, "stop": ["\n\n"],
             }),
         );
     }
@@ -190,8 +185,7 @@ mod tests {
         };
         check(
             &round,
-            ServerFlavour::Unknown,
-            &json!({}),
+            None,
             &json!({
                 "model": "m", "stream": true, "stream_options": {"include_usage": true},
                 "messages": [
@@ -204,17 +198,30 @@ mod tests {
     }
 
     #[test]
+    fn a_constraint_stands_beside_the_rest() {
+        let tool =
+            OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
+        let round = RoundRequest { tools: vec![tool], ..RoundRequest::default() };
+        let constraint = Constraint::LlamaGrammar { marker: "<<function_call>>".to_owned() };
+        let fields = constraint.request_fields(&round.tools).unwrap();
+        let mut expected = json!({
+            "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
+        });
+        expected.as_object_mut().unwrap().extend(fields);
+        check(&round, Some(constraint), &expected);
+    }
+
+    #[test]
     fn special_tokens_are_kept_by_the_servers_that_drop_them() {
         for (flavour, kept) in [
-            (ServerFlavour::Vllm, Some(false)),
-            (ServerFlavour::Sglang, Some(false)),
-            (ServerFlavour::LlamaCpp, None),
-            (ServerFlavour::Ollama, None),
-            (ServerFlavour::Unknown, None),
+            (Flavour::Vllm, Some(false)),
+            (Flavour::Sglang, Some(false)),
+            (Flavour::LlamaCpp, None),
+            (Flavour::Ollama, None),
+            (Flavour::Unknown, None),
         ] {
-            let options = RequestOptions { model: "m", flavour, constraint: &Map::new() };
-            let body: Value =
-                serde_json::from_slice(&request_body(&RoundRequest::default(), &options)).unwrap();
+            let body = request_body(&RoundRequest::default(), &Options::default(), flavour);
+            let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
                 body.get("skip_special_tokens").and_then(Value::as_bool),
                 kept,
@@ -226,23 +233,17 @@ mod tests {
     #[test]
     fn servers_are_recognised_by_what_they_say_of_themselves() {
         for (body, flavour) in [
-            (
-                r#"{"object":"list","data":[{"id":"m","owned_by":"llamacpp"}]}"#,
-                ServerFlavour::LlamaCpp,
-            ),
-            (r#"{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}"#, ServerFlavour::Vllm),
-            (r#"{"object":"list","data":[{"id":"m","owned_by":"sglang"}]}"#, ServerFlavour::Sglang),
-            (
-                r#"{"object":"list","data":[{"id":"m","owned_by":"library"}]}"#,
-                ServerFlavour::Ollama,
-            ),
-            (r#"{"object":"list","data":[{"id":"m"}]}"#, ServerFlavour::Unknown),
-            (r#"{"object":"list","data":[]}"#, ServerFlavour::Unknown),
-            ("not found", ServerFlavour::Unknown),
+            (r#"{"object":"list","data":[{"id":"m","owned_by":"llamacpp"}]}"#, Flavour::LlamaCpp),
+            (r#"{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}"#, Flavour::Vllm),
+            (r#"{"object":"list","data":[{"id":"m","owned_by":"sglang"}]}"#, Flavour::Sglang),
+            (r#"{"object":"list","data":[{"id":"m","owned_by":"library"}]}"#, Flavour::Ollama),
+            (r#"{"object":"list","data":[{"id":"m"}]}"#, Flavour::Unknown),
+            (r#"{"object":"list","data":[]}"#, Flavour::Unknown),
+            ("not found", Flavour::Unknown),
         ] {
-            assert_eq!(ServerFlavour::from_models(body.as_bytes()), flavour, "{body}");
+            assert_eq!(Flavour::of_models(body), flavour, "{body}");
         }
-        assert_eq!(ServerFlavour::from_server_header("llama.cpp"), ServerFlavour::LlamaCpp);
-        assert_eq!(ServerFlavour::from_server_header("uvicorn"), ServerFlavour::Unknown);
+        assert_eq!(Flavour::of_server_header("llama.cpp"), Flavour::LlamaCpp);
+        assert_eq!(Flavour::of_server_header("uvicorn"), Flavour::Unknown);
     }
 }

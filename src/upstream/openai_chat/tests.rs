@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{Decoder, FrameError, FrameKind};
+use super::{Decoder, FrameError};
 use crate::event::Usage;
 use crate::upstream::server_error::ServerError;
+use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -28,9 +29,13 @@ impl From<Delta<'_>> for Said {
     }
 }
 
-fn decode(decoder: &mut Decoder, frame: &[u8]) -> (Result<FrameKind, FrameError>, Vec<Said>) {
+fn data(data: &[u8]) -> Frame<'_> {
+    Frame { field: Field::Data, data, event: b"", id: None }
+}
+
+fn decode(decoder: &mut Decoder, frame: &[u8]) -> (Result<(), FrameError>, Vec<Said>) {
     let mut said = Vec::new();
-    let outcome = decoder.decode(frame, |delta| said.push(delta.into()));
+    let outcome = decoder.decode(&data(frame), |delta| said.push(delta.into()));
     (outcome, said)
 }
 
@@ -41,7 +46,7 @@ fn check(frame: impl AsRef<[u8]>, expected: &[Said]) {
     let mut decoder = Decoder::new();
     for round in ["parsed", "remembered"] {
         let (outcome, said) = decode(&mut decoder, frame);
-        assert_eq!(outcome, Ok(FrameKind::Part), "{round}");
+        assert_eq!(outcome, Ok(()), "{round}");
         assert_eq!(said, expected, "{round}");
     }
 }
@@ -143,8 +148,22 @@ fn the_end_is_read() {
         r#"{"choices":[{"delta":null,"finish_reason":"stop"}]}"#,
         &[Said::Finish(RoundFinish::Stop)],
     );
-    assert_eq!(decode(&mut Decoder::new(), b"[DONE]"), (Ok(FrameKind::Done), vec![]));
-    assert_eq!(decode(&mut Decoder::new(), b" [DONE] "), (Ok(FrameKind::Done), vec![]));
+}
+
+#[test]
+fn a_finish_reason_and_the_last_frame_are_remembered() {
+    let mut decoder = Decoder::new();
+    let mut states = Vec::new();
+    for frame in [
+        r#"{"choices":[{"delta":{"content":"a"},"finish_reason":null}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[],"usage":{}}"#,
+        " [DONE]",
+    ] {
+        decode(&mut decoder, frame.as_bytes()).0.unwrap();
+        states.push((decoder.is_finished(), decoder.is_done()));
+    }
+    assert_eq!(states, [(false, false), (true, false), (true, false), (true, true)]);
 }
 
 #[test]
@@ -226,7 +245,21 @@ fn errors_inside_the_stream_are_errors() {
         Some("502"),
         "late",
     );
-    super::tests::check(r#"{"choices":[{"delta":{"content":"a"}}],"error":null}"#, &[text("a")]);
+}
+
+#[test]
+fn no_error_is_no_error() {
+    check(r#"{"choices":[{"delta":{"content":"a"}}],"error":null}"#, &[text("a")]);
+}
+
+#[test]
+fn an_error_field_of_the_stream_is_an_error() {
+    let frame = Frame {
+        field: Field::Error,
+        ..data(br#"{"code":500,"message":"bad","type":"server_error"}"#)
+    };
+    let error = ServerError { code: Some("server_error".to_owned()), message: "bad".to_owned() };
+    assert_eq!(Decoder::new().decode(&frame, |_| {}), Err(FrameError::Server(error)));
 }
 
 #[test]
@@ -274,7 +307,7 @@ fn text_without_escapes_is_borrowed_from_the_frame() {
     let mut decoder = Decoder::new();
     for (frame, borrowed) in [(plain, true), (plain, true), (frame, false), (frame, false)] {
         decoder
-            .decode(frame, |delta| {
+            .decode(&data(frame), |delta| {
                 let Delta::Text(text) = delta else { panic!("text") };
                 assert_eq!(frame.as_ptr_range().contains(&text.as_ptr()), borrowed);
             })

@@ -1,0 +1,228 @@
+//! `tether parse`: a model's raw output in, the parser's events out, one JSON object
+//! a line.
+//!
+//! Adjacent text is one line however long it is: a line is written as its pieces
+//! come, so memory stays bounded and a person who types sees each piece at once.
+
+use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
+
+use serde::Serialize;
+
+use crate::limits::KIB;
+use crate::parser::{Arguments, Parser, Repair, Segment};
+
+/// Read at a time where `--chunk-size` says nothing.
+const CHUNK_BYTES: NonZeroUsize = NonZeroUsize::new(64 * KIB).unwrap();
+
+/// Reads `input` to its end in chunks of `chunk_size` bytes and writes what the parser
+/// makes of it. The lines are the same for every chunk size.
+///
+/// # Errors
+///
+/// Whatever reading or writing fails with.
+pub fn run(
+    mut input: impl Read,
+    output: impl Write,
+    chunk_size: Option<NonZeroUsize>,
+    mut parser: Parser,
+) -> io::Result<()> {
+    let mut lines = Lines { output, open: None, scratch: Vec::new() };
+    let mut result = Ok(());
+    let mut take = |lines: &mut Lines<_>, segment: Segment<'_>| {
+        if result.is_ok() {
+            result = lines.take(segment);
+        }
+    };
+    let mut chunk = vec![0; chunk_size.unwrap_or(CHUNK_BYTES).get()];
+    loop {
+        let read = match chunk_size {
+            // A pipe may give less than was asked for; the size is a promise.
+            Some(_) => read_full(&mut input, &mut chunk)?,
+            None => read_some(&mut input, &mut chunk)?,
+        };
+        if read == 0 {
+            break;
+        }
+        parser.push(&chunk[..read], |segment| take(&mut lines, segment));
+        lines.output.flush()?;
+    }
+    parser.finish(|segment| take(&mut lines, segment));
+    result?;
+    lines.end_text()?;
+    lines.output.flush()
+}
+
+fn read_some(input: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match input.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn read_full(input: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < chunk.len() {
+        match read_some(input, &mut chunk[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}
+
+/// The lines of one stream.
+struct Lines<W> {
+    output: W,
+    /// The kind of text whose line has begun and not ended.
+    open: Option<&'static str>,
+    scratch: Vec<u8>,
+}
+
+/// A line that is written whole.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line<'a> {
+    ToolStarted {
+        index: u32,
+        offset: u64,
+    },
+    ToolCompleted {
+        index: u32,
+        name: &'a str,
+        arguments: &'a Arguments,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        repaired: &'a [Repair],
+    },
+    Error {
+        code: &'a str,
+        message: &'a str,
+        raw: &'a str,
+    },
+}
+
+impl<W: Write> Lines<W> {
+    fn take(&mut self, segment: Segment<'_>) -> io::Result<()> {
+        match segment {
+            Segment::Text(text) => self.text("text", text),
+            Segment::Reasoning(text) => self.text("reasoning", text),
+            Segment::CallStarted { index, offset } => {
+                self.line(&Line::ToolStarted { index, offset })
+            }
+            Segment::CallCompleted(call) => self.line(&Line::ToolCompleted {
+                index: call.index,
+                name: &call.name,
+                arguments: &call.arguments,
+                repaired: &call.repaired,
+            }),
+            Segment::Error(error) => self.line(&Line::Error {
+                code: error.code.name(),
+                message: &error.message,
+                raw: &error.raw,
+            }),
+            // Where they are cut depends on the chunks, and lines must not.
+            Segment::CallNamed { .. } | Segment::ArgumentsDelta { .. } | Segment::Span(_) => Ok(()),
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>) -> io::Result<()> {
+        self.end_text()?;
+        self.scratch.clear();
+        serde_json::to_writer(&mut self.scratch, line)?;
+        self.scratch.push(b'\n');
+        self.output.write_all(&self.scratch)
+    }
+
+    /// Writes a piece of text, on the line that is open if it is of the same kind.
+    fn text(&mut self, kind: &'static str, text: &str) -> io::Result<()> {
+        if self.open != Some(kind) {
+            self.end_text()?;
+            write!(self.output, r#"{{"type":"{kind}","text":""#)?;
+            self.open = Some(kind);
+        }
+        self.scratch.clear();
+        serde_json::to_writer(&mut self.scratch, text)?;
+        // Without its quotes: the line has them.
+        self.output.write_all(&self.scratch[1..self.scratch.len() - 1])
+    }
+
+    fn end_text(&mut self) -> io::Result<()> {
+        match self.open.take() {
+            Some(_) => self.output.write_all(b"\"}\n"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::Settings;
+
+    fn lines(input: &[u8], chunk_size: usize, settings: Settings) -> String {
+        let mut output = Vec::new();
+        let parser = Parser::new(settings).unwrap();
+        run(input, &mut output, NonZeroUsize::new(chunk_size), parser).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[track_caller]
+    fn check(settings: &Settings, input: &[u8], expected: &[&str]) {
+        let expected: String = expected.join("\n") + if expected.is_empty() { "" } else { "\n" };
+        for chunk_size in 0..=input.len() {
+            assert_eq!(lines(input, chunk_size, settings.clone()), expected, "{chunk_size}");
+        }
+    }
+
+    #[test]
+    fn lines_are_the_same_for_every_chunk_size() {
+        check(
+            &Settings::default(),
+            "<think>hm\u{2028}</think>I \"see\".\n<<function_call>> {\"name\":\"f\",\"arguments\":{\"b\" : 1.0}}\nBye 🦀<<function_call>>{]".as_bytes(),
+            &[
+                "{\"type\":\"reasoning\",\"text\":\"hm\u{2028}\"}",
+                r#"{"type":"text","text":"I \"see\".\n"}"#,
+                r#"{"type":"tool_started","index":0,"offset":29}"#,
+                r#"{"type":"tool_completed","index":0,"name":"f","arguments":{"b" : 1.0}}"#,
+                r#"{"type":"text","text":"Bye 🦀"}"#,
+                r#"{"type":"tool_started","index":1,"offset":92}"#,
+                r#"{"type":"error","code":"unbalanced_payload","message":"a closing bracket does not fit the one that is open","raw":"{]"}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn what_was_mended_is_said() {
+        check(
+            &Settings { strict_balancing: false, argument_deltas: true, ..Settings::default() },
+            b"<<function_call>>{'name':'f',}",
+            &[
+                r#"{"type":"tool_started","index":0,"offset":0}"#,
+                r#"{"type":"tool_completed","index":0,"name":"f","arguments":{},"repaired":["single_quotes","trailing_comma"]}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn nothing_in_nothing_out() {
+        check(&Settings::default(), b"", &[]);
+    }
+
+    #[test]
+    fn a_failing_output_ends_it() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let parser = Parser::new(Settings::default()).unwrap();
+        let error = run(&b"text"[..], Full, None, parser).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,242 @@
+//! A call's arguments: a JSON object that keeps its text.
+
+use std::fmt;
+
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
+
+use crate::limits::parser::DEPTH_MAX;
+
+/// A JSON object that keeps its text: numbers lose no digits, keys their order.
+///
+/// Every string in it is Unicode, every number fits an `f64`, and it is nested less
+/// than 128 deep, so that it can be read as a [`Value`].
+#[derive(Clone)]
+pub struct Arguments(Box<RawValue>);
+
+impl Arguments {
+    /// Reads an object from its text.
+    ///
+    /// # Errors
+    /// When `text` is no JSON object, or holds what no [`Value`] can.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<Map<String, Value>>(text)?;
+        Self::new(serde_json::from_str(text)?)
+    }
+
+    /// The text as the model wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The text as a value for `serde`.
+    #[must_use]
+    pub fn as_raw(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// The object, for code that looks inside. Of keys that stand twice the last
+    /// one counts.
+    #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "it cannot: `check` has passed the text")]
+    pub fn to_value(&self) -> Value {
+        let Plain(value) = serde_json::from_str(self.as_str()).expect("`check` has passed it");
+        value
+    }
+
+    /// Takes an object's text if it can be read as a value.
+    pub(super) fn new(text: &RawValue) -> Result<Self, serde_json::Error> {
+        debug_assert!(text.get().starts_with('{'), "the caller looked");
+        check(text.get())?;
+        Ok(Self(text.to_owned()))
+    }
+
+    pub(super) fn none() -> Self {
+        Self(RawValue::from_string("{}".to_owned()).expect("an object"))
+    }
+}
+
+impl fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Serialize for Arguments {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// Checks what skipping over a value, as [`RawValue`] does, leaves unchecked in valid
+/// JSON: lone surrogates, numbers beyond `f64`, depth. Only what looks suspicious is
+/// decoded, so ordinary arguments cost one pass and no allocation.
+fn check(json: &str) -> Result<(), serde_json::Error> {
+    let bytes = json.as_bytes();
+    let (mut at, mut depth) = (0, 0);
+    while at < bytes.len() {
+        let start = at;
+        match bytes[at] {
+            b'"' => {
+                let (end, decode) = string_end(bytes, at);
+                at = end;
+                if decode {
+                    serde_json::from_str::<String>(&json[start..end])?;
+                }
+            }
+            b'-' | b'0'..=b'9' => {
+                let (end, decode) = number_end(bytes, at);
+                at = end;
+                if decode {
+                    serde_json::from_str::<f64>(&json[start..end])?;
+                }
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                if depth == DEPTH_MAX {
+                    return Err(Error::custom(format_args!("nested {DEPTH_MAX} deep")));
+                }
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth -= 1;
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    Ok(())
+}
+
+/// The end of a string, and whether it has a `\u` escape.
+fn string_end(bytes: &[u8], start: usize) -> (usize, bool) {
+    let (mut at, mut escaped) = (start + 1, false);
+    while let Some(stop) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
+        at += stop + 1;
+        if bytes[at - 1] == b'"' {
+            return (at, escaped);
+        }
+        escaped |= bytes[at] == b'u';
+        at += 1;
+    }
+    unreachable!("the JSON is valid")
+}
+
+/// The end of a number, and whether it may be beyond `f64`.
+fn number_end(bytes: &[u8], start: usize) -> (usize, bool) {
+    /// As many digits in front of a point always fit.
+    const DIGITS: usize = 300;
+    let rest = bytes[start..].iter();
+    let length = rest.take_while(|b| matches!(b, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'));
+    let end = start + length.count();
+    let number = &bytes[start..end];
+    (end, number.len() > DIGITS || number.iter().any(|b| matches!(b, b'e' | b'E')))
+}
+
+/// A [`Value`] without the key that `serde_json` reserves for its own [`RawValue`]: what
+/// a model writes under that name is a member like any other.
+struct Plain(Value);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(PlainVisitor).map(Self)
+    }
+}
+
+struct PlainVisitor;
+
+impl<'de> Visitor<'de> for PlainVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(Plain(element)) = seq.next_element()? {
+            elements.push(element);
+        }
+        Ok(Value::Array(elements))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some((key, Plain(value))) = map.next_entry()? {
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_readable(json: &str, readable: bool) {
+        let arguments = Arguments::new(serde_json::from_str(json).unwrap());
+        assert_eq!(arguments.is_ok(), readable, "{json}");
+        assert_eq!(serde_json::from_str::<Value>(json).is_ok(), readable, "serde_json: {json}");
+        if let Ok(arguments) = arguments {
+            assert_eq!(arguments.to_value(), serde_json::from_str::<Value>(json).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_is_taken_can_be_read() {
+        check_readable(r#"{"a":[1,-2.5e3,"x\"\u00e9\ud83e\udd80",null,true,{}]}"#, true);
+        check_readable(r#"{"a":1e308,"b":-1e-999,"c":0.1e+2}"#, true);
+        check_readable(r#"{"a":"1e999 \\ud800"}"#, true);
+        check_readable(&format!(r#"{{"a":{}}}"#, "9".repeat(309)), false);
+        check_readable(&format!(r#"{{"a":{}.5}}"#, "9".repeat(308)), true);
+        check_readable(r#"{"a":[1e309]}"#, false);
+        check_readable(r#"{"a":-1E400}"#, false);
+        check_readable(r#"{"a":"\ud800"}"#, false);
+        check_readable(r#"{"a":"\udc00\ud800"}"#, false);
+        check_readable(r#"{"\ud800":1}"#, false);
+        let nested = |depth| format!("{}{}", "{\"a\":".repeat(depth), "1") + &"}".repeat(depth);
+        check_readable(&nested(DEPTH_MAX - 1), true);
+        check_readable(&nested(DEPTH_MAX), false);
+    }
+
+    #[test]
+    fn a_reserved_key_is_a_member_like_any_other() {
+        let text = r#"{"a":{"$serde_json::private::RawValue":"not JSON"}}"#;
+        let arguments = Arguments::new(serde_json::from_str(text).unwrap()).unwrap();
+        assert_eq!(arguments.to_value()["a"]["$serde_json::private::RawValue"], "not JSON");
+    }
+}

@@ -1,0 +1,134 @@
+//! Each limit, at it and one over.
+
+use super::*;
+use crate::limits::parser::{
+    DEPTH_MAX, ERROR_RAW_BYTES_MAX, GAP_BYTES_MAX, MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX,
+};
+
+const MARKER: &str = "<<function_call>>";
+
+#[track_caller]
+fn code_of(settings: &Settings, input: &str) -> Option<ErrorCode> {
+    let lengths: [&[usize]; 3] = [&[], &[1], &[7, 300]];
+    let records = lengths.map(|lengths| record(settings, input.as_bytes(), lengths, How::Text));
+    assert!(records.windows(2).all(|pair| pair[0] == pair[1]), "chunking matters");
+    check_conservation(settings, input.as_bytes(), &records[0]);
+    records[0].events.iter().find_map(|event| match event {
+        Event::Error { code, .. } => Some(*code),
+        _ => None,
+    })
+}
+
+#[test]
+fn marker_length() {
+    let refused =
+        |length: usize| Parser::new(Settings { marker: "m".repeat(length), ..settings() }).err();
+    assert_eq!(refused(0), Some(SettingsError::MarkerLength(0)));
+    assert_eq!(refused(1), None);
+    assert_eq!(refused(MARKER_BYTES_MAX), None);
+    assert_eq!(refused(MARKER_BYTES_MAX + 1), Some(SettingsError::MarkerLength(65)));
+    let longest = Settings { marker: "m".repeat(MARKER_BYTES_MAX), ..settings() };
+    assert_eq!(code_of(&longest, &format!("x{}{{\"name\":\"f\"}}", longest.marker)), None);
+}
+
+#[test]
+fn a_payload_of_nothing_is_refused() {
+    let none = Settings { max_payload_bytes: 0, ..settings() };
+    assert_eq!(Parser::new(none).err(), Some(SettingsError::NoPayload));
+}
+
+#[test]
+fn gap_length() {
+    for settings in [settings(), Settings { strict_balancing: false, ..settings() }] {
+        let gap = |length| format!("{MARKER}{}{{\"name\":\"f\"}}", " ".repeat(length));
+        assert_eq!(code_of(&settings, &gap(GAP_BYTES_MAX)), None);
+        let over = Some(ErrorCode::MissingPayload);
+        assert_eq!(code_of(&settings, &gap(GAP_BYTES_MAX + 1)), over);
+    }
+}
+
+#[test]
+fn depth() {
+    let nested = |depth: usize| {
+        let (open, close) = ("[".repeat(depth - 2), "]".repeat(depth - 2));
+        format!("{MARKER}{{\"name\":\"f\",\"arguments\":{{\"a\":{open}{close}}}}} x")
+    };
+    assert_eq!(code_of(&settings(), &nested(DEPTH_MAX)), None);
+    let over = record(&settings(), nested(DEPTH_MAX + 1).as_bytes(), &[], How::Bytes);
+    let [_, Event::Error { code, raw, .. }, Event::Text(rest)] = &over.events[..] else {
+        panic!("{:?}", over.events)
+    };
+    assert_eq!((*code, rest.as_str()), (ErrorCode::PayloadTooDeep, " x"));
+    assert!(raw.ends_with("[[["), "said at the bracket: {raw}");
+    assert_eq!(code_of(&settings(), &nested(40_000)), Some(ErrorCode::PayloadTooDeep));
+}
+
+#[test]
+fn depth_of_arguments_inside_a_string() {
+    let nested = |depth: usize| {
+        let (open, close) = ("[".repeat(depth - 1), "]".repeat(depth - 1));
+        format!("{MARKER}{{\"name\":\"f\",\"arguments\":\"{{\\\"a\\\":{open}{close}}}\"}}")
+    };
+    assert_eq!(code_of(&settings(), &nested(DEPTH_MAX - 1)), None);
+    assert_eq!(code_of(&settings(), &nested(DEPTH_MAX)), Some(ErrorCode::InvalidCall));
+}
+
+#[test]
+fn payload_length() {
+    let payload = |length: usize| {
+        let filler = "x".repeat(length - r#"{"name":"f","arguments":{"a":""}}"#.len());
+        format!("{MARKER}{{\"name\":\"f\",\"arguments\":{{\"a\":\"{filler}\"}}}}")
+    };
+    assert_eq!(code_of(&settings(), &payload(PAYLOAD_BYTES_MAX)), None);
+    let over = Some(ErrorCode::PayloadTooLarge);
+    assert_eq!(code_of(&settings(), &payload(PAYLOAD_BYTES_MAX + 1)), over);
+}
+
+#[test]
+fn too_large_is_said_the_moment_it_is_known() {
+    let settings = Settings { max_payload_bytes: 8, ..settings() };
+    let mut parser = Parser::new(settings).unwrap();
+    let mut said = Vec::new();
+    let mut feed = |chunk: &str| {
+        parser.push_str(chunk, |segment| {
+            said.extend(match segment {
+                Segment::Error(error) => Some(error.code),
+                _ => None,
+            });
+        });
+        said.clone()
+    };
+    assert_eq!(feed(MARKER), []);
+    assert_eq!(feed("{1234567"), []);
+    assert_eq!(feed("8"), [ErrorCode::PayloadTooLarge]);
+    assert_eq!(feed("9}}}"), [ErrorCode::PayloadTooLarge]);
+}
+
+#[test]
+fn quoted_bytes() {
+    let quoted = |payload: &str| {
+        let record = record(&settings(), format!("{MARKER}{payload}").as_bytes(), &[], How::Bytes);
+        match record.events.last() {
+            Some(Event::Error { raw, .. }) => raw.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let at = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 1));
+    assert_eq!(quoted(&at), at);
+    assert_eq!(quoted(&format!("{at}y")), at);
+    // A character on the edge is left out whole.
+    let edge = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 2));
+    assert_eq!(quoted(&format!("{edge}éé")), edge);
+}
+
+#[test]
+fn memory_is_bounded_by_the_longest_payload() {
+    let most = 1000;
+    let mut parser = Parser::new(Settings { max_payload_bytes: most, ..settings() }).unwrap();
+    parser.push_str(MARKER, |_| {});
+    parser.push_str("[\"", |_| {});
+    for _ in 0..5000 {
+        parser.push_str("abc", |_| {});
+        assert!(parser.buffer.capacity() <= most, "{}", parser.buffer.capacity());
+    }
+}

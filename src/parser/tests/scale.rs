@@ -1,0 +1,97 @@
+//! How much work an input is: counted, not timed. Every place that looks at bytes notes
+//! how many, and an input eight times as long must take eight times the work.
+
+use super::*;
+use crate::parser::examined;
+
+/// Bytes looked at for each byte of an input of about `size` bytes.
+fn work(settings: &Settings, input: &[u8], lengths: &[usize]) -> f64 {
+    let quiet = Settings { spans: false, max_payload_bytes: 1 << 22, ..settings.clone() };
+    examined::take();
+    let mut parser = Parser::new(quiet).unwrap();
+    let mut lengths = lengths.iter().copied().cycle();
+    let mut rest = input;
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at(lengths.next().unwrap().min(rest.len()));
+        parser.push(chunk, |_| {});
+        rest = behind;
+    }
+    parser.finish(|_| {});
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let work = examined::take() as f64 / input.len() as f64;
+    work
+}
+
+#[track_caller]
+fn check(settings: &Settings, make: impl Fn(usize) -> Vec<u8>, most: f64) {
+    for lengths in [&[1][..], &[3, 4], &[64], &[1 << 16]] {
+        let works = [1 << 13, 1 << 16, 1 << 19].map(|n| work(settings, &make(n), lengths));
+        assert!(works[2] <= most, "{works:?} looks at each byte in chunks of {lengths:?}");
+        // A chunk that a character's middle ends is looked at once more.
+        assert!(works[2] <= works[0] + 0.5, "{works:?} grows in chunks of {lengths:?}");
+    }
+}
+
+fn repeat(piece: &str) -> impl Fn(usize) -> Vec<u8> {
+    move |size| piece.repeat(size.div_ceil(piece.len())).into_bytes()
+}
+
+fn call(fill: &str) -> impl Fn(usize) -> Vec<u8> {
+    move |size| {
+        let fill = fill.repeat(size.div_ceil(fill.len()));
+        format!("<<function_call>>{{\"name\":\"f\",\"arguments\":{{\"a\":[{fill}0]}}}}")
+            .into_bytes()
+    }
+}
+
+#[test]
+fn plain_text() {
+    check(&settings(), repeat("just words, some naïve, some 日本語. "), 3.0);
+}
+
+#[test]
+fn text_full_of_openers_first_bytes() {
+    check(&settings(), repeat("<"), 5.0);
+    check(&settings(), repeat("<<function_call> <thin </think "), 5.0);
+}
+
+#[test]
+fn markers_that_overlap_themselves() {
+    let overlapping = Settings { marker: "a".repeat(63) + "b", ..settings() };
+    check(&overlapping, repeat("a"), 5.0);
+    check(&overlapping, call("\"\",aaaaa,"), 12.0);
+}
+
+#[test]
+fn markers_without_payload() {
+    check(&settings(), repeat("<<function_call>> x"), 6.0);
+    let gap = format!("<<function_call>>{}x", " ".repeat(256));
+    check(&settings(), repeat(&gap), 6.0);
+}
+
+#[test]
+fn one_long_call() {
+    for fill in ["\"some words\",", "{\"a\":[1,2.5,{}]},", "\"\\n\\\"\\\\\",", "\"\\u00e9\","] {
+        check(&settings(), call(fill), 8.0);
+        check(&Settings { argument_deltas: true, ..settings() }, call(fill), 12.0);
+    }
+}
+
+#[test]
+fn one_long_call_that_is_mended() {
+    check(&Settings { strict_balancing: false, ..settings() }, call("{'a':True,},"), 16.0);
+}
+
+#[test]
+fn invalid_utf8() {
+    check(&settings(), |size| b"\xf0\x9f\xa6\xe2\x82<".repeat(size / 6), 12.0);
+}
+
+#[test]
+fn a_payload_that_is_discarded() {
+    let small = |size: usize| {
+        let deep = "[".repeat(200);
+        format!("<<function_call>>{deep}{}", "\"x\",".repeat(size / 4)).into_bytes()
+    };
+    check(&settings(), small, 3.0);
+}

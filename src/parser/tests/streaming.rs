@@ -1,0 +1,212 @@
+//! When things come out, not only what: what is held back, and arguments that are
+//! told while they arrive.
+
+use super::*;
+
+/// What comes out of each chunk, and of the end.
+fn said_by_chunk(settings: &Settings, chunks: &[&[u8]]) -> Vec<Vec<String>> {
+    let quiet = Settings { spans: false, ..settings.clone() };
+    let mut parser = Parser::new(quiet).unwrap();
+    let show = |segment: Segment<'_>| match segment {
+        Segment::Text(text) => format!("text {text}"),
+        Segment::Reasoning(text) => format!("reasoning {text}"),
+        Segment::CallStarted { index, .. } => format!("start {index}"),
+        Segment::CallNamed { name, .. } => format!("name {name}"),
+        Segment::ArgumentsDelta { json, .. } => format!("delta {json}"),
+        Segment::CallCompleted(call) => format!("call {}", call.index),
+        Segment::Error(error) => error.code.name().to_owned(),
+        Segment::Span(_) => unreachable!("not asked for"),
+    };
+    let mut said: Vec<Vec<String>> = chunks
+        .iter()
+        .map(|chunk| {
+            let mut now = Vec::new();
+            parser.push(chunk, |segment| now.push(show(segment)));
+            now
+        })
+        .collect();
+    let mut last = Vec::new();
+    parser.finish(|segment| last.push(show(segment)));
+    said.push(last);
+    said
+}
+
+#[track_caller]
+fn check(settings: &Settings, chunks: &[&str], expected: &[&[&str]]) {
+    let chunks: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
+    assert_eq!(said_by_chunk(settings, &chunks), expected);
+}
+
+fn with_deltas() -> Settings {
+    Settings { argument_deltas: true, ..settings() }
+}
+
+#[test]
+fn only_what_may_be_an_opener_is_held() {
+    let s = settings();
+    check(&s, &["a<", "b"], &[&["text a"], &["text <", "text b"], &[]]);
+    check(&s, &["a<<", "<", "<f"], &[&["text a"], &["text <"], &["text <"], &["text <<f"]]);
+    check(
+        &s,
+        &["x<<function_call>", "y"],
+        &[&["text x"], &["text <<function_call>", "text y"], &[]],
+    );
+    check(&s, &["<think", "er>"], &[&[], &["text <think", "text er>"], &[]]);
+    check(&s, &["<think>a</", "b"], &[&["reasoning a"], &["reasoning </", "reasoning b"], &[]]);
+}
+
+#[test]
+fn a_marker_waits_for_its_payload_only() {
+    let s = settings();
+    let marker = "<<function_call>>";
+    check(
+        &s,
+        &[marker, " ", "x"],
+        &[&[], &[], &["missing_payload", "text <<function_call>> ", "text x"], &[]],
+    );
+    check(&s, &[marker, "{"], &[&[], &["start 0"], &["incomplete_payload"]]);
+}
+
+#[test]
+fn a_call_completes_at_its_last_bracket() {
+    let call = r#"<<function_call>>{"name":"f"}"#;
+    check(
+        &settings(),
+        &[call, "\r", "\n", "x"],
+        &[&["start 0", "call 0"], &[], &[], &["text x"], &[]],
+    );
+}
+
+#[test]
+fn a_character_waits_for_its_bytes_only() {
+    let s = settings();
+    let chunks: [&[u8]; 4] = [b"a\xf0\x9f", b"\xa6", b"\x80\xe2\x82", b"<"];
+    let expected = [vec!["text a"], vec![], vec!["text 🦀"], vec!["text \u{fffd}"], vec!["text <"]];
+    assert_eq!(said_by_chunk(&s, &chunks), expected);
+}
+
+#[test]
+fn arguments_are_told_as_they_arrive() {
+    let chunks = [
+        r"<<function_call>>{",
+        r#""name": "wri"#,
+        r#"te", "arg"#,
+        r#"uments": {"te"#,
+        r#"xt": "a}"#,
+        r#"\"é"}"#,
+        "}",
+    ];
+    check(
+        &with_deltas(),
+        &chunks,
+        &[
+            &["start 0"],
+            &[],
+            &["name write"],
+            &["delta {\"te"],
+            &["delta xt\": \"a}"],
+            &["delta \\\"é\"}"],
+            &["call 0"],
+            &[],
+        ],
+    );
+}
+
+#[test]
+fn arguments_may_come_before_the_name() {
+    check(
+        &with_deltas(),
+        &[r#"<<function_call>>{"arguments":{"a":1},"#, r#""name":"f"}"#],
+        &[&["start 0", "delta {\"a\":1}"], &["name f", "call 0"], &[]],
+    );
+}
+
+#[test]
+fn what_may_still_change_is_told_at_the_end() {
+    let s = with_deltas();
+    let end = ["name f", "delta {\"a\":1}", "call 0"];
+    for payload in [
+        r#"{"tool":"f","args":{"a":1}|}"#,
+        r#"{"tool":"f","arguments":"{\"a\":1}"|}"#,
+        r#"{"n\u0061me":"f","\u0061rguments":{"a":1}|}"#,
+        r#"[{"name":"f","arguments":{"a":1}}|]"#,
+    ] {
+        let (begin, rest) = payload.split_once('|').unwrap();
+        let begin = format!("<<function_call>>{begin}");
+        check(&s, &[&begin, rest], &[&["start 0"], &end, &[]]);
+    }
+    let lenient = Settings { strict_balancing: false, ..s };
+    let begin = r#"<<function_call>>{'name':'f','arguments':{"a":1,}"#;
+    check(&lenient, &[begin, "}"], &[&["start 0"], &["name f", "delta {\"a\":1}", "call 0"], &[]]);
+}
+
+#[test]
+fn absent_arguments_are_told_as_an_empty_object() {
+    check(
+        &with_deltas(),
+        &[r#"<<function_call>>{"name":"f"}"#],
+        &[&["start 0", "name f", "delta {}", "call 0"], &[]],
+    );
+}
+
+#[test]
+fn nested_keys_are_not_the_calls_own() {
+    let call = r#"<<function_call>>{"x":{"name":"no","arguments":{"b":2}},"name":"f","arguments":{"arguments":{}}}"#;
+    check(
+        &with_deltas(),
+        &[call],
+        &[&["start 0", "name f", "delta {\"arguments\":{}}", "call 0"], &[]],
+    );
+}
+
+#[test]
+fn what_cannot_be_a_call_is_not_told() {
+    for payload in [r#"{"name":{"x":"no"}}"#, r#"{"name":"","arguments":[{"a":1}]}"#] {
+        let call = format!("<<function_call>>{payload}");
+        check(&with_deltas(), &[&call], &[&["start 0", "invalid_call"], &[]]);
+    }
+}
+
+#[test]
+fn half_a_character_is_not_told() {
+    let start = r#"<<function_call>>{"name":"f","arguments":{"a":""#.as_bytes();
+    let said = said_by_chunk(&with_deltas(), &[start, b"\xc3", b"\xa9\"}}"]);
+    assert_eq!(said[1], Vec::<String>::new());
+    assert_eq!(said[2], ["delta é\"}", "call 0"]);
+}
+
+#[test]
+fn after_the_end_a_parser_is_as_new() {
+    let settings = Settings { starts_in_reasoning: true, ..settings() };
+    let mut parser = Parser::new(settings).unwrap();
+    let mut read = |chunks: &[&[u8]]| {
+        let mut record = Record::default();
+        for chunk in chunks {
+            parser.push(chunk, |segment| record.take(segment));
+        }
+        parser.finish(|segment| record.take(segment));
+        record
+    };
+    let stream: &[&[u8]] = &[b"why</think>x<<function_call>>{\"name\":\"f\"}", b"<<fun\xe2"];
+    let first = read(stream);
+    assert_eq!(read(&[b"</think><<function_call>>{\"na"]).events.len(), 2);
+    assert_eq!(read(&[b"</think>\xe2\x82"]).events, [Event::Text("\u{fffd}".to_owned())]);
+    assert_eq!(read(stream), first);
+}
+
+#[test]
+fn bytes_and_text_may_be_mixed() {
+    let mut parser = Parser::new(Settings::default()).unwrap();
+    let mut text = String::new();
+    let mut take = |segment: Segment<'_>| {
+        if let Segment::Text(piece) = segment {
+            text.push_str(piece);
+        }
+    };
+    parser.push(b"a\xe2\x82", &mut take);
+    parser.push_str("€", &mut take);
+    parser.push(b"\xe2\x82", &mut take);
+    parser.push(b"\xac", &mut take);
+    parser.finish(&mut take);
+    assert_eq!(text, "a\u{fffd}€€");
+}

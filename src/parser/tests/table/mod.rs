@@ -1,0 +1,73 @@
+//! What comes out for what goes in, a row each. Every row runs whole, byte by byte
+//! and cut at every single position, as bytes and as text.
+//!
+//! `§` in a row stands for the default marker. An event is written as
+//! `text «...»`, `reasoning «...»`, `start INDEX@OFFSET`, `call INDEX NAME ARGUMENTS`
+//! with `mended [...]` behind it, or `error CODE@OFFSET` with `of INDEX` where a call
+//! had started, `mid-line` where the marker did not begin a line, and the quoted bytes.
+
+mod calls;
+mod errors;
+mod lenient;
+mod markers;
+mod text;
+
+use super::*;
+
+#[track_caller]
+fn check(settings: &Settings, input: impl AsRef<[u8]>, expected: &[&str]) {
+    let input = expand(input.as_ref());
+    let record = read_every_way(settings, &input);
+    let events: Vec<String> = record.events.iter().map(show).collect();
+    assert_eq!(events, expected, "{:?}", String::from_utf8_lossy(&input));
+    // The naive reference has the same opinion.
+    assert_eq!(reference::events(settings, &input), record.events);
+}
+
+fn expand(input: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(input) {
+        Ok(text) => text.replace('§', "<<function_call>>").into_bytes(),
+        Err(_) => input.to_vec(),
+    }
+}
+
+fn show(event: &Event) -> String {
+    match event {
+        Event::Text(text) => format!("text «{}»", visible(text)),
+        Event::Reasoning(text) => format!("reasoning «{}»", visible(text)),
+        Event::Started { index, offset } => format!("start {index}@{offset}"),
+        Event::Completed { index, name, arguments, repaired } => {
+            let mended: Vec<_> = repaired.iter().map(|repair| repair.name()).collect();
+            let mended = if mended.is_empty() {
+                String::new()
+            } else {
+                format!(" mended [{}]", mended.join(", "))
+            };
+            format!("call {index} {name} {}{mended}", visible(arguments))
+        }
+        Event::Error { code, offset, index, raw, at_line_start } => {
+            let index = index.map_or(String::new(), |index| format!(" of {index}"));
+            let line = if *at_line_start { "" } else { " mid-line" };
+            format!("error {}@{offset}{index}{line} «{}»", code.name(), visible(raw))
+        }
+    }
+}
+
+/// Line ends, which would break a row, are escaped.
+fn visible(text: &str) -> String {
+    text.replace('\r', "\\r").replace('\n', "\\n").replace('\0', "\\0")
+}
+
+fn with(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = settings();
+    change(&mut settings);
+    settings
+}
+
+fn lenient() -> Settings {
+    with(|s| s.strict_balancing = false)
+}
+
+fn marked(marker: &str) -> Settings {
+    with(|s| s.marker = marker.to_owned())
+}

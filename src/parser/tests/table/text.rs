@@ -1,0 +1,416 @@
+//! Text, reasoning, and where calls stand in them.
+
+#![expect(clippy::too_many_lines, reason = "rows")]
+
+use super::*;
+
+#[test]
+fn text_passes_through() {
+    let settings = settings();
+    check(&settings, "", &[]);
+    check(&settings, "Hello, world.", &["text «Hello, world.»"]);
+    check(&settings, "line\nline\r\nline\rline", &[r"text «line\nline\r\nline\rline»"]);
+    check(&settings, "日本語 🦀 é → naïve", &["text «日本語 🦀 é → naïve»"]);
+    check(
+        &settings,
+        r#"{"name":"f"} without a marker"#,
+        &[r#"text «{"name":"f"} without a marker»"#],
+    );
+    check(&settings, "[1] and {2} and `x`", &["text «[1] and {2} and `x`»"]);
+    check(&settings, "<function_call> {}", &["text «<function_call> {}»"]);
+    check(&settings, "a < b << c <<< d", &["text «a < b << c <<< d»"]);
+    check(
+        &settings,
+        r#"<<function_call> {"name":"f"}"#,
+        &[r#"text «<<function_call> {"name":"f"}»"#],
+    );
+    check(&settings, "<< function_call>>{}", &["text «<< function_call>>{}»"]);
+    check(&settings, "\0 and \u{7f}", &["text «\\0 and \u{7f}»"]);
+}
+
+#[test]
+fn invalid_utf8_is_replaced_by_maximal_subparts() {
+    let settings = settings();
+    check(&settings, b"a\xffb", &["text «a�b»"]);
+    check(&settings, b"a\xe2\x82", &["text «a�»"]);
+    check(&settings, b"\xe2\x82\xe2\x82\xac", &["text «�€»"]);
+    check(&settings, b"\xf0\x9f\xa6<", &["text «�<»"]);
+    check(&settings, b"\xf0\x9f\xa6\x80\xf0\x9f", &["text «🦀�»"]);
+    check(&settings, b"\xed\xa0\x80x", &["text «���x»"]);
+    check(&settings, b"\xc0\xaf", &["text «��»"]);
+    check(&settings, b"\xf8\x88\x80\x80\x80", &["text «�����»"]);
+    check(&settings, b"\x80\x80", &["text «��»"]);
+    check(
+        &settings,
+        b"\xe2\x82<think>\x82\xac</think>\xac",
+        &["text «�»", "reasoning «��»", "text «�»"],
+    );
+    check(
+        &settings,
+        b"\xe2<<function_call>>\x82\xac",
+        &[
+            "text «�»",
+            "error missing_payload@1 mid-line «<<function_call>>»",
+            "text «<<function_call>>��»",
+        ],
+    );
+    check(
+        &settings,
+        b"\xf0\x9f<<function_call>>{\"name\":\"f\"}\xa6\x80",
+        &["text «�»", "start 0@2", "call 0 f {}", "text «��»"],
+    );
+    check(&settings, b"\xe2\x82<<function\x80", &["text «�<<function�»"]);
+}
+
+#[test]
+fn a_call_and_the_text_around_it() {
+    let settings = settings();
+    check(&settings, r#"§{"name":"f"}"#, &["start 0@0", "call 0 f {}"]);
+    check(&settings, r#"§ {"name":"f"}"#, &["start 0@0", "call 0 f {}"]);
+    check(
+        &settings,
+        "Let me check. § {\"name\":\"f\",\"arguments\":{\"a\":1}}\nDone, bye.",
+        &["text «Let me check. »", "start 0@14", r#"call 0 f {"a":1}"#, "text «Done, bye.»"],
+    );
+    check(&settings, "§{\"name\":\"f\"}\n\nMore", &["start 0@0", "call 0 f {}", r"text «\nMore»"]);
+    check(&settings, "§{\"name\":\"f\"}\r\nMore", &["start 0@0", "call 0 f {}", "text «More»"]);
+    check(&settings, "§{\"name\":\"f\"}\rMore", &["start 0@0", "call 0 f {}", r"text «\rMore»"]);
+    check(
+        &settings,
+        "§{\"name\":\"f\"}\r\r\nMore",
+        &["start 0@0", "call 0 f {}", r"text «\r\r\nMore»"],
+    );
+    check(&settings, "§{\"name\":\"f\"}\r", &["start 0@0", "call 0 f {}", r"text «\r»"]);
+    check(&settings, "§{\"name\":\"f\"}\n", &["start 0@0", "call 0 f {}"]);
+    check(&settings, "§{\"name\":\"f\"} \nMore", &["start 0@0", "call 0 f {}", r"text « \nMore»"]);
+    check(&settings, r#"§{"name":"f"}}"#, &["start 0@0", "call 0 f {}", "text «}»"]);
+    check(
+        &settings,
+        "§ {\"name\":\"a\"}\n§ {\"name\":\"b\"}\n",
+        &["start 0@0", "call 0 a {}", "start 1@31", "call 1 b {}"],
+    );
+    check(
+        &settings,
+        r#"§{"name":"a"}§{"name":"b"}"#,
+        &["start 0@0", "call 0 a {}", "start 1@29", "call 1 b {}"],
+    );
+    check(
+        &settings,
+        "x§{\"name\":\"a\"}\ny§{\"name\":\"b\"}\nz",
+        &[
+            "text «x»",
+            "start 0@1",
+            "call 0 a {}",
+            "text «y»",
+            "start 1@32",
+            "call 1 b {}",
+            "text «z»",
+        ],
+    );
+    check(&settings, r#"é§{"name":"é"}é"#, &["text «é»", "start 0@2", "call 0 é {}", "text «é»"]);
+}
+
+#[test]
+fn the_gap() {
+    let settings = settings();
+    check(&settings, "§ \t\r\n {\"name\":\"f\"}", &["start 0@0", "call 0 f {}"]);
+    check(&settings, "§\n{\"name\":\"f\"}", &["start 0@0", "call 0 f {}"]);
+    check(
+        &settings,
+        "§",
+        &["error missing_payload@0 «<<function_call>>»", "text «<<function_call>>»"],
+    );
+    check(
+        &settings,
+        "§ ",
+        &["error missing_payload@0 «<<function_call>> »", "text «<<function_call>> »"],
+    );
+    check(
+        &settings,
+        "§\n\n",
+        &[r"error missing_payload@0 «<<function_call>>\n\n»", r"text «<<function_call>>\n\n»"],
+    );
+    check(
+        &settings,
+        "Use § to call.",
+        &[
+            "text «Use »",
+            "error missing_payload@4 mid-line «<<function_call>> »",
+            "text «<<function_call>> to call.»",
+        ],
+    );
+    check(
+        &settings,
+        "the `§` marker",
+        &[
+            "text «the `»",
+            "error missing_payload@5 mid-line «<<function_call>>»",
+            "text «<<function_call>>` marker»",
+        ],
+    );
+    check(
+        &settings,
+        "a\n§ b",
+        &[
+            r"text «a\n»",
+            "error missing_payload@2 «<<function_call>> »",
+            "text «<<function_call>> b»",
+        ],
+    );
+    check(
+        &settings,
+        "a\n § b",
+        &[
+            r"text «a\n »",
+            "error missing_payload@3 mid-line «<<function_call>> »",
+            "text «<<function_call>> b»",
+        ],
+    );
+    check(
+        &settings,
+        r#"§§{"name":"f"}"#,
+        &[
+            "error missing_payload@0 «<<function_call>>»",
+            "text «<<function_call>>»",
+            "start 0@17",
+            "call 0 f {}",
+        ],
+    );
+    check(
+        &settings,
+        r#"§ §{"name":"f"}"#,
+        &[
+            "error missing_payload@0 «<<function_call>> »",
+            "text «<<function_call>> »",
+            "start 0@18",
+            "call 0 f {}",
+        ],
+    );
+    check(
+        &settings,
+        "§ § §",
+        &[
+            "error missing_payload@0 «<<function_call>> »",
+            "text «<<function_call>> »",
+            "error missing_payload@18 mid-line «<<function_call>> »",
+            "text «<<function_call>> »",
+            "error missing_payload@36 mid-line «<<function_call>>»",
+            "text «<<function_call>>»",
+        ],
+    );
+    check(
+        &settings,
+        "§<think>x</think>",
+        &[
+            "error missing_payload@0 «<<function_call>>»",
+            "text «<<function_call>>»",
+            "reasoning «x»",
+        ],
+    );
+    check(
+        &settings,
+        "§<<function_call",
+        &["error missing_payload@0 «<<function_call>>»", "text «<<function_call>><<function_call»"],
+    );
+    check(
+        &settings,
+        "§\u{a0}{}",
+        &["error missing_payload@0 «<<function_call>>»", "text «<<function_call>>\u{a0}{}»"],
+    );
+    check(
+        &settings,
+        "§\u{b}{}",
+        &["error missing_payload@0 «<<function_call>>»", "text «<<function_call>>\u{b}{}»"],
+    );
+    check(
+        &settings,
+        r#"§:{"name":"f"}"#,
+        &[
+            "error missing_payload@0 «<<function_call>>»",
+            r#"text «<<function_call>>:{"name":"f"}»"#,
+        ],
+    );
+    check(
+        &settings,
+        r#"§ "name""#,
+        &["error missing_payload@0 «<<function_call>> »", r#"text «<<function_call>> "name"»"#],
+    );
+    check(
+        &settings,
+        "§ ```json\n{\"name\":\"f\"}\n```",
+        &[
+            "error missing_payload@0 «<<function_call>> »",
+            r#"text «<<function_call>> ```json\n{"name":"f"}\n```»"#,
+        ],
+    );
+    check(
+        &settings,
+        r#"§ json {"name":"f"}"#,
+        &[
+            "error missing_payload@0 «<<function_call>> »",
+            r#"text «<<function_call>> json {"name":"f"}»"#,
+        ],
+    );
+    check(
+        &settings,
+        r#"§(§{"name":"f"}"#,
+        &[
+            "error missing_payload@0 «<<function_call>>»",
+            "text «<<function_call>>(»",
+            "start 0@18",
+            "call 0 f {}",
+        ],
+    );
+}
+
+#[test]
+fn marker_pieces_are_text_after_all() {
+    let settings = settings();
+    check(&settings, "<", &["text «<»"]);
+    check(&settings, "<<", &["text «<<»"]);
+    check(&settings, "<<function_call>", &["text «<<function_call>»"]);
+    check(
+        &settings,
+        r#"<<<function_call>>{"name":"f"}"#,
+        &["text «<»", "start 0@1", "call 0 f {}"],
+    );
+    check(
+        &settings,
+        r#"<<<<function_call>>{"name":"f"}"#,
+        &["text «<<»", "start 0@2", "call 0 f {}"],
+    );
+    check(
+        &settings,
+        r#"<<function_<<function_call>>{"name":"f"}"#,
+        &["text «<<function_»", "start 0@11", "call 0 f {}"],
+    );
+    check(
+        &settings,
+        r#"<<function_call><<function_call>>{"name":"f"}"#,
+        &["text «<<function_call>»", "start 0@16", "call 0 f {}"],
+    );
+    check(&settings, "<<func<think>x", &["text «<<func»", "reasoning «x»"]);
+    check(
+        &settings,
+        r#"<thin<<function_call>>{"name":"f"}"#,
+        &["text «<thin»", "start 0@5", "call 0 f {}"],
+    );
+    check(
+        &settings,
+        r#"<<FUNCTION_CALL>> {"name":"f"}"#,
+        &[r#"text «<<FUNCTION_CALL>> {"name":"f"}»"#],
+    );
+    check(&settings, "</think>", &["text «</think>»"]);
+}
+
+#[test]
+fn reasoning() {
+    let settings = settings();
+    check(&settings, "<think>why</think>because", &["reasoning «why»", "text «because»"]);
+    check(&settings, "<think>", &[]);
+    check(&settings, "<think>open", &["reasoning «open»"]);
+    check(&settings, "<think></think>", &[]);
+    check(
+        &settings,
+        "a<think>b</think>c<think>d</think>e",
+        &["text «a»", "reasoning «b»", "text «c»", "reasoning «d»", "text «e»"],
+    );
+    check(&settings, "a</think>b", &["text «a</think>b»"]);
+    check(&settings, "<think>a<think>b</think>c", &["reasoning «a<think>b»", "text «c»"]);
+    check(
+        &settings,
+        "<think>a</thin>b</thinkx</think>c",
+        &["reasoning «a</thin>b</thinkx»", "text «c»"],
+    );
+    check(&settings, "<think>a<</think>b", &["reasoning «a<»", "text «b»"]);
+    check(
+        &settings,
+        r#"<think>§{"name":"f"}</think>x"#,
+        &[r#"reasoning «<<function_call>>{"name":"f"}»"#, "text «x»"],
+    );
+    check(
+        &settings,
+        "<think>x</think>§{\"name\":\"f\"}\n",
+        &["reasoning «x»", "start 0@16", "call 0 f {}"],
+    );
+    check(
+        &settings,
+        r#"§{"name":"f"}<think>x</think>"#,
+        &["start 0@0", "call 0 f {}", "reasoning «x»"],
+    );
+    check(
+        &settings,
+        "<think>x</think>§ talk",
+        &[
+            "reasoning «x»",
+            "error missing_payload@16 «<<function_call>> »",
+            "text «<<function_call>> talk»",
+        ],
+    );
+    check(&settings, "<think>\n\n</think>\n\nHi", &[r"reasoning «\n\n»", r"text «\n\nHi»"]);
+    check(&settings, r#"§{"name":"<think>"}x"#, &["start 0@0", "call 0 <think> {}", "text «x»"]);
+    check(&settings, "<thinker>", &["text «<thinker>»"]);
+    check(&settings, "< think>x</think>", &["text «< think>x</think>»"]);
+}
+
+#[test]
+fn reasoning_is_a_setting() {
+    let settings = with(|s| s.reasoning = false);
+    check(&settings, "<think>a</think>b", &["text «<think>a</think>b»"]);
+    check(
+        &settings,
+        r#"<think>§{"name":"f"}</think>"#,
+        &["text «<think>»", "start 0@7", "call 0 f {}", "text «</think>»"],
+    );
+}
+
+#[test]
+fn a_stream_that_begins_in_reasoning() {
+    let settings = with(|s| s.starts_in_reasoning = true);
+    check(&settings, "why</think>because", &["reasoning «why»", "text «because»"]);
+    check(&settings, "why", &["reasoning «why»"]);
+    check(
+        &settings,
+        r#"§{"name":"f"}</think>§{"name":"g"}"#,
+        &[r#"reasoning «<<function_call>>{"name":"f"}»"#, "start 0@37", "call 0 g {}"],
+    );
+    check(&settings, "a<think>b</think>c", &["reasoning «a<think>b»", "text «c»"]);
+}
+
+#[test]
+fn calls_inside_reasoning() {
+    let settings = with(|s| s.tools_in_reasoning = true);
+    check(
+        &settings,
+        "<think>a§{\"name\":\"f\"}\nb</think>c",
+        &["reasoning «a»", "start 0@8", "call 0 f {}", "reasoning «b»", "text «c»"],
+    );
+    check(
+        &settings,
+        "<think>§ talk</think>x",
+        &[
+            "error missing_payload@7 «<<function_call>> »",
+            "reasoning «<<function_call>> talk»",
+            "text «x»",
+        ],
+    );
+    check(
+        &settings,
+        "<think>§</think>x",
+        &[
+            "error missing_payload@7 «<<function_call>>»",
+            "reasoning «<<function_call>>»",
+            "text «x»",
+        ],
+    );
+    check(
+        &settings,
+        r#"<think>§{"a":"#,
+        &["start 0@7", r#"error incomplete_payload@7 of 0 «{"a":»"#],
+    );
+    check(
+        &settings,
+        "<think>§{]x</think>y",
+        &["start 0@7", "error unbalanced_payload@7 of 0 «{]»", "reasoning «x»", "text «y»"],
+    );
+}

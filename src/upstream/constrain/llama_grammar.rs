@@ -1,1 +1,0 @@
-//! GBNF from the JSON Schemas of the offered tools, for llama.cpp.

@@ -1,0 +1,69 @@
+//! Text that does not hold the marker, as rules of a grammar.
+
+use super::rules::{Rules, class};
+
+/// Pushes the rules of any text up to and with the first `marker`, behind which
+/// rule `goal` follows, or of any text without one. Gives the rule to begin with.
+///
+/// The rules are the states of a Knuth-Morris-Pratt matcher: `text-n` stands
+/// where the last `n` characters are the marker's first ones. Each refers to
+/// another as its last word, so that llama.cpp's stack does not grow.
+pub(super) fn push_rules(rules: &mut Rules, marker: &str, goal: &str) -> String {
+    let marker: Vec<char> = marker.chars().collect();
+    for state in 0..marker.len() {
+        // The characters that keep some of the match, and how much.
+        let mut kept: Vec<(char, usize)> = Vec::new();
+        for &character in &marker {
+            let matched = matched_behind(&marker, state, character);
+            if matched > 0 && !kept.iter().any(|(known, _)| *known == character) {
+                kept.push((character, matched));
+            }
+        }
+        let mut body = format!(
+            "\"\" | {} {}",
+            class(true, kept.iter().map(|(character, _)| *character)),
+            name(0)
+        );
+        for (character, matched) in kept {
+            let next = if matched == marker.len() { goal.to_owned() } else { name(matched) };
+            body.push_str(" | ");
+            body.push_str(&class(false, [character]));
+            body.push(' ');
+            body.push_str(&next);
+        }
+        rules.push(&name(state), &body);
+    }
+    name(0)
+}
+
+fn name(state: usize) -> String {
+    format!("text-{state}")
+}
+
+/// How many characters of the marker stand at the end of its first `state` ones
+/// with `character` behind them. Markers are short; nothing is precomputed.
+fn matched_behind(marker: &[char], state: usize, character: char) -> usize {
+    let mut seen = marker[..state].to_vec();
+    seen.push(character);
+    (1..=seen.len()).rev().find(|length| seen.ends_with(&marker[..*length])).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::matched_behind;
+
+    proptest! {
+        #[test]
+        fn the_states_find_the_first_marker(marker in "[ab<]{1,5}", text in "[ab<]{0,40}") {
+            let characters: Vec<char> = marker.chars().collect();
+            let mut state = 0;
+            let found = text.chars().position(|character| {
+                state = matched_behind(&characters, state, character);
+                state == characters.len()
+            });
+            prop_assert_eq!(found.map(|last| last + 1 - characters.len()), text.find(&marker));
+        }
+    }
+}

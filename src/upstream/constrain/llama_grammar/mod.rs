@@ -1,0 +1,71 @@
+//! `constrain: llama_grammar`: GBNF from the JSON Schemas of the offered tools.
+//!
+//! The model speaks freely until it has written the marker; from there on it can
+//! only write a call of an offered tool with arguments of the tool's shape. What
+//! GBNF cannot say (patterns, formats, ranges) is left to the validation of the
+//! call.
+//!
+//! llama.cpp has *lazy* grammars for this, which sleep until a trigger is seen,
+//! and the request asks for one. But its `/v1/chat/completions` overwrites
+//! `grammar_lazy` and the triggers with those of its own tool calling, so that
+//! there the grammar holds from the first token, and a grammar of calls alone
+//! would force a call upon every answer. So this one is lazy by itself: it begins
+//! with any text that does not hold the marker ([`free_text`]). Read lazily, from
+//! the trigger on, it fits as well, with that text empty.
+//!
+//! White space is bounded everywhere, and so are digits: a small model that may
+//! write one more blank for ever does. After its calls the model must stop, or it
+//! goes on by inventing their results.
+
+mod free_text;
+mod rules;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+use self::rules::{Rules, json_literal, literal};
+use crate::limits::upstream::GRAMMAR_CALLS_MAX;
+use crate::upstream::OfferedTool;
+
+/// How llama.cpp counts the kinds of triggers: one that is a word.
+const TRIGGER_WORD: u8 = 1;
+
+/// The fields that hold a request to `llama.cpp` to calls of `tools`.
+#[must_use]
+pub fn request_fields(tools: &[OfferedTool], marker: &str) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("grammar".to_owned(), grammar(tools, marker).into());
+    fields.insert("grammar_lazy".to_owned(), true.into());
+    let triggers = json!([{"type": TRIGGER_WORD, "value": marker}]);
+    fields.insert("grammar_triggers".to_owned(), triggers);
+    fields
+}
+
+/// A grammar of free text, in which calls of `tools` may follow `marker`.
+#[must_use]
+pub fn grammar(tools: &[OfferedTool], marker: &str) -> String {
+    let mut rules = Rules::new();
+    let first_text = free_text::push_rules(&mut rules, marker, "calls");
+    rules.push("root", &first_text);
+
+    let more = GRAMMAR_CALLS_MAX - 1;
+    let calls = if more == 0 {
+        "call \"\\n\"?".to_owned()
+    } else {
+        format!("call (\"\\n\" {} call){{0,{more}}} \"\\n\"?", literal(marker))
+    };
+    rules.push("calls", &calls);
+    let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
+    // Behind the marker, before any choice, what every call has.
+    let call = format!("[ \\n]? \"{{\" s \"\\\"name\\\":\" s ({}) s \"}}\"", names.join(" | "));
+    rules.push("call", &call);
+    for (name, tool) in names.iter().zip(tools) {
+        let arguments = schema::push_arguments(&mut rules, name, &tool.parameters);
+        let tool_name = json_literal(&Value::from(tool.name.as_str()));
+        rules.push(name, &format!("{tool_name} s \",\" s \"\\\"arguments\\\":\" s {arguments}"));
+    }
+    rules.push_json();
+    rules.into_text()
+}

@@ -1,0 +1,287 @@
+//! A JSON Schema as rules.
+//!
+//! Every rule accepts at least what the schema does in the form that models write
+//! it: properties in the schema's order, at most one space between tokens. It may
+//! accept more; the call is validated when it is complete.
+
+use serde_json::{Map, Value};
+
+use super::rules::{Rules, json_literal};
+use crate::limits::upstream::{
+    GRAMMAR_ITEMS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX, GRAMMAR_TOOL_BYTES_MAX,
+};
+
+/// Pushes the rules of a tool's arguments, named from `prefix`; gives the rule.
+///
+/// A schema whose rules would be too long is not followed: any object is taken.
+pub(super) fn push_arguments(rules: &mut Rules, prefix: &str, schema: &Value) -> String {
+    let start = rules.len();
+    let mut writer = Writer {
+        rules,
+        root: schema,
+        prefix,
+        start,
+        count: 0,
+        references: Vec::new(),
+        too_long: false,
+    };
+    let rule = writer.visit(schema, &mut Vec::new(), 0);
+    if writer.too_long {
+        rules.truncate(start);
+        return "object".to_owned();
+    }
+    // Arguments are an object, whatever a careless schema allows beside it.
+    if rule == "value" { "object".to_owned() } else { rule }
+}
+
+struct Writer<'a> {
+    rules: &'a mut Rules,
+    root: &'a Value,
+    prefix: &'a str,
+    start: usize,
+    /// Rules named so far.
+    count: usize,
+    /// The rule of each `$ref` that was met, finished or not.
+    references: Vec<(&'a str, String)>,
+    too_long: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// The expression of a schema: the name of a rule or a literal.
+    ///
+    /// `open` are the references that were followed since the last character
+    /// that the grammar must read: to meet one of them again is a left recursion,
+    /// which llama.cpp refuses.
+    fn visit(&mut self, schema: &'a Value, open: &mut Vec<&'a str>, depth: usize) -> String {
+        let Value::Object(keywords) = schema else { return "value".to_owned() };
+        if depth >= GRAMMAR_SCHEMA_DEPTH_MAX || self.too_long {
+            return "value".to_owned();
+        }
+        if let Some(pointer) = keywords.get("$ref").and_then(Value::as_str) {
+            return self.visit_reference(pointer, open, depth);
+        }
+        if let Some(value) = keywords.get("const") {
+            return json_literal(value);
+        }
+        if let Some(values) = keywords.get("enum").and_then(Value::as_array) {
+            let literals = values.iter().map(json_literal).collect();
+            return self.alternatives(literals);
+        }
+        if let Some(rule) = self.visit_combined(keywords, open, depth) {
+            return rule;
+        }
+        match keywords.get("type") {
+            Some(Value::String(kind)) => self.visit_type(kind, keywords, depth),
+            Some(Value::Array(kinds)) => {
+                let kinds = kinds.iter().filter_map(Value::as_str);
+                let rules = kinds.map(|kind| self.visit_type(kind, keywords, depth)).collect();
+                self.alternatives(rules)
+            }
+            _ if keywords.contains_key("properties") => self.visit_object(keywords, depth),
+            _ if keywords.contains_key("items") => self.visit_array(keywords, depth),
+            _ => "value".to_owned(),
+        }
+    }
+
+    /// `anyOf`, `oneOf` and `allOf`, where they decide what may be written.
+    fn visit_combined(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        open: &mut Vec<&'a str>,
+        depth: usize,
+    ) -> Option<String> {
+        let (key, schemas) = ["anyOf", "oneOf", "allOf"]
+            .into_iter()
+            .find_map(|key| Some((key, keywords.get(key)?.as_array()?)))?;
+        if keywords.contains_key("properties") {
+            // Beside properties they mostly say which of them belong together,
+            // which is left to the validation; unless they bring more of them.
+            let bring_more =
+                |schema: &Value| schema.get("properties").or(schema.get("$ref")).is_some();
+            return schemas.iter().any(bring_more).then(|| "object".to_owned());
+        }
+        match (key, schemas.as_slice()) {
+            ("allOf", [schema]) => Some(self.visit(schema, open, depth + 1)),
+            ("allOf", _) => Some("value".to_owned()),
+            _ => {
+                let rules =
+                    schemas.iter().map(|schema| self.visit(schema, open, depth + 1)).collect();
+                Some(self.alternatives(rules))
+            }
+        }
+    }
+
+    fn visit_reference(
+        &mut self,
+        pointer: &'a str,
+        open: &mut Vec<&'a str>,
+        depth: usize,
+    ) -> String {
+        let Some(schema) = pointer.strip_prefix('#').and_then(|path| self.root.pointer(path))
+        else {
+            return "value".to_owned();
+        };
+        if open.contains(&pointer) {
+            return "value".to_owned();
+        }
+        if let Some((_, rule)) = self.references.iter().find(|(known, _)| *known == pointer) {
+            return rule.clone();
+        }
+        let rule = self.name();
+        self.references.push((pointer, rule.clone()));
+        open.push(pointer);
+        let body = self.visit(schema, open, depth + 1);
+        open.pop();
+        self.push(&rule, &body);
+        rule
+    }
+
+    fn visit_type(&mut self, kind: &str, keywords: &'a Map<String, Value>, depth: usize) -> String {
+        match kind {
+            "object" => self.visit_object(keywords, depth),
+            "array" => self.visit_array(keywords, depth),
+            "string" => self.visit_string(keywords),
+            "integer" | "number" | "boolean" | "null" => kind.to_owned(),
+            _ => "value".to_owned(),
+        }
+    }
+
+    /// Properties in order; one that is not required may be left out.
+    ///
+    /// Of each property there are two rules: it is the first that is written, or
+    /// a comma stands before it. Each leads to the next one's, or past it.
+    fn visit_object(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
+        let Some(properties) = keywords.get("properties").and_then(Value::as_object) else {
+            return match self.extra_members(keywords, depth) {
+                _ if keywords.get("additionalProperties") == Some(&Value::Bool(false)) => {
+                    "\"{}\"".to_owned()
+                }
+                Some(member) => {
+                    self.named(&format!("\"{{\" s ({member} (s \",\" s {member})*)? s \"}}\""))
+                }
+                None => "object".to_owned(),
+            };
+        };
+        let required: Vec<&str> = keywords
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|keys| keys.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        // A key may be required and not described: then it holds anything.
+        let mut members: Vec<(&str, &Value)> =
+            properties.iter().map(|(key, schema)| (key.as_str(), schema)).collect();
+        members.extend(
+            required
+                .iter()
+                .filter(|key| !properties.contains_key(**key))
+                .map(|key| (*key, &Value::Null)),
+        );
+
+        let extra = self.extra_members(keywords, depth);
+        let mut behind_first = extra
+            .as_ref()
+            .map_or_else(String::new, |member| format!("({member} (s \",\" s {member})*)?"));
+        let mut behind_other =
+            extra.map_or_else(String::new, |member| format!("(s \",\" s {member})*"));
+        // From the last to the first, since each rule names the one behind it.
+        for (key, schema) in members.into_iter().rev() {
+            let value = self.visit(schema, &mut Vec::new(), depth + 1);
+            let member = self.named(&format!("{} s {value}", key_literal(key)));
+            let mut first = format!("{member} {behind_other}");
+            let mut other = format!("s \",\" s {member} {behind_other}");
+            if !required.contains(&key) {
+                first = format!("{first} | {}", or_nothing(&behind_first));
+                other = format!("{other} | {}", or_nothing(&behind_other));
+            }
+            behind_first = self.named(&first);
+            behind_other = self.named(&other);
+        }
+        self.named(&format!("\"{{\" s {behind_first} s \"}}\""))
+    }
+
+    /// A member that the schema does not name, where it says that there may be
+    /// such. Where it says nothing there are none: a model would invent them.
+    fn extra_members(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> Option<String> {
+        if keywords.contains_key("patternProperties") {
+            return Some("string \":\" s value".to_owned());
+        }
+        match keywords.get("additionalProperties")? {
+            Value::Bool(false) => None,
+            Value::Bool(true) => Some("string \":\" s value".to_owned()),
+            schema => {
+                let value = self.visit(schema, &mut Vec::new(), depth + 1);
+                Some(format!("string \":\" s {value}"))
+            }
+        }
+    }
+
+    fn visit_array(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
+        let item = match keywords.get("items") {
+            Some(schema) => self.visit(schema, &mut Vec::new(), depth + 1),
+            None => "value".to_owned(),
+        };
+        let (min, max) = bounds(keywords, "minItems", "maxItems");
+        if max == Some(0) {
+            return "\"[]\"".to_owned();
+        }
+        // The first item stands apart, since no comma is before it.
+        let more_min = min.saturating_sub(1);
+        let more_max =
+            max.map_or_else(String::new, |max| max.saturating_sub(1).max(more_min).to_string());
+        let items = format!("{item} (s \",\" s {item}){{{more_min},{more_max}}}");
+        let items = if min == 0 { format!("({items})?") } else { items };
+        self.named(&format!("\"[\" s {items} s \"]\""))
+    }
+
+    fn visit_string(&mut self, keywords: &Map<String, Value>) -> String {
+        let (min, max) = bounds(keywords, "minLength", "maxLength");
+        match max {
+            None if min == 0 => "string".to_owned(),
+            None => self.named(&format!("\"\\\"\" char{{{min},}} \"\\\"\"")),
+            Some(max) => self.named(&format!("\"\\\"\" char{{{min},{}}} \"\\\"\"", max.max(min))),
+        }
+    }
+
+    /// One of several. Nothing to choose from is a schema that accepts nothing;
+    /// a grammar cannot say so, and the validation will.
+    fn alternatives(&mut self, rules: Vec<String>) -> String {
+        match rules.as_slice() {
+            [] => "value".to_owned(),
+            [rule] => rule.clone(),
+            _ => self.named(&rules.join(" | ")),
+        }
+    }
+
+    fn named(&mut self, body: &str) -> String {
+        let name = self.name();
+        self.push(&name, body);
+        name
+    }
+
+    fn name(&mut self) -> String {
+        self.count += 1;
+        format!("{}-{}", self.prefix, self.count)
+    }
+
+    fn push(&mut self, name: &str, body: &str) {
+        self.rules.push(name, body);
+        self.too_long |= self.rules.len() - self.start > GRAMMAR_TOOL_BYTES_MAX;
+    }
+}
+
+fn key_literal(key: &str) -> String {
+    super::rules::literal(&format!("{}:", Value::from(key)))
+}
+
+/// The least and the most of something, as far as the grammar states it.
+fn bounds(keywords: &Map<String, Value>, min: &str, max: &str) -> (usize, Option<usize>) {
+    let count = |key: &str| {
+        let count = usize::try_from(keywords.get(key)?.as_u64()?).ok()?;
+        (count <= GRAMMAR_ITEMS_MAX).then_some(count)
+    };
+    (count(min).unwrap_or(0), count(max))
+}
+
+fn or_nothing(body: &str) -> &str {
+    if body.is_empty() { "\"\"" } else { body }
+}

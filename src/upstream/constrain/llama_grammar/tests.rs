@@ -1,0 +1,603 @@
+//! What a grammar takes and what it does not, by a small matcher of GBNF.
+//!
+//! The matcher reads the part of GBNF that the grammars use. That llama.cpp reads
+//! them the same way is checked on the real server, in `tests/real_model`.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::{Value, json};
+
+use super::{grammar, request_fields};
+use crate::limits::upstream::{GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
+use crate::upstream::OfferedTool;
+
+const MARKER: &str = "<<function_call>>";
+
+/// An expression of GBNF.
+#[derive(Debug, Clone)]
+enum Expression {
+    Literal(Vec<char>),
+    Class { negated: bool, ranges: Vec<(char, char)> },
+    Rule(String),
+    Sequence(Vec<Self>),
+    Alternatives(Vec<Self>),
+    Repeat { item: Box<Self>, min: usize, max: usize },
+}
+
+#[derive(Debug)]
+struct Grammar(HashMap<String, Expression>);
+
+impl Grammar {
+    #[track_caller]
+    fn parse(text: &str) -> Self {
+        let mut rules = HashMap::new();
+        for line in text.lines() {
+            let (name, body) = line.split_once(" ::= ").expect("a rule");
+            let mut rest: Vec<char> = body.chars().rev().collect();
+            let expression = alternatives(&mut rest);
+            assert!(rest.is_empty(), "left over in {line:?}: {rest:?}");
+            assert!(rules.insert(name.to_owned(), expression).is_none(), "{name} stands twice");
+        }
+        Self(rules)
+    }
+
+    fn accepts(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let ends = self.ends(&self.0["root"], &text, &BTreeSet::from([0]));
+        ends.contains(&text.len())
+    }
+
+    /// Where a match of `expression` may end that begins at one of `starts`.
+    fn ends(
+        &self,
+        expression: &Expression,
+        text: &[char],
+        starts: &BTreeSet<usize>,
+    ) -> BTreeSet<usize> {
+        match expression {
+            _ if starts.is_empty() => BTreeSet::new(),
+            Expression::Literal(literal) => starts
+                .iter()
+                .filter(|at| text[**at..].starts_with(literal))
+                .map(|at| at + literal.len())
+                .collect(),
+            Expression::Class { negated, ranges } => starts
+                .iter()
+                .filter(|at| {
+                    text.get(**at).is_some_and(|it| {
+                        ranges.iter().any(|(low, high)| low <= it && it <= high) != *negated
+                    })
+                })
+                .map(|at| at + 1)
+                .collect(),
+            Expression::Rule(name) => self.ends(
+                self.0.get(name).unwrap_or_else(|| panic!("no rule {name}")),
+                text,
+                starts,
+            ),
+            Expression::Sequence(items) => {
+                items.iter().fold(starts.clone(), |starts, item| self.ends(item, text, &starts))
+            }
+            Expression::Alternatives(items) => {
+                items.iter().flat_map(|item| self.ends(item, text, starts)).collect()
+            }
+            Expression::Repeat { item, min, max } => {
+                let (mut ends, mut current) = (BTreeSet::new(), starts.clone());
+                for count in 0..=*max {
+                    if count >= *min {
+                        let known = ends.len();
+                        ends.extend(&current);
+                        if current.is_empty() || (count > *min && ends.len() == known) {
+                            break;
+                        }
+                    }
+                    current = self.ends(item, text, &current);
+                }
+                ends
+            }
+        }
+    }
+}
+
+fn alternatives(rest: &mut Vec<char>) -> Expression {
+    let mut items = vec![sequence(rest)];
+    while rest.last() == Some(&'|') {
+        rest.pop();
+        items.push(sequence(rest));
+    }
+    if items.len() == 1 { items.remove(0) } else { Expression::Alternatives(items) }
+}
+
+fn sequence(rest: &mut Vec<char>) -> Expression {
+    let mut items = Vec::new();
+    while let Some(next) = rest.last() {
+        match next {
+            ' ' => drop(rest.pop()),
+            '|' | ')' => break,
+            _ => items.push(item(rest)),
+        }
+    }
+    Expression::Sequence(items)
+}
+
+fn item(rest: &mut Vec<char>) -> Expression {
+    let item = match rest.pop().unwrap() {
+        '"' => {
+            let mut literal = Vec::new();
+            while rest.last() != Some(&'"') {
+                literal.push(character(rest));
+            }
+            rest.pop();
+            Expression::Literal(literal)
+        }
+        '[' => {
+            let negated = rest.last() == Some(&'^') && rest.pop().is_some();
+            let mut ranges = Vec::new();
+            while rest.last() != Some(&']') {
+                let low = character(rest);
+                let is_range = rest.last() == Some(&'-') && rest[rest.len() - 2] != ']';
+                let high = if is_range && rest.pop().is_some() { character(rest) } else { low };
+                ranges.push((low, high));
+            }
+            rest.pop();
+            Expression::Class { negated, ranges }
+        }
+        '(' => {
+            let inner = alternatives(rest);
+            assert_eq!(rest.pop(), Some(')'));
+            inner
+        }
+        first => {
+            let mut name = String::from(first);
+            while rest.last().is_some_and(|it| it.is_ascii_alphanumeric() || *it == '-') {
+                name.push(rest.pop().unwrap());
+            }
+            Expression::Rule(name)
+        }
+    };
+    let (min, max) = match rest.last() {
+        Some('?') => (0, 1),
+        Some('*') => (0, usize::MAX - 1),
+        Some('{') => {
+            let end = rest.iter().rposition(|it| *it == '}').unwrap();
+            let bounds: String = rest.drain(end + 1..rest.len() - 1).rev().collect();
+            rest.truncate(end + 1);
+            let (min, max) = bounds.split_once(',').unwrap_or((&bounds, &bounds));
+            (min.parse().unwrap(), max.parse().unwrap_or(usize::MAX - 1))
+        }
+        _ => return item,
+    };
+    rest.pop();
+    Expression::Repeat { item: Box::new(item), min, max }
+}
+
+fn character(rest: &mut Vec<char>) -> char {
+    let digits = match (rest.pop().unwrap(), rest.last()) {
+        ('\\', Some('x')) => 2,
+        ('\\', Some('u')) => 4,
+        ('\\', Some('U')) => 8,
+        ('\\', _) => {
+            return match rest.pop().unwrap() {
+                'n' => '\n',
+                other => other,
+            };
+        }
+        (plain, _) => return plain,
+    };
+    rest.pop();
+    let code: String = (0..digits).map(|_| rest.pop().unwrap()).collect();
+    char::from_u32(u32::from_str_radix(&code, 16).unwrap()).unwrap()
+}
+
+fn tool(name: &str, parameters: Value) -> OfferedTool {
+    OfferedTool { name: name.to_owned(), description: String::new(), parameters }
+}
+
+/// Holds the grammar of a tool with a schema to arguments that it takes and to
+/// some that it does not.
+#[track_caller]
+fn check(schema: Value, taken: &[&str], refused: &[&str]) {
+    let text = grammar(&[tool("f", schema)], MARKER);
+    let grammar = Grammar::parse(&text);
+    let call =
+        |arguments: &str| format!("{MARKER} {{\"name\": \"f\", \"arguments\": {arguments}}}");
+    for arguments in taken {
+        assert!(grammar.accepts(&call(arguments)), "refused: {arguments}\n{text}");
+    }
+    for arguments in refused {
+        assert!(!grammar.accepts(&call(arguments)), "taken: {arguments}\n{text}");
+    }
+}
+
+#[test]
+fn the_request_asks_for_a_lazy_grammar_with_the_marker_as_its_trigger() {
+    let fields = request_fields(&[tool("f", json!({}))], "<call>");
+    assert_eq!(fields["grammar_lazy"], true);
+    assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<call>"}]));
+    assert!(fields["grammar"].as_str().unwrap().starts_with("text-0 ::= "));
+}
+
+#[test]
+fn text_is_free_and_a_marker_in_it_begins_a_call() {
+    let grammar =
+        Grammar::parse(&grammar(&[tool("f", json!({"type": "object", "properties": {}}))], MARKER));
+    for free in [
+        "",
+        "Hello.",
+        "a < b << c <<< d",
+        "<<function",
+        "<<<function_call>",
+        "line\nline \u{1F600}",
+        "<<function_call >>",
+    ] {
+        assert!(grammar.accepts(free), "{free:?}");
+    }
+    let call = "{\"name\": \"f\", \"arguments\": {}}";
+    for taken in [
+        format!("{MARKER} {call}"),
+        format!("{MARKER}{call}"),
+        format!("{MARKER}\n{call}\n"),
+        format!("I will call. <{MARKER} {call}"),
+        format!("{MARKER}{}", call.replace(' ', "")),
+    ] {
+        assert!(grammar.accepts(&taken), "{taken:?}");
+    }
+    for refused in [
+        MARKER.to_owned(),
+        format!("{MARKER}>{call}"),
+        format!("{MARKER}  {call}"),
+        format!("{MARKER} {{\"name\": \"g\", \"arguments\": {{}}}}"),
+        format!("{MARKER} {{\"name\": \"f\"}}"),
+        format!("{MARKER} {call} and so on"),
+        format!("{MARKER} {call}\n{MARKER} {call}"),
+        format!("{MARKER} {call}\n\n"),
+        format!("Write {MARKER} to call."),
+    ] {
+        assert!(!grammar.accepts(&refused), "{refused:?}");
+    }
+}
+
+#[test]
+fn each_tool_has_its_own_arguments() {
+    let tools = [
+        tool(
+            "time",
+            json!({"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}),
+        ),
+        tool(
+            "sum",
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+        ),
+    ];
+    let grammar = Grammar::parse(&grammar(&tools, MARKER));
+    let call = |name: &str, arguments: &str| {
+        format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}")
+    };
+    assert!(grammar.accepts(&call("time", "{\"zone\": \"x\"}")));
+    assert!(grammar.accepts(&call("sum", "{\"n\": 1}")));
+    assert!(!grammar.accepts(&call("time", "{\"n\": 1}")));
+    assert!(!grammar.accepts(&call("sum", "{\"zone\": \"x\"}")));
+}
+
+#[test]
+fn properties_come_in_order_and_optional_ones_may_be_absent() {
+    let schema = |required: Value| {
+        let number = json!({"type": "integer"});
+        json!({"type": "object", "properties": {"a": number, "b": number, "c": number}, "required": required})
+    };
+    let all = [
+        "{}",
+        "{\"a\": 1}",
+        "{\"b\": 1}",
+        "{\"c\": 1}",
+        "{\"a\": 1, \"b\": 1}",
+        "{\"a\": 1, \"c\": 1}",
+        "{\"b\": 1, \"c\": 1}",
+        "{\"a\": 1, \"b\": 1, \"c\": 1}",
+    ];
+    check(
+        schema(json!([])),
+        &all,
+        &[
+            "{\"b\": 1, \"a\": 1}",
+            "{\"a\": 1, \"a\": 1}",
+            "{\"d\": 1}",
+            "{\"a\": 1,}",
+            "{, \"a\": 1}",
+            "{\"a\": 1 \"b\": 1}",
+        ],
+    );
+    check(
+        schema(json!(["a"])),
+        &[all[1], all[4], all[5], all[7]],
+        &[all[0], all[2], all[3], all[6]],
+    );
+    check(
+        schema(json!(["b"])),
+        &[all[2], all[4], all[6], all[7]],
+        &[all[0], all[1], all[3], all[5]],
+    );
+    check(schema(json!(["a", "c"])), &[all[5], all[7]], &[all[0], all[1], all[3], all[4], all[6]]);
+    check(schema(json!(["a", "b", "c"])), &[all[7], "{\"a\":1,\"b\":1,\"c\":1}"], &all[..7]);
+    // Required and not described.
+    check(schema(json!(["z"])), &["{\"z\": [1]}", "{\"c\": 1, \"z\": 1}"], &["{}"]);
+}
+
+#[test]
+fn the_types_of_json_are_told_apart() {
+    let with =
+        |schema: Value| json!({"type": "object", "properties": {"v": schema}, "required": ["v"]});
+    check(
+        with(json!({"type": "string"})),
+        &[r#"{"v": ""}"#, r#"{"v": "a \"b\" \\ \n \u00e9 é 😀"}"#],
+        &[r#"{"v": 1}"#, r#"{"v": "a"b"}"#, "{\"v\": \"a\nb\"}", r#"{"v": "\x"}"#],
+    );
+    check(
+        with(json!({"type": "integer"})),
+        &[r#"{"v": 0}"#, r#"{"v": -12}"#],
+        &[
+            r#"{"v": 1.5}"#,
+            r#"{"v": 01}"#,
+            r#"{"v": "1"}"#,
+            &format!("{{\"v\": {}}}", "1".repeat(19)),
+        ],
+    );
+    check(
+        with(json!({"type": "number"})),
+        &[r#"{"v": 0}"#, r#"{"v": -1.25e-7}"#],
+        &[r#"{"v": .5}"#, r#"{"v": 1.}"#],
+    );
+    check(
+        with(json!({"type": "boolean"})),
+        &[r#"{"v": true}"#, r#"{"v": false}"#],
+        &[r#"{"v": null}"#, r#"{"v": True}"#],
+    );
+    check(with(json!({"type": "null"})), &[r#"{"v": null}"#], &[r#"{"v": 0}"#]);
+    check(
+        with(json!({"type": ["integer", "null"]})),
+        &[r#"{"v": null}"#, r#"{"v": 3}"#],
+        &[r#"{"v": "3"}"#],
+    );
+    check(with(json!({})), &[r#"{"v": null}"#, r#"{"v": {"a": [1, "b", {}]}}"#], &["{\"v\": }"]);
+    check(with(json!(true)), &[r#"{"v": []}"#], &["{}"]);
+    check(with(json!({"type": "date"})), &[r#"{"v": 1}"#], &["{}"]);
+}
+
+#[test]
+fn enums_and_constants_are_written_as_they_are() {
+    let with =
+        |schema: Value| json!({"type": "object", "properties": {"v": schema}, "required": ["v"]});
+    check(
+        with(json!({"type": "string", "enum": ["human", "iso"]})),
+        &[r#"{"v": "iso"}"#],
+        &[r#"{"v": "is"}"#, r#"{"v": iso}"#],
+    );
+    check(
+        with(json!({"enum": [1, null, "a\"b\\", [true]]})),
+        &[r#"{"v": 1}"#, r#"{"v": null}"#, r#"{"v": "a\"b\\"}"#, r#"{"v": [true]}"#],
+        &[r#"{"v": 2}"#],
+    );
+    check(with(json!({"const": "é"})), &[r#"{"v": "é"}"#], &[r#"{"v": "e"}"#]);
+    check(with(json!({"enum": []})), &[r#"{"v": 1}"#], &[]);
+}
+
+#[test]
+fn arrays_hold_their_items_and_their_bounds() {
+    let with = |keywords: Value| {
+        let mut schema = json!({"type": "array", "items": {"type": "integer"}});
+        schema.as_object_mut().unwrap().extend(keywords.as_object().unwrap().clone());
+        json!({"type": "object", "properties": {"v": schema}, "required": ["v"]})
+    };
+    let of = |count: usize| format!("{{\"v\": [{}]}}", vec!["1"; count].join(", "));
+    check(
+        with(json!({})),
+        &[&of(0), &of(1), &of(3)],
+        &[r#"{"v": ["a"]}"#, r#"{"v": [1,]}"#, r#"{"v": [1 1]}"#],
+    );
+    check(with(json!({"minItems": 2})), &[&of(2), &of(5)], &[&of(0), &of(1)]);
+    check(with(json!({"maxItems": 2})), &[&of(0), &of(1), &of(2)], &[&of(3)]);
+    check(with(json!({"minItems": 2, "maxItems": 2})), &[&of(2)], &[&of(1), &of(3)]);
+    check(with(json!({"minItems": 1, "maxItems": 1})), &[&of(1)], &[&of(0), &of(2)]);
+    check(with(json!({"maxItems": 0})), &[&of(0)], &[&of(1)]);
+    check(with(json!({"minItems": 3, "maxItems": 1})), &[&of(3)], &[]);
+    // Bounds over the limit are not stated.
+    check(
+        with(json!({"maxItems": GRAMMAR_ITEMS_MAX + 1, "minItems": GRAMMAR_ITEMS_MAX + 1})),
+        &[&of(0), &of(3)],
+        &[],
+    );
+    check(
+        json!({"type": "object", "properties": {"v": {"type": "array"}}}),
+        &[r#"{"v": [1, "a"]}"#, "{}"],
+        &[],
+    );
+}
+
+#[test]
+fn strings_hold_their_lengths() {
+    let with =
+        |schema: Value| json!({"type": "object", "properties": {"v": schema}, "required": ["v"]});
+    check(with(json!({"type": "string", "minLength": 1})), &[r#"{"v": "a"}"#], &[r#"{"v": ""}"#]);
+    check(
+        with(json!({"type": "string", "maxLength": 2})),
+        &[r#"{"v": ""}"#, r#"{"v": "é\n"}"#],
+        &[r#"{"v": "abc"}"#],
+    );
+}
+
+#[test]
+fn objects_and_choices_nest() {
+    check(
+        json!({"type": "object", "properties": {
+            "who": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}]},
+            "when": {"oneOf": [{"const": "now"}, {"type": "integer"}]},
+            "tags": {"type": "array", "items": {"type": "object", "properties": {"t": {"type": "string"}}, "required": ["t"]}},
+        }, "required": ["who"]}),
+        &[
+            r#"{"who": "me"}"#,
+            r#"{"who": {"id": 1}, "when": "now"}"#,
+            r#"{"who": "a", "tags": [{"t": "x"}, {"t": "y"}]}"#,
+        ],
+        &[
+            r#"{"who": 1}"#,
+            r#"{"who": {}}"#,
+            r#"{"who": "a", "when": "later"}"#,
+            r#"{"who": "a", "tags": [{}]}"#,
+        ],
+    );
+    check(
+        json!({"allOf": [{"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]}]}),
+        &[r#"{"a": null}"#],
+        &["{}"],
+    );
+    check(
+        json!({"allOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        &[r#"{"a": 1, "b": 2}"#],
+        &["1"],
+    );
+    // Which properties belong together is left to the validation.
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        &[r#"{"a": 1}"#, r#"{"b": 1}"#],
+        &[r#"{"a": "x"}"#],
+    );
+}
+
+#[test]
+fn members_that_are_not_described_are_taken_where_the_schema_says_so() {
+    let number = json!({"type": "integer"});
+    check(json!({"type": "object"}), &["{}", r#"{"a": 1, "b": []}"#], &["[]"]);
+    check(json!({"type": "object", "properties": {}}), &["{}"], &[r#"{"a": 1}"#]);
+    check(json!({"type": "object", "additionalProperties": false}), &["{}"], &[r#"{"a": 1}"#]);
+    check(
+        json!({"type": "object", "additionalProperties": number}),
+        &["{}", r#"{"x": 1, "y": 2}"#],
+        &[r#"{"x": "a"}"#],
+    );
+    check(
+        json!({"type": "object", "properties": {"a": number}, "additionalProperties": number}),
+        &["{}", r#"{"a": 1}"#, r#"{"x": 1}"#, r#"{"a": 1, "x": 2, "y": 3}"#],
+        &[r#"{"x": "a"}"#, r#"{, "x": 1}"#],
+    );
+    check(
+        json!({"type": "object", "properties": {"a": number}, "required": ["a"], "additionalProperties": true}),
+        &[r#"{"a": 1}"#, r#"{"a": 1, "x": null}"#],
+        &["{}"],
+    );
+    check(
+        json!({"type": "object", "patternProperties": {"^x": number}}),
+        &[r#"{"x1": 1}"#],
+        &["[]"],
+    );
+    check(json!({}), &["{}", r#"{"a": 1}"#], &["1", "[]", "null"]);
+    check(json!(true), &["{}"], &["1"]);
+}
+
+#[test]
+fn references_inside_the_schema_are_followed() {
+    check(
+        json!({"type": "object", "properties": {"from": {"$ref": "#/$defs/place"}, "to": {"$ref": "#/$defs/place"}}, "required": ["from", "to"],
+               "$defs": {"place": {"enum": ["A", "B"]}}}),
+        &[r#"{"from": "A", "to": "B"}"#],
+        &[r#"{"from": "C", "to": "B"}"#],
+    );
+    let tree = json!({"$ref": "#/definitions/node", "definitions": {"node": {"type": "object", "properties": {"v": {"type": "integer"}, "children": {"type": "array", "items": {"$ref": "#/definitions/node"}}}, "required": ["v"]}}});
+    check(
+        tree,
+        &[r#"{"v": 1}"#, r#"{"v": 1, "children": [{"v": 2, "children": []}]}"#],
+        &[r#"{"v": 1, "children": [{}]}"#],
+    );
+    check(
+        json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}, "b": {"$ref": "#/$defs/none"}}}),
+        &[r#"{"a": 1, "b": 2}"#],
+        &[],
+    );
+}
+
+#[test]
+fn a_reference_to_itself_is_no_left_recursion() {
+    let nodes = json!({"a": {"$ref": "#/$defs/a"}, "b": {"anyOf": [{"$ref": "#/$defs/c"}, {"type": "null"}]}, "c": {"anyOf": [{"$ref": "#/$defs/b"}, {"type": "integer"}]}});
+    for name in ["a", "b", "c"] {
+        check(
+            json!({"type": "object", "properties": {"v": {"$ref": format!("#/$defs/{name}")}, "w": {"$ref": "#/$defs/b"}}, "$defs": nodes}),
+            &["{\"v\": 1}", "{\"v\": null, \"w\": null}"],
+            &["{\"v\": }"],
+        );
+    }
+    check(json!({"$ref": "#"}), &["{\"v\": 1}"], &[]);
+}
+
+#[test]
+fn hostile_names_stay_inside_their_literals() {
+    let hostile = "x\" | [^\\n]* #\n root ::= [^]-] \\ \u{1F600}\0{0,99}";
+    let tools = [tool(
+        hostile,
+        json!({"type": "object", "properties": {hostile: {"enum": [hostile]}}, "required": [hostile]}),
+    )];
+    let grammar = Grammar::parse(&grammar(&tools, MARKER));
+    let name = Value::from(hostile);
+    let call = format!("{MARKER} {{\"name\": {name}, \"arguments\": {{{name}: {name}}}}}");
+    assert!(grammar.accepts(&call));
+    assert!(!grammar.accepts(&call.replace("99", "9")));
+    assert!(!grammar.accepts(&format!("{MARKER} anything")));
+}
+
+#[test]
+fn any_marker_can_be_the_trigger() {
+    for marker in [
+        "[TOOL_CALLS]",
+        "^",
+        "]",
+        "-",
+        "\\",
+        "aab",
+        "<tool_call>",
+        "\u{ff5c}call\u{ff5c}",
+        "\"",
+        "aaa",
+    ] {
+        let grammar = Grammar::parse(&grammar(
+            &[tool("f", json!({"type": "object", "properties": {}}))],
+            marker,
+        ));
+        assert!(
+            grammar.accepts(&format!("b{marker} {{\"name\": \"f\", \"arguments\": {{}}}}")),
+            "{marker:?}"
+        );
+        assert!(!grammar.accepts(&format!("b{marker} no")), "{marker:?}");
+        assert!(grammar.accepts("plain text"), "{marker:?}");
+    }
+}
+
+#[test]
+fn a_schema_too_long_for_a_grammar_is_any_object() {
+    let values =
+        |count: usize| -> Value { (0..count).map(|value| format!("value {value:06}")).collect() };
+    let schema = |count| json!({"type": "object", "properties": {"v": {"enum": values(count)}}, "required": ["v"]});
+    let fits = GRAMMAR_TOOL_BYTES_MAX / 40;
+    check(schema(fits), &[r#"{"v": "value 000000"}"#], &["{}"]);
+    check(schema(GRAMMAR_TOOL_BYTES_MAX / 10), &["{}", r#"{"v": 1}"#], &["1"]);
+    let mut deep = json!({"type": "string"});
+    for _ in 0..200 {
+        deep = json!({"type": "object", "properties": {"v": deep}, "required": ["v"]});
+    }
+    check(deep, &[&format!("{}1{}", "{\"v\": ".repeat(40), "}".repeat(40))], &["{}"]);
+}
+
+/// The kept grammar is the one that `tests/real_model/record.py` sends to a real
+/// llama.cpp: what stands here has been read by it, and has held a model.
+#[test]
+fn the_grammar_of_the_recordings_is_the_one_that_is_sent() {
+    #[derive(serde::Deserialize)]
+    struct Tool {
+        name: String,
+        parameters: Value,
+    }
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/upstream");
+    let tools = std::fs::read_to_string(format!("{data}/tools.json")).unwrap();
+    let tools: Vec<Tool> = serde_json::from_str(&tools).unwrap();
+    let tools: Vec<_> = tools.into_iter().map(|it| tool(&it.name, it.parameters)).collect();
+    let kept = std::fs::read_to_string(format!("{data}/grammar.gbnf")).unwrap();
+    let made = grammar(&tools, MARKER);
+    assert_eq!(made, kept, "where the change is meant, keep this and record anew:\n{made}");
+}

@@ -1,0 +1,271 @@
+//! The end of a turn that nobody wants any more.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::support::client::post;
+use crate::support::events::{names, outcome, said};
+use crate::support::gateway::{CANCEL, STREAM, Setup};
+use crate::support::model::call;
+use crate::support::tools::Wait;
+use crate::support::{Ending, Gateway, Model, ms, until};
+
+async fn with_wait(model: &Model, change: impl FnOnce(&mut Setup)) -> (Gateway, Wait) {
+    let wait = Wait::new();
+    let tool = Arc::new(wait.clone());
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.tools.add(tool).unwrap();
+        change(setup);
+    })
+    .await;
+    (gateway, wait)
+}
+
+#[tokio::test]
+async fn before_the_answers_head() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    round.closed().await;
+    let frames = stream.rest().await;
+    assert_eq!(names(&frames), ["turn_started", "turn_completed"]);
+    assert_eq!(outcome(&frames), "cancelled");
+}
+
+#[tokio::test]
+async fn behind_the_head_before_the_first_word() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    round.closed().await;
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+}
+
+#[tokio::test]
+async fn in_the_middle_of_the_text_which_is_kept() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half of it").await;
+    let mut frames = stream.up_to_text("Half of it").await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    round.closed().await;
+    frames.extend(stream.rest().await);
+    assert_eq!(outcome(&frames), "cancelled");
+    assert_eq!(frames.last().unwrap().data["text"], "Half of it");
+    // The history is valid, and says what was said.
+    let (_stream, round) = gateway.begin(&mut model, "s").await;
+    assert!(round.request.contents().contains("Half of it"));
+}
+
+#[tokio::test]
+async fn in_the_middle_of_a_call_which_is_not_run() {
+    let mut model = Model::listen().await;
+    let (gateway, wait) = with_wait(&model, |_| {}).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("<<function_call>> {\"name\": \"wait\", \"arg").await;
+    stream.up_to("tool_marker_detected").await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    round.closed().await;
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+    assert_eq!(wait.running(), 0);
+}
+
+#[tokio::test]
+async fn while_a_tool_runs_which_is_dropped() {
+    let mut model = Model::listen().await;
+    let (gateway, wait) = with_wait(&model, |_| {}).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    round.answer(&call("wait", &json!({}))).await;
+    wait.started().await;
+    assert_eq!(wait.running(), 1);
+    assert_eq!(gateway.cancel("s").await, 202);
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+    until(|| wait.running() == 0).await;
+    assert!(model.is_unasked());
+    let (_stream, round) = gateway.begin(&mut model, "s").await;
+    assert!(round.request.contents().contains("interrupted"), "{}", round.request.contents());
+}
+
+#[tokio::test]
+async fn while_a_tool_runs_beside_the_model() {
+    let mut model = Model::listen().await;
+    let (gateway, wait) = with_wait(&model, |_| {}).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say(&call("wait", &json!({}))).await;
+    round.say("\n").await;
+    wait.started().await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    round.closed().await;
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+    until(|| wait.running() == 0).await;
+}
+
+#[tokio::test]
+async fn in_the_second_round() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    round.closed().await;
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+}
+
+#[tokio::test]
+async fn while_a_refused_request_waits_to_be_sent_again() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.write("HTTP/1.1 503 Busy\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n").await;
+    stream.up_to("turn_started").await;
+    assert_eq!(gateway.cancel("s").await, 202);
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn only_a_running_turn_can_be_cancelled() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    assert_eq!(gateway.cancel("s").await, 404);
+    gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
+    assert_eq!(gateway.cancel("s").await, 404);
+    let all = gateway.rejoin("session_id=s", &[]).await.rest().await;
+    assert_eq!(outcome(&all), "stop");
+}
+
+#[tokio::test]
+async fn twice_is_as_good_as_once() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, _round) = gateway.begin(&mut model, "s").await;
+    let cancel = post(CANCEL, &[], r#"{"session_id":"s"}"#);
+    let mut client = gateway.client().await;
+    // In one write: the second may find the turn over already.
+    client.send(cancel.repeat(2)).await;
+    assert_eq!(client.reply().await.status(), 202);
+    assert!(matches!(client.reply().await.status(), 202 | 404));
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+}
+
+#[tokio::test]
+async fn a_bad_request_to_cancel_is_refused() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for body in [json!({}), json!({"session_id": 1}), json!({"session_id": "s", "x": 1})] {
+        assert_eq!(gateway.post(CANCEL, &body).await.refusal().0, 400, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_rejoins_within_the_grace() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(50)).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half").await;
+    stream.up_to_text("Half").await;
+    drop(stream);
+    let left = Instant::now();
+    round.closed().await;
+    assert!(left.elapsed() >= ms(50), "{:?}", left.elapsed());
+    let all = gateway.rejoin("session_id=s", &[]).await.rest().await;
+    assert_eq!(outcome(&all), "cancelled");
+    assert_eq!(said(&all), "Half");
+}
+
+#[tokio::test]
+async fn without_a_grace_a_turn_ends_with_its_reader() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+    let (stream, mut round) = gateway.begin(&mut model, "s").await;
+    drop(stream);
+    round.closed().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_a_tool_runs() {
+    let mut model = Model::listen().await;
+    let (gateway, wait) = with_wait(&model, |s| s.config.stream.disconnect_grace = ms(20)).await;
+    let (stream, round) = gateway.begin(&mut model, "s").await;
+    round.answer(&call("wait", &json!({}))).await;
+    wait.started().await;
+    drop(stream);
+    until(|| wait.running() == 0).await;
+    let all = gateway.rejoin("session_id=s", &[]).await.rest().await;
+    assert_eq!(outcome(&all), "cancelled");
+}
+
+/// The grace begins anew with every reader that leaves.
+#[tokio::test]
+async fn a_reader_that_comes_back_keeps_the_turn() {
+    let mut model = Model::listen().await;
+    let grace = ms(150);
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = grace).await;
+    let (stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    drop(stream);
+    let mut stream = gateway.rejoin("session_id=s", &[]).await;
+    let rejoined = Instant::now();
+    while rejoined.elapsed() < grace * 2 {
+        round.say("x").await;
+        stream.up_to_text("x").await;
+    }
+    round.end().await;
+    assert_eq!(outcome(&stream.rest().await), "stop");
+}
+
+#[tokio::test]
+async fn one_reader_of_two_keeps_the_turn() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+    let (first, mut round) = gateway.begin(&mut model, "s").await;
+    let mut second = gateway.rejoin("session_id=s", &[]).await;
+    second.up_to("turn_started").await;
+    drop(first);
+    round.begin().await;
+    for word in ["Still", " here"] {
+        round.say(word).await;
+        second.up_to_text(word).await;
+    }
+    round.end().await;
+    assert_eq!(outcome(&second.rest().await), "stop");
+}
+
+/// It asked, and was gone before it read anything.
+#[tokio::test]
+async fn a_client_that_leaves_at_once() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(10)).await;
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, &[], r#"{"session_id":"s","prompt":"Hello?"}"#)).await;
+    drop(client);
+    model.round().await.closed().await;
+}
+
+/// Nothing tells it from one that has left: waiting for a write to fail would
+/// let the model speak to nobody.
+#[tokio::test]
+async fn a_client_that_ends_its_sending_side_has_left() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(10)).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    stream.up_to("turn_started").await;
+    stream.client.socket.shutdown().await.unwrap();
+    round.closed().await;
+    assert!(stream.next().await.is_none());
+    assert_eq!(stream.ending, Some(Ending::Cut));
+}

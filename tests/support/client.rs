@@ -1,0 +1,255 @@
+//! An HTTP/1.1 client that writes the bytes it is given and reads bytes back.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::events::EventStream;
+use super::within;
+
+/// One connection to the gateway.
+#[derive(Debug)]
+pub struct Client {
+    pub socket: TcpStream,
+    /// Came from the socket and was not read yet.
+    unread: Vec<u8>,
+    /// How the rest of the current body is delimited.
+    framing: Framing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Length(usize),
+    Chunked,
+    Over,
+}
+
+/// What came of reading on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Some of the body.
+    Bytes(Vec<u8>),
+    /// The body's proper end.
+    End,
+    /// The connection was gone before it.
+    Cut,
+}
+
+/// The head of a response.
+#[derive(Debug)]
+pub struct Head {
+    pub status: u16,
+    headers: Vec<(String, String)>,
+}
+
+impl Head {
+    /// The one value of a header; `None` where it is absent.
+    #[track_caller]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut values =
+            self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| &**v);
+        let value = values.next();
+        assert_eq!(values.next(), None, "{name} stands more than once: {self:?}");
+        value
+    }
+}
+
+/// A whole response.
+#[derive(Debug)]
+pub struct Reply {
+    pub head: Head,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn status(&self) -> u16 {
+        self.head.status
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// Status, and the error's code and param.
+    #[track_caller]
+    pub fn refusal(&self) -> (u16, String, Option<String>) {
+        let json = self.json();
+        let error = json["error"].as_object().expect("an error object");
+        assert!(error["message"].as_str().is_some_and(|message| message.len() > 5), "{json}");
+        let code = error["code"].as_str().expect("a code").to_owned();
+        (self.status(), code, error.get("param").map(|p| p.as_str().unwrap().to_owned()))
+    }
+
+    /// The message of an error.
+    #[track_caller]
+    pub fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().expect("a message").to_owned()
+    }
+}
+
+impl Client {
+    pub async fn connect(address: SocketAddr) -> Self {
+        Self::from(TcpStream::connect(address).await.unwrap())
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.socket.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// The next response's head. The body is read after it.
+    #[track_caller]
+    pub fn head(&mut self) -> impl Future<Output = Head> {
+        within(async {
+            self.try_head().await.unwrap_or_else(|| {
+                panic!("the connection ended, not a head: {:?}", self.unread);
+            })
+        })
+    }
+
+    /// The same; `None` where the connection ends before it.
+    pub async fn try_head(&mut self) -> Option<Head> {
+        let end = loop {
+            if let Some(at) = find(&self.unread, b"\r\n\r\n") {
+                break at + 4;
+            }
+            if !self.read_more().await {
+                return None;
+            }
+        };
+        let text = String::from_utf8(self.unread.drain(..end).collect()).unwrap();
+        let mut lines = text.trim_end().split("\r\n");
+        let status = lines.next().unwrap();
+        let status = status.strip_prefix("HTTP/1.1 ").expect("HTTP/1.1")[..3].parse().unwrap();
+        let headers = lines.map(|line| line.split_once(": ").expect("a header field"));
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let head = Head { status, headers };
+        self.framing = match (head.header("content-length"), head.header("transfer-encoding")) {
+            (Some(length), None) => Framing::Length(length.parse().unwrap()),
+            (None, Some("chunked")) => Framing::Chunked,
+            (None, None) if matches!(status, 204 | 100) => Framing::Over,
+            (length, encoding) => panic!("no way to know the end: {length:?}, {encoding:?}"),
+        };
+        Some(head)
+    }
+
+    /// More of the body. Chunks are read as they came, not joined.
+    pub async fn piece(&mut self) -> Piece {
+        loop {
+            match self.framing {
+                Framing::Over | Framing::Length(0) => return Piece::End,
+                Framing::Length(rest) if !self.unread.is_empty() => {
+                    let taken = rest.min(self.unread.len());
+                    self.framing = Framing::Length(rest - taken);
+                    return Piece::Bytes(self.unread.drain(..taken).collect());
+                }
+                Framing::Chunked => {
+                    if let Some(piece) = self.chunk() {
+                        return piece;
+                    }
+                }
+                Framing::Length(_) => {}
+            }
+            if !self.read_more().await {
+                return Piece::Cut;
+            }
+        }
+    }
+
+    fn chunk(&mut self) -> Option<Piece> {
+        let line = find(&self.unread, b"\r\n")?;
+        let size = std::str::from_utf8(&self.unread[..line]).unwrap();
+        let size = usize::from_str_radix(size, 16).expect("a chunk's size");
+        let (start, end) = (line + 2, line + 2 + size);
+        if self.unread.len() < end + 2 {
+            return None;
+        }
+        let bytes = self.unread[start..end].to_vec();
+        assert_eq!(&self.unread[end..end + 2], b"\r\n");
+        self.unread.drain(..end + 2);
+        if size == 0 {
+            self.framing = Framing::Over;
+            return Some(Piece::End);
+        }
+        Some(Piece::Bytes(bytes))
+    }
+
+    /// Reads what the socket has; false at its end.
+    async fn read_more(&mut self) -> bool {
+        let mut buffer = vec![0; 64 * 1024];
+        match self.socket.read(&mut buffer).await {
+            Ok(0) | Err(_) => false,
+            Ok(read) => {
+                self.unread.extend_from_slice(&buffer[..read]);
+                true
+            }
+        }
+    }
+
+    /// The next response, whole.
+    #[track_caller]
+    pub fn reply(&mut self) -> impl Future<Output = Reply> {
+        within(async {
+            let head = self.try_head().await.expect("a response");
+            let mut body = Vec::new();
+            loop {
+                match self.piece().await {
+                    Piece::Bytes(bytes) => body.extend(bytes),
+                    Piece::End => return Reply { head, body },
+                    Piece::Cut => panic!("the body was cut: {head:?}"),
+                }
+            }
+        })
+    }
+
+    /// Waits for the other side to close.
+    #[track_caller]
+    pub fn closed(&mut self) -> impl Future<Output = Vec<u8>> {
+        within(async {
+            while self.read_more().await {}
+            std::mem::take(&mut self.unread)
+        })
+    }
+
+    /// Reads the response as a stream of events.
+    #[track_caller]
+    pub fn events(mut self) -> impl Future<Output = EventStream> {
+        within(async move {
+            let head = self.try_head().await.expect("a response");
+            EventStream::new(head, self)
+        })
+    }
+}
+
+impl From<TcpStream> for Client {
+    fn from(socket: TcpStream) -> Self {
+        Self { socket, unread: Vec::new(), framing: Framing::Over }
+    }
+}
+
+/// Where `needle` begins.
+pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+/// A request with a JSON body, `headers` as lines without their ends.
+pub fn post(path: &str, headers: &[&str], body: &str) -> String {
+    let length = format!("Content-Length: {}", body.len());
+    request("POST", path, &[headers, &["Content-Type: application/json", &length]].concat(), body)
+}
+
+/// A request of `method`; `Host` is this machine unless `headers` say otherwise.
+pub fn request(method: &str, path: &str, headers: &[&str], body: &str) -> String {
+    let mut request = format!("{method} {path} HTTP/1.1\r\n");
+    if !headers.iter().any(|header| header.to_ascii_lowercase().starts_with("host:")) {
+        request.push_str("Host: localhost\r\n");
+    }
+    for header in headers {
+        request.push_str(header);
+        request.push_str("\r\n");
+    }
+    request + "\r\n" + body
+}

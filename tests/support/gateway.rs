@@ -1,0 +1,175 @@
+//! The real gateway, in this process, on a port of its own.
+
+use std::net::SocketAddr;
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::{Value, json};
+use tether::app::{self, Running};
+use tether::config::{Config, OpenaiChatConfig, UpstreamConfig, UpstreamKind};
+use tether::server::Patience;
+use tether::tools::Registry;
+use tokio::net::TcpStream;
+
+use super::client::{Client, Reply, post, request};
+use super::events::EventStream;
+use super::model::{Model, Round};
+use super::within;
+
+pub const STREAM: &str = "/api/v1/chat/stream";
+pub const CANCEL: &str = "/api/v1/chat/cancel";
+
+/// What a test may change before the gateway starts.
+#[derive(Debug)]
+pub struct Setup {
+    pub config: Config,
+    pub patience: Patience,
+    pub tools: Registry,
+}
+
+impl Setup {
+    /// The options of the one upstream.
+    pub fn upstream(&mut self) -> &mut OpenaiChatConfig {
+        match &mut self.config.upstreams[0].kind {
+            UpstreamKind::OpenaiChat(options) => options,
+            UpstreamKind::Embedded(_) => panic!("the embedded model has none"),
+        }
+    }
+}
+
+/// A gateway that runs until its test ends.
+#[derive(Debug)]
+pub struct Gateway {
+    pub address: SocketAddr,
+    pub running: Running,
+}
+
+impl Gateway {
+    /// In front of a model, as a default configuration has it.
+    pub async fn start(model: &Model) -> Self {
+        Self::with(model.address, |_| {}).await
+    }
+
+    /// In front of the server at `model`, with changes.
+    pub async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
+        let options = OpenaiChatConfig {
+            base_url: format!("http://{model}/v1").parse().unwrap(),
+            model: "fake-model".to_owned(),
+            ..OpenaiChatConfig::default()
+        };
+        let mut config = Config {
+            upstreams: vec![UpstreamConfig {
+                name: "fake".to_owned(),
+                kind: UpstreamKind::OpenaiChat(options),
+            }],
+            ..Config::default()
+        };
+        config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let tools = app::tools(&config).unwrap();
+        let mut setup = Setup { config, patience: Patience::default(), tools };
+        change(&mut setup);
+        // Not installed: tests of one process would count into each other's.
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let Setup { config, patience, tools } = setup;
+        let running = app::start(&config, tools, patience, metrics).await.unwrap();
+        Self { address: running.address(), running }
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// Sends one request on a connection of its own and reads the whole answer.
+    #[track_caller]
+    pub fn exchange(&self, bytes: impl AsRef<[u8]>) -> impl Future<Output = Reply> {
+        within(async move {
+            let mut client = self.client().await;
+            client.send(bytes).await;
+            client.reply().await
+        })
+    }
+
+    #[track_caller]
+    pub fn get(&self, path: &str) -> impl Future<Output = Reply> {
+        self.exchange(request("GET", path, &[], ""))
+    }
+
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &Value) -> impl Future<Output = Reply> {
+        self.exchange(post(path, &[], &body.to_string()))
+    }
+
+    /// Begins a turn and reads its stream's head.
+    #[track_caller]
+    pub fn turn(&self, body: &Value) -> impl Future<Output = EventStream> {
+        self.turn_with(&[], body)
+    }
+
+    /// The same with further header lines.
+    #[track_caller]
+    pub fn turn_with(&self, headers: &[&str], body: &Value) -> impl Future<Output = EventStream> {
+        let request = post(STREAM, headers, &body.to_string());
+        within(async move {
+            let stream = self.stream(&request).await;
+            assert_eq!(stream.head.status, 200, "{:?}", stream.head);
+            stream
+        })
+    }
+
+    /// Begins a turn in `session`, and takes its first request at the model.
+    #[track_caller]
+    pub fn begin(
+        &self,
+        model: &mut Model,
+        session: &str,
+    ) -> impl Future<Output = (EventStream, Round)> {
+        let body = json!({"session_id": session, "prompt": "Hello?"});
+        within(async move { (self.turn(&body).await, model.round().await) })
+    }
+
+    /// A whole turn that a model answers with `words`.
+    #[track_caller]
+    pub fn whole_turn(
+        &self,
+        model: &mut Model,
+        session: &str,
+        words: &str,
+    ) -> impl Future<Output = EventStream> {
+        within(async move {
+            let (stream, round) = self.begin(model, session).await;
+            round.answer(words).await;
+            stream
+        })
+    }
+
+    /// Re-joins with that query behind the address, and further header lines.
+    #[track_caller]
+    pub fn rejoin(&self, query: &str, headers: &[&str]) -> impl Future<Output = EventStream> {
+        let request = request("GET", &format!("{STREAM}?{query}"), headers, "");
+        within(async move {
+            let stream = self.stream(&request).await;
+            assert_eq!(stream.head.status, 200, "{:?}", stream.head);
+            stream
+        })
+    }
+
+    /// Cancels what runs in a session; the status.
+    #[track_caller]
+    pub fn cancel(&self, session: &str) -> impl Future<Output = u16> {
+        let body = json!({ "session_id": session });
+        within(async move { self.post(CANCEL, &body).await.status() })
+    }
+
+    async fn stream(&self, request: &str) -> EventStream {
+        let mut client = self.client().await;
+        client.send(request).await;
+        client.events().await
+    }
+
+    /// A connection whose receiving side holds little.
+    pub async fn narrow_client(&self) -> Client {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let socket: TcpStream = socket.connect(self.address).await.unwrap();
+        Client::from(socket)
+    }
+}

@@ -1,0 +1,79 @@
+//! Tools that do what a test tells them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tether::tools::{Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use tokio::sync::Semaphore;
+
+use super::within;
+
+/// A tool called `wait`, which runs until the test lets it go.
+#[derive(Debug, Clone)]
+pub struct Wait {
+    spec: Arc<ToolSpec>,
+    started: Arc<Semaphore>,
+    released: Arc<Semaphore>,
+    running: Arc<AtomicUsize>,
+}
+
+impl Wait {
+    pub fn new() -> Self {
+        let spec = ToolSpec {
+            name: "wait".to_owned(),
+            description: "Waits.".to_owned(),
+            parameters: json!({"type": "object"}),
+            waiting_hint: "waiting".to_owned(),
+            policy: Policy::default(),
+        };
+        Self {
+            spec: Arc::new(spec),
+            started: Arc::new(Semaphore::new(0)),
+            released: Arc::new(Semaphore::new(0)),
+            running: Arc::default(),
+        }
+    }
+
+    /// Waits for a call to begin.
+    #[track_caller]
+    pub fn started(&self) -> impl Future<Output = ()> {
+        within(async { self.started.acquire().await.unwrap().forget() })
+    }
+
+    /// Lets one call end.
+    pub fn release(&self) {
+        self.released.add_permits(1);
+    }
+
+    /// Calls that run, those that were dropped apart.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+}
+
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Tool for Wait {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, _arguments: Value) -> ToolFuture {
+        let this = self.clone();
+        this.running.fetch_add(1, Ordering::Relaxed);
+        let running = Running(Arc::clone(&this.running));
+        Box::pin(async move {
+            let _running = running;
+            this.started.add_permits(1);
+            this.released.acquire().await.unwrap().forget();
+            ToolResult::data(json!({"waited": true}))
+        })
+    }
+}
