@@ -1,4 +1,5 @@
-// Pages of other origins: those that the configuration names, and all others.
+// Pages of other origins: those that the configuration names, and all others. None of them
+// gets the playground's clicks.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -43,4 +44,16 @@ test('fetch streams to an allowed origin and to no other', async (t) => {
   // Not even unseen has a stranger begun a turn.
   const metrics = await (await fetch(`${gateway.origin}/metrics`)).text();
   assert.match(metrics, /^tether_turns_total\{[^}]*\} 1$/m);
+});
+
+test('the playground stands in no frame', async (t) => {
+  const foreign = await startPages(t);
+  const gateway = await startGateway(t);
+  const browser = await startBrowser(t);
+
+  const { page } = await openPage(browser, foreign.origin);
+  const loaded = page.waitForEvent('framenavigated', (frame) => frame !== page.mainFrame());
+  await page.evaluate((src) => document.body.append(Object.assign(document.createElement('iframe'), { src })), gateway.origin);
+
+  assert.match((await loaded).url(), /^chrome-error:/);
 });
