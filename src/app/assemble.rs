@@ -115,9 +115,9 @@ fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOption
             model: server.model.clone(),
             constraint: match server.constrain {
                 Constrain::None => None,
-                Constrain::LlamaGrammar => Some(Constraint::LlamaGrammar {
-                    marker: config.stream.parser.marker.clone(),
-                }),
+                Constrain::LlamaGrammar => {
+                    Some(Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() })
+                }
             },
         },
         connect_timeout: server.connect_timeout,

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 use tracing::debug;
@@ -56,7 +56,7 @@ pub(super) async fn serve(
     }
     let _open = metrics::ConnectionOpen::new();
     let pace = Pace::new();
-    let patience = app.patience.reader;
+    let Patience { head, reader, .. } = app.patience;
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));
     let service = {
         let (cors, pace) = (routes::cors(app.auth.origins()), Arc::clone(&pace));
@@ -67,9 +67,10 @@ pub(super) async fn serve(
         TowerToHyperService::new(cors.layer(answer))
     };
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
-    let mut look = interval(patience / 6);
+    let mut look = interval(reader / 6);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut stopping = false;
+    let mut first_head = std::pin::pin!(sleep(head));
+    let (mut spoken, mut stopping) = (false, false);
     loop {
         tokio::select! {
             biased;
@@ -80,11 +81,18 @@ pub(super) async fn serve(
                 return;
             }
             _ = look.tick() => {
-                if pace.is_stalled(patience) {
+                if pace.is_stalled(reader) {
                     metrics::reader_cut();
                     debug!(%peer, "client takes nothing; connection cut");
                     return;
                 }
+            }
+            () = first_head.as_mut(), if !spoken => {
+                if !pace.has_spoken() {
+                    debug!(%peer, "client says nothing; connection cut");
+                    return;
+                }
+                spoken = true;
             }
             () = stop.cancelled(), if !stopping => {
                 stopping = true;

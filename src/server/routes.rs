@@ -187,7 +187,10 @@ async fn begin(request: Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Resul
 /// A page sends JSON as JSON, so that the browser asks first; a shell need not.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_json = media_type.is_some_and(|value| value.starts_with("application/json"));
+    let is_json = media_type.is_some_and(|value| {
+        let (media_type, _parameters) = value.split_once(';').unwrap_or((value, ""));
+        media_type.trim().eq_ignore_ascii_case("application/json")
+    });
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
 }
 

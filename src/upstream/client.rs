@@ -377,16 +377,21 @@ impl Answer {
         Pin::new(&mut self.body).poll_frame(&mut cx)
     }
 
-    /// Reads what is left of the body, at most `bytes_max` of it, as text.
-    pub async fn read_to_string(&mut self, bytes_max: usize) -> String {
+    /// Reads what is left of the body as text: at most `bytes_max` of it, and what
+    /// comes within `patience`.
+    pub async fn read_to_string(&mut self, bytes_max: usize, patience: Duration) -> String {
         let mut body = Vec::new();
-        while let Some(Ok(chunk)) = poll_fn(|cx| self.poll_chunk(cx)).await {
-            let room = bytes_max - body.len();
-            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if body.len() == bytes_max {
-                break;
+        let read = async {
+            while let Some(Ok(chunk)) = poll_fn(|cx| self.poll_chunk(cx)).await {
+                let room = bytes_max - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if body.len() == bytes_max {
+                    break;
+                }
             }
-        }
+        };
+        // Half of an error says more than the news that it did not end.
+        let _ = timeout(patience, read).await;
         String::from_utf8_lossy(&body).into_owned()
     }
 

@@ -176,8 +176,7 @@ struct Seen {
 
 impl Server {
     fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
-        let ServerOptions { base_url, api_key, dialect, connect_timeout, idle_timeout } =
-            options;
+        let ServerOptions { base_url, api_key, dialect, connect_timeout, idle_timeout } = options;
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
@@ -232,7 +231,7 @@ impl Server {
         let status = answer.head.status;
         if !status.is_success() {
             let wait = retry_after(&answer);
-            let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX).await;
+            let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
             let error = ServerError::from_body(said.as_bytes());
             let failure = RoundFailure::refused(status.as_u16(), &error);
             let busy = matches!(status.as_u16(), 429 | 502 | 503 | 504);
@@ -242,7 +241,7 @@ impl Server {
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !media_type.starts_with("text/event-stream") {
             let media_type = media_type.to_owned();
-            let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX).await;
+            let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
             let error = ServerError::from_body(said.as_bytes());
             return Err(Failed::finally(RoundFailure::no_stream(&media_type, &error)));
         }
@@ -258,7 +257,7 @@ impl Server {
         let request = self.request(Method::GET, "/models", Full::default());
         let mut answer = self.client.send(request, limits::CHECK_TIMEOUT).await?;
         let status = answer.head.status;
-        let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX).await;
+        let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, limits::CHECK_TIMEOUT).await;
         if !status.is_success() {
             let error = ServerError::from_body(said.as_bytes());
             return Err(RoundFailure::refused(status.as_u16(), &error));

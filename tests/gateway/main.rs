@@ -6,6 +6,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod cancel;
+mod limits;
 mod rejoin;
+mod requests;
 mod stream;
+mod upstream_faults;

@@ -23,6 +23,8 @@ pub struct Client {
 enum Framing {
     Length(usize),
     Chunked,
+    /// To the connection's end.
+    UntilClose,
     Over,
 }
 
@@ -131,6 +133,7 @@ impl Client {
             (Some(length), None) => Framing::Length(length.parse().unwrap()),
             (None, Some("chunked")) => Framing::Chunked,
             (None, None) if matches!(status, 204 | 100) => Framing::Over,
+            (None, None) => Framing::UntilClose,
             (length, encoding) => panic!("no way to know the end: {length:?}, {encoding:?}"),
         };
         Some(head)
@@ -151,10 +154,14 @@ impl Client {
                         return piece;
                     }
                 }
-                Framing::Length(_) => {}
+                Framing::UntilClose if !self.unread.is_empty() => {
+                    return Piece::Bytes(std::mem::take(&mut self.unread));
+                }
+                Framing::Length(_) | Framing::UntilClose => {}
             }
             if !self.read_more().await {
-                return Piece::Cut;
+                let is_end = self.framing == Framing::UntilClose;
+                return if is_end { Piece::End } else { Piece::Cut };
             }
         }
     }

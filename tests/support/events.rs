@@ -172,21 +172,30 @@ impl EventStream {
     #[track_caller]
     pub fn comments(&mut self, count: usize) -> impl Future<Output = ()> {
         within(async move {
-            let goal = self.comments + count;
-            while self.comments < goal {
-                match self.parser.ready.pop_front() {
-                    Some(Item::Comment) => self.comments += 1,
-                    Some(Item::Frame(frame)) => panic!("a frame amid silence: {frame:?}"),
-                    None => match self.client.piece().await {
-                        Piece::Bytes(bytes) => {
-                            self.raw.extend_from_slice(&bytes);
-                            self.parser.push(&bytes);
-                        }
-                        end => panic!("{end:?} amid silence"),
-                    },
-                }
+            for _ in 0..count {
+                self.up_to_comment().await;
             }
         })
+    }
+
+    /// Waits for the next keep-alive comment; no frame may come.
+    pub async fn up_to_comment(&mut self) {
+        loop {
+            match self.parser.ready.pop_front() {
+                Some(Item::Comment) => {
+                    self.comments += 1;
+                    return;
+                }
+                Some(Item::Frame(frame)) => panic!("a frame amid silence: {frame:?}"),
+                None => match self.client.piece().await {
+                    Piece::Bytes(bytes) => {
+                        self.raw.extend_from_slice(&bytes);
+                        self.parser.push(&bytes);
+                    }
+                    end => panic!("{end:?} amid silence"),
+                },
+            }
+        }
     }
 }
 

@@ -82,7 +82,8 @@ impl Auth {
     /// Whether a name is this machine's, or that of an origin that was configured.
     fn is_ours(&self, host: &str) -> bool {
         let name = without_port(host);
-        matches!(name, "localhost" | "[::1]")
+        name.eq_ignore_ascii_case("localhost")
+            || name == "[::1]"
             || name.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
             || self
                 .origins

@@ -18,6 +18,9 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Refusal::BodyTooLarge { bytes_max });
+    }
     let collected = timeout(patience, Limited::new(body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),

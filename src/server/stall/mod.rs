@@ -1,4 +1,5 @@
-//! Readers that take nothing: found, so that their connections can be cut.
+//! Clients that take nothing, or say nothing: found, so that their connections can
+//! be cut.
 //!
 //! hyper has no write timeout. A connection makes no progress when its socket
 //! takes no bytes, or when one of its streams has been given data that it does not
@@ -8,7 +9,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ use tokio::time::Instant;
 /// No stall.
 const MOVING: u64 = 0;
 
+/// The HTTP/2 preface, in bytes; no HTTP/1.1 request is shorter.
+const PREFACE_BYTES: usize = 24;
+
 /// What a connection knows about its client's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -26,6 +30,8 @@ pub(super) struct Pace {
     epoch: Instant,
     /// Since when the socket has taken nothing.
     blocked_at: AtomicU64,
+    /// Bytes that came, counted up to [`PREFACE_BYTES`].
+    received: AtomicUsize,
     readers: Mutex<Vec<Arc<ReaderProgress>>>,
 }
 
@@ -36,6 +42,7 @@ impl Pace {
         Arc::new(Self {
             epoch: Instant::now(),
             blocked_at: AtomicU64::new(MOVING),
+            received: AtomicUsize::new(0),
             readers: Mutex::default(),
         })
     }
@@ -60,6 +67,12 @@ impl Pace {
         let mut readers = self.readers.lock();
         readers.retain(|reader| Arc::strong_count(reader) > 1);
         readers.iter().any(|reader| stalled(&reader.given_at))
+    }
+
+    /// Whether the client has sent enough to be told which protocol it speaks.
+    /// Until then hyper has no timeout either.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.received.load(Ordering::Relaxed) >= PREFACE_BYTES
     }
 
     /// The progress of one more stream on this connection.
@@ -91,7 +104,8 @@ impl ReaderProgress {
     }
 }
 
-/// A socket whose writes tell its [`Pace`] whether they get through.
+/// A socket that tells its [`Pace`] whether writes get through, and whether
+/// anything has come at all.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     socket: S,
@@ -122,7 +136,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(cx, buf);
+        if !self.pace.has_spoken() {
+            let received = buf.filled().len() - before;
+            self.pace.received.fetch_add(received, Ordering::Relaxed);
+        }
+        read
     }
 }
 

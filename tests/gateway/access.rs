@@ -1,0 +1,254 @@
+//! Who may ask: keys, names, pages.
+
+use serde_json::json;
+use tether::config::Secret;
+
+use crate::support::client::{post, request};
+use crate::support::gateway::{CANCEL, STREAM};
+use crate::support::{Gateway, Model};
+
+const PAGE: &str = "https://chat.example.org";
+
+async fn gateway(keys: &[&str], origins: &[&str]) -> (Model, Gateway) {
+    let model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.config.server.api_keys =
+            keys.iter().map(|key| Secret::new((*key).to_owned())).collect();
+        setup.config.server.cors_origins = origins.iter().map(|&origin| origin.into()).collect();
+    })
+    .await;
+    (model, gateway)
+}
+
+async fn get(gateway: &Gateway, path: &str, headers: &[&str]) -> u16 {
+    gateway.exchange(request("GET", path, headers, "")).await.status()
+}
+
+/// The status of a turn that is begun with these headers.
+async fn begin(gateway: &Gateway, headers: &[&str]) -> u16 {
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, headers, &json!({"prompt": "Hello?"}).to_string())).await;
+    client.head().await.status
+}
+
+#[tokio::test]
+async fn any_of_the_keys_opens_in_either_header() {
+    let (_model, gateway) = gateway(&["first", "second"], &[]).await;
+    for key in ["first", "second"] {
+        for header in [
+            format!("Authorization: Bearer {key}"),
+            format!("authorization: bearer {key}"),
+            format!("X-Api-Key: {key}"),
+        ] {
+            assert_eq!(get(&gateway, "/api/v1/tools", &[&header]).await, 200, "{header}");
+            assert_eq!(begin(&gateway, &[&header]).await, 200, "{header}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_else_opens() {
+    let (mut model, gateway) = gateway(&["first", "second"], &[]).await;
+    for headers in [
+        &[][..],
+        &["Authorization: Bearer third"],
+        &["Authorization: Bearer firs"],
+        &["Authorization: Bearer firstt"],
+        &["Authorization: Bearer FIRST"],
+        &["Authorization: Bearer"],
+        &["Authorization: Bearer "],
+        &["Authorization: first"],
+        &["Authorization: Basic first"],
+        &["X-Api-Key: third"],
+        &["X-Api-Key: "],
+        &["Cookie: first"],
+    ] {
+        for (method, path) in [
+            ("GET", "/api/v1/tools"),
+            ("GET", "/metrics"),
+            ("GET", "/api/v1/sessions/s"),
+            ("DELETE", "/api/v1/sessions/s"),
+            ("GET", "/api/v1/chat/stream?session_id=s"),
+            ("GET", "/nowhere"),
+        ] {
+            let reply = gateway.exchange(request(method, path, headers, "")).await;
+            assert_eq!(reply.refusal().0, 401, "{method} {path} {headers:?}");
+            assert_eq!(reply.head.header("www-authenticate"), Some("Bearer"));
+        }
+        assert_eq!(begin(&gateway, headers).await, 401, "{headers:?}");
+        let cancel = post(CANCEL, headers, r#"{"session_id":"s"}"#);
+        assert_eq!(gateway.exchange(cancel).await.status(), 401);
+    }
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn probes_and_the_page_are_open() {
+    let (_model, gateway) = gateway(&["first"], &[]).await;
+    for path in ["/healthz", "/readyz", "/"] {
+        assert_eq!(get(&gateway, path, &[]).await, 200, "{path}");
+    }
+}
+
+/// A body is not read for those who may not ask.
+#[tokio::test]
+async fn a_key_is_asked_for_before_the_body() {
+    let (_model, gateway) = gateway(&["first"], &[]).await;
+    let reply = gateway.exchange(request("POST", STREAM, &["Content-Length: 100"], "")).await;
+    assert_eq!(reply.status(), 401);
+}
+
+#[tokio::test]
+async fn this_machines_names_are_served() {
+    let (_model, gateway) = gateway(&[], &[]).await;
+    let port = gateway.address.port();
+    for host in [
+        "localhost".to_owned(),
+        format!("localhost:{port}"),
+        format!("127.0.0.1:{port}"),
+        "127.1.2.3".to_owned(),
+        format!("[::1]:{port}"),
+        "[::1]".to_owned(),
+        "LocalHost".to_owned(),
+    ] {
+        assert_eq!(get(&gateway, "/healthz", &[&format!("Host: {host}")]).await, 200, "{host}");
+    }
+}
+
+/// A foreign name that resolves to this machine is how a page gets around the
+/// browser's walls.
+#[tokio::test]
+async fn foreign_names_are_not_served() {
+    let (mut model, gateway) = gateway(&[], &[]).await;
+    for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "127.0.0.1.evil.example", ""]
+    {
+        let host = format!("Host: {host}");
+        assert_eq!(get(&gateway, "/healthz", &[&host]).await, 421, "{host}");
+        assert_eq!(begin(&gateway, &[&host]).await, 421, "{host}");
+    }
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn a_request_without_a_name_is_no_request() {
+    let (_model, gateway) = gateway(&[], &[]).await;
+    let mut client = gateway.client().await;
+    client.send("GET /healthz HTTP/1.1\r\n\r\n").await;
+    assert!(matches!(client.head().await.status, 400 | 421));
+}
+
+#[tokio::test]
+async fn with_keys_any_name_is_served() {
+    let (_model, gateway) = gateway(&["first"], &[]).await;
+    let headers = ["Host: tether.example.org", "X-Api-Key: first"];
+    assert_eq!(get(&gateway, "/api/v1/tools", &headers).await, 200);
+}
+
+#[tokio::test]
+async fn foreign_pages_change_nothing() {
+    let (mut model, gateway) = gateway(&[], &[PAGE]).await;
+    for origin in [
+        "https://evil.example",
+        "https://chat.example.org.evil.example",
+        "http://chat.example.org",
+        "https://chat.example.org:444",
+        "https://CHAT.example.org",
+        "null",
+        "",
+    ] {
+        let origin = format!("Origin: {origin}");
+        assert_eq!(begin(&gateway, &[&origin]).await, 403, "{origin}");
+        let cancel = post(CANCEL, &[&origin], r#"{"session_id":"s"}"#);
+        assert_eq!(gateway.exchange(cancel).await.status(), 403, "{origin}");
+        let delete = request("DELETE", "/api/v1/sessions/s", &[&origin], "");
+        assert_eq!(gateway.exchange(delete).await.status(), 403, "{origin}");
+        // What a page reads, the browser keeps from it.
+        let reply = gateway.exchange(request("GET", "/api/v1/tools", &[&origin], "")).await;
+        assert_eq!(reply.head.header("access-control-allow-origin"), None, "{origin}");
+    }
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn own_and_configured_pages_are_served() {
+    let (_model, gateway) = gateway(&[], &[PAGE]).await;
+    let own = format!("http://localhost:{}", gateway.address.port());
+    let host = format!("Host: localhost:{}", gateway.address.port());
+    assert_eq!(begin(&gateway, &[&host, &format!("Origin: {own}")]).await, 200);
+    assert_eq!(begin(&gateway, &[&format!("Origin: {PAGE}")]).await, 200);
+    let mut client = gateway.client().await;
+    client.send(request("GET", "/api/v1/tools", &[&format!("Origin: {PAGE}")], "")).await;
+    let head = client.head().await;
+    assert_eq!(head.header("access-control-allow-origin"), Some(PAGE));
+    let exposed = head.header("access-control-expose-headers").unwrap().to_ascii_lowercase();
+    for name in ["x-request-id", "location"] {
+        assert!(exposed.contains(name), "{exposed}");
+    }
+}
+
+/// A refusal that a page cannot read looks like a broken network.
+#[tokio::test]
+async fn a_page_can_read_why_it_was_refused() {
+    let (_model, gateway) = gateway(&["first"], &[PAGE]).await;
+    let origin = format!("Origin: {PAGE}");
+    let reply = gateway.exchange(request("GET", "/api/v1/tools", &[&origin], "")).await;
+    assert_eq!(reply.status(), 401);
+    assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
+}
+
+#[tokio::test]
+async fn a_preflight_names_what_a_page_may_send() {
+    let (_model, gateway) = gateway(&["first"], &[PAGE]).await;
+    let preflight = |origin: &str| {
+        request(
+            "OPTIONS",
+            STREAM,
+            &[
+                &format!("Origin: {origin}"),
+                "Access-Control-Request-Method: POST",
+                "Access-Control-Request-Headers: authorization,content-type",
+            ],
+            "",
+        )
+    };
+    let reply = gateway.exchange(preflight(PAGE)).await;
+    assert_eq!(reply.status(), 200);
+    assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
+    let methods = reply.head.header("access-control-allow-methods").unwrap();
+    for method in ["GET", "POST", "DELETE"] {
+        assert!(methods.contains(method), "{methods}");
+    }
+    let headers = reply.head.header("access-control-allow-headers").unwrap().to_ascii_lowercase();
+    for name in ["authorization", "content-type", "last-event-id", "idempotency-key", "x-api-key"] {
+        assert!(headers.contains(name), "{headers}");
+    }
+    let reply = gateway.exchange(preflight("https://evil.example")).await;
+    assert_eq!(reply.head.header("access-control-allow-origin"), None);
+}
+
+/// A form of a foreign page can send text, but not JSON unasked.
+#[tokio::test]
+async fn a_page_sends_json_as_json() {
+    let (_model, gateway) = gateway(&[], &[PAGE]).await;
+    let body = json!({"prompt": "Hello?"}).to_string();
+    let length = format!("Content-Length: {}", body.len());
+    let send = async |headers: &[&str]| {
+        let mut client = gateway.client().await;
+        client.send(request("POST", STREAM, &[headers, &[&*length]].concat(), &body)).await;
+        client.head().await.status
+    };
+    let page = format!("Origin: {PAGE}");
+    for (media_type, from_page) in [
+        ("Content-Type: application/json", 200),
+        ("Content-Type: application/json; charset=utf-8", 200),
+        ("content-type: Application/JSON", 200),
+        ("Content-Type: text/plain", 415),
+        ("Content-Type: application/x-www-form-urlencoded", 415),
+        ("Content-Type: application/jsonp", 415),
+        ("X: y", 415),
+    ] {
+        assert_eq!(send(&[&page, media_type]).await, from_page, "{media_type}");
+        // A shell's `curl -d` names a form.
+        assert_eq!(send(&[media_type]).await, 200, "{media_type}");
+    }
+}

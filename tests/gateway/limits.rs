@@ -1,0 +1,290 @@
+//! Every limit of a request, of the server and of a turn: at it, and one over.
+
+use serde_json::json;
+
+use crate::support::client::{post, request};
+use crate::support::events::{outcome, said};
+use crate::support::gateway::STREAM;
+use crate::support::model::{call, text};
+use crate::support::{Client, Gateway, Model};
+
+/// The status of a turn that would begin, which is cancelled at once.
+async fn status(gateway: &Gateway, headers: &[&str], body: &str) -> u16 {
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, headers, body)).await;
+    client.head().await.status
+}
+
+/// A body of exactly that many bytes.
+fn body_of(bytes: usize) -> String {
+    let empty = json!({"prompt": ""}).to_string();
+    json!({"prompt": "x".repeat(bytes - empty.len())}).to_string()
+}
+
+#[tokio::test]
+async fn bytes_of_a_body() {
+    let model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 5000).await;
+    assert_eq!(status(&gateway, &[], &body_of(5000)).await, 200);
+    let reply = gateway.exchange(post(STREAM, &[], &body_of(5001))).await;
+    assert_eq!(reply.refusal().0, 413);
+    assert_eq!(reply.refusal().1, "body_too_large");
+    assert!(reply.message().contains("5000"), "{}", reply.message());
+}
+
+#[tokio::test]
+async fn bytes_of_a_body_that_does_not_say_its_length() {
+    let model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 5000).await;
+    for (bytes, expected) in [(5000, 200), (5001, 413)] {
+        let mut client = gateway.client().await;
+        client.send(request("POST", STREAM, &["Transfer-Encoding: chunked"], "")).await;
+        for part in body_of(bytes).as_bytes().chunks(999) {
+            client.send(format!("{:x}\r\n", part.len())).await;
+            client.send(part).await;
+            client.send("\r\n").await;
+        }
+        client.send("0\r\n\r\n").await;
+        assert_eq!(client.head().await.status, expected, "{bytes}");
+    }
+}
+
+/// It is refused by its `Content-Length`, before it is sent.
+#[tokio::test]
+async fn a_body_that_says_it_will_be_too_long() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for expect in [&[][..], &["Expect: 100-continue"]] {
+        let headers = [&["Content-Length: 10000000000"], expect].concat();
+        let reply = gateway.exchange(request("POST", STREAM, &headers, "")).await;
+        assert_eq!(reply.refusal().0, 413);
+    }
+}
+
+/// The answer must not be lost in a reset because the body was still coming.
+#[tokio::test]
+async fn a_long_body_that_is_sent_all_the_same() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let Client { socket, .. } = gateway.client().await;
+    let (mut reader, mut writer) = socket.into_split();
+    let sending = tokio::spawn(async move {
+        // It may be refused before it is through.
+        let _ = writer.write_all(post(STREAM, &[], &body_of(16 << 20)).as_bytes()).await;
+        writer
+    });
+    let mut answer = Vec::new();
+    let read = tokio::io::AsyncReadExt::read_to_end(&mut reader, &mut answer);
+    let ended = crate::support::within(read).await;
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{ended:?} {answer:?}");
+    assert!(answer.contains("body_too_large"), "{ended:?} {answer:?}");
+    let _ = sending.await;
+}
+
+#[tokio::test]
+async fn count_of_header_fields() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for (count, expected) in [(64, 200), (65, 431)] {
+        // `Host` is one of them.
+        let headers: Vec<_> = (1..count).map(|at| format!("X-{at}: y")).collect();
+        let headers: Vec<&str> = headers.iter().map(|header| &**header).collect();
+        let mut client = gateway.client().await;
+        client.send(request("GET", "/healthz", &headers, "")).await;
+        assert_eq!(client.head().await.status, expected, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_a_head() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let limit = tether::limits::server::HEAD_BYTES_MAX;
+    let around = request("GET", "/healthz", &["X-Long: "], "").len();
+    for (bytes, expected) in [(limit, 200), (limit + 1, 431), (limit * 4, 431)] {
+        let long = format!("X-Long: {}", "x".repeat(bytes - around));
+        let mut client = gateway.client().await;
+        client.send(request("GET", "/healthz", &[&long], "")).await;
+        assert_eq!(client.head().await.status, expected, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_a_query() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for (bytes, expected) in [(10_000, 404), (20_000, 431), (100_000, 431)] {
+        let query = format!("{STREAM}?session_id=s&x={}", "y".repeat(bytes));
+        let mut client = gateway.client().await;
+        client.send(request("GET", &query, &[], "")).await;
+        assert_eq!(client.head().await.status, expected, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn characters_of_a_session_id() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let good = ["a", "A-Z_a.z:0", &"x".repeat(128)];
+    let bad = ["", " ", "a b", "a/b", "\u{e9}", "a\n", &"x".repeat(129)];
+    for id in good {
+        let body = json!({"session_id": id, "prompt": "Hello?"}).to_string();
+        assert_eq!(status(&gateway, &[], &body).await, 200, "{id}");
+    }
+    for id in bad {
+        let body = json!({"session_id": id, "prompt": "Hello?"});
+        let refusal = gateway.post(STREAM, &body).await.refusal();
+        assert_eq!((refusal.0, refusal.2.as_deref()), (400, Some("session_id")), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_an_idempotency_key() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let body = json!({"prompt": "Hello?"}).to_string();
+    for (bytes, expected) in [(0, 400), (1, 200), (256, 200), (257, 400)] {
+        let key = format!("Idempotency-Key: {}", "k".repeat(bytes));
+        assert_eq!(status(&gateway, &[&key], &body).await, expected, "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_says_something() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for body in [json!({}), json!({"prompt": ""}), json!({"prompt": " \n\t\u{3000}"})] {
+        let refusal = gateway.post(STREAM, &body).await.refusal();
+        assert_eq!((refusal.0, refusal.2.as_deref()), (400, Some("prompt")), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn fields_of_a_request() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for (field, value, param) in [
+        ("model", json!("unknown"), Some("model")),
+        ("tools", json!(["unknown"]), Some("tools")),
+        ("max_tool_loops", json!(-1), None),
+        ("unknown", json!(1), None),
+        ("sampling", json!({"temperature": 2.1}), Some("sampling.temperature")),
+        ("sampling", json!({"temperature": -0.1}), Some("sampling.temperature")),
+        ("sampling", json!({"top_p": 0}), Some("sampling.top_p")),
+        ("sampling", json!({"max_tokens": 0}), Some("sampling.max_tokens")),
+        ("sampling", json!({"stop": vec!["x"; 17]}), Some("sampling.stop")),
+        ("sampling", json!({"unknown": 1}), None),
+    ] {
+        let mut body = json!({"prompt": "Hello?"});
+        body[field] = value;
+        let (status, code, found) = gateway.post(STREAM, &body).await.refusal();
+        assert_eq!((status, &*code), (400, "invalid_request"), "{body}");
+        assert_eq!(found.as_deref(), param, "{body}");
+    }
+    for sampling in [
+        json!({"temperature": 0, "top_p": 1, "max_tokens": 1, "seed": -1, "stop": vec!["x"; 16]}),
+        json!({"temperature": 2, "top_p": 0.01}),
+    ] {
+        let body = json!({"prompt": "Hello?", "sampling": sampling}).to_string();
+        assert_eq!(status(&gateway, &[], &body).await, 200, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn turns_at_one_time() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.server.max_concurrent_turns = 2).await;
+    let (mut first, round) = gateway.begin(&mut model, "a").await;
+    let (_second, _second_round) = gateway.begin(&mut model, "b").await;
+    let reply = gateway.post(STREAM, &json!({"session_id": "c", "prompt": "Hello?"})).await;
+    let (status, code, _) = reply.refusal();
+    assert_eq!((status, &*code), (503, "too_many_turns"));
+    let wait: u64 = reply.head.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=30).contains(&wait));
+    // Refusing leaves no session behind.
+    assert_eq!(gateway.get("/api/v1/sessions/c").await.status(), 404);
+    // Reading is no turn.
+    gateway.rejoin("session_id=a", &[]).await.up_to("turn_started").await;
+    round.answer("Well.").await;
+    first.rest().await;
+    gateway.whole_turn(&mut model, "c", "Now.").await.rest().await;
+}
+
+#[tokio::test]
+async fn bytes_of_a_turn() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.limits.max_turn_bytes = 3000).await;
+    let mut stream = gateway.whole_turn(&mut model, "s", &"x".repeat(3000)).await;
+    assert_eq!(outcome(&stream.rest().await), "stop");
+
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.chunk(text(&"x".repeat(3001))).await;
+    let frames = stream.rest().await;
+    assert_eq!(outcome(&frames), "turn_too_large");
+    let last = frames.last().unwrap();
+    assert_eq!(last.data["retryable"], false);
+    assert!(last.data["message"].as_str().unwrap().contains("max_turn_bytes"), "{last:?}");
+    assert_eq!(said(&frames).len(), 3001);
+    round.closed().await;
+}
+
+/// What counts is the turn, not one of its rounds; and reasoning counts too.
+#[tokio::test]
+async fn bytes_of_a_turn_are_counted_over_its_rounds() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.limits.max_turn_bytes = 3000).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    let call = call("calculate", &json!({"expression": "1+1"}));
+    round.answer(&format!("{}\n{call}", "x".repeat(2000))).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    let reasoning = json!({"reasoning_content": "y".repeat(1000)});
+    round.chunk(crate::support::model::delta(&reasoning)).await;
+    assert_eq!(outcome(&stream.rest().await), "turn_too_large");
+}
+
+#[tokio::test]
+async fn bytes_of_a_call() {
+    let mut model = Model::listen().await;
+    let gateway =
+        Gateway::with(model.address, |s| s.config.stream.parser.max_payload_bytes = 2000).await;
+    for (bytes, event) in [(2000, "tool_started"), (2001, "feedback")] {
+        let payload = |expression: &str| {
+            let call = call("calculate", &json!({"expression": expression}));
+            call.strip_prefix("<<function_call>> ").unwrap().to_owned()
+        };
+        // White space inside the payload belongs to it.
+        let short = payload("1+1");
+        let padded = short.replacen("{", &format!("{{{}", " ".repeat(bytes - short.len())), 1);
+        assert_eq!(padded.len(), bytes);
+        let (mut stream, round) = gateway.begin(&mut model, &format!("s{bytes}")).await;
+        round.answer(&format!("<<function_call>> {padded}\n")).await;
+        let frames = stream.up_to(event).await;
+        if event == "feedback" {
+            assert_eq!(frames.last().unwrap().data["reason"], "payload_too_large");
+        }
+        model.round().await.answer("Well.").await;
+        assert_eq!(outcome(&stream.rest().await), "stop");
+    }
+}
+
+#[tokio::test]
+async fn rounds_of_a_turn() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let body = json!({"session_id": "s", "prompt": "Hello?", "max_tool_loops": 2});
+    let mut stream = gateway.turn(&body).await;
+    for expression in ["1+1", "2+2"] {
+        let call = call("calculate", &json!({"expression": expression}));
+        model.round().await.answer(&call).await;
+    }
+    model.round().await.answer("At last.").await;
+    let frames = stream.rest().await;
+    assert!(frames.iter().any(|frame| frame.event == "loop_limit_reached"));
+    assert_eq!(outcome(&frames), "loop_limit");
+    assert_eq!(said(&frames), "At last.");
+}

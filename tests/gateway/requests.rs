@@ -1,0 +1,273 @@
+//! Requests that are odd, broken, slow or many.
+
+use serde_json::json;
+
+use crate::support::client::{post, request};
+use crate::support::events::said;
+use crate::support::gateway::STREAM;
+use crate::support::{Gateway, Model, ms};
+
+#[tokio::test]
+async fn a_head_that_never_ends() {
+    let model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.patience.head = ms(50)).await;
+    for start in ["", "G", "PRI * HTTP/2.0\r\n", "GET /healthz HTTP/1.1\r\nHost: local"] {
+        let mut client = gateway.client().await;
+        client.send(start).await;
+        let answer = String::from_utf8(client.closed().await).unwrap();
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{start:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_used_again_is_closed() {
+    let model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.patience.head = ms(50)).await;
+    let mut client = gateway.client().await;
+    client.send(request("GET", "/healthz", &[], "")).await;
+    assert_eq!(client.reply().await.status(), 200);
+    assert_eq!(client.closed().await, b"");
+}
+
+/// The head's time is not the turn's.
+#[tokio::test]
+async fn a_stream_outlives_the_time_for_a_head() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| {
+        s.patience.head = ms(20);
+        s.config.stream.keep_alive = ms(25);
+    })
+    .await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    stream.up_to("turn_started").await;
+    stream.comments(4).await;
+    round.answer("Still here.").await;
+    assert_eq!(said(&stream.rest().await), "Still here.");
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.patience.body = ms(50)).await;
+    for headers in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
+        let mut client = gateway.client().await;
+        let start = if headers.contains("chunked") { "1\r\n{\r\n" } else { "{" };
+        client.send(request("POST", STREAM, &[headers], start)).await;
+        let reply = client.reply().await;
+        let (status, code, _) = reply.refusal();
+        assert_eq!((status, &*code), (408, "body_timeout"));
+        // What follows could be anything, so the connection is of no more use.
+        assert_eq!(client.closed().await, b"");
+    }
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let mut client = gateway.client().await;
+    client.send(request("POST", STREAM, &["Content-Length: 100"], "{\"prompt\":")).await;
+    client.socket.shutdown().await.unwrap();
+    client.closed().await;
+    // The server is none the worse for it.
+    assert_eq!(gateway.get("/healthz").await.status(), 200);
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn a_request_byte_by_byte() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let mut client = gateway.client().await;
+    client.socket.set_nodelay(true).unwrap();
+    for byte in post(STREAM, &[], r#"{"prompt":"Hello?"}"#).bytes() {
+        client.send([byte]).await;
+        tokio::task::yield_now().await;
+    }
+    model.round().await.answer("Well.").await;
+    assert_eq!(said(&client.events().await.rest().await), "Well.");
+}
+
+#[tokio::test]
+async fn requests_that_are_sent_before_the_first_answer() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let mut client = gateway.client().await;
+    let turn = |session: &str| {
+        post(STREAM, &[], &json!({"session_id": session, "prompt": "Hello?"}).to_string())
+    };
+    let all = [
+        request("GET", "/healthz", &[], ""),
+        turn("a"),
+        request("GET", "/nowhere", &[], ""),
+        turn("b"),
+        request("HEAD", "/healthz", &["Connection: close"], ""),
+    ];
+    client.send(all.concat()).await;
+    assert_eq!(client.reply().await.status(), 200);
+    model.round().await.answer("First.").await;
+    let first = client.reply().await;
+    assert_eq!(said(&crate::support::events::frames(&first.body)), "First.");
+    assert_eq!(client.reply().await.status(), 404);
+    model.round().await.answer("Second.").await;
+    let second = client.reply().await;
+    assert_eq!(said(&crate::support::events::frames(&second.body)), "Second.");
+    let rest = String::from_utf8(client.closed().await).unwrap();
+    assert!(rest.starts_with("HTTP/1.1 200 OK\r\n") && rest.ends_with("\r\n\r\n"), "{rest}");
+}
+
+#[tokio::test]
+async fn rubbish_is_refused_and_the_connection_closed() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for rubbish in [
+        &b"\0\0\0\0\r\n\r\n"[..],
+        b"HELO mail.example\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n\x16\x03\x01",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nNo colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\n Folded: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nrubbish that is no frame of anything",
+    ] {
+        let mut client = gateway.client().await;
+        client.send(rubbish).await;
+        tokio::io::AsyncWriteExt::shutdown(&mut client.socket).await.unwrap();
+        let answer = client.closed().await;
+        let text = String::from_utf8_lossy(&answer);
+        let is_h2 = rubbish.starts_with(b"PRI");
+        let refused = ["HTTP/1.1 4", "HTTP/1.1 5"].iter().any(|start| text.starts_with(start));
+        assert!(text.is_empty() || refused || is_h2, "{rubbish:?}: {text}");
+    }
+    assert_eq!(gateway.get("/healthz").await.status(), 200);
+    assert!(model.is_unasked());
+}
+
+/// What two servers would read differently smuggles a request past one of them.
+#[tokio::test]
+async fn two_ways_to_know_a_bodys_end_are_refused() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let mut client = gateway.client().await;
+    let body = "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let length = format!("Content-Length: {}", body.len());
+    client.send(request("POST", STREAM, &[&length, "Transfer-Encoding: chunked"], body)).await;
+    // Chunked wins, as RFC 9112 section 6.3 says, and the rest is not a second
+    // request on this connection; or it is refused outright.
+    let head = client.reply().await;
+    assert_eq!(head.status(), 400);
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn unknown_addresses_and_methods() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for path in ["/nowhere", "/api/v1/chat/stream/", "/api", "//", "/healthz/", "/HEALTHZ", "/%2e"]
+    {
+        let (status, code, _) = gateway.get(path).await.refusal();
+        assert_eq!((status, &*code), (404, "not_found"), "{path}");
+    }
+    for (method, path, allowed) in [
+        ("PUT", STREAM, "GET, POST"),
+        ("HEAD", STREAM, "GET, POST"),
+        ("GET", "/api/v1/chat/cancel", "POST"),
+        ("POST", "/api/v1/sessions/s", "GET, DELETE"),
+        ("POST", "/api/v1/tools", "GET"),
+        ("DELETE", "/healthz", "GET"),
+        ("BREW", "/metrics", "GET"),
+    ] {
+        let mut client = gateway.client().await;
+        client.send(request(method, path, &["Connection: close"], "")).await;
+        let head = client.head().await;
+        assert_eq!(head.status, 405, "{method} {path}");
+        assert_eq!(head.header("allow"), Some(allowed), "{method} {path}");
+        let body = client.closed().await;
+        assert_eq!(body.is_empty(), method == "HEAD", "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_request_has_the_head_of_the_answer_and_no_body() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for path in ["/healthz", "/readyz", "/metrics", "/", "/api/v1/tools"] {
+        let whole = gateway.get(path).await;
+        let mut client = gateway.client().await;
+        client.send(request("HEAD", path, &["Connection: close"], "")).await;
+        let head = client.head().await;
+        assert_eq!(head.status, 200, "{path}");
+        let media_type = "content-type";
+        assert_eq!(head.header(media_type), whole.head.header(media_type), "{path}");
+        assert_eq!(client.closed().await, b"", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_names_its_request() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let id = async |header: &str| {
+        let mut client = gateway.client().await;
+        client.send(request("GET", "/nowhere", &[header], "")).await;
+        client.head().await.header("x-request-id").unwrap().to_owned()
+    };
+    assert_eq!(id("X-Request-Id: mine-1").await, "mine-1");
+    assert_eq!(id(&format!("X-Request-Id: {}", "x".repeat(128))).await, "x".repeat(128));
+    // One that cannot be logged is replaced.
+    for bad in ["", "a b", "\u{e9}", &"x".repeat(129)] {
+        assert_eq!(id(&format!("X-Request-Id: {bad}")).await.len(), 36, "{bad}");
+    }
+    assert_ne!(id("X: y").await, id("X: y").await);
+}
+
+#[tokio::test]
+async fn json_that_cannot_be_read_is_refused_with_its_place() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for (body, place) in [
+        (&b""[..], "line 1 column 0"),
+        (b"{\"prompt\": }", "line 1 column 12"),
+        (b"{\"prompt\":\n  x}", "line 2 column 3"),
+        (b"{\"prompt\": \"a\xff\"}", "line 1 column"),
+        (b"{\"prompt\": \"a\"} x", "line 1 column 17"),
+        (b"{\"prompt\": \"a\", \"prompt\": \"b\"}", "duplicate field `prompt`"),
+        (b"{\"prompt\": 1}", "line 1 column"),
+        (b"{\"promt\": \"a\"}", "unknown field `promt`, expected one of"),
+        (b"{\"prompt\": \"\\ud800\"}", "line 1 column"),
+        (b"[]", "line 1 column"),
+        (b"null", "line 1 column"),
+        (b"\xef\xbb\xbf{}", "line 1 column 1"),
+    ] {
+        let length = format!("Content-Length: {}", body.len());
+        let mut bytes = request("POST", STREAM, &[&length], "").into_bytes();
+        bytes.extend_from_slice(body);
+        let reply = gateway.exchange(bytes).await;
+        assert_eq!(reply.refusal().0, 400, "{body:?}");
+        assert!(reply.message().contains(place), "{}", reply.message());
+    }
+    let deep = format!("{{\"tools\":{}", "[".repeat(100_000));
+    assert_eq!(gateway.exchange(post(STREAM, &[], &deep)).await.refusal().0, 400);
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn ready_means_that_the_model_is_there() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    assert_eq!(gateway.get("/readyz").await.status(), 200);
+    assert_eq!(gateway.get("/healthz").await.status(), 200);
+
+    let nobody = tokio::net::TcpSocket::new_v4().unwrap();
+    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gateway = Gateway::with(nobody.local_addr().unwrap(), |_| {}).await;
+    let reply = gateway.get("/readyz").await;
+    assert_eq!((reply.status(), &reply.json()["status"]), (503, &json!("upstream_unreachable")));
+    assert_eq!(gateway.get("/healthz").await.status(), 200);
+}
