@@ -16,12 +16,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{Instrument as _, debug, debug_span};
 
+use super::briefing::Briefing;
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
 use crate::event::Event;
 use crate::session::Writer;
 use crate::telemetry::metrics;
-use crate::tools::Registry;
 use crate::tools::run::{self, Run};
 use crate::upstream::{Round, RoundFailure, Upstream};
 
@@ -35,7 +35,7 @@ pub struct Driver {
     /// The model.
     pub upstream: Arc<Upstream>,
     /// The tools, to run them.
-    pub tools: Registry,
+    pub briefing: Arc<Briefing>,
     /// Longest run of a tool that has no limit of its own.
     pub tool_timeout: Duration,
     /// How long the turn goes on when nobody reads it.
@@ -50,12 +50,12 @@ impl Driver {
     /// Dropping the future drops the upstream's connection and all running tools;
     /// the log then ends with a failure.
     pub async fn run(self) -> (conversation::Turn, Writer) {
-        let Self { turn, writer, upstream, tools, tool_timeout, disconnect_grace } = self;
+        let Self { turn, writer, upstream, briefing, tool_timeout, disconnect_grace } = self;
         let mut running = Running {
             turn,
             writer,
             upstream,
-            tools,
+            briefing,
             tool_timeout,
             disconnect_grace,
             round: RoundState::None,
@@ -90,7 +90,7 @@ struct Running {
     turn: Turn,
     writer: Writer,
     upstream: Arc<Upstream>,
-    tools: Registry,
+    briefing: Arc<Briefing>,
     tool_timeout: Duration,
     disconnect_grace: Duration,
     round: RoundState,
@@ -142,7 +142,8 @@ impl Running {
                 Output::StartTool { call, call_id, name, arguments } => {
                     debug!(call_id, tool = name, "tool begins");
                     let span = debug_span!("tool", call_id, tool = name);
-                    let tool = self.tools.get(name).expect("the machine has checked the call");
+                    let tool =
+                        self.briefing.tools.get(name).expect("the machine has checked the call");
                     let run = run::run(Arc::clone(tool), arguments, self.tool_timeout);
                     let run = async move {
                         let begun = Instant::now();
