@@ -330,8 +330,8 @@ impl Connection {
 fn keep_alive(headers: &HeaderMap) -> Duration {
     let header = headers.get("keep-alive").and_then(|value| value.to_str().ok());
     let timeout = header.and_then(|value| {
-        let parameters = value.split(',').map(str::trim);
-        parameters.filter_map(|parameter| parameter.strip_prefix("timeout=")).next()
+        let mut parameters = value.split(',').map(str::trim);
+        parameters.find_map(|parameter| parameter.strip_prefix("timeout="))
     });
     let seconds: Option<u64> = timeout.and_then(|seconds| seconds.parse().ok());
     let theirs = seconds.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
