@@ -11,7 +11,7 @@ use tracing::{Instrument as _, info_span};
 use uuid::Uuid;
 
 use crate::limits;
-use crate::orchestrator::{Driver, Rules, Turn, TurnRequest};
+use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::session::{Begin, Found, LoggedTurn, Session, Sessions};
 use crate::telemetry::metrics;
 use crate::tools::{Registry, RegistryError};
@@ -51,7 +51,8 @@ pub struct Gateway {
     tool_timeout: Duration,
     disconnect_grace: Duration,
     upstreams: Vec<Arc<Upstream>>,
-    tools: Registry,
+    /// On all tools; turns that may use fewer get one of their own.
+    briefing: Arc<Briefing>,
     sessions: Sessions,
     places: Arc<Semaphore>,
     turns: TaskTracker,
@@ -126,12 +127,13 @@ impl Gateway {
     /// A gateway in front of `upstreams`, the first of which is the default.
     #[must_use]
     pub fn new(options: Options, upstreams: Vec<Arc<Upstream>>, tools: Registry) -> Self {
+        let briefing = Arc::new(brief(&options.rules, tools));
         Self {
             rules: Arc::new(options.rules),
             tool_timeout: options.tool_timeout,
             disconnect_grace: options.disconnect_grace,
             upstreams,
-            tools,
+            briefing,
             sessions: Sessions::new(options.session_ttl),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
@@ -145,7 +147,7 @@ impl Gateway {
     /// See [`BeginError`]; nothing has begun then.
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
         let upstream = self.upstream(new.model.as_deref())?;
-        let tools = self.tools_named(new.tools.as_deref())?;
+        let briefing = self.briefing(new.tools.as_deref())?;
         let place = match self.place() {
             Ok(place) => place,
             // What was begun before needs none.
@@ -171,17 +173,18 @@ impl Gateway {
             form: upstream.history().into(),
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
-            tools: tools.clone(),
+            briefing: Arc::clone(&briefing),
             history: session.conversation(),
         };
-        let driver = Driver {
+        let parts = Parts {
             turn: Turn::new(Arc::clone(&self.rules), request)?,
             writer,
             upstream: Arc::clone(upstream),
-            tools,
+            briefing,
             tool_timeout: self.tool_timeout,
             disconnect_grace: self.disconnect_grace,
         };
+        let driver = span.in_scope(|| Driver::new(parts));
         let run = async move {
             let running = (place, metrics::TurnRunning::new());
             let (record, writer) = driver.run().await;
@@ -223,12 +226,13 @@ impl Gateway {
         })
     }
 
-    fn tools_named(&self, names: Option<&[String]>) -> Result<Registry, BeginError> {
-        let Some(names) = names else { return Ok(self.tools.clone()) };
-        self.tools.subset(names).map_err(|error| BeginError::UnknownTool {
+    fn briefing(&self, names: Option<&[String]>) -> Result<Arc<Briefing>, BeginError> {
+        let Some(names) = names else { return Ok(Arc::clone(&self.briefing)) };
+        let tools = self.tools().subset(names).map_err(|error| BeginError::UnknownTool {
             error,
-            known: self.tools.specs().map(|spec| spec.name.clone()).collect(),
-        })
+            known: self.tools().specs().map(|spec| spec.name.clone()).collect(),
+        })?;
+        Ok(Arc::new(brief(&self.rules, tools)))
     }
 
     /// The session, if there is one.
@@ -244,8 +248,8 @@ impl Gateway {
 
     /// All tools.
     #[must_use]
-    pub const fn tools(&self) -> &Registry {
-        &self.tools
+    pub fn tools(&self) -> &Registry {
+        self.briefing.tools()
     }
 
     /// All upstreams, the default first.
@@ -303,6 +307,10 @@ impl Gateway {
     pub fn cancel_all(&self) {
         self.sessions.cancel_all();
     }
+}
+
+fn brief(rules: &Rules, tools: Registry) -> Briefing {
+    Briefing::new(&rules.system_prompt, &rules.parser.marker, tools)
 }
 
 fn now_ms() -> u64 {

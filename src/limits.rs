@@ -99,7 +99,7 @@ pub mod turn {
     pub const TOOL_TIMEOUT: Duration = Duration::from_secs(15);
     /// Default of `limits.max_calls_per_turn`.
     pub const CALLS_MAX: u32 = 32;
-    /// Default of `limits.max_turn_bytes`: model output and events of one turn.
+    /// Default of `limits.max_turn_bytes`: what the model may write in one turn.
     pub const BYTES_MAX: usize = 4 * MIB;
     /// Default of `tools.max_parallel`.
     pub const PARALLEL_MAX: usize = 8;

@@ -16,7 +16,7 @@ use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
 use tether::conversation::render::Form;
-use tether::orchestrator::{Output, Rules, Turn, TurnRequest};
+use tether::orchestrator::{Briefing, Output, Rules, Turn, TurnRequest};
 use tether::upstream::Sampling;
 
 fn root() -> &'static Path {
@@ -172,6 +172,7 @@ fn examples_of_events_are_of_their_event() {
 
 /// The system message of a turn with the built-in tools, as it is sent.
 fn system_prompt() -> String {
+    let rules = Rules::default();
     let request = TurnRequest {
         session_id: "s".to_owned(),
         turn_id: "t".to_owned(),
@@ -181,10 +182,14 @@ fn system_prompt() -> String {
         form: Form::Text,
         sampling: Sampling::default(),
         max_tool_loops: None,
-        tools: tether::app::tools(&Config::default()).unwrap(),
+        briefing: Arc::new(Briefing::new(
+            &rules.system_prompt,
+            &rules.parser.marker,
+            tether::app::tools(&Config::default()).unwrap(),
+        )),
         history: Conversation::default(),
     };
-    let mut turn = Turn::new(Arc::new(Rules::default()), request).unwrap();
+    let mut turn = Turn::new(Arc::new(rules), request).unwrap();
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
             return round.messages[0].content.clone().unwrap();

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tether::parser::fuzz::parser_repair(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tether_fuzz::parser::fuzz::parser_repair(data));

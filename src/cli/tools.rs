@@ -51,7 +51,7 @@ struct ListedPolicy {
 
 impl<'a> From<&'a ToolSpec> for Listed<'a> {
     fn from(spec: &'a ToolSpec) -> Self {
-        let ToolSpec { name, description, parameters, waiting_hint, policy } = spec;
+        let ToolSpec { name, description, parameters, waiting_hint, policy, examples: _ } = spec;
         Self { name, description, parameters, waiting_hint, policy: ListedPolicy::from(*policy) }
     }
 }
@@ -84,6 +84,7 @@ mod tests {
             description: "Sends.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "sending".to_owned(),
+            examples: Vec::new(),
             policy,
         };
         let mut out = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::mistake::Mistake;
 use super::raw::Node;
 use super::reader::{Keys, Refused, choice, decimal, enumerate, text, truth, wait, whole};
-use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
+use super::values::{address, builtin, marker, name, not_built, off, origin, secret, server_url};
 use super::{
     CallContract, Config, Constrain, EmbeddedConfig, Execution, FeedbackConfig, History,
     LimitsConfig, ModelConfig, OpenaiChatConfig, ParserConfig, ServerConfig, SessionsConfig, Store,
@@ -232,7 +232,7 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
             whole(1..=bounds::PARALLEL_MAX, "calls"),
         ),
         builtin: keys.list("builtin", default.builtin, builtin),
-        demo: keys.read("demo", default.demo, truth),
+        demo: keys.read("demo", default.demo, off("the demonstration tools")),
         http: keys.list("http", default.http, not_built),
         command: keys.list("command", default.command, not_built),
         mcp: keys.list("mcp", default.mcp, not_built),
@@ -308,7 +308,7 @@ fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
     let default = ParserConfig::default();
     let parser = ParserConfig {
         marker: keys.read("marker", default.marker, marker),
-        marker_nonce: keys.read("marker_nonce", default.marker_nonce, truth),
+        marker_nonce: keys.read("marker_nonce", default.marker_nonce, off("markers with a nonce")),
         strict_balancing: keys.read("strict_balancing", default.strict_balancing, truth),
         max_payload_bytes: keys.read("max_payload_bytes", default.max_payload_bytes, size()),
         tools_in_reasoning: keys.read("tools_in_reasoning", default.tools_in_reasoning, truth),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::conversation::{self, Note, Part, Step};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
-use crate::parser::{Arguments, ErrorCode, ParseError, Segment};
+use crate::parser::{Arguments, ErrorCode, ParseError, Repair, Segment};
 use crate::tools::ToolResult;
 use crate::upstream::RoundRequest;
 
@@ -107,6 +107,8 @@ pub(super) struct Draft {
     /// Where the text behind the round's last call begins in `text`.
     text_behind_call: Option<usize>,
     pub(super) mistakes: Vec<Mistake>,
+    /// Calls whose end was not written but mended.
+    pub(super) mended_ends: Vec<usize>,
     /// Whether the round wrote calls or markers where none are taken.
     pub(super) stray_marker: bool,
 }
@@ -122,6 +124,7 @@ impl Draft {
         self.round += 1;
         self.parts.clear();
         self.mistakes.clear();
+        self.mended_ends.clear();
         self.first_call = self.calls.len();
         self.text_behind_call = None;
         self.stray_marker = false;
@@ -143,6 +146,10 @@ impl Draft {
             Segment::ArgumentsDelta { index, json } => self.push_arguments(index, json),
             Segment::CallCompleted(call) => {
                 let at = self.position(call.index);
+                let mended = [Repair::OpenBracket, Repair::OpenString];
+                if mended.iter().any(|repair| call.repaired.contains(repair)) {
+                    self.mended_ends.push(at);
+                }
                 self.calls[at].state =
                     CallState::Complete { name: call.name, arguments: call.arguments };
                 self.parts.push(DraftPart::Call(at));

@@ -14,6 +14,10 @@ use super::prompt;
 pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
      in words, or with a function call.";
 
+/// The token limit cut a call off.
+pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
+     run. Send a shorter call: less text in its arguments, or several smaller calls.";
+
 /// There is no such tool in this turn.
 pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {
     format!("{refusal} Call one of these, or answer in words.")
@@ -38,13 +42,9 @@ pub(super) fn malformed(
     let marker = &settings.marker;
     let example = prompt::example(marker);
     match error.code {
-        ErrorCode::IncompletePayload if cut => (
-            FeedbackReason::IncompleteCall,
-            String::from(
-                "Your function call was cut off by the token limit and was not run. Send a \
-                 shorter call: less text in its arguments, or several smaller calls.",
-            ),
-        ),
+        ErrorCode::IncompletePayload if cut => {
+            (FeedbackReason::IncompleteCall, CUT_CALL.to_owned())
+        }
         ErrorCode::IncompletePayload => (
             FeedbackReason::IncompleteCall,
             format!(

@@ -4,6 +4,7 @@
 //! goes in, what is to be done and said comes out, so that thousands of random
 //! schedules can test it without a runtime. The driver has no policy.
 
+pub mod briefing;
 mod chain;
 mod draft;
 pub mod driver;
@@ -11,6 +12,7 @@ mod feedback;
 mod prompt;
 pub mod turn;
 
+pub use briefing::Briefing;
 pub use chain::Execution;
-pub use driver::Driver;
+pub use driver::{Driver, Parts};
 pub use turn::{Input, Output, Rules, Turn, TurnRequest};

@@ -1,71 +1,133 @@
-//! The system prompt: who the model is, how it calls a tool, which tools there are.
+//! The system prompt: the operator's words, the tools, how to call one.
 //!
-//! It is explicit because vague prompts are why models describe a call instead
-//! of making it: the exact line to write, one example for each shape, and what
-//! happens next.
+//! Vague prompts are why models describe a call instead of making it. Its order
+//! and wording were measured with a small model (`docs/prompting.md`): the tools
+//! come first, the examples are dialogues in natural words, the rules come last.
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 use crate::conversation::render::RESULTS_HEADING;
-use crate::tools::Registry;
+use crate::tools::{Example, Registry, ToolSpec};
 
 /// What the model is told when it may call nothing more.
 pub(super) const SYNTHESIS: &str = "Now answer in words, with what is known so far. Do not call \
      any function.";
 
-/// The system message: the operator's words, then the contract, then the tools.
+/// The system message.
 pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
     let mut prompt = operator.trim_end().to_owned();
-    if tools.is_empty() {
-        return prompt;
+    if !tools.is_empty() {
+        push_tools(&mut prompt, tools);
+        push_contract(&mut prompt, tools, marker);
     }
-    push_contract(&mut prompt, marker);
-    push_tools(&mut prompt, tools);
     prompt
 }
 
-/// A call as it is to be written.
+/// A call as it is to be written, for a model that has not.
 pub(super) fn example(marker: &str) -> String {
     format!("{marker} {{\"name\": \"tool_name\", \"arguments\": {{\"key\": \"value\"}}}}")
 }
 
-fn push_contract(prompt: &mut String, marker: &str) {
-    let example = example(marker);
+fn push_tools(prompt: &mut String, tools: &Registry) {
+    prompt.push_str("\n\n# The functions you can call\n");
+    for spec in tools.specs() {
+        let _ = writeln!(prompt, "- {}: {}", spec.name, spec.description);
+        let _ = writeln!(prompt, "  arguments (JSON Schema): {}", spec.parameters);
+        if spec.policy.may_clarify {
+            prompt.push_str("  Wait for its result before you call what depends on it.\n");
+        }
+    }
+}
+
+fn push_contract(prompt: &mut String, tools: &Registry, marker: &str) {
     let _ = write!(
         prompt,
-        "\n\n\
-         # Functions\n\
-         You can call functions. To call one, write a line with the marker {marker}, a space, and \
-         one JSON object with \"name\" and \"arguments\":\n\
-         {example}\n\
-         - The line is run for you, for real. Do not describe a call: write it.\n\
-         - To call several functions, write several such lines, one below the other.\n\
-         - After your calls, stop. The results come in the next message, which begins with \
+        "\n# How to call a function\n\
+         Write one line: the marker {marker}, a space, then one JSON object with \"name\" and \
+         \"arguments\". Nothing else.\n"
+    );
+    let (name, one, several) = examples(tools);
+    push_dialogue(prompt, marker, &name, &one);
+    prompt.push_str("\nTwo calls are two lines:\n");
+    push_dialogue(prompt, marker, &name, &several);
+    let _ = write!(
+        prompt,
+        "\nThen stop. The results come in the next message, which begins with \
          \"{RESULTS_HEADING}\". Never write that message yourself.\n\
-         - When a result says next_action \"clarification_needed\", stop: the user will be asked.\n\
-         - When no function is needed, just answer. When you have the results, answer in words.\n\
-         \n\
-         Example of one call:\n\
-         {marker} {{\"name\": \"get_current_time\", \"arguments\": {{\"timezone\": \"Europe/Paris\"}}}}\n\
-         \n\
-         Example of two calls:\n\
-         {marker} {{\"name\": \"get_current_time\", \"arguments\": {{\"timezone\": \"Asia/Tokyo\"}}}}\n\
-         {marker} {{\"name\": \"calculate\", \"arguments\": {{\"expression\": \"12 * 7\"}}}}\n\
-         \n\
-         Example of a result:\n\
-         {RESULTS_HEADING}\n\
-         {{\"call\":\"call_1\",\"tool\":\"calculate\",\"result\":{{\"success\":true,\"data\":{{\"result\":\"84\"}},\"next_action\":\"continue\"}}}}\n"
+         When a result says next_action \"clarification_needed\", stop: the user will be asked.\n\
+         Always call a function where one fits. Never describe a call and never guess a result. \
+         Where none fits, or when you have the results, answer in words."
     );
 }
 
-fn push_tools(prompt: &mut String, tools: &Registry) {
-    prompt.push_str("\n# The functions you can call\n");
-    for spec in tools.specs() {
-        let parameters = &spec.parameters;
-        let _ = writeln!(prompt, "- {}: {}", spec.name, spec.description);
-        let _ = writeln!(prompt, "  arguments (JSON Schema): {parameters}");
-        if spec.policy.may_clarify {
-            prompt.push_str("  Wait for its result before you call anything that depends on it.\n");
-        }
+fn push_dialogue(prompt: &mut String, marker: &str, name: &str, example: &Example) {
+    let _ = write!(prompt, "User: {}\nAssistant:", example.question);
+    let mut separator = ' ';
+    for arguments in &example.calls {
+        let (name, arguments) = (Value::from(name), spaced(arguments));
+        let _ =
+            write!(prompt, "{separator}{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");
+        separator = '\n';
+    }
+    prompt.push('\n');
+}
+
+/// A flat object with a space behind each colon and comma, as models write it.
+fn spaced(arguments: &Value) -> String {
+    let Value::Object(object) = arguments else { return arguments.to_string() };
+    let members =
+        object.iter().map(|(key, value)| format!("{}: {value}", Value::from(key.as_str())));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+}
+
+/// A tool's name, a question that takes one call of it, and one that takes two:
+/// of the first tool that brings both, or of a tool that everybody knows.
+fn examples(tools: &Registry) -> (String, Example, Example) {
+    let of_tool = |spec: &ToolSpec| {
+        let one = spec.examples.iter().find(|example| example.calls.len() == 1)?;
+        let several = spec.examples.iter().find(|example| example.calls.len() > 1)?;
+        Some((spec.name.clone(), one.clone(), several.clone()))
+    };
+    tools.specs().find_map(of_tool).unwrap_or_else(|| {
+        let city = |city: &str| json!({ "city": city });
+        let example = |question: &str, calls| Example { question: question.to_owned(), calls };
+        (
+            "get_weather".to_owned(),
+            example("how is the weather in Tokyo?", vec![city("Tokyo")]),
+            example("how is the weather in Rome, and in Oslo?", vec![city("Rome"), city("Oslo")]),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::tools::builtin::{Calculate, GetCurrentTime};
+
+    #[test]
+    fn the_prompt_is_the_one_that_was_measured() {
+        let mut tools = Registry::default();
+        tools.add(Arc::new(GetCurrentTime::new())).unwrap();
+        tools.add(Arc::new(Calculate::new())).unwrap();
+        let prompt = system("You are a helpful assistant.\n", &tools, "<<function_call>>");
+        assert_eq!(prompt, include_str!("../../tests/data/upstream/prompt.txt").trim_end());
+    }
+
+    #[test]
+    fn without_tools_there_is_nothing_to_teach() {
+        assert_eq!(system("Be kind.", &Registry::default(), "<<function_call>>"), "Be kind.");
+    }
+
+    #[test]
+    fn the_marker_that_is_taught_is_the_one_that_is_read() {
+        let mut tools = Registry::default();
+        tools.add(Arc::new(Calculate::new())).unwrap();
+        let prompt = system("", &tools, "[[do]]");
+        assert!(!prompt.contains("<<function_call>>"));
+        assert_eq!(prompt.matches("[[do]] {\"name\": \"calculate\"").count(), 3);
     }
 }

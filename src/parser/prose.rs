@@ -150,6 +150,9 @@ impl Parser {
 
     /// Hands on the first `count` held bytes, all from before this chunk.
     fn say_held(&mut self, count: usize, before: usize, sink: &mut impl FnMut(Segment<'_>)) {
+        if count == 0 {
+            return;
+        }
         let (_, bytes) = self.copy_held();
         self.say_before(&bytes[..count], self.offset - before as u64, sink);
     }

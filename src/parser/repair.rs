@@ -79,7 +79,7 @@ struct Mender<'p, 'r> {
     out: String,
     /// The brackets that are open, as their closers.
     open: Vec<char>,
-    /// Where in `out` a comma stands that nothing but white space follows.
+    /// Where in `out` a comma stands that nothing but white space and commas follow.
     comma: Option<usize>,
     /// As many brackets are open between a call's keys.
     envelope: usize,
@@ -99,7 +99,7 @@ impl<'p> Mender<'p, '_> {
                 '[' => self.open(c, ']'),
                 '}' | ']' => self.close(c),
                 ',' => {
-                    self.comma = Some(self.out.len());
+                    self.comma.get_or_insert(self.out.len());
                     self.copy(1);
                 }
                 _ if c.is_ascii_alphabetic() => self.word(),
@@ -151,7 +151,8 @@ impl<'p> Mender<'p, '_> {
 
     fn drop_comma(&mut self) {
         if let Some(at) = self.comma.take() {
-            self.out.remove(at);
+            let white = self.out.split_off(at).replace(',', "");
+            self.out.push_str(&white);
             self.note(Repair::TrailingComma);
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-    ORIGIN, RETRY_AFTER,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, LOCATION, ORIGIN, RETRY_AFTER,
 };
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
@@ -169,9 +169,7 @@ async fn dispatch(
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
         (_, Route::Ready) if reads => Ok(ready(app).await),
         (_, Route::Metrics) if reads => Ok(text(app.metrics.render(), "text/plain; version=0.0.4")),
-        (_, Route::Playground) if reads => {
-            Ok(text(PLAYGROUND.to_owned(), "text/html; charset=utf-8"))
-        }
+        (_, Route::Playground) if reads => Ok(playground()),
         _ => Err(Refusal::Method(route.methods())),
     }
 }
@@ -302,6 +300,14 @@ async fn ready(app: &App) -> Reply {
             json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
     }
+}
+
+/// The page, in no frame: a page around it could borrow its user's clicks.
+fn playground() -> Reply {
+    let mut reply = text(PLAYGROUND.to_owned(), "text/html; charset=utf-8");
+    let policy = HeaderValue::from_static("frame-ancestors 'none'");
+    reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    reply
 }
 
 fn text(body: String, media_type: &'static str) -> Reply {

@@ -35,6 +35,19 @@ pub struct ToolSpec {
     pub waiting_hint: String,
     /// What the orchestrator may do with its calls.
     pub policy: Policy,
+    /// Questions with the calls that answer them: from these a model learns how
+    /// calls are written. A question with one call first, then one with several.
+    #[serde(skip)]
+    pub examples: Vec<Example>,
+}
+
+/// A question, and the arguments of each call that answers it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example {
+    /// As a user would ask.
+    pub question: String,
+    /// A JSON object for each call.
+    pub calls: Vec<Value>,
 }
 
 /// What the orchestrator may do with a tool's calls.

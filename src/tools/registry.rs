@@ -250,6 +250,7 @@ mod tests {
             description: String::new(),
             parameters,
             waiting_hint: String::new(),
+            examples: Vec::new(),
             policy: Policy::default(),
         }))
     }

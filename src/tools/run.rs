@@ -146,6 +146,7 @@ mod tests {
             description: String::new(),
             parameters: json!({"type": "object"}),
             waiting_hint: String::new(),
+            examples: Vec::new(),
             policy: Policy { timeout, ..Policy::default() },
         };
         Arc::new(Fake { spec, call })

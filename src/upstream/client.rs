@@ -10,14 +10,15 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, Response, Uri};
+use hyper::{HeaderMap, Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
@@ -79,7 +80,8 @@ struct Shared {
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
-    since: Instant,
+    /// When it is too old to be used.
+    end: Instant,
 }
 
 /// A connection, with the future that moves its bytes.
@@ -87,6 +89,62 @@ struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: Pin<Box<Driver>>,
     over: bool,
+    inner: Arc<InnerWaker>,
+    /// `inner` as a waker.
+    waker: Waker,
+}
+
+/// Wakes the task that drives a connection, but not while it does so.
+///
+/// hyper passes each chunk of a body through a channel whose two ends wake each
+/// other. Here both ends are one task: woken by itself, it would be queued and
+/// polled once more for every batch of tokens, only to find nothing.
+struct InnerWaker {
+    task: Mutex<Waker>,
+    /// Whether the task is driving the connection right now.
+    driving: AtomicBool,
+    /// Whether it was woken meanwhile.
+    woken: AtomicBool,
+}
+
+impl InnerWaker {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            task: Mutex::new(Waker::noop().clone()),
+            driving: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+        })
+    }
+
+    /// From here on a wake-up is only noted.
+    fn enter(&self, task: &Waker) {
+        self.driving.store(true, Ordering::SeqCst);
+        let mut known = self.task.lock();
+        if !known.will_wake(task) {
+            known.clone_from(task);
+        }
+    }
+
+    /// From here on a wake-up reaches the task. Returns whether there was one:
+    /// each side writes its own flag before it reads the other's, so that none
+    /// falls between.
+    fn leave(&self) -> bool {
+        self.driving.store(false, Ordering::SeqCst);
+        self.woken.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Wake for InnerWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        if !self.driving.load(Ordering::SeqCst) && self.woken.swap(false, Ordering::SeqCst) {
+            self.task.lock().wake_by_ref();
+        }
+    }
 }
 
 impl std::fmt::Debug for Connection {
@@ -190,28 +248,25 @@ impl Shared {
             .handshake(socket)
             .await
             .map_err(|e| refused(e.to_string()))?;
-        Ok(Connection { sender, driver: Box::pin(driver), over: false })
+        Ok(Connection::new(sender, driver))
     }
 
     /// The connection that was used last and still lives.
     fn take_idle(&self) -> Option<Connection> {
         loop {
-            let Idle { mut connection, since } = self.idle.lock().pop()?;
-            if since.elapsed() > limits::IDLE_CONNECTION_AGE {
-                // Those below it are older still.
-                self.idle.lock().clear();
-                return None;
-            }
-            if connection.is_usable() {
+            let Idle { mut connection, end } = self.idle.lock().pop()?;
+            if Instant::now() < end && connection.is_usable() {
                 return Some(connection);
             }
         }
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn give_back(&self, connection: Connection, age_max: Duration) {
+        let now = Instant::now();
         let mut idle = self.idle.lock();
+        idle.retain(|idle| now < idle.end);
         if idle.len() < limits::IDLE_CONNECTIONS_MAX {
-            idle.push(Idle { connection, since: Instant::now() });
+            idle.push(Idle { connection, end: now + age_max });
         }
     }
 }
@@ -226,17 +281,26 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 impl Connection {
+    fn new(sender: SendRequest<Full<Bytes>>, driver: Driver) -> Self {
+        let inner = InnerWaker::new();
+        let waker = Waker::from(Arc::clone(&inner));
+        Self { sender, driver: Box::pin(driver), over: false, inner, waker }
+    }
+
     /// Moves bytes, as far as they go now.
-    fn drive(&mut self, cx: &mut Context<'_>) {
+    fn drive(&mut self) {
         if !self.over {
-            self.over = self.driver.as_mut().poll(cx).is_ready();
+            let mut cx = Context::from_waker(&self.waker);
+            self.over = self.driver.as_mut().poll(&mut cx).is_ready();
         }
     }
 
     /// Whether another request can be sent on it. A close that has arrived
     /// meanwhile is noticed here.
     fn is_usable(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.inner.enter(Waker::noop());
+        self.drive();
+        self.inner.leave();
         !self.over && self.sender.is_ready()
     }
 
@@ -258,6 +322,20 @@ impl Connection {
         })
         .await
     }
+}
+
+/// How long the connection of an answer may lie idle: a second less than the
+/// server says in `Keep-Alive: timeout=5`, since its close and the next request
+/// may cross, and at most [`limits::IDLE_CONNECTION_AGE`].
+fn keep_alive(headers: &HeaderMap) -> Duration {
+    let header = headers.get("keep-alive").and_then(|value| value.to_str().ok());
+    let timeout = header.and_then(|value| {
+        let mut parameters = value.split(',').map(str::trim);
+        parameters.find_map(|parameter| parameter.strip_prefix("timeout="))
+    });
+    let seconds: Option<u64> = timeout.and_then(|seconds| seconds.parse().ok());
+    let theirs = seconds.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
+    theirs.map_or(limits::IDLE_CONNECTION_AGE, |theirs| theirs.min(limits::IDLE_CONNECTION_AGE))
 }
 
 /// An answer whose body is still arriving. Dropping it drops the connection,
@@ -283,25 +361,32 @@ impl Answer {
     /// When the connection broke before the body's end.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         loop {
-            // Whatever the body waits for comes through `drive` below, so the body
-            // need not wake this task a second time.
-            let mut quiet = Context::from_waker(Waker::noop());
-            let mut frame = Pin::new(&mut self.body).poll_frame(&mut quiet);
-            if frame.is_pending() {
-                self.connection.drive(cx);
-                frame = Pin::new(&mut self.body).poll_frame(&mut quiet);
-            }
-            return match frame {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(None) => Poll::Ready(None),
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
+            self.connection.inner.enter(cx.waker());
+            let frame = self.poll_frame();
+            let woken = self.connection.inner.leave();
+            match frame {
+                Poll::Pending if woken => {}
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => Poll::Ready(Some(Ok(data))),
+                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
                     // Trailers, or nothing at all.
-                    _ => continue,
+                    _ => {}
                 },
-            };
+            }
         }
+    }
+
+    fn poll_frame(&mut self) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        // Whatever the body waits for comes through `drive`, so it wakes nobody.
+        let mut cx = Context::from_waker(Waker::noop());
+        let frame = Pin::new(&mut self.body).poll_frame(&mut cx);
+        if frame.is_ready() {
+            return frame;
+        }
+        self.connection.drive();
+        Pin::new(&mut self.body).poll_frame(&mut cx)
     }
 
     /// Reads what is left of the body as text: at most `bytes_max` of it, and what
@@ -347,7 +432,8 @@ impl Answer {
 
     fn give_back(mut self) {
         if self.connection.is_usable() {
-            self.client.shared.give_back(self.connection);
+            let age_max = keep_alive(&self.head.headers);
+            self.client.shared.give_back(self.connection, age_max);
         }
     }
 }

@@ -17,6 +17,8 @@ pub use failure::RoundFailure;
 pub use round::Round;
 pub use server::{Kind, Options, OptionsError, ServerOptions, Upstream};
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -69,7 +71,7 @@ pub struct RoundRequest {
     /// How the next tokens are chosen.
     pub sampling: Sampling,
     /// Tools that may be called in this round; none in a synthesis.
-    pub tools: Vec<OfferedTool>,
+    pub tools: Arc<[OfferedTool]>,
 }
 
 /// A tool as the model is told of it.

@@ -107,7 +107,11 @@ fn place_and_message(item: &Value) -> Option<String> {
 }
 
 fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(ERROR_MESSAGE_BYTES_MAX)].to_owned()
+    let mut end = text.len().min(ERROR_MESSAGE_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
 }
 
 #[cfg(test)]

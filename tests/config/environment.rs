@@ -64,11 +64,11 @@ fn what_cannot_be_put_in_is_a_mistake() {
 
 #[test]
 fn a_variable_may_be_a_number_or_a_truth_value() {
-    let text = "tools: {max_parallel: \"${NUMBER}\", demo: \"${ON:-true}\"}\n\
+    let text = "tools: {max_parallel: \"${NUMBER}\", continue_after_tool: \"${ON:-false}\"}\n\
                 stream: {keep_alive_sec: \"${NUMBER}.5\"}";
     let config = load_with(text, &Overrides::default(), &VARIABLES).unwrap();
     assert_eq!(config.tools.max_parallel, 7);
-    assert!(config.tools.demo);
+    assert!(!config.tools.continue_after_tool);
     assert_eq!(config.stream.keep_alive, Duration::from_millis(7500));
 }
 

@@ -112,6 +112,16 @@ fn what_this_build_does_not_have_is_said() {
          built-in tools only",
     );
     check(
+        "tools: {demo: true}",
+        "1:15: tools.demo: found `true`, expected `false`: this build does not have the \
+         demonstration tools",
+    );
+    check(
+        "stream: {parser: {marker_nonce: true}}",
+        "1:33: stream.parser.marker_nonce: found `true`, expected `false`: this build does not \
+         have markers with a nonce",
+    );
+    check(
         "tools: {call_contract: hermes}",
         "1:24: tools.call_contract: found the text `hermes`, expected `marker_json`",
     );

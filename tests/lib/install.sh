@@ -91,7 +91,7 @@ need_npm_packages() {
 install_npm_packages() {
   mkdir -p "$CACHE/npm"
   cp tests/package.json tests/package-lock.json tests/.npmrc "$CACHE/npm"
-  (cd "$CACHE/npm" && npm ci) || fail "npm could not install the clients of tests/package.json"
+  (cd "$CACHE/npm" && npm ci --loglevel=error) || fail "npm could not install the clients of tests/package.json"
 }
 
 # need_pip_packages NAME REQUIREMENTS: the packages of a file with hashes, importable from

@@ -1,12 +1,12 @@
-// A TCP proxy that breaks connections in mid-stream, and remembers what it carried.
+// A TCP proxy that breaks event streams in the middle, and remembers what it carried.
 
 import { once } from 'node:events';
 import { createServer, connect } from 'node:net';
 
 /**
- * Proxies to `port` as long as the test `t` runs. `cuts` gives each connection, in order, the
- * number of bytes towards the client after which it is destroyed; connections beyond the list
- * live.
+ * Proxies to `port` as long as the test `t` runs. `cuts` gives each event stream, in order,
+ * the number of bytes, its head included, after which its connection is destroyed; streams
+ * beyond the list live.
  */
 export async function startProxy(t, port, cuts = []) {
   const proxy = new Proxy(port, cuts);
@@ -16,15 +16,19 @@ export async function startProxy(t, port, cuts = []) {
 }
 
 class Proxy {
-  /** How many connections were broken. */
+  /** How many streams were broken. */
   cut = 0;
   /** What each connection has carried towards the client, in order. */
   carried = [];
+  /** All that clients have sent. */
+  asked = '';
+  #cuts;
   #open = new Set();
   #server;
 
   constructor(port, cuts) {
-    this.#server = createServer((client) => this.#carry(client, connect(port, '127.0.0.1'), cuts));
+    this.#cuts = [...cuts];
+    this.#server = createServer((client) => this.#carry(client, connect(port, '127.0.0.1')));
   }
 
   async listen() {
@@ -38,29 +42,42 @@ class Proxy {
     for (const socket of this.#open) socket.destroy();
   }
 
-  #carry(client, gateway, cuts) {
-    const chunks = [];
-    let left = cuts[this.carried.push(chunks) - 1] ?? Infinity;
+  #carry(client, gateway) {
     for (const [socket, peer] of [[client, gateway], [gateway, client]]) {
       this.#open.add(socket);
+      socket.setNoDelay();
       // Either side may be gone at any time; the other one then goes as well.
       socket.on('error', () => peer.destroy());
-      socket.on('close', () => { this.#open.delete(socket); peer.destroy(); });
+      socket.on('close', () => {
+        this.#open.delete(socket);
+        peer.destroy();
+      });
     }
-    client.pipe(gateway);
-    gateway.on('end', () => client.end());
+    client.on('data', (chunk) => {
+      this.asked += chunk.toString('latin1');
+      gateway.write(chunk);
+    });
+    client.on('end', () => gateway.end());
+
+    const carried = [];
+    this.carried.push(carried);
+    let left = Infinity;
     gateway.on('data', (chunk) => {
+      if (left === Infinity && chunk.includes('text/event-stream')) {
+        left = this.#cuts.shift() ?? Infinity;
+      }
       const part = chunk.subarray(0, left);
       left -= part.length;
-      chunks.push(part);
+      carried.push(part);
       if (left > 0) {
         client.write(part);
         return;
       }
       this.cut += 1;
       // What was let through arrives; then the connection is gone.
-      client.end(part);
+      client.end(part, () => client.destroy());
       gateway.destroy();
     });
+    gateway.on('end', () => client.end());
   }
 }

@@ -25,6 +25,7 @@ impl Wait {
             description: "Waits.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "waiting".to_owned(),
+            examples: Vec::new(),
             policy: Policy::default(),
         };
         Self {

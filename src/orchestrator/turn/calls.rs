@@ -1,11 +1,12 @@
 //! Calls: checked, started, ended, fed back.
 
 use super::{State, Turn};
-use crate::conversation::Outcome;
+use crate::conversation::{Note, Outcome};
 use crate::event::{FeedbackReason, TurnFinish};
 use crate::orchestrator::draft::{CallDraft, CallState, Entry};
 use crate::orchestrator::{chain, feedback};
 use crate::tools::{CallRefusal, ToolResult};
+use crate::upstream::RoundFinish;
 
 /// How often each kind of mistake was made in the turn.
 #[derive(Debug, Default)]
@@ -39,6 +40,15 @@ impl Turn {
     }
 
     pub(super) fn check_call(&mut self, at: usize) {
+        if self.finish == Some(RoundFinish::Length) && self.draft.mended_ends.contains(&at) {
+            // What the token limit cut is not for us to complete.
+            self.draft.calls[at].state = CallState::Malformed;
+            let message = feedback::CUT_CALL.to_owned();
+            self.cut_calls
+                .push(Note { reason: FeedbackReason::IncompleteCall, message: message.clone() });
+            self.feed_back(Some(at), FeedbackReason::IncompleteCall, message);
+            return;
+        }
         if at >= self.rules.max_calls as usize {
             let reason = format!("this turn may make {at} calls and has made them");
             self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
@@ -46,7 +56,7 @@ impl Turn {
             return;
         }
         let CallState::Complete { name, arguments } = &self.draft.calls[at].state else { return };
-        match self.request.tools.check(name, arguments.as_str()) {
+        match self.request.briefing.tools.check(name, arguments.as_str()) {
             Ok(checked) => {
                 let (name, arguments) = (name.clone(), arguments.clone());
                 self.draft.calls[at].state = CallState::Waiting { name, arguments, checked };

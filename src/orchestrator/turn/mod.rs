@@ -25,8 +25,7 @@ mod words;
 use std::sync::Arc;
 
 use super::draft::{Draft, Entry};
-use super::prompt;
-use crate::conversation::{self, Ending};
+use crate::conversation::{self, Ending, Note};
 use crate::event::{Summary, TurnFinish, Usage};
 use crate::parser::{self, Parser};
 use crate::upstream::RoundFinish;
@@ -49,7 +48,6 @@ pub struct Turn {
     rules: Arc<Rules>,
     request: TurnRequest,
     max_tool_loops: u32,
-    system: String,
     state: State,
     parser: Parser,
     draft: Draft,
@@ -60,6 +58,8 @@ pub struct Turn {
     usage: Usage,
     bytes: usize,
     mistakes: MistakeCounts,
+    /// What the model is told of calls that the token limit cut.
+    cut_calls: Vec<Note>,
     /// Set while a round was asked for that the driver has not been told of yet:
     /// what still comes in belongs to the one before and is nobody's any more.
     between_rounds: bool,
@@ -77,7 +77,6 @@ impl Turn {
         let max_tool_loops = request
             .max_tool_loops
             .map_or(rules.max_tool_loops, |max| max.min(rules.max_tool_loops));
-        let system = prompt::system(&rules.system_prompt, &request.tools, &rules.parser.marker);
         let record = conversation::Turn {
             turn_id: request.turn_id.clone(),
             started_at_ms: request.started_at_ms,
@@ -89,7 +88,6 @@ impl Turn {
             rules,
             request,
             max_tool_loops,
-            system,
             state: State::Planning,
             parser,
             draft: Draft::default(),
@@ -99,6 +97,7 @@ impl Turn {
             usage: Usage::default(),
             bytes: 0,
             mistakes: MistakeCounts::default(),
+            cut_calls: Vec::new(),
             between_rounds: false,
             synthesis: None,
         };

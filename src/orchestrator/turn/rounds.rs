@@ -1,18 +1,19 @@
 //! Rounds: asking the model, and reading what it writes.
 
+use std::sync::Arc;
+
 use super::{State, Turn};
 use crate::conversation::render::{self, Form, RESULTS_HEADING, Rendering};
 use crate::event::{FailureCode, TurnFinish};
 use crate::orchestrator::draft::Entry;
 use crate::orchestrator::prompt;
-use crate::tools::Registry;
-use crate::upstream::{Delta, OfferedTool, RoundRequest, Sampling};
+use crate::upstream::{Delta, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
         let (form, closing, tools) = match self.synthesis {
-            None => (self.request.form, None, offered(&self.request.tools)),
-            Some(_) => (Form::Words, Some(prompt::SYNTHESIS), Vec::new()),
+            None => (self.request.form, None, Arc::clone(&self.request.briefing.offered)),
+            Some(_) => (Form::Words, Some(prompt::SYNTHESIS), Arc::default()),
         };
         let rendering = Rendering {
             form,
@@ -20,7 +21,7 @@ impl Turn {
             budget: self.rules.context_budget_tokens,
         };
         let system = match self.synthesis {
-            None => &self.system,
+            None => &self.request.briefing.system,
             Some(_) => &self.rules.system_prompt,
         };
         let messages =
@@ -125,15 +126,4 @@ impl Turn {
             self.fail_empty();
         }
     }
-}
-
-fn offered(tools: &Registry) -> Vec<OfferedTool> {
-    tools
-        .specs()
-        .map(|spec| OfferedTool {
-            name: spec.name.clone(),
-            description: spec.description.clone(),
-            parameters: spec.parameters.clone(),
-        })
-        .collect()
 }

@@ -39,7 +39,7 @@ impl Turn {
     pub(super) fn take_notes(&mut self) -> Vec<Note> {
         let cut = self.finish == Some(RoundFinish::Length);
         let mistakes = std::mem::take(&mut self.draft.mistakes);
-        let mut notes = Vec::with_capacity(mistakes.len());
+        let mut notes = std::mem::take(&mut self.cut_calls);
         for Mistake { call, error } in mistakes {
             let (reason, message) = feedback::malformed(&error, &self.rules.parser, cut);
             notes.push(Note { reason, message: message.clone() });

@@ -1,14 +1,17 @@
 //! What goes into the turn machine, and what comes out of it.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::conversation::Conversation;
 use crate::conversation::render::Form;
 use crate::event::{Event, FailureCode};
 use crate::limits;
+use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::chain::Execution;
 use crate::parser;
-use crate::tools::{Registry, ToolResult};
+use crate::tools::ToolResult;
 use crate::upstream::{Delta, RoundRequest, Sampling};
 
 /// How turns go; the same for all turns of a gateway.
@@ -76,7 +79,7 @@ pub struct TurnRequest {
     /// Lowers the cap of [`Rules::max_tool_loops`].
     pub max_tool_loops: Option<u32>,
     /// The tools of this turn.
-    pub tools: Registry,
+    pub briefing: Arc<Briefing>,
     /// The turns before this one.
     pub history: Conversation,
 }

@@ -7,7 +7,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
 use super::zone;
-use crate::tools::{Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// What tells a [`GetCurrentTime`] the time.
 pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -79,6 +79,19 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "checking the time".to_owned(),
+        examples: vec![
+            Example {
+                question: "what time is it in Tokyo?".to_owned(),
+                calls: vec![json!({ "timezone": "Asia/Tokyo" })],
+            },
+            Example {
+                question: "what time is it in Rome, and in Oslo?".to_owned(),
+                calls: vec![
+                    json!({ "timezone": "Europe/Rome" }),
+                    json!({ "timezone": "Europe/Oslo" }),
+                ],
+            },
+        ],
         policy: Policy::default(),
     }
 }

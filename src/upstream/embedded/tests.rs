@@ -68,7 +68,7 @@ fn tokyo() -> Value {
 }
 
 fn request(messages: Vec<Message>, tools: Vec<OfferedTool>) -> RoundRequest {
-    RoundRequest { messages, tools, sampling: Sampling::default() }
+    RoundRequest { messages, tools: tools.into(), sampling: Sampling::default() }
 }
 
 /// With all tools offered, the conversation goes on with `text`.

@@ -169,7 +169,7 @@ impl Chunk<'_> {
     /// says that it is one, as vLLM's older versions write it.
     fn error(&self, json: &str) -> Option<ServerError> {
         let is_error_object = self.object.is_some_and(|object| object.get() == "\"error\"");
-        (self.error.is_some_and(|error| is_truthy(error)) || is_error_object)
+        (self.error.is_some_and(is_truthy) || is_error_object)
             .then(|| ServerError::from_body(json.as_bytes()))
     }
 }

@@ -1,6 +1,6 @@
 //! Chat Completions, streamed: a round as its request, a frame as deltas.
 //!
-//! Speaks to llama.cpp, vLLM, SGLang, Ollama, LM Studio, MLC and whoever else
+//! Speaks to llama.cpp, vLLM, `SGLang`, Ollama, LM Studio, MLC and whoever else
 //! answers `POST /v1/chat/completions`. Not here: the connection (`client`), and
 //! the calls inside the text (`parser`).
 

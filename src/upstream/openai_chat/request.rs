@@ -180,7 +180,7 @@ mod tests {
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = RoundRequest {
             messages: vec![assistant, result],
-            tools: vec![tool],
+            tools: [tool].into(),
             ..RoundRequest::default()
         };
         check(
@@ -201,7 +201,7 @@ mod tests {
     fn a_constraint_stands_beside_the_rest() {
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
-        let round = RoundRequest { tools: vec![tool], ..RoundRequest::default() };
+        let round = RoundRequest { tools: [tool].into(), ..RoundRequest::default() };
         let constraint = Constraint::LlamaGrammar { marker: "<<function_call>>".to_owned() };
         let fields = constraint.request_fields(&round.tools).unwrap();
         let mut expected = json!({

@@ -31,22 +31,25 @@ pub fn sse_decoder(input: &[u8]) {
     assert_eq!(whole, decode(chunks), "cut");
 }
 
+/// A frame's field, data, event and id.
+type Owned = (Field, Vec<u8>, Vec<u8>, Option<Vec<u8>>);
+
 #[derive(Debug, PartialEq, Eq)]
 struct Decoded {
-    frames: Vec<(Field, Vec<u8>, Vec<u8>, Option<Vec<u8>>)>,
+    frames: Vec<Owned>,
     too_large: bool,
     mid_frame: bool,
 }
 
 fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
     let mut decoder = Decoder::with_frame_bytes_max(FRAME_BYTES_MAX);
-    let mut decoded = Decoded { frames: Vec::new(), too_large: false, mid_frame: false };
+    let mut outcome = Decoded { frames: Vec::new(), too_large: false, mid_frame: false };
     for mut chunk in chunks {
         loop {
             match decoder.next_frame(&mut chunk) {
                 Ok(Some(frame)) => {
                     assert!(frame.data.len() <= FRAME_BYTES_MAX, "beyond the limit");
-                    decoded.frames.push((
+                    outcome.frames.push((
                         frame.field,
                         frame.data.to_vec(),
                         frame.event.to_vec(),
@@ -55,13 +58,13 @@ fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Decoded {
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    decoded.too_large = true;
-                    return decoded;
+                    outcome.too_large = true;
+                    return outcome;
                 }
             }
         }
         assert!(chunk.is_empty(), "used up");
     }
-    decoded.mid_frame = decoder.is_mid_frame();
-    decoded
+    outcome.mid_frame = decoder.is_mid_frame();
+    outcome
 }

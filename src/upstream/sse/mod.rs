@@ -87,12 +87,12 @@ struct Block {
     /// Holds the data from `data_start` on, where it does not lie in the chunk.
     data: Vec<u8>,
     data_start: usize,
-    has_data: bool,
+    /// Where its data stands, once there is some.
+    field: Option<Field>,
     event: Vec<u8>,
     id: Vec<u8>,
     has_id: bool,
     error: Vec<u8>,
-    has_error: bool,
     /// It was handed out, and is cleared before anything else is done.
     complete: bool,
 }
@@ -176,16 +176,16 @@ impl Decoder {
                 self.check_size(self.line.len())?;
                 self.push_kept_line(&mut in_chunk);
             } else if line.is_empty() {
-                if self.block.has_data || self.block.has_error {
+                if self.block.field.is_some() {
                     break;
                 }
                 self.block.clear();
             } else {
                 self.check_size(line.len())?;
                 match Line::parse(line) {
-                    Line::Data(value) if !self.block.has_data => {
+                    Line::Data(value) if self.block.field != Some(Field::Data) => {
                         in_chunk = Some(value);
-                        self.block.has_data = true;
+                        self.block.field = Some(Field::Data);
                         self.block.bytes += line.len();
                     }
                     parsed => {
@@ -224,12 +224,12 @@ impl Decoder {
 
     /// Reads the line that came in pieces. Where it is the frame's first data,
     /// its buffer becomes the data's, so that it is not copied a second time.
-    fn push_kept_line<'c>(&mut self, in_chunk: &mut Option<&'c [u8]>) {
+    fn push_kept_line(&mut self, in_chunk: &mut Option<&[u8]>) {
         let line_bytes = self.line.len();
         match Line::parse(&self.line) {
-            Line::Data(value) if !self.block.has_data => {
+            Line::Data(value) if self.block.field != Some(Field::Data) => {
                 self.block.data_start = line_bytes - value.len();
-                self.block.has_data = true;
+                self.block.field = Some(Field::Data);
                 self.block.bytes += line_bytes;
                 std::mem::swap(&mut self.line, &mut self.block.data);
             }
@@ -267,10 +267,7 @@ impl Block {
     fn push_line(&mut self, line: Line<'_>, line_bytes: usize) {
         match line {
             Line::Data(value) => {
-                if self.has_data {
-                    self.data.push(b'\n');
-                }
-                self.has_data = true;
+                self.data.push(b'\n');
                 self.data.extend_from_slice(value);
             }
             Line::Event(value) => replace(&mut self.event, value),
@@ -279,7 +276,7 @@ impl Block {
                 replace(&mut self.id, value);
             }
             Line::Error(value) => {
-                self.has_error = true;
+                self.field = self.field.or(Some(Field::Error));
                 replace(&mut self.error, value);
             }
             Line::Ignored => return,
@@ -288,10 +285,11 @@ impl Block {
     }
 
     fn frame<'f>(&'f self, in_chunk: Option<&'f [u8]>) -> Frame<'f> {
-        let (field, data) = if self.has_data {
-            (Field::Data, in_chunk.unwrap_or(&self.data[self.data_start..]))
-        } else {
-            (Field::Error, self.error.as_slice())
+        let (field, data) = match self.field {
+            Some(Field::Data) => {
+                (Field::Data, in_chunk.unwrap_or_else(|| &self.data[self.data_start..]))
+            }
+            _ => (Field::Error, self.error.as_slice()),
         };
         Frame { field, data, event: &self.event, id: self.has_id.then_some(&self.id) }
     }
@@ -300,12 +298,11 @@ impl Block {
         self.bytes = 0;
         self.data.clear();
         self.data_start = 0;
-        self.has_data = false;
+        self.field = None;
         self.event.clear();
         self.id.clear();
         self.has_id = false;
         self.error.clear();
-        self.has_error = false;
         self.complete = false;
     }
 }

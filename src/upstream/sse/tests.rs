@@ -1,5 +1,5 @@
 //! The cases of web-platform-tests (`eventsource/format-*`), eventsource-parser
-//! and LaunchDarkly's client, restated, each whole, byte by byte and cut at every
+//! and `LaunchDarkly`'s client, restated, each whole, byte by byte and cut at every
 //! single position; then random streams against a plain reference.
 
 use proptest::prelude::*;
@@ -273,8 +273,8 @@ fn the_limit_holds_and_the_decoder_stays_ended() {
 fn ten_megabytes_in_one_frame_are_no_more_than_a_copy() {
     let stream = format!("data: {}\n\n", "x".repeat(10_000_000));
     let mut decoder = Decoder::with_frame_bytes_max(usize::MAX);
-    let decoded = decode(&mut decoder, stream.as_bytes().chunks(1000));
-    assert_eq!(decoded.frames[0].1.len(), 10_000_000);
+    let found = decode(&mut decoder, stream.as_bytes().chunks(1000));
+    assert_eq!(found.frames[0].1.len(), 10_000_000);
 }
 
 /// The standard's own algorithm, over the whole stream, with no care for speed.
@@ -347,5 +347,24 @@ proptest! {
             rest = behind;
         }
         prop_assert_eq!(frames, reference(&stream));
+    }
+}
+
+#[test]
+fn the_fuzz_corpus_holds() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/sse_decoder");
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(corpus).expect("the corpus is kept") {
+        super::fuzz::sse_decoder(&std::fs::read(entry.unwrap().path()).unwrap());
+        inputs += 1;
+    }
+    assert!(inputs >= 12, "{inputs}");
+}
+
+proptest! {
+    #[test]
+    fn the_fuzz_target_holds(input in prop::collection::vec(any::<u8>(), 0..200), stream in streams()) {
+        super::fuzz::sse_decoder(&input);
+        super::fuzz::sse_decoder(&[&[3, 1, 5, 2], stream.as_slice()].concat());
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::conversation::render::Form;
 use crate::conversation::{Conversation, Outcome};
 use crate::event::FailureCode;
-use crate::orchestrator::Execution;
+use crate::orchestrator::{Briefing, Execution};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
 use crate::upstream::{Delta, Message, Role, RoundRequest, Sampling};
@@ -41,7 +41,7 @@ fn request() -> TurnRequest {
         form: Form::Text,
         sampling: Sampling::default(),
         max_tool_loops: None,
-        tools: tools(),
+        briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools())),
         history: Conversation::default(),
     }
 }
@@ -305,6 +305,20 @@ fn a_call_cut_by_the_token_limit_is_told_to_be_shorter() {
     let mut scene = Scene::new();
     scene.says("<<function_call>> {\"name\": \"calc").finishes(RoundFinish::Length);
     assert!(scene.event("feedback")["message"].as_str().unwrap().contains("token limit"));
+}
+
+#[test]
+fn a_call_whose_end_was_mended_is_not_run_when_the_token_limit_cut_it() {
+    let cut = "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1";
+    let lenient = || Scene::with_rules(|rules| rules.parser.strict_balancing = false);
+    let mut scene = lenient();
+    scene.says(cut).stops();
+    assert_eq!(scene.running, [0], "a model that stops has said what it meant");
+    let mut scene = lenient();
+    scene.says(cut).finishes(RoundFinish::Length);
+    assert!(scene.running.is_empty());
+    assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
+    assert!(scene.last_message().content.as_deref().unwrap().contains("token limit"));
 }
 
 #[test]

@@ -128,6 +128,11 @@ fn lenient_mends_payloads() {
     let settings = lenient();
     check(
         &settings,
+        r#"§{"name":"f","arguments":{"a":[1,, ,],,}}"#,
+        &["start 0@0", r#"call 0 f {"a":[1 ]} mended [trailing_comma]"#],
+    );
+    check(
+        &settings,
         r#"§{"name":"f","arguments":{"a":[1,2}]}x"#,
         &["start 0@0", r#"call 0 f {"a":[1,2]} mended [bracket_order]"#, "text «x»"],
     );

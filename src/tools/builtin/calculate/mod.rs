@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::limits::tools::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
 use crate::tools::words::quote;
-use crate::tools::{Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `calculate`.
 ///
@@ -71,6 +71,16 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "doing the sum".to_owned(),
+        examples: vec![
+            Example {
+                question: "what is 17 times 23?".to_owned(),
+                calls: vec![json!({ "expression": "17 * 23" })],
+            },
+            Example {
+                question: "what is 5 + 7, and what is 12% of 80?".to_owned(),
+                calls: vec![json!({ "expression": "5 + 7" }), json!({ "expression": "12% of 80" })],
+            },
+        ],
         policy: Policy::default(),
     }
 }

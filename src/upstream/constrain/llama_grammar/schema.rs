@@ -64,8 +64,8 @@ impl<'a> Writer<'a> {
             return json_literal(value);
         }
         if let Some(values) = keywords.get("enum").and_then(Value::as_array) {
-            let literals = values.iter().map(json_literal).collect();
-            return self.alternatives(literals);
+            let literals: Vec<_> = values.iter().map(json_literal).collect();
+            return self.alternatives(&literals);
         }
         if let Some(rule) = self.visit_combined(keywords, open, depth) {
             return rule;
@@ -74,8 +74,9 @@ impl<'a> Writer<'a> {
             Some(Value::String(kind)) => self.visit_type(kind, keywords, depth),
             Some(Value::Array(kinds)) => {
                 let kinds = kinds.iter().filter_map(Value::as_str);
-                let rules = kinds.map(|kind| self.visit_type(kind, keywords, depth)).collect();
-                self.alternatives(rules)
+                let rules: Vec<_> =
+                    kinds.map(|kind| self.visit_type(kind, keywords, depth)).collect();
+                self.alternatives(&rules)
             }
             _ if keywords.contains_key("properties") => self.visit_object(keywords, depth),
             _ if keywords.contains_key("items") => self.visit_array(keywords, depth),
@@ -96,17 +97,18 @@ impl<'a> Writer<'a> {
         if keywords.contains_key("properties") {
             // Beside properties they mostly say which of them belong together,
             // which is left to the validation; unless they bring more of them.
-            let bring_more =
-                |schema: &Value| schema.get("properties").or(schema.get("$ref")).is_some();
+            let bring_more = |schema: &Value| {
+                ["properties", "$ref"].iter().any(|key| schema.get(*key).is_some())
+            };
             return schemas.iter().any(bring_more).then(|| "object".to_owned());
         }
         match (key, schemas.as_slice()) {
             ("allOf", [schema]) => Some(self.visit(schema, open, depth + 1)),
             ("allOf", _) => Some("value".to_owned()),
             _ => {
-                let rules =
+                let rules: Vec<_> =
                     schemas.iter().map(|schema| self.visit(schema, open, depth + 1)).collect();
-                Some(self.alternatives(rules))
+                Some(self.alternatives(&rules))
             }
         }
     }
@@ -244,8 +246,8 @@ impl<'a> Writer<'a> {
 
     /// One of several. Nothing to choose from is a schema that accepts nothing;
     /// a grammar cannot say so, and the validation will.
-    fn alternatives(&mut self, rules: Vec<String>) -> String {
-        match rules.as_slice() {
+    fn alternatives(&mut self, rules: &[String]) -> String {
+        match rules {
             [] => "value".to_owned(),
             [rule] => rule.clone(),
             _ => self.named(&rules.join(" | ")),

@@ -252,6 +252,8 @@ fn text_is_free_and_a_marker_in_it_begins_a_call() {
         format!("{MARKER} {call}\n{MARKER} {call}"),
         format!("{MARKER} {call}\n\n"),
         format!("Write {MARKER} to call."),
+        format!("<{MARKER} to call."),
+        format!("<<func{MARKER} to call."),
     ] {
         assert!(!grammar.accepts(&refused), "{refused:?}");
     }
@@ -565,6 +567,8 @@ fn any_marker_can_be_the_trigger() {
             "{marker:?}"
         );
         assert!(!grammar.accepts(&format!("b{marker} no")), "{marker:?}");
+        let begun_twice = format!("{}{marker} no", marker.chars().next().unwrap());
+        assert!(!grammar.accepts(&begun_twice), "{marker:?}");
         assert!(grammar.accepts("plain text"), "{marker:?}");
     }
 }

@@ -1,0 +1,48 @@
+//! What a turn's model is told before anything is said: made once for a set of
+//! tools, shared by all turns that have it.
+
+use std::sync::Arc;
+
+use super::prompt;
+use crate::tools::Registry;
+use crate::upstream::OfferedTool;
+
+/// A set of tools, and how a model hears of it.
+#[derive(Debug)]
+pub struct Briefing {
+    pub(super) tools: Registry,
+    /// The tools as constraints and native calls are made from them.
+    pub(super) offered: Arc<[OfferedTool]>,
+    /// The system message.
+    pub(super) system: String,
+}
+
+impl Briefing {
+    /// A briefing on `tools`, whose calls begin with `marker`, behind the
+    /// operator's own instructions.
+    #[must_use]
+    pub fn new(instructions: &str, marker: &str, tools: Registry) -> Self {
+        let system = prompt::system(instructions, &tools, marker);
+        let offered = tools
+            .specs()
+            .map(|spec| OfferedTool {
+                name: spec.name.clone(),
+                description: spec.description.clone(),
+                parameters: spec.parameters.clone(),
+            })
+            .collect();
+        Self { tools, offered, system }
+    }
+
+    /// The tools.
+    #[must_use]
+    pub const fn tools(&self) -> &Registry {
+        &self.tools
+    }
+
+    /// The system message that the model is sent.
+    #[must_use]
+    pub fn system(&self) -> &str {
+        &self.system
+    }
+}
