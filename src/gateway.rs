@@ -298,9 +298,14 @@ impl Gateway {
         if tokio::time::timeout(patience, self.turns.wait()).await.is_ok() {
             return true;
         }
-        self.sessions.cancel_all();
+        self.cancel_all();
         self.turns.wait().await;
         false
+    }
+
+    /// Cancels all turns that run; each says so to its readers.
+    pub fn cancel_all(&self) {
+        self.sessions.cancel_all();
     }
 }
 

@@ -58,8 +58,8 @@ fn greet(out: &mut impl Write, origin: &str, gateway: &Gateway) -> std::io::Resu
     out.flush()
 }
 
-/// Waits for the signal to stop, then for the turns that run. A second signal
-/// waits for nothing.
+/// Waits for the signal to stop, then for the turns that run. After a second
+/// signal they are cancelled.
 async fn drain(gateway: &Gateway, mut signals: Signals, patience: Duration) {
     let name = signals.next().await;
     info!(signal = name, running = gateway.running(), "draining");
@@ -69,7 +69,10 @@ async fn drain(gateway: &Gateway, mut signals: Signals, patience: Duration) {
                 warn!("server.drain_timeout_sec is over; running turns were cancelled");
             }
         }
-        name = signals.next() => warn!(signal = name, "stopping at once"),
+        name = signals.next() => {
+            warn!(signal = name, "stopping at once; running turns are cancelled");
+            gateway.cancel_all();
+        }
     }
 }
 

@@ -48,7 +48,7 @@ async fn any_of_the_keys_opens_in_either_header() {
 
 #[tokio::test]
 async fn nothing_else_opens() {
-    let (mut model, gateway) = gateway(&["first", "second"], &[]).await;
+    let (model, gateway) = gateway(&["first", "second"], &[]).await;
     for headers in [
         &[][..],
         &["Authorization: Bearer third"],
@@ -119,7 +119,7 @@ async fn this_machines_names_are_served() {
 /// browser's walls.
 #[tokio::test]
 async fn foreign_names_are_not_served() {
-    let (mut model, gateway) = gateway(&[], &[]).await;
+    let (model, gateway) = gateway(&[], &[]).await;
     for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "127.0.0.1.evil.example", ""]
     {
         let host = format!("Host: {host}");
@@ -146,7 +146,7 @@ async fn with_keys_any_name_is_served() {
 
 #[tokio::test]
 async fn foreign_pages_change_nothing() {
-    let (mut model, gateway) = gateway(&[], &[PAGE]).await;
+    let (model, gateway) = gateway(&[], &[PAGE]).await;
     for origin in [
         "https://evil.example",
         "https://chat.example.org.evil.example",

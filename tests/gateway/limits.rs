@@ -259,7 +259,7 @@ async fn bytes_of_a_call() {
         };
         // White space inside the payload belongs to it.
         let short = payload("1+1");
-        let padded = short.replacen("{", &format!("{{{}", " ".repeat(bytes - short.len())), 1);
+        let padded = short.replacen('{', &format!("{{{}", " ".repeat(bytes - short.len())), 1);
         assert_eq!(padded.len(), bytes);
         let (mut stream, round) = gateway.begin(&mut model, &format!("s{bytes}")).await;
         round.answer(&format!("<<function_call>> {padded}\n")).await;

@@ -8,8 +8,12 @@ mod support;
 
 mod access;
 mod cancel;
+mod drain;
+mod http2;
+mod leaks;
 mod limits;
 mod rejoin;
 mod requests;
+mod slow_reader;
 mod stream;
 mod upstream_faults;

@@ -75,10 +75,6 @@ fn rejoin_path(query: &str) -> String {
 
 #[tokio::test]
 async fn what_cannot_be_rejoined_is_refused_with_its_reason() {
-    #[track_caller]
-    fn expect(actual: (u16, String, Option<String>), status: u16, code: &str, param: Option<&str>) {
-        assert_eq!(actual, (status, code.to_owned(), param.map(str::to_owned)));
-    }
     let mut model = Model::listen().await;
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
@@ -101,8 +97,8 @@ async fn what_cannot_be_rejoined_is_refused_with_its_reason() {
         ("session_id=s&last_event_id=1-%2B2", 400, "invalid_request", Some("Last-Event-ID")),
     ] {
         let reply = gateway.get(&rejoin_path(query)).await;
-        println!("{query}");
-        expect(reply.refusal(), status, code, param);
+        let expected = (status, code.to_owned(), param.map(str::to_owned));
+        assert_eq!(reply.refusal(), expected, "{query}");
     }
 }
 
@@ -192,7 +188,7 @@ async fn a_connection_that_was_killed_is_gone_on_from_without_gap_or_double() {
     all.extend(stream.rest().await);
     check_order(&all);
     assert_eq!(all[0].id, "1-1");
-    assert_eq!(said(&all), (0..20).map(|part| format!("{part} ")).collect::<String>());
+    assert_eq!(said(&all), (0..20).map(|part| format!("{part} ")).collect::<Vec<_>>().concat());
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn a_stream_outlives_the_time_for_a_head() {
 
 #[tokio::test]
 async fn a_body_that_never_ends() {
-    let mut model = Model::listen().await;
+    let model = Model::listen().await;
     let gateway = Gateway::with(model.address, |s| s.patience.body = ms(50)).await;
     for headers in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let mut client = gateway.client().await;
@@ -66,7 +66,7 @@ async fn a_body_that_never_ends() {
 async fn a_body_that_breaks_off() {
     use tokio::io::AsyncWriteExt as _;
 
-    let mut model = Model::listen().await;
+    let model = Model::listen().await;
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     client.send(request("POST", STREAM, &["Content-Length: 100"], "{\"prompt\":")).await;
@@ -121,7 +121,7 @@ async fn requests_that_are_sent_before_the_first_answer() {
 
 #[tokio::test]
 async fn rubbish_is_refused_and_the_connection_closed() {
-    let mut model = Model::listen().await;
+    let model = Model::listen().await;
     let gateway = Gateway::start(&model).await;
     for rubbish in [
         &b"\0\0\0\0\r\n\r\n"[..],
@@ -152,7 +152,7 @@ async fn rubbish_is_refused_and_the_connection_closed() {
 /// What two servers would read differently smuggles a request past one of them.
 #[tokio::test]
 async fn two_ways_to_know_a_bodys_end_are_refused() {
-    let mut model = Model::listen().await;
+    let model = Model::listen().await;
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     let body = "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -229,7 +229,7 @@ async fn every_answer_names_its_request() {
 
 #[tokio::test]
 async fn json_that_cannot_be_read_is_refused_with_its_place() {
-    let mut model = Model::listen().await;
+    let model = Model::listen().await;
     let gateway = Gateway::start(&model).await;
     for (body, place) in [
         (&b""[..], "line 1 column 0"),

@@ -460,7 +460,7 @@ async fn it_sends_a_frame_without_end() {
     let frames = turn(nothing, async |mut round, _| {
         round.write(UNTIL_CLOSE).await;
         round.write("data: {\"choices\": \"").await;
-        let taken = round.flood(&[b'x'; 64 * 1024], 16 * 1024).await;
+        let taken = round.flood("x".repeat(64 * 1024).as_bytes(), 16 * 1024).await;
         assert!(taken < 32 << 20, "{taken} bytes of one frame were taken");
     })
     .await;
@@ -471,7 +471,7 @@ async fn it_sends_a_frame_without_end() {
 async fn it_sends_a_line_without_end_and_no_frame() {
     let frames = turn(nothing, async |mut round, _| {
         round.write(UNTIL_CLOSE).await;
-        let taken = round.flood(&[b'x'; 64 * 1024], 16 * 1024).await;
+        let taken = round.flood("x".repeat(64 * 1024).as_bytes(), 16 * 1024).await;
         assert!(taken < 32 << 20, "{taken} bytes of one line were taken");
     })
     .await;
@@ -482,7 +482,7 @@ async fn it_sends_a_line_without_end_and_no_frame() {
 async fn it_sends_a_head_without_end() {
     let frames = turn(nothing, async |mut round, _| {
         round.write("HTTP/1.1 200 OK\r\nX: ").await;
-        let taken = round.flood(&[b'x'; 64 * 1024], 16 * 1024).await;
+        let taken = round.flood("x".repeat(64 * 1024).as_bytes(), 16 * 1024).await;
         assert!(taken < 32 << 20, "{taken} bytes of a head were taken");
     })
     .await;
@@ -536,9 +536,9 @@ async fn its_idle_connection_died_meanwhile() {
         assert_eq!(outcome(&stream.rest().await), "stop");
         let first = round.connection;
         if reset {
-            round.reset()
+            round.reset();
         } else {
-            drop(round)
+            drop(round);
         }
         let (mut stream, round) = gateway.begin(&mut model, "s").await;
         assert_ne!(round.connection, first);

@@ -11,8 +11,8 @@ use super::within;
 
 /// One connection to the gateway.
 #[derive(Debug)]
-pub struct Client {
-    pub socket: TcpStream,
+pub(crate) struct Client {
+    pub(crate) socket: TcpStream,
     /// Came from the socket and was not read yet.
     unread: Vec<u8>,
     /// How the rest of the current body is delimited.
@@ -30,7 +30,7 @@ enum Framing {
 
 /// What came of reading on.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// Some of the body.
     Bytes(Vec<u8>),
     /// The body's proper end.
@@ -41,15 +41,15 @@ pub enum Piece {
 
 /// The head of a response.
 #[derive(Debug)]
-pub struct Head {
-    pub status: u16,
+pub(crate) struct Head {
+    pub(crate) status: u16,
     headers: Vec<(String, String)>,
 }
 
 impl Head {
     /// The one value of a header; `None` where it is absent.
     #[track_caller]
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values =
             self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| &**v);
         let value = values.next();
@@ -60,25 +60,25 @@ impl Head {
 
 /// A whole response.
 #[derive(Debug)]
-pub struct Reply {
-    pub head: Head,
-    pub body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) head: Head,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.head.status
     }
 
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 
     /// Status, and the error's code and param.
     #[track_caller]
-    pub fn refusal(&self) -> (u16, String, Option<String>) {
+    pub(crate) fn refusal(&self) -> (u16, String, Option<String>) {
         let json = self.json();
         let error = json["error"].as_object().expect("an error object");
         assert!(error["message"].as_str().is_some_and(|message| message.len() > 5), "{json}");
@@ -88,23 +88,23 @@ impl Reply {
 
     /// The message of an error.
     #[track_caller]
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.json()["error"]["message"].as_str().expect("a message").to_owned()
     }
 }
 
 impl Client {
-    pub async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self::from(TcpStream::connect(address).await.unwrap())
     }
 
-    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).await.unwrap();
     }
 
     /// The next response's head. The body is read after it.
     #[track_caller]
-    pub fn head(&mut self) -> impl Future<Output = Head> {
+    pub(crate) fn head(&mut self) -> impl Future<Output = Head> {
         within(async {
             self.try_head().await.unwrap_or_else(|| {
                 panic!("the connection ended, not a head: {:?}", self.unread);
@@ -113,7 +113,7 @@ impl Client {
     }
 
     /// The same; `None` where the connection ends before it.
-    pub async fn try_head(&mut self) -> Option<Head> {
+    pub(crate) async fn try_head(&mut self) -> Option<Head> {
         let end = loop {
             if let Some(at) = find(&self.unread, b"\r\n\r\n") {
                 break at + 4;
@@ -140,7 +140,7 @@ impl Client {
     }
 
     /// More of the body. Chunks are read as they came, not joined.
-    pub async fn piece(&mut self) -> Piece {
+    pub(crate) async fn piece(&mut self) -> Piece {
         loop {
             match self.framing {
                 Framing::Over | Framing::Length(0) => return Piece::End,
@@ -198,7 +198,7 @@ impl Client {
 
     /// The next response, whole.
     #[track_caller]
-    pub fn reply(&mut self) -> impl Future<Output = Reply> {
+    pub(crate) fn reply(&mut self) -> impl Future<Output = Reply> {
         within(async {
             let head = self.try_head().await.expect("a response");
             let mut body = Vec::new();
@@ -214,7 +214,7 @@ impl Client {
 
     /// Waits for the other side to close.
     #[track_caller]
-    pub fn closed(&mut self) -> impl Future<Output = Vec<u8>> {
+    pub(crate) fn closed(&mut self) -> impl Future<Output = Vec<u8>> {
         within(async {
             while self.read_more().await {}
             std::mem::take(&mut self.unread)
@@ -223,7 +223,7 @@ impl Client {
 
     /// Reads the response as a stream of events.
     #[track_caller]
-    pub fn events(mut self) -> impl Future<Output = EventStream> {
+    pub(crate) fn events(mut self) -> impl Future<Output = EventStream> {
         within(async move {
             let head = self.try_head().await.expect("a response");
             EventStream::new(head, self)
@@ -238,18 +238,18 @@ impl From<TcpStream> for Client {
 }
 
 /// Where `needle` begins.
-pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 /// A request with a JSON body, `headers` as lines without their ends.
-pub fn post(path: &str, headers: &[&str], body: &str) -> String {
+pub(crate) fn post(path: &str, headers: &[&str], body: &str) -> String {
     let length = format!("Content-Length: {}", body.len());
     request("POST", path, &[headers, &["Content-Type: application/json", &length]].concat(), body)
 }
 
 /// A request of `method`; `Host` is this machine unless `headers` say otherwise.
-pub fn request(method: &str, path: &str, headers: &[&str], body: &str) -> String {
+pub(crate) fn request(method: &str, path: &str, headers: &[&str], body: &str) -> String {
     let mut request = format!("{method} {path} HTTP/1.1\r\n");
     if !headers.iter().any(|header| header.to_ascii_lowercase().starts_with("host:")) {
         request.push_str("Host: localhost\r\n");

@@ -9,26 +9,26 @@ use super::within;
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Frame {
-    pub id: String,
-    pub event: String,
+pub(crate) struct Frame {
+    pub(crate) id: String,
+    pub(crate) event: String,
     /// The `data` inside the data line's JSON.
-    pub data: Value,
-    pub retry: Option<String>,
+    pub(crate) data: Value,
+    pub(crate) retry: Option<String>,
     /// Its bytes, the blank line included.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Frame {
     /// The number behind the dash of its id.
     #[track_caller]
-    pub fn sequence(&self) -> u64 {
+    pub(crate) fn sequence(&self) -> u64 {
         let sequence = self.id.strip_prefix("1-").expect("epoch 1");
         assert!(!sequence.starts_with('0'), "{}", self.id);
         sequence.parse().unwrap()
     }
 
-    pub fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         matches!(&*self.event, "turn_completed" | "turn_failed")
     }
 
@@ -63,7 +63,7 @@ impl Frame {
 
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// As the protocol ends a response.
     Well,
     /// The connection broke.
@@ -72,26 +72,26 @@ pub enum Ending {
 
 /// A response whose body is events.
 #[derive(Debug)]
-pub struct EventStream {
-    pub head: Head,
-    pub client: Client,
+pub(crate) struct EventStream {
+    pub(crate) head: Head,
+    pub(crate) client: Client,
     /// The body as it came.
-    pub raw: Vec<u8>,
+    pub(crate) raw: Vec<u8>,
     parser: Parser,
     /// Keep-alive comments seen so far.
-    pub comments: usize,
-    pub ending: Option<Ending>,
+    pub(crate) comments: usize,
+    pub(crate) ending: Option<Ending>,
 }
 
 impl EventStream {
-    pub fn new(head: Head, client: Client) -> Self {
+    pub(crate) fn new(head: Head, client: Client) -> Self {
         let (raw, parser) = (Vec::new(), Parser::default());
         Self { head, client, raw, parser, comments: 0, ending: None }
     }
 
     /// The next frame; `None` at the stream's end, which is then in `ending`.
     #[track_caller]
-    pub fn next(&mut self) -> impl Future<Output = Option<Frame>> {
+    pub(crate) fn next(&mut self) -> impl Future<Output = Option<Frame>> {
         within(async {
             loop {
                 match self.parser.ready.pop_front() {
@@ -123,7 +123,7 @@ impl EventStream {
 
     /// Reads on to the frame of `event`, and gives all frames up to it.
     #[track_caller]
-    pub fn up_to(&mut self, event: &str) -> impl Future<Output = Vec<Frame>> {
+    pub(crate) fn up_to(&mut self, event: &str) -> impl Future<Output = Vec<Frame>> {
         within(async move {
             let mut frames = Vec::new();
             while let Some(frame) = self.next().await {
@@ -139,12 +139,13 @@ impl EventStream {
 
     /// Reads on until a text event ends in `text`.
     #[track_caller]
-    pub fn up_to_text(&mut self, text: &str) -> impl Future<Output = Vec<Frame>> {
+    pub(crate) fn up_to_text(&mut self, text: &str) -> impl Future<Output = Vec<Frame>> {
         within(async move {
-            let mut frames = Vec::new();
+            let (mut frames, mut so_far) = (Vec::new(), String::new());
             while let Some(frame) = self.next().await {
                 frames.push(frame);
-                if said(&frames).ends_with(text) {
+                so_far += &said(&frames[frames.len() - 1..]);
+                if so_far.ends_with(text) {
                     return frames;
                 }
             }
@@ -155,7 +156,7 @@ impl EventStream {
     /// All frames to a good end. Their ids have no gap, the last event stands at
     /// the end and nowhere else.
     #[track_caller]
-    pub fn rest(&mut self) -> impl Future<Output = Vec<Frame>> {
+    pub(crate) fn rest(&mut self) -> impl Future<Output = Vec<Frame>> {
         within(async {
             let mut frames = Vec::new();
             while let Some(frame) = self.next().await {
@@ -170,7 +171,7 @@ impl EventStream {
 
     /// Waits for that many further keep-alive comments; no frame may come.
     #[track_caller]
-    pub fn comments(&mut self, count: usize) -> impl Future<Output = ()> {
+    pub(crate) fn comments(&mut self, count: usize) -> impl Future<Output = ()> {
         within(async move {
             for _ in 0..count {
                 self.up_to_comment().await;
@@ -179,7 +180,7 @@ impl EventStream {
     }
 
     /// Waits for the next keep-alive comment; no frame may come.
-    pub async fn up_to_comment(&mut self) {
+    pub(crate) async fn up_to_comment(&mut self) {
         loop {
             match self.parser.ready.pop_front() {
                 Some(Item::Comment) => {
@@ -201,7 +202,7 @@ impl EventStream {
 
 /// Splits bytes into frames and comments.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub(crate) struct Parser {
     partial: Vec<u8>,
     ready: VecDeque<Item>,
 }
@@ -238,7 +239,7 @@ impl Parser {
 
 /// Frames of a whole body.
 #[track_caller]
-pub fn frames(body: &[u8]) -> Vec<Frame> {
+pub(crate) fn frames(body: &[u8]) -> Vec<Frame> {
     let mut parser = Parser::default();
     parser.push(body);
     assert_eq!(parser.partial, b"", "the body ends inside a frame");
@@ -251,7 +252,7 @@ pub fn frames(body: &[u8]) -> Vec<Frame> {
 
 /// Ids count on without gaps, and nothing follows a last event.
 #[track_caller]
-pub fn check_order(frames: &[Frame]) {
+pub(crate) fn check_order(frames: &[Frame]) {
     for pair in frames.windows(2) {
         assert_eq!(pair[0].sequence() + 1, pair[1].sequence(), "{pair:?}");
         assert!(!pair[0].is_last(), "something follows the last event: {pair:?}");
@@ -259,13 +260,13 @@ pub fn check_order(frames: &[Frame]) {
 }
 
 /// All text of the frames.
-pub fn said(frames: &[Frame]) -> String {
+pub(crate) fn said(frames: &[Frame]) -> String {
     let deltas = frames.iter().filter(|frame| frame.event == "text_delta");
     deltas.map(|frame| frame.data["text"].as_str().unwrap()).collect()
 }
 
 /// The names of the frames' events, neighbours of one name once.
-pub fn names(frames: &[Frame]) -> Vec<&str> {
+pub(crate) fn names(frames: &[Frame]) -> Vec<&str> {
     let mut names: Vec<&str> = frames.iter().map(|frame| &*frame.event).collect();
     names.dedup();
     names
@@ -273,7 +274,7 @@ pub fn names(frames: &[Frame]) -> Vec<&str> {
 
 /// `finish_reason` or `code` of the last frame.
 #[track_caller]
-pub fn outcome(frames: &[Frame]) -> &str {
+pub(crate) fn outcome(frames: &[Frame]) -> &str {
     let last = frames.last().expect("a frame");
     let field = match &*last.event {
         "turn_completed" => "finish_reason",

@@ -1,6 +1,7 @@
 //! The real gateway, in this process, on a port of its own.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
@@ -15,20 +16,20 @@ use super::events::EventStream;
 use super::model::{Model, Round};
 use super::within;
 
-pub const STREAM: &str = "/api/v1/chat/stream";
-pub const CANCEL: &str = "/api/v1/chat/cancel";
+pub(crate) const STREAM: &str = "/api/v1/chat/stream";
+pub(crate) const CANCEL: &str = "/api/v1/chat/cancel";
 
 /// What a test may change before the gateway starts.
 #[derive(Debug)]
-pub struct Setup {
-    pub config: Config,
-    pub patience: Patience,
-    pub tools: Registry,
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) patience: Patience,
+    pub(crate) tools: Registry,
 }
 
 impl Setup {
     /// The options of the one upstream.
-    pub fn upstream(&mut self) -> &mut OpenaiChatConfig {
+    pub(crate) fn upstream(&mut self) -> &mut OpenaiChatConfig {
         match &mut self.config.upstreams[0].kind {
             UpstreamKind::OpenaiChat(options) => options,
             UpstreamKind::Embedded(_) => panic!("the embedded model has none"),
@@ -38,19 +39,19 @@ impl Setup {
 
 /// A gateway that runs until its test ends.
 #[derive(Debug)]
-pub struct Gateway {
-    pub address: SocketAddr,
-    pub running: Running,
+pub(crate) struct Gateway {
+    door: Door,
+    pub(crate) running: Running,
 }
 
 impl Gateway {
     /// In front of a model, as a default configuration has it.
-    pub async fn start(model: &Model) -> Self {
+    pub(crate) async fn start(model: &Model) -> Self {
         Self::with(model.address, |_| {}).await
     }
 
     /// In front of the server at `model`, with changes.
-    pub async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
+    pub(crate) async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
         let options = OpenaiChatConfig {
             base_url: format!("http://{model}/v1").parse().unwrap(),
             model: "fake-model".to_owned(),
@@ -71,16 +72,32 @@ impl Gateway {
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let Setup { config, patience, tools } = setup;
         let running = app::start(&config, tools, patience, metrics).await.unwrap();
-        Self { address: running.address(), running }
+        Self { door: Door { address: running.address() }, running }
     }
+}
 
-    pub async fn client(&self) -> Client {
+impl Deref for Gateway {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
+    }
+}
+
+/// Where a gateway listens, and what is asked of it there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+}
+
+impl Door {
+    pub(crate) async fn client(&self) -> Client {
         Client::connect(self.address).await
     }
 
     /// Sends one request on a connection of its own and reads the whole answer.
     #[track_caller]
-    pub fn exchange(&self, bytes: impl AsRef<[u8]>) -> impl Future<Output = Reply> {
+    pub(crate) fn exchange(&self, bytes: impl AsRef<[u8]>) -> impl Future<Output = Reply> {
         within(async move {
             let mut client = self.client().await;
             client.send(bytes).await;
@@ -89,24 +106,28 @@ impl Gateway {
     }
 
     #[track_caller]
-    pub fn get(&self, path: &str) -> impl Future<Output = Reply> {
+    pub(crate) fn get(&self, path: &str) -> impl Future<Output = Reply> {
         self.exchange(request("GET", path, &[], ""))
     }
 
     #[track_caller]
-    pub fn post(&self, path: &str, body: &Value) -> impl Future<Output = Reply> {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> impl Future<Output = Reply> {
         self.exchange(post(path, &[], &body.to_string()))
     }
 
     /// Begins a turn and reads its stream's head.
     #[track_caller]
-    pub fn turn(&self, body: &Value) -> impl Future<Output = EventStream> {
+    pub(crate) fn turn(&self, body: &Value) -> impl Future<Output = EventStream> {
         self.turn_with(&[], body)
     }
 
     /// The same with further header lines.
     #[track_caller]
-    pub fn turn_with(&self, headers: &[&str], body: &Value) -> impl Future<Output = EventStream> {
+    pub(crate) fn turn_with(
+        &self,
+        headers: &[&str],
+        body: &Value,
+    ) -> impl Future<Output = EventStream> {
         let request = post(STREAM, headers, &body.to_string());
         within(async move {
             let stream = self.stream(&request).await;
@@ -117,7 +138,7 @@ impl Gateway {
 
     /// Begins a turn in `session`, and takes its first request at the model.
     #[track_caller]
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         model: &mut Model,
         session: &str,
@@ -128,7 +149,7 @@ impl Gateway {
 
     /// A whole turn that a model answers with `words`.
     #[track_caller]
-    pub fn whole_turn(
+    pub(crate) fn whole_turn(
         &self,
         model: &mut Model,
         session: &str,
@@ -143,7 +164,11 @@ impl Gateway {
 
     /// Re-joins with that query behind the address, and further header lines.
     #[track_caller]
-    pub fn rejoin(&self, query: &str, headers: &[&str]) -> impl Future<Output = EventStream> {
+    pub(crate) fn rejoin(
+        &self,
+        query: &str,
+        headers: &[&str],
+    ) -> impl Future<Output = EventStream> {
         let request = request("GET", &format!("{STREAM}?{query}"), headers, "");
         within(async move {
             let stream = self.stream(&request).await;
@@ -154,7 +179,7 @@ impl Gateway {
 
     /// Cancels what runs in a session; the status.
     #[track_caller]
-    pub fn cancel(&self, session: &str) -> impl Future<Output = u16> {
+    pub(crate) fn cancel(&self, session: &str) -> impl Future<Output = u16> {
         let body = json!({ "session_id": session });
         within(async move { self.post(CANCEL, &body).await.status() })
     }
@@ -165,10 +190,10 @@ impl Gateway {
         client.events().await
     }
 
-    /// A connection whose receiving side holds little.
-    pub async fn narrow_client(&self) -> Client {
+    /// A connection whose receiving side holds less than a megabyte.
+    pub(crate) async fn narrow_client(&self) -> Client {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(4096).unwrap();
+        socket.set_recv_buffer_size(128 * 1024).unwrap();
         let socket: TcpStream = socket.connect(self.address).await.unwrap();
         Client::from(socket)
     }

@@ -1,6 +1,6 @@
 //! An HTTP/2 client with prior knowledge.
 
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -9,33 +9,41 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 
 use super::within;
 
 /// One connection to the gateway.
 #[derive(Debug)]
-pub struct Connection {
-    pub sender: SendRequest<Full<Bytes>>,
-    pub driver: JoinHandle<hyper::Result<()>>,
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// The same socket once more, to break it.
+    socket: std::net::TcpStream,
     address: SocketAddr,
 }
 
 impl Connection {
     /// With streams whose windows hold `window` bytes until they are read.
-    pub async fn open(address: SocketAddr, window: u32) -> Self {
-        let socket = TcpStream::connect(address).await.unwrap();
+    pub(crate) async fn open(address: SocketAddr, window: u32) -> Self {
+        let connected = TcpStream::connect(address).await.unwrap().into_std().unwrap();
+        let socket = connected.try_clone().unwrap();
+        let connected = TcpStream::from_std(connected).unwrap();
         let (sender, driver) = http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(window)
-            .handshake(TokioIo::new(socket))
+            .handshake(TokioIo::new(connected))
             .await
             .unwrap();
-        Self { sender, driver: tokio::spawn(driver), address }
+        tokio::spawn(driver);
+        Self { sender, socket, address }
+    }
+
+    /// Ends the connection as a network does, without a word.
+    pub(crate) fn cut(&self) {
+        self.socket.shutdown(Shutdown::Both).unwrap();
     }
 
     /// Sends a request and waits for its response's head.
     #[track_caller]
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         method: &str,
         path: &str,
@@ -50,6 +58,6 @@ impl Connection {
 
 /// The rest of a body; `Err` where it broke off.
 #[track_caller]
-pub fn collect(body: Incoming) -> impl Future<Output = hyper::Result<Vec<u8>>> {
+pub(crate) fn collect(body: Incoming) -> impl Future<Output = hyper::Result<Vec<u8>>> {
     within(async { Ok(body.collect().await?.to_bytes().to_vec()) })
 }

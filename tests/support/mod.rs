@@ -3,28 +3,28 @@
 //! Nothing here shares code with the gateway: what a peer is sent, it reads by
 //! the rules of the standard, so that a mistake on our side is not made twice.
 
-pub mod client;
-pub mod events;
-pub mod gateway;
-pub mod h2;
-pub mod model;
-pub mod process;
-pub mod tools;
+pub(crate) mod client;
+pub(crate) mod events;
+pub(crate) mod gateway;
+pub(crate) mod h2;
+pub(crate) mod model;
+pub(crate) mod process;
+pub(crate) mod tools;
 
 use std::future::Future;
 use std::time::Duration;
 
-pub use client::Client;
-pub use events::{Ending, EventStream, Frame};
-pub use gateway::Gateway;
-pub use model::{Model, Round};
+pub(crate) use client::Client;
+pub(crate) use events::{Ending, EventStream, Frame};
+pub(crate) use gateway::Gateway;
+pub(crate) use model::{Model, Round};
 
 /// Longer than anything takes that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Fails a test that would wait for ever.
 #[track_caller]
-pub fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
+pub(crate) fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();
     async move {
         let Ok(output) = tokio::time::timeout(PATIENCE, future).await else {
@@ -36,7 +36,7 @@ pub fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
 
 /// Waits until `condition` holds, for what leaves no event behind.
 #[track_caller]
-pub fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
+pub(crate) fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     within(async move {
         while !condition() {
             tokio::task::yield_now().await;
@@ -45,6 +45,6 @@ pub fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
 }
 
 /// That many milliseconds.
-pub const fn ms(milliseconds: u64) -> Duration {
+pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }

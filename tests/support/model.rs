@@ -10,37 +10,35 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use super::client::find;
 use super::within;
 
 /// The head of an answer that ends when it says so.
-pub const CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+pub(crate) const CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                            Transfer-Encoding: chunked\r\n\r\n";
 /// The head of an answer that ends with its connection.
-pub const UNTIL_CLOSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+pub(crate) const UNTIL_CLOSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                                Connection: close\r\n\r\n";
 /// The last frame of an answer.
-pub const DONE: &str = "data: [DONE]\n\n";
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
 
 /// A model server that listens.
 #[derive(Debug)]
-pub struct Model {
-    pub address: SocketAddr,
+pub(crate) struct Model {
+    pub(crate) address: SocketAddr,
     rounds: mpsc::Receiver<Round>,
-    accepting: JoinHandle<()>,
 }
 
 impl Model {
-    pub async fn listen() -> Self {
+    pub(crate) async fn listen() -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    pub fn on(listener: TcpListener) -> Self {
+    pub(crate) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let (sender, rounds) = mpsc::channel(64);
-        let accepting = tokio::spawn(async move {
+        tokio::spawn(async move {
             let mut connection = 0;
             while let Ok((socket, _)) = listener.accept().await {
                 connection += 1;
@@ -55,33 +53,26 @@ impl Model {
                 tokio::spawn(round.serve());
             }
         });
-        Self { address, rounds, accepting }
+        Self { address, rounds }
     }
 
     /// The next request for an answer, on whatever connection.
     #[track_caller]
-    pub fn round(&mut self) -> impl Future<Output = Round> {
+    pub(crate) fn round(&mut self) -> impl Future<Output = Round> {
         within(async { self.rounds.recv().await.expect("the server runs") })
     }
 
     /// Whether nobody has asked for an answer that was not taken yet.
-    pub fn is_unasked(&mut self) -> bool {
+    pub(crate) fn is_unasked(&self) -> bool {
         self.rounds.is_empty()
-    }
-
-    /// Takes no more connections.
-    pub async fn stop(self) -> mpsc::Receiver<Round> {
-        self.accepting.abort();
-        let _ = self.accepting.await;
-        self.rounds
     }
 }
 
 /// A request as it came.
 #[derive(Debug)]
-pub struct Request {
-    pub head: String,
-    pub body: Value,
+pub(crate) struct Request {
+    pub(crate) head: String,
+    pub(crate) body: Value,
 }
 
 impl Request {
@@ -90,7 +81,7 @@ impl Request {
     }
 
     /// All contents of its messages, joined.
-    pub fn contents(&self) -> String {
+    pub(crate) fn contents(&self) -> String {
         let messages = self.body["messages"].as_array().expect("messages");
         let contents = messages.iter().filter_map(|message| message["content"].as_str());
         contents.collect::<Vec<_>>().join("\n")
@@ -99,12 +90,12 @@ impl Request {
 
 /// A request that waits for its answer, on its connection.
 #[derive(Debug)]
-pub struct Round {
+pub(crate) struct Round {
     socket: TcpStream,
     unread: Vec<u8>,
     /// The how-manieth connection it is, from 1.
-    pub connection: usize,
-    pub request: Request,
+    pub(crate) connection: usize,
+    pub(crate) request: Request,
     /// Where further requests on this connection go.
     rounds: mpsc::Sender<Self>,
 }
@@ -160,7 +151,7 @@ impl Round {
     }
 
     async fn read_more(&mut self) -> bool {
-        let mut buffer = [0; 16 * 1024];
+        let mut buffer = vec![0; 16 * 1024];
         match self.socket.read(&mut buffer).await {
             Ok(0) | Err(_) => false,
             Ok(read) => {
@@ -171,12 +162,12 @@ impl Round {
     }
 
     /// Writes bytes as they are.
-    pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).await.unwrap();
     }
 
     /// Writes as long as the other side takes; how much that was.
-    pub async fn flood(&mut self, bytes: &[u8], times: usize) -> usize {
+    pub(crate) async fn flood(&mut self, bytes: &[u8], times: usize) -> usize {
         for written in 0..times {
             if self.socket.write_all(bytes).await.is_err() {
                 return written * bytes.len();
@@ -186,12 +177,12 @@ impl Round {
     }
 
     /// Writes the head of a chunked answer.
-    pub async fn begin(&mut self) {
+    pub(crate) async fn begin(&mut self) {
         self.write(CHUNKED).await;
     }
 
     /// Writes a chunk.
-    pub async fn chunk(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn chunk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
         chunk.extend_from_slice(bytes);
@@ -200,25 +191,25 @@ impl Round {
     }
 
     /// Writes a chunk that says `words`.
-    pub async fn say(&mut self, words: &str) {
+    pub(crate) async fn say(&mut self, words: &str) {
         self.chunk(text(words)).await;
     }
 
     /// Ends the answer well. The next request on this connection is a round like
     /// any other.
-    pub async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.chunk(finish("stop") + DONE).await;
         self.write("0\r\n\r\n").await;
         self.keep();
     }
 
     /// Leaves the connection to the server, for the next request on it.
-    pub fn keep(self) {
+    pub(crate) fn keep(self) {
         tokio::spawn(self.serve());
     }
 
     /// The whole of a good answer.
-    pub async fn answer(mut self, words: &str) {
+    pub(crate) async fn answer(mut self, words: &str) {
         self.begin().await;
         self.say(words).await;
         self.end().await;
@@ -226,7 +217,7 @@ impl Round {
 
     /// Waits for the gateway to close the connection.
     #[track_caller]
-    pub fn closed(&mut self) -> impl Future<Output = ()> {
+    pub(crate) fn closed(&mut self) -> impl Future<Output = ()> {
         within(async {
             while self.read_more().await {}
             assert_eq!(self.unread, b"", "nothing is sent behind a request");
@@ -234,32 +225,32 @@ impl Round {
     }
 
     /// Closes the connection with a reset, as a crash does.
-    pub fn reset(self) {
+    pub(crate) fn reset(self) {
         self.socket.set_zero_linger().unwrap();
     }
 }
 
 /// A frame of Chat Completions that says `words`.
-pub fn text(words: &str) -> String {
+pub(crate) fn text(words: &str) -> String {
     delta(&json!({ "content": words }))
 }
 
 /// A frame with a delta.
-pub fn delta(delta: &Value) -> String {
+pub(crate) fn delta(delta: &Value) -> String {
     frame(&json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
 }
 
 /// A frame with a finish reason.
-pub fn finish(reason: &str) -> String {
+pub(crate) fn finish(reason: &str) -> String {
     frame(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
 }
 
 /// A frame of any JSON.
-pub fn frame(json: &Value) -> String {
+pub(crate) fn frame(json: &Value) -> String {
     format!("data: {json}\n\n")
 }
 
 /// A call as the model writes it.
-pub fn call(name: &str, arguments: &Value) -> String {
+pub(crate) fn call(name: &str, arguments: &Value) -> String {
     format!("<<function_call>> {}", json!({"name": name, "arguments": arguments}))
 }

@@ -1,27 +1,27 @@
 //! The binary, as a process.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use tokio::task::spawn_blocking;
 
-use super::client::{Client, Reply, request};
+use super::gateway::Door;
 use super::within;
 
 /// A gateway of its own process. It is killed when it is dropped.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     /// Gone once its end was awaited.
     child: Option<Child>,
-    pub address: SocketAddr,
+    door: Door,
     _config: tempfile::NamedTempFile,
 }
 
 impl Process {
     /// Starts it with a configuration and waits until it serves.
     #[track_caller]
-    pub fn start(config: &str) -> impl Future<Output = Self> {
+    pub(crate) fn start(config: &str) -> impl Future<Output = Self> {
         let config =
             format!("server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 20}}\n{config}");
         Self::start_raw(config)
@@ -29,7 +29,7 @@ impl Process {
 
     /// The same with a whole configuration.
     #[track_caller]
-    pub fn start_raw(config: String) -> impl Future<Output = Self> {
+    pub(crate) fn start_raw(config: String) -> impl Future<Output = Self> {
         within(async move {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), config).unwrap();
@@ -49,39 +49,22 @@ impl Process {
                 let address = line.expect("it says where it listens");
                 address.trim_end_matches('/').parse().unwrap()
             });
-            Self { child, address: address.await.unwrap(), _config: file }
+            let door = Door { address: address.await.unwrap() };
+            Self { child, door, _config: file }
         })
     }
 
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.pid().to_string();
-        let status = std::process::Command::new("kill").args(["-s", name, &pid]).status();
+        let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.unwrap().success());
     }
 
     /// Waits for its end.
     #[track_caller]
-    pub fn exit(mut self) -> impl Future<Output = ExitStatus> {
+    pub(crate) fn exit(mut self) -> impl Future<Output = ExitStatus> {
         let mut child = self.child.take().expect("it runs");
         within(async { spawn_blocking(move || child.wait().unwrap()).await.unwrap() })
-    }
-
-    #[track_caller]
-    pub fn get(&self, path: &str) -> impl Future<Output = Reply> {
-        let request = request("GET", path, &[], "");
-        within(async move {
-            let mut client = Client::connect(self.address).await;
-            client.send(request).await;
-            client.reply().await
-        })
-    }
-
-    /// A gauge or counter of `/metrics`; 0 where it has not been set.
-    pub async fn metric(&self, name: &str) -> f64 {
-        let reply = self.get("/metrics").await;
-        let text = String::from_utf8(reply.body).unwrap();
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0.0, |value| value.parse().unwrap())
     }
 
     fn pid(&self) -> u32 {
@@ -89,17 +72,25 @@ impl Process {
     }
 
     /// Sockets that it holds open.
-    pub fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         let links = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
         let targets = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
         targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
     }
 
     /// Memory that it has, in KiB.
-    pub fn memory_kib(&self) -> usize {
+    pub(crate) fn memory_kib(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Deref for Process {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
     }
 }
 

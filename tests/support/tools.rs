@@ -11,7 +11,7 @@ use super::within;
 
 /// A tool called `wait`, which runs until the test lets it go.
 #[derive(Debug, Clone)]
-pub struct Wait {
+pub(crate) struct Wait {
     spec: Arc<ToolSpec>,
     started: Arc<Semaphore>,
     released: Arc<Semaphore>,
@@ -19,7 +19,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let spec = ToolSpec {
             name: "wait".to_owned(),
             description: "Waits.".to_owned(),
@@ -38,17 +38,17 @@ impl Wait {
 
     /// Waits for a call to begin.
     #[track_caller]
-    pub fn started(&self) -> impl Future<Output = ()> {
+    pub(crate) fn started(&self) -> impl Future<Output = ()> {
         within(async { self.started.acquire().await.unwrap().forget() })
     }
 
     /// Lets one call end.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.released.add_permits(1);
     }
 
     /// Calls that run, those that were dropped apart.
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 }

@@ -1,0 +1,119 @@
+//! The end of the process: what runs finishes, nothing new begins.
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::support::events::{outcome, said};
+use crate::support::gateway::STREAM;
+use crate::support::process::Process;
+use crate::support::{Model, within};
+
+fn upstream(model: &Model) -> String {
+    let url = format!("http://{}/v1", model.address);
+    format!("upstreams: [{{name: fake, kind: openai_chat, base_url: \"{url}\", model: fake}}]\n")
+}
+
+async fn start(model: &Model) -> Process {
+    Process::start(&upstream(model)).await
+}
+
+/// Waits until a signal has been taken.
+#[track_caller]
+fn draining(process: &Process) -> impl Future<Output = ()> {
+    within(async {
+        while process.get("/readyz").await.json()["status"] != "draining" {
+            tokio::task::yield_now().await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn nothing_runs() {
+    for signal in ["TERM", "INT"] {
+        let model = Model::listen().await;
+        let process = start(&model).await;
+        // An idle connection and half a request hold nothing up.
+        let mut idle = process.client().await;
+        idle.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        assert_eq!(idle.reply().await.status(), 200);
+        process.signal(signal);
+        let begun = Instant::now();
+        idle.closed().await;
+        assert_eq!(process.exit().await.code(), Some(0), "{signal}");
+        assert!(begun.elapsed() < tether::limits::server::CLOSE_TIMEOUT, "{signal}");
+    }
+}
+
+#[tokio::test]
+async fn a_running_turn_finishes_and_none_begins() {
+    let mut model = Model::listen().await;
+    let process = start(&model).await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("First").await;
+    let mut seen = stream.up_to_text("First").await;
+    process.signal("TERM");
+    draining(&process).await;
+
+    let refused = process.post(STREAM, &json!({"prompt": "Hello?"})).await;
+    assert_eq!(refused.refusal(), (503, "draining".to_owned(), None));
+    assert!(refused.head.header("retry-after").is_some());
+    assert!(model.is_unasked());
+    assert_eq!(process.get("/healthz").await.status(), 200);
+
+    let mut rejoined = process.rejoin("session_id=s", &[]).await;
+    round.say(" and last.").await;
+    round.end().await;
+    seen.extend(stream.rest().await);
+    assert_eq!((outcome(&seen), &*said(&seen)), ("stop", "First and last."));
+    assert_eq!(rejoined.rest().await, seen);
+    assert_eq!(process.exit().await.code(), Some(0));
+}
+
+/// The tools of a running turn and its next rounds belong to it.
+#[tokio::test]
+async fn a_running_turn_goes_through_its_rounds() {
+    let mut model = Model::listen().await;
+    let process = start(&model).await;
+    let (mut stream, round) = process.begin(&mut model, "s").await;
+    process.signal("TERM");
+    draining(&process).await;
+    round
+        .answer(r#"<<function_call>> {"name":"calculate","arguments":{"expression":"1+1"}}"#)
+        .await;
+    model.round().await.answer("Two.").await;
+    let frames = stream.rest().await;
+    assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "Two."));
+    assert_eq!(process.exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_turn_that_takes_too_long_is_cancelled() {
+    let mut model = Model::listen().await;
+    let server = "server: {listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2}\n";
+    let process = Process::start_raw(server.to_owned() + &upstream(&model)).await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    round.begin().await;
+    round.say("Half").await;
+    let mut seen = stream.up_to_text("Half").await;
+    process.signal("TERM");
+    round.closed().await;
+    seen.extend(stream.rest().await);
+    assert_eq!(outcome(&seen), "cancelled");
+    assert_eq!(process.exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_second_signal_cancels_what_runs() {
+    let mut model = Model::listen().await;
+    let process = start(&model).await;
+    let (mut stream, mut round) = process.begin(&mut model, "s").await;
+    process.signal("TERM");
+    draining(&process).await;
+    let begun = Instant::now();
+    process.signal("INT");
+    round.closed().await;
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
+    assert_eq!(process.exit().await.code(), Some(0));
+    assert!(begun.elapsed() < tether::limits::server::CLOSE_TIMEOUT);
+}
