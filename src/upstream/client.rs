@@ -347,26 +347,35 @@ pub struct Answer {
     body: Incoming,
     connection: Connection,
     client: Client,
+    /// Whether wake-ups are only noted, since the task is reading.
+    entered: bool,
 }
 
 impl Answer {
     fn new(response: Response<Incoming>, connection: Connection, client: Client) -> Self {
         let (head, body) = response.into_parts();
-        Self { head, body, connection, client }
+        Self { head, body, connection, client, entered: false }
     }
 
     /// The next piece of the body as it came from the socket; `None` at its end.
+    ///
+    /// **After a piece, poll again, now or in the same task's next turn**: the task
+    /// is woken for more only once this has been pending.
     ///
     /// # Errors
     /// When the connection broke before the body's end.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         loop {
-            self.connection.inner.enter(cx.waker());
-            let frame = self.poll_frame();
-            let woken = self.connection.inner.leave();
-            match frame {
-                Poll::Pending if woken => {}
-                Poll::Pending => return Poll::Pending,
+            if !std::mem::replace(&mut self.entered, true) {
+                self.connection.inner.enter(cx.waker());
+            }
+            match self.poll_frame() {
+                Poll::Pending => {
+                    self.entered = false;
+                    if !self.connection.inner.leave() {
+                        return Poll::Pending;
+                    }
+                }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
