@@ -5,6 +5,8 @@
 //! machine says it to the moment the turn log has encoded it. Names and fields
 //! are a public contract; `docs/events.md` shows each with an example.
 
+#![expect(clippy::ref_option_ref, reason = "in what the derive makes of optional fields")]
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -14,7 +16,6 @@ use crate::tools::{Clarification, ToolResult};
 ///
 /// Serialises as `{"type":"<type>","data":{...}}`.
 #[derive(Debug, Clone, Serialize)]
-#[expect(clippy::ref_option_ref, reason = "in what the derive makes of the optional fields")]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<'a> {
     /// First, always.

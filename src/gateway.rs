@@ -11,7 +11,7 @@ use tracing::{Instrument as _, info_span};
 use uuid::Uuid;
 
 use crate::limits;
-use crate::orchestrator::{Briefing, Driver, Rules, Turn, TurnRequest};
+use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::session::{Begin, Found, LoggedTurn, Session, Sessions};
 use crate::telemetry::metrics;
 use crate::tools::{Registry, RegistryError};
@@ -176,7 +176,7 @@ impl Gateway {
             briefing: Arc::clone(&briefing),
             history: session.conversation(),
         };
-        let driver = Driver {
+        let parts = Parts {
             turn: Turn::new(Arc::clone(&self.rules), request)?,
             writer,
             upstream: Arc::clone(upstream),
@@ -184,6 +184,7 @@ impl Gateway {
             tool_timeout: self.tool_timeout,
             disconnect_grace: self.disconnect_grace,
         };
+        let driver = span.in_scope(|| Driver::new(parts));
         let run = async move {
             let running = (place, metrics::TurnRunning::new());
             let (record, writer) = driver.run().await;

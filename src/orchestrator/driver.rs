@@ -6,6 +6,7 @@
 //! token would otherwise be polled for twice, once to take it and once more to
 //! find that there is none behind it.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::upstream::{Round, RoundFailure, Upstream};
 
 /// What a turn is driven with.
 #[derive(Debug)]
-pub struct Driver {
+pub struct Parts {
     /// The machine, just begun.
     pub turn: Turn,
     /// Where its events go.
@@ -40,35 +41,6 @@ pub struct Driver {
     pub tool_timeout: Duration,
     /// How long the turn goes on when nobody reads it.
     pub disconnect_grace: Duration,
-}
-
-impl Driver {
-    /// Drives the turn to its end. Returns it as it goes into the history, and the
-    /// writer with the last event still unpublished: a client that reads it may
-    /// ask for the next turn at once, so the session has to be free by then.
-    ///
-    /// Dropping the future drops the upstream's connection and all running tools;
-    /// the log then ends with a failure.
-    pub async fn run(self) -> (conversation::Turn, Writer) {
-        let Self { turn, writer, upstream, briefing, tool_timeout, disconnect_grace } = self;
-        let mut running = Running {
-            turn,
-            writer,
-            upstream,
-            briefing,
-            tool_timeout,
-            disconnect_grace,
-            round: RoundState::None,
-            calls: JoinSet::new(),
-            abandoned: None,
-            begun: Instant::now(),
-            unpolled: false,
-            spoke: false,
-        };
-        poll_fn(|cx| running.poll(cx)).await;
-        running.report();
-        (running.turn.into_record(), running.writer)
-    }
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Round, RoundFailure>> + Send>>;
@@ -86,7 +58,8 @@ struct Ended {
     duration: Duration,
 }
 
-struct Running {
+/// A turn that is being driven.
+pub struct Driver {
     turn: Turn,
     writer: Writer,
     upstream: Arc<Upstream>,
@@ -104,7 +77,49 @@ struct Running {
     spoke: bool,
 }
 
-impl Running {
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// Begins to drive a turn. Its first events are in the log when this returns,
+    /// so that they go out with the head of the answer.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { turn, writer, upstream, briefing, tool_timeout, disconnect_grace } = parts;
+        let mut driver = Self {
+            turn,
+            writer,
+            upstream,
+            briefing,
+            tool_timeout,
+            disconnect_grace,
+            round: RoundState::None,
+            calls: JoinSet::new(),
+            abandoned: None,
+            begun: Instant::now(),
+            unpolled: false,
+            spoke: false,
+        };
+        driver.act();
+        driver.writer.publish();
+        driver
+    }
+
+    /// Drives the turn to its end. Returns it as it goes into the history, and the
+    /// writer with the last event still unpublished: a client that reads it may
+    /// ask for the next turn at once, so the session has to be free by then.
+    ///
+    /// Dropping the future drops the upstream's connection and all running tools;
+    /// the log then ends with a failure.
+    pub async fn run(mut self) -> (conversation::Turn, Writer) {
+        poll_fn(|cx| self.poll(cx)).await;
+        self.report();
+        (self.turn.into_record(), self.writer)
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.unpolled = true;
         loop {

@@ -14,5 +14,5 @@ pub mod turn;
 
 pub use briefing::Briefing;
 pub use chain::Execution;
-pub use driver::Driver;
+pub use driver::{Driver, Parts};
 pub use turn::{Input, Output, Rules, Turn, TurnRequest};

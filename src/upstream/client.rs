@@ -18,7 +18,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, Response, Uri};
+use hyper::{HeaderMap, Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
@@ -80,7 +80,8 @@ struct Shared {
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
-    since: Instant,
+    /// When it is too old to be used.
+    end: Instant,
 }
 
 /// A connection, with the future that moves its bytes.
@@ -256,22 +257,19 @@ impl Shared {
     /// The connection that was used last and still lives.
     fn take_idle(&self) -> Option<Connection> {
         loop {
-            let Idle { mut connection, since } = self.idle.lock().pop()?;
-            if since.elapsed() > limits::IDLE_CONNECTION_AGE {
-                // Those below it are older still.
-                self.idle.lock().clear();
-                return None;
-            }
-            if connection.is_usable() {
+            let Idle { mut connection, end } = self.idle.lock().pop()?;
+            if Instant::now() < end && connection.is_usable() {
                 return Some(connection);
             }
         }
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn give_back(&self, connection: Connection, age_max: Duration) {
+        let now = Instant::now();
         let mut idle = self.idle.lock();
+        idle.retain(|idle| now < idle.end);
         if idle.len() < limits::IDLE_CONNECTIONS_MAX {
-            idle.push(Idle { connection, since: Instant::now() });
+            idle.push(Idle { connection, end: now + age_max });
         }
     }
 }
@@ -327,6 +325,20 @@ impl Connection {
         })
         .await
     }
+}
+
+/// How long the connection of an answer may lie idle: a second less than the
+/// server says in `Keep-Alive: timeout=5`, since its close and the next request
+/// may cross, and at most [`limits::IDLE_CONNECTION_AGE`].
+fn keep_alive(headers: &HeaderMap) -> Duration {
+    let header = headers.get("keep-alive").and_then(|value| value.to_str().ok());
+    let timeout = header.and_then(|value| {
+        let mut parameters = value.split(',').map(str::trim);
+        parameters.find_map(|parameter| parameter.strip_prefix("timeout="))
+    });
+    let seconds: Option<u64> = timeout.and_then(|seconds| seconds.parse().ok());
+    let theirs = seconds.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
+    theirs.map_or(limits::IDLE_CONNECTION_AGE, |theirs| theirs.min(limits::IDLE_CONNECTION_AGE))
 }
 
 /// An answer whose body is still arriving. Dropping it drops the connection,
@@ -423,7 +435,8 @@ impl Answer {
 
     fn give_back(mut self) {
         if self.connection.is_usable() {
-            self.client.shared.give_back(self.connection);
+            let age_max = keep_alive(&self.head.headers);
+            self.client.shared.give_back(self.connection, age_max);
         }
     }
 }
