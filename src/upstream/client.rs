@@ -177,8 +177,11 @@ impl Client {
 
     /// Sends a request and waits for the head of its answer, at most `patience`.
     ///
-    /// Dropping the future drops the connection. A connection from the pool that
-    /// turns out to be dead is replaced; the server has not seen the request then.
+    /// Dropping the future drops the connection. Where a connection from the pool
+    /// breaks before an answer, the request goes out again on another one: the
+    /// server mostly closed it just when it was taken out. llama.cpp does so behind
+    /// each streamed answer, without a word in its head. At worst a prompt is read
+    /// twice.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -189,21 +192,21 @@ impl Client {
     ) -> Result<Answer, ClientError> {
         loop {
             let pooled = self.shared.take_idle();
-            let reused = pooled.is_some();
+            let again = pooled.is_some().then(|| request.clone());
             let mut connection = match pooled {
                 Some(connection) => connection,
                 None => self.shared.connect().await?,
             };
-            let exchange = timeout(patience, connection.exchange(request)).await;
-            match exchange {
+            match timeout(patience, connection.exchange(request)).await {
                 Err(_) => return Err(ClientError::AnswerTimeout { after: patience }),
                 Ok(Ok(response)) => {
                     let client = self.clone();
                     return Ok(Answer::new(response, connection, client));
                 }
-                Ok(Err(mut failed)) => match failed.take_message() {
-                    Some(unsent) if reused => request = unsent,
-                    _ => return Err(ClientError::Broken(failed.into_error())),
+                Ok(Err(error)) => match again {
+                    // Rubbish is an answer, too.
+                    Some(again) if !error.is_parse() => request = again,
+                    _ => return Err(ClientError::Broken(error)),
                 },
             }
         }
@@ -307,8 +310,8 @@ impl Connection {
     async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<Full<Bytes>>>> {
-        let mut response = std::pin::pin!(self.sender.try_send_request(request));
+    ) -> hyper::Result<Response<Incoming>> {
+        let mut response = std::pin::pin!(self.sender.send_request(request));
         let (driver, over) = (&mut self.driver, &mut self.over);
         poll_fn(|cx| {
             // The answer first: it may be there although the connection is over.

@@ -547,6 +547,32 @@ async fn its_idle_connection_died_meanwhile() {
     }
 }
 
+/// Its close and the next request cross each other on the way.
+#[tokio::test]
+async fn its_idle_connection_dies_when_it_is_used_again() {
+    for reset in [false, true] {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::start(&model).await;
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        let first = round.connection;
+        round.answer("First.").await;
+        stream.rest().await;
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        assert_eq!(round.connection, first);
+        let asked = round.request.body.clone();
+        if reset {
+            round.reset();
+        } else {
+            drop(round);
+        }
+        let round = model.round().await;
+        assert_ne!(round.connection, first);
+        assert_eq!(round.request.body, asked);
+        round.answer("Second.").await;
+        assert_eq!(said(&stream.rest().await), "Second.");
+    }
+}
+
 /// What follows `[DONE]` on the connection would be read as the next answer.
 #[tokio::test]
 async fn it_says_more_than_it_should() {

@@ -26,6 +26,7 @@ from pathlib import Path
 
 MODEL_ALIAS = "smollm2-135m"
 READY_TIMEOUT_SEC = 120
+THREADS = 1
 
 
 def free_port():
@@ -55,6 +56,10 @@ def start(options):
     params.n_parallel = options.slots
     # An answer without a limit would run to the end of the context.
     params.n_predict = options.context
+    for threads in (params.cpuparams, params.cpuparams_batch):
+        threads.n_threads = THREADS
+        # By default threads spin for a while before they sleep; others test meanwhile.
+        threads.poll = 0
     params.verbosity = 3 if options.verbose else 0
     return xllamacpp.Server(params), f"http://127.0.0.1:{params.port}"
 
