@@ -85,6 +85,8 @@ pub struct BegunTurn {
     pub session_id: String,
     /// The turn.
     pub turn: LoggedTurn,
+    /// Whether the idempotency key had begun it before.
+    pub repeated: bool,
 }
 
 /// Why a turn does not begin.
@@ -158,7 +160,7 @@ impl Gateway {
         let turn_id = Uuid::new_v4().to_string();
         let (guard, writer) = match session.begin(&turn_id, new.idempotency_key.as_deref()) {
             Begin::New(guard, writer) => (guard, writer),
-            Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn }),
+            Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
             Begin::Gone => return Err(BeginError::TurnGone),
             Begin::Busy => return Err(BeginError::TurnInProgress(session_id)),
         };
@@ -195,7 +197,7 @@ impl Gateway {
             drop(writer);
         };
         self.turns.spawn(run.instrument(span));
-        Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log } })
+        Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
     fn place(&self) -> Result<OwnedSemaphorePermit, BeginError> {
@@ -210,7 +212,7 @@ impl Gateway {
     fn repeated(&self, new: NewTurn) -> Option<Result<BegunTurn, BeginError>> {
         let (session_id, key) = (new.session_id?, new.idempotency_key?);
         Some(match self.sessions.find(&session_id)?.begun_by(&key)? {
-            Found::Turn(turn) => Ok(BegunTurn { session_id, turn }),
+            Found::Turn(turn) => Ok(BegunTurn { session_id, turn, repeated: true }),
             Found::Gone | Found::Unknown => Err(BeginError::TurnGone),
         })
     }

@@ -178,10 +178,14 @@ async fn begin(request: Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Resul
     check_media_type(request.headers())?;
     let key = request.headers().get(IDEMPOTENCY_KEY);
     let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let seen = last_event_id(&request);
     let body = request::read(request.into_body(), app.max_body_bytes, app.patience.body).await?;
     let new = request::parse(&body, key)?;
     let begun = app.gateway.begin(new).map_err(Refusal::Begin)?;
-    Ok(stream(&begun, 0, app, pace))
+    // A client that tries again under its key says what it has seen; of a turn that
+    // has just begun, nobody has seen anything.
+    let seen = if begun.repeated { seen? } else { FrameId::Ours(0) };
+    resume(&begun, seen, app, pace)
 }
 
 /// A page sends JSON as JSON, so that the browser asks first; a shell need not.
@@ -200,27 +204,29 @@ fn rejoin(request: &Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Result<Re
         return Err(Refusal::invalid("session_id", "session_id is required in the query"));
     };
     request::check_session_id(&session_id)?;
-    let after = match last_event_id(request)? {
-        FrameId::Ours(sequence) => sequence,
-        FrameId::OtherEpoch => return Err(Refusal::Gone("event id")),
-    };
+    let seen = last_event_id(request)?;
     let session = app.gateway.session(&session_id).ok_or(Refusal::Unknown("session"))?;
     let turn = match session.turn(query::value(query, "turn_id").as_deref()) {
         Found::Turn(turn) => turn,
         Found::Gone => return Err(Refusal::Gone("turn")),
         Found::Unknown => return Err(Refusal::Unknown("turn")),
     };
-    let has_ended = turn.log.has_ended();
-    let last = turn.log.last_sequence();
-    if after > last {
-        return Err(Refusal::Gone("event id"));
-    }
-    if has_ended && after == last {
+    let begun = BegunTurn { session_id: session_id.into_owned(), turn, repeated: true };
+    resume(&begun, seen, app, pace)
+}
+
+/// What a turn's log has behind the frame that the client has seen.
+fn resume(begun: &BegunTurn, seen: FrameId, app: &App, pace: &Arc<Pace>) -> Result<Reply, Refusal> {
+    let log = &begun.turn.log;
+    // In this order: a log that ends in between has only grown.
+    let (has_ended, last) = (log.has_ended(), log.last_sequence());
+    match seen {
+        FrameId::OtherEpoch => Err(Refusal::Gone("event id")),
+        FrameId::Ours(after) if after > last => Err(Refusal::Gone("event id")),
         // An EventSource asks again after every end; this is how it is told to stop.
-        return Ok(whole(StatusCode::NO_CONTENT, ""));
+        FrameId::Ours(after) if has_ended && after == last => Ok(whole(StatusCode::NO_CONTENT, "")),
+        FrameId::Ours(after) => Ok(stream(begun, after, app, pace)),
     }
-    let begun = BegunTurn { session_id: session_id.into_owned(), turn };
-    Ok(stream(&begun, after, app, pace))
 }
 
 /// What the client has seen last: nothing, where it does not say.
@@ -237,7 +243,7 @@ fn last_event_id(request: &Request<Incoming>) -> Result<FrameId, Refusal> {
 
 /// The stream of a turn's events behind frame `after`.
 fn stream(begun: &BegunTurn, after: u64, app: &App, pace: &Arc<Pace>) -> Reply {
-    let BegunTurn { session_id, turn: LoggedTurn { turn_id, log } } = begun;
+    let BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, .. } = begun;
     let body = EventBody::new(log.read_after(after), pace.reader(), app.keep_alive);
     let mut reply = Reply::new(ReplyBody::Events(body));
     let headers = reply.headers_mut();

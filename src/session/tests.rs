@@ -1,1 +1,108 @@
+use super::*;
+use crate::conversation::Ending;
+use crate::event::{Event, TurnFinish};
 
+fn record(turn_id: &str) -> conversation::Turn {
+    conversation::Turn {
+        turn_id: turn_id.to_owned(),
+        started_at_ms: 0,
+        prompt: "?".to_owned(),
+        steps: Vec::new(),
+        ending: Ending::Completed(TurnFinish::Stop),
+    }
+}
+
+#[track_caller]
+fn begin(session: &Arc<Session>, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
+    match session.begin(turn_id, key) {
+        Begin::New(guard, writer) => (guard, writer),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn finish(session: &Arc<Session>, turn_id: &str, bytes: usize) {
+    let (guard, mut writer) = begin(session, turn_id, None);
+    writer.push(&Event::Status { message: &"x".repeat(bytes) });
+    guard.finish(record(turn_id));
+}
+
+#[tokio::test]
+async fn a_session_has_one_turn_at_a_time() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    let session = sessions.open("s");
+    let (guard, writer) = begin(&session, "one", None);
+    assert!(matches!(session.begin("two", None), Begin::Busy));
+    guard.finish(record("one"));
+    // The last event is still to come, and the place is free.
+    begin(&session, "two", None);
+    drop(writer);
+    assert_eq!(session.conversation().turns().len(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_whose_driver_dies_frees_its_place() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    let session = sessions.open("s");
+    drop(begin(&session, "one", None));
+    begin(&session, "two", None);
+    assert!(session.conversation().turns().is_empty());
+}
+
+#[tokio::test]
+async fn logs_are_held_up_to_their_number_and_then_gone() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    let session = sessions.open("s");
+    let ids: Vec<_> = (0..=limits::TURN_LOGS_MAX).map(|n| format!("turn-{n}")).collect();
+    for id in &ids {
+        finish(&session, id, 10);
+    }
+    assert!(matches!(session.turn(Some(&ids[0])), Found::Gone));
+    for id in &ids[1..] {
+        assert!(matches!(session.turn(Some(id)), Found::Turn(_)), "{id}");
+    }
+    assert!(matches!(session.turn(Some("never")), Found::Unknown));
+    let Found::Turn(latest) = session.turn(None) else { panic!("no latest turn") };
+    assert_eq!(latest.turn_id, *ids.last().unwrap());
+}
+
+#[tokio::test]
+async fn keys_are_remembered_up_to_their_number() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    let session = sessions.open("s");
+    for n in 0..=limits::IDEMPOTENCY_KEYS_MAX {
+        let (guard, _writer) = begin(&session, &format!("turn-{n}"), Some(&format!("key-{n}")));
+        guard.finish(record(&format!("turn-{n}")));
+    }
+    let newest = format!("key-{}", limits::IDEMPOTENCY_KEYS_MAX);
+    assert!(matches!(session.begin("again", Some(&newest)), Begin::Repeated(_)));
+    assert!(matches!(session.begin("again", Some("key-1")), Begin::Gone));
+    begin(&session, "again", Some("key-0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_nobody_uses_are_forgotten() {
+    let ttl = Duration::from_secs(60);
+    let sessions = Sessions::new(ttl);
+    let busy = sessions.open("busy");
+    let running = begin(&busy, "one", None);
+    sessions.open("idle");
+    tokio::time::advance(ttl - Duration::from_millis(1)).await;
+    sessions.sweep();
+    assert!(sessions.find("idle").is_some(), "and finding it is using it");
+    tokio::time::advance(ttl).await;
+    sessions.sweep();
+    assert!(sessions.find("idle").is_none());
+    assert!(sessions.find("busy").is_some(), "a turn runs in it");
+    drop(running);
+}
+
+#[tokio::test]
+async fn forgetting_a_session_cancels_its_turn() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    let session = sessions.open("s");
+    let (_guard, writer) = begin(&session, "one", None);
+    assert!(sessions.forget("s"));
+    assert!(!sessions.forget("s"));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(writer.log().watch_audience(&mut cx).cancelled);
+}

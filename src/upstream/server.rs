@@ -195,10 +195,9 @@ impl Server {
     }
 
     async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
-        let body = self.body(request).await?;
         let mut attempt = 1;
         loop {
-            let failed = match self.ask(body.clone()).await {
+            let failed = match self.ask(request).await {
                 Ok(answer) => return Ok(Round::http(answer, self.idle_timeout)),
                 Err(failed) => failed,
             };
@@ -211,9 +210,10 @@ impl Server {
         }
     }
 
-    async fn body(&self, request: &RoundRequest) -> Result<Bytes, RoundFailure> {
+    /// The request's body, once the server has said what it has, where that matters.
+    async fn body(&self, request: &RoundRequest) -> Result<Bytes, Failed> {
         if self.dialect.model.is_empty() && self.seen.lock().is_none() {
-            self.check().await?;
+            self.look().await?;
         }
         let seen = self.seen.lock().clone();
         let flavour = seen.as_ref().map(|seen| seen.flavour).unwrap_or_default();
@@ -225,17 +225,14 @@ impl Server {
     }
 
     /// Asks once, up to the head of an answer that is an event stream.
-    async fn ask(&self, body: Bytes) -> Result<Answer, Failed> {
-        let request = self.request(Method::POST, "/chat/completions", Full::new(body));
+    async fn ask(&self, request: &RoundRequest) -> Result<Answer, Failed> {
+        let body = Full::new(self.body(request).await?);
+        let request = self.request(Method::POST, "/chat/completions", body);
         let mut answer = self.client.send(request, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
-            let wait = retry_after(&answer);
             let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
-            let error = ServerError::from_body(said.as_bytes());
-            let failure = RoundFailure::refused(status.as_u16(), &error);
-            let busy = matches!(status.as_u16(), 429 | 502 | 503 | 504);
-            return Err(Failed { failure, wait: wait.filter(|_| busy) });
+            return Err(Failed::refused(&answer, &said));
         }
         let media_type = answer.head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -248,19 +245,21 @@ impl Server {
         Ok(answer)
     }
 
-    /// Asks for the list of models, which every server has and which names it.
     async fn check(&self) -> Result<(), RoundFailure> {
         let fresh = |seen: &Seen| seen.at.elapsed() < limits::CHECK_AGE;
         if self.seen.lock().as_ref().is_some_and(fresh) {
             return Ok(());
         }
+        self.look().await.map_err(|failed| failed.failure)
+    }
+
+    /// Asks for the list of models, which every server has and which names it.
+    async fn look(&self) -> Result<(), Failed> {
         let request = self.request(Method::GET, "/models", Full::default());
         let mut answer = self.client.send(request, limits::CHECK_TIMEOUT).await?;
-        let status = answer.head.status;
         let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, limits::CHECK_TIMEOUT).await;
-        if !status.is_success() {
-            let error = ServerError::from_body(said.as_bytes());
-            return Err(RoundFailure::refused(status.as_u16(), &error));
+        if !answer.head.status.is_success() {
+            return Err(Failed::refused(&answer, &said));
         }
         let flavour = Flavour::of_models(&said);
         let model = first_model(&said);
@@ -298,6 +297,14 @@ struct Failed {
 }
 
 impl Failed {
+    /// The server has answered, and with an error.
+    fn refused(answer: &Answer, said: &str) -> Self {
+        let status = answer.head.status.as_u16();
+        let failure = RoundFailure::refused(status, &ServerError::from_body(said.as_bytes()));
+        let is_busy = matches!(status, 429 | 502 | 503 | 504);
+        Self { failure, wait: retry_after(answer).filter(|_| is_busy) }
+    }
+
     const fn finally(failure: RoundFailure) -> Self {
         Self { failure, wait: None }
     }

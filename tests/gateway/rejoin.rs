@@ -237,6 +237,25 @@ async fn a_key_begins_one_turn_only() {
     }
 }
 
+/// A client that posts again under its key, with what it has seen, gets the rest.
+#[tokio::test]
+async fn a_key_sent_again_goes_on_behind_what_was_seen() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let body = json!({"session_id": "s", "prompt": "Hello?"});
+    let key = "Idempotency-Key: k";
+    // Of a turn that only begins, nobody has seen anything.
+    let mut first = gateway.turn_with(&[key, "Last-Event-ID: 1-7"], &body).await;
+    model.round().await.answer("Once.").await;
+    let all = first.rest().await;
+    let mut again = gateway.turn_with(&[key, "Last-Event-ID: 1-1"], &body).await;
+    assert_eq!(again.rest().await, all[1..]);
+    let last = format!("Last-Event-ID: 1-{}", all.len());
+    let nothing = post(STREAM, &[key, &last], &body.to_string());
+    assert_eq!(gateway.exchange(nothing).await.status(), 204);
+    assert!(model.is_unasked());
+}
+
 #[tokio::test]
 async fn one_key_sent_many_times_at_once_begins_one_turn() {
     let mut model = Model::listen().await;

@@ -67,7 +67,7 @@ impl Decoder {
         mut sink: impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let data = frame.data;
-        if frame.field == Field::Error {
+        if frame.field == Field::Error || frame.event == b"error" {
             return Err(FrameError::Server(ServerError::from_body(data)));
         }
         if let Some(shape) = &self.shape

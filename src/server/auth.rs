@@ -121,6 +121,3 @@ fn without_port(host: &str) -> &str {
         _ => host,
     }
 }
-
-#[cfg(test)]
-mod tests;

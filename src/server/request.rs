@@ -148,6 +148,3 @@ fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;
