@@ -86,7 +86,7 @@ async fn sessions_that_nobody_uses_are_forgotten() {
     let busy = sessions.open("busy");
     let running = begin(&busy, "one", None);
     sessions.open("idle");
-    tokio::time::advance(ttl - Duration::from_millis(1)).await;
+    tokio::time::advance(ttl.saturating_sub(Duration::from_millis(1))).await;
     sessions.sweep();
     assert!(sessions.find("idle").is_some(), "and finding it is using it");
     tokio::time::advance(ttl).await;

@@ -14,7 +14,7 @@ async fn a_socket_that_takes_nothing_is_stalled_until_it_does() {
     tokio::time::advance(LONGEST).await;
     assert!(!pace.is_stalled(LONGEST), "it was asked to take something only now");
     tokio::task::yield_now().await;
-    tokio::time::advance(LONGEST - Duration::from_millis(1)).await;
+    tokio::time::advance(LONGEST.saturating_sub(Duration::from_millis(1))).await;
     assert!(!pace.is_stalled(LONGEST));
     tokio::time::advance(Duration::from_millis(1)).await;
     assert!(pace.is_stalled(LONGEST));
