@@ -66,7 +66,7 @@ function assertAnswered(t, { end, text, withText }) {
   assert.ok(end.usage.completion_tokens <= end.loops * ANSWER_TOKENS_MAX);
 }
 
-/** That a tool was called by the model and that it ran well. */
+/** That the model called the clock, and that it ran well. */
 function assertTold(turn, zone) {
   const [started] = turn.all('tool_started');
   const [completed] = turn.all('tool_completed');
@@ -94,12 +94,15 @@ test('a model behind llama.cpp', async (all) => {
     assert.equal(transcript.turns[0].steps[0].parts[0].call.outcome.ended.success, true);
   });
 
-  await all.test('calls a tool with all its arguments', async (t) => {
+  await all.test('calls a tool, and is then brought to a close', async (t) => {
     const gateway = await startInFrontOf(t, llama);
     const prompt = 'What is the time in New York right now?';
-    const asked = await turn(gateway, { prompt });
+    const asked = await turn(gateway, { prompt, max_tool_loops: 1 });
     assertTold(asked, 'America/New_York');
     assertAnswered(t, asked);
+    assert.equal(asked.end.finish_reason, 'loop_limit');
+    assert.equal(asked.all('loop_limit_reached').length, 1);
+    assert.equal(asked.all('tool_started').length, 1);
   });
 
   await all.test('answers without a call', async (t) => {
