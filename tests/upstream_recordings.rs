@@ -1,10 +1,11 @@
-//! What a real llama.cpp server sent, replayed through both decoders at every
-//! cut in their first and last frames. `tests/real_model/record.py` makes the recordings and tells their format.
+//! What a real llama.cpp server sent, replayed through both decoders and the
+//! parser at every cut in their first and last frames. `tests/real_model/record.py` makes the recordings and tells their format.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use tether::event::Usage;
+use tether::parser::{Call, ErrorCode, Parser, Segment, Settings};
 use tether::upstream::openai_chat::{self, FrameError};
 use tether::upstream::server_error::ServerError;
 use tether::upstream::{Delta, RoundFinish, sse};
@@ -23,11 +24,34 @@ struct Recording {
 struct Answer {
     text: String,
     deltas: usize,
+    /// What the parser makes of the text.
+    pieces: Vec<Piece>,
     finish: Option<RoundFinish>,
     usage: Option<Usage>,
     error: Option<FrameError>,
     done: bool,
     mid_frame: bool,
+}
+
+/// A segment of the parser's; adjacent text is one.
+#[derive(Debug, Clone, PartialEq)]
+enum Piece {
+    Text(String),
+    Call(Call),
+    Error(ErrorCode),
+}
+
+fn take(pieces: &mut Vec<Piece>, segment: Segment<'_>) {
+    match segment {
+        Segment::Text(more) => match pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push_str(more),
+            _ => pieces.push(Piece::Text(more.to_owned())),
+        },
+        Segment::CallStarted { .. } => {}
+        Segment::CallCompleted(call) => pieces.push(Piece::Call(call)),
+        Segment::Error(error) => pieces.push(Piece::Error(error.code)),
+        other => panic!("not asked for: {other:?}"),
+    }
 }
 
 fn recording(name: &str) -> (Recording, Vec<u8>) {
@@ -40,6 +64,7 @@ fn recording(name: &str) -> (Recording, Vec<u8>) {
 fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
     let mut frames = sse::Decoder::new();
     let mut chat = openai_chat::Decoder::new();
+    let mut parser = Parser::new(Settings::default()).expect("the defaults are valid");
     let mut answer = Answer::default();
     for mut chunk in chunks {
         while let Some(frame) = frames.next_frame(&mut chunk).expect("within the limit") {
@@ -47,6 +72,7 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
                 Delta::Text(text) => {
                     answer.text.push_str(text);
                     answer.deltas += 1;
+                    parser.push_str(text, |segment| take(&mut answer.pieces, segment));
                 }
                 Delta::Reasoning(text) => panic!("no reasoning model: {text}"),
                 Delta::Finish(finish) => answer.finish = Some(finish),
@@ -57,12 +83,25 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
             }
         }
     }
+    parser.finish(|segment| take(&mut answer.pieces, segment));
     answer.done = chat.is_done();
     answer.mid_frame = frames.is_mid_frame();
     answer
 }
 
-/// The answer of a recording, the same at every cut.
+/// The pieces of a text that comes in two chunks.
+fn parse_cut(text: &str, cut: usize) -> Vec<Piece> {
+    let mut parser = Parser::new(Settings::default()).expect("the defaults are valid");
+    let mut pieces = Vec::new();
+    let (before, behind) = text.as_bytes().split_at(cut);
+    parser.push(before, |segment| take(&mut pieces, segment));
+    parser.push(behind, |segment| take(&mut pieces, segment));
+    parser.finish(|segment| take(&mut pieces, segment));
+    pieces
+}
+
+/// The answer of a recording, the same at every cut: of its bytes, and of the
+/// text that they carry.
 #[track_caller]
 fn replay(name: &str) -> Answer {
     let (recording, body) = recording(name);
@@ -80,6 +119,9 @@ fn replay(name: &str) -> Answer {
     for cut in ends {
         let (before, behind) = body.split_at(cut);
         assert_eq!(decode([before, behind]), answer, "{name} cut at {cut}");
+    }
+    for cut in 0..=answer.text.len() {
+        assert_eq!(parse_cut(&answer.text, cut), answer.pieces, "{name}: text cut at {cut}");
     }
     answer
 }
@@ -108,6 +150,7 @@ fn characters_of_many_bytes() {
     let answer = replay_well("unicode", RoundFinish::Length);
     assert!(answer.text.contains("\u{1F469}\u{200D}\u{1F469}\u{200D}\u{1F467}"), "{}", answer.text);
     assert!(!answer.text.contains('\u{FFFD}'));
+    assert_eq!(answer.pieces, [Piece::Text(answer.text)]);
 }
 
 #[test]
@@ -126,36 +169,51 @@ fn an_answer_that_met_a_stop_sequence() {
     assert!(!replay_well("stop", RoundFinish::Stop).text.contains('\n'));
 }
 
+/// The calls of an answer that has nothing else.
+#[track_caller]
+fn calls(name: &str) -> Vec<Call> {
+    let pieces = replay_well(name, RoundFinish::Stop).pieces;
+    let call = |piece| match piece {
+        Piece::Call(call) => call,
+        other => panic!("{name}: {other:?} beside calls"),
+    };
+    pieces.into_iter().map(call).collect()
+}
+
 #[test]
 fn calls_held_by_the_grammar() {
     for (name, zone) in [("call_time", "Europe/Berlin"), ("call_time_zone", "America/New_York")] {
-        let text = replay_well(name, RoundFinish::Stop).text;
-        let call: serde_json::Value =
-            serde_json::from_str(text.strip_prefix(MARKER).unwrap()).unwrap();
-        assert_eq!(call["name"], "get_current_time");
-        assert_eq!(call["arguments"]["timezone"], zone);
+        let calls = calls(name);
+        assert_eq!(calls.len(), 1, "{name}");
+        assert_eq!(calls[0].name, "get_current_time");
+        assert_eq!(calls[0].arguments.to_value()["timezone"], zone);
     }
-    let text = replay_well("call_calculate", RoundFinish::Stop).text;
-    assert!(text.starts_with(&format!("{MARKER} {{\"name\": \"calculate\"")), "{text}");
+    let calls = calls("call_calculate");
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].name, "calculate");
+    assert!(calls[0].arguments.to_value()["expression"].is_string());
 }
 
 #[test]
 fn two_calls() {
-    let text = replay_well("two_calls", RoundFinish::Stop).text;
-    let calls: Vec<_> = text.lines().collect();
-    assert_eq!(calls.len(), 2);
-    assert!(calls.iter().all(|call| call.starts_with(MARKER)));
+    let calls = calls("two_calls");
+    let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, ["get_current_time", "calculate"]);
+    assert_eq!(calls[1].arguments.to_value()["expression"], "12 * 7");
 }
 
 #[test]
 fn a_call_that_was_cut_by_the_token_limit() {
-    let text = replay_well("call_cut", RoundFinish::Length).text;
-    assert_eq!(text, format!("{MARKER} {{\"name\": \"get_current_time"));
+    let answer = replay_well("call_cut", RoundFinish::Length);
+    assert_eq!(answer.text, format!("{MARKER} {{\"name\": \"get_current_time"));
+    assert_eq!(answer.pieces, [Piece::Error(ErrorCode::IncompletePayload)]);
 }
 
 #[test]
 fn prose_beside_tools() {
-    assert!(!replay_well("prose_with_tools", RoundFinish::Stop).text.contains(MARKER));
+    let answer = replay_well("prose_with_tools", RoundFinish::Stop);
+    assert!(!answer.text.contains(MARKER));
+    assert_eq!(answer.pieces, [Piece::Text(answer.text)]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ from pathlib import Path
 
 MODEL_ALIAS = "smollm2-135m"
 READY_TIMEOUT_SEC = 120
+# Several wait for each other at every layer: beside other work that is ten times
+# slower than one.
 THREADS = 1
 
 
