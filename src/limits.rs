@@ -56,6 +56,8 @@ pub mod upstream {
     /// Largest bound on items or characters that a grammar states: llama.cpp
     /// writes a repetition out. A larger one is left to the validation.
     pub const GRAMMAR_ITEMS_MAX: usize = 256;
+    /// How much of a list of models is read, in bytes; hubs list hundreds.
+    pub const MODELS_BYTES_MAX: usize = MIB;
     /// Taken from one upstream before the events go out, in bytes: text that
     /// arrived together leaves together, but a flood does not starve its readers.
     pub const BATCH_BYTES_MAX: usize = 64 * KIB;
@@ -73,7 +75,7 @@ pub mod upstream {
     /// a person reads along.
     pub const REHEARSAL_TOKENS_PER_SEC: u32 = 40;
     /// A connection's read buffer, in bytes: some sixty tokens.
-    pub const READ_BUFFER_BYTES: usize = 16 * KIB;
+    pub const READ_BUFFER_BYTES: usize = 4 * KIB;
     /// How long the end of an answer is waited for once its last event has come,
     /// to keep the connection.
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -103,6 +105,8 @@ pub mod turn {
     pub const BYTES_MAX: usize = 4 * MIB;
     /// Default of `tools.max_parallel`.
     pub const PARALLEL_MAX: usize = 8;
+    /// Payloads that are no call, in one message of the model; it is stopped there.
+    pub const MISTAKES_MAX: usize = 8;
     /// Default of `feedback.max_attempts`, for each kind of mistake.
     pub const FEEDBACK_ATTEMPTS_MAX: u32 = 3;
     /// Default of `model.context_budget_tokens`.

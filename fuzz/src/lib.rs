@@ -7,9 +7,4 @@
 pub mod limits;
 #[path = "../../src/parser/mod.rs"]
 pub mod parser;
-
-/// The decoders of what model servers send.
-pub mod upstream {
-    #[path = "../../../src/upstream/sse/mod.rs"]
-    pub mod sse;
-}
+pub mod upstream;

@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::json;
 
 use super::CliError;
-use crate::tools::{Policy, ToolSpec};
+use crate::tools::ToolSpec;
 
 /// Writes `{"tools":[...]}`, indented, in the order of the configuration.
 ///
@@ -16,61 +15,22 @@ pub fn run<'a>(
     specs: impl IntoIterator<Item = &'a ToolSpec>,
     out: &mut impl Write,
 ) -> Result<(), CliError> {
-    let list = List { tools: specs.into_iter().map(Listed::from).collect() };
-    let json =
-        serde_json::to_string_pretty(&list).map_err(|error| CliError::Failed(error.to_string()))?;
+    let tools: Vec<_> = specs.into_iter().collect();
+    let json = serde_json::to_string_pretty(&json!({ "tools": tools }))
+        .map_err(|error| CliError::Failed(error.to_string()))?;
     writeln!(out, "{json}")?;
     out.flush()?;
     Ok(())
-}
-
-#[derive(Serialize)]
-struct List<'a> {
-    tools: Vec<Listed<'a>>,
-}
-
-#[derive(Serialize)]
-struct Listed<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-    waiting_hint: &'a str,
-    policy: ListedPolicy,
-}
-
-#[derive(Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "the four flags of a policy")]
-struct ListedPolicy {
-    may_clarify: bool,
-    mutates: bool,
-    sequential: bool,
-    idempotent: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_sec: Option<f64>,
-}
-
-impl<'a> From<&'a ToolSpec> for Listed<'a> {
-    fn from(spec: &'a ToolSpec) -> Self {
-        let ToolSpec { name, description, parameters, waiting_hint, policy, examples: _ } = spec;
-        Self { name, description, parameters, waiting_hint, policy: ListedPolicy::from(*policy) }
-    }
-}
-
-impl From<Policy> for ListedPolicy {
-    fn from(policy: Policy) -> Self {
-        let Policy { may_clarify, mutates, sequential, idempotent, timeout } = policy;
-        let timeout_sec = timeout.map(|timeout| timeout.as_secs_f64());
-        Self { may_clarify, mutates, sequential, idempotent, timeout_sec }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use serde_json::json;
+    use serde_json::Value;
 
     use super::*;
+    use crate::tools::Policy;
 
     #[test]
     fn a_tool_is_listed_with_schema_and_policy() {

@@ -41,8 +41,7 @@ use crate::parser::Settings;
 pub struct Config {
     /// The HTTP server.
     pub server: ServerConfig,
-    /// Model servers in the order in which they are tried; never empty, names
-    /// unique. The first is the default model.
+    /// Model servers; never empty, names unique. The first is the default model.
     pub upstreams: Vec<UpstreamConfig>,
     /// What is said to every model.
     pub model: ModelConfig,
@@ -149,7 +148,7 @@ pub struct LimitsConfig {
     pub tool_timeout: Duration,
     /// Calls in all.
     pub max_calls_per_turn: u32,
-    /// Model output and events, in bytes.
+    /// What the model writes, in bytes.
     pub max_turn_bytes: usize,
 }
 

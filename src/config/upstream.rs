@@ -35,7 +35,8 @@ pub struct OpenaiChatConfig {
     /// no slash at the end, no query.
     #[serde(serialize_with = "without_trailing_slash")]
     pub base_url: Uri,
-    /// The model's name on that server; empty: the request names none.
+    /// The model's name on that server; empty: the first that
+    /// the server lists.
     pub model: String,
     /// Sent as `Authorization: Bearer`.
     #[serde(serialize_with = "secret_or_empty")]
@@ -111,7 +112,7 @@ impl Default for OpenaiChatConfig {
 
 impl Default for EmbeddedConfig {
     fn default() -> Self {
-        Self { tokens_per_sec: 40 }
+        Self { tokens_per_sec: limits::upstream::REHEARSAL_TOKENS_PER_SEC }
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::conversation::{self, Note, Part, Step};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::limits;
 use crate::parser::{Arguments, ErrorCode, ParseError, Repair, Segment};
 use crate::tools::ToolResult;
 use crate::upstream::RoundRequest;
@@ -109,8 +110,12 @@ pub(super) struct Draft {
     pub(super) mistakes: Vec<Mistake>,
     /// Calls whose end was not written but mended.
     pub(super) mended_ends: Vec<usize>,
-    /// Whether the round wrote calls or markers where none are taken.
+    /// Whether the round wrote a call where none are taken.
     pub(super) stray_marker: bool,
+    /// Calls that the turn may make. One more is taken, to be told of.
+    pub(super) calls_max: usize,
+    /// Whether the round wrote more calls or mistakes than are taken.
+    pub(super) overflows: bool,
 }
 
 #[derive(Debug)]
@@ -120,6 +125,11 @@ enum DraftPart {
 }
 
 impl Draft {
+    /// Of a turn that may make so many calls.
+    pub(super) fn new(calls_max: usize) -> Self {
+        Self { calls_max, ..Self::default() }
+    }
+
     pub(super) fn begin_round(&mut self) {
         self.round += 1;
         self.parts.clear();
@@ -128,6 +138,7 @@ impl Draft {
         self.first_call = self.calls.len();
         self.text_behind_call = None;
         self.stray_marker = false;
+        self.overflows = false;
     }
 
     /// The running round's calls.
@@ -140,12 +151,13 @@ impl Draft {
         match segment {
             Segment::Text(text) => self.push_text(text),
             Segment::Reasoning(text) => self.push_reasoning(text),
-            _ if !takes_calls => self.stray_marker = true,
+            Segment::CallStarted { .. } if !takes_calls => self.stray_marker = true,
+            _ if !takes_calls => {}
             Segment::CallStarted { .. } => self.begin_call(),
             Segment::CallNamed { .. } | Segment::Span(_) => {}
             Segment::ArgumentsDelta { index, json } => self.push_arguments(index, json),
             Segment::CallCompleted(call) => {
-                let at = self.position(call.index);
+                let Some(at) = self.position(call.index) else { return };
                 let mended = [Repair::OpenBracket, Repair::OpenString];
                 if mended.iter().any(|repair| call.repaired.contains(repair)) {
                     self.mended_ends.push(at);
@@ -159,9 +171,10 @@ impl Draft {
         }
     }
 
-    /// A call's position in the turn from its index in the round.
-    fn position(&self, index: u32) -> usize {
-        self.first_call + index as usize
+    /// A call's position in the turn from its index in the round, if it was taken.
+    fn position(&self, index: u32) -> Option<usize> {
+        let at = self.first_call + index as usize;
+        (at < self.calls.len()).then_some(at)
     }
 
     fn push_text(&mut self, text: &str) {
@@ -189,7 +202,7 @@ impl Draft {
     }
 
     fn push_arguments(&mut self, index: u32, delta: &str) {
-        let call = self.position(index);
+        let Some(call) = self.position(index) else { return };
         let start = self.arguments.len();
         self.arguments.push_str(delta);
         let end = self.arguments.len();
@@ -204,6 +217,10 @@ impl Draft {
     }
 
     fn begin_call(&mut self) {
+        if self.calls.len() > self.calls_max {
+            self.overflows = true;
+            return;
+        }
         let call = self.calls.len();
         self.calls.push(CallDraft {
             call_id: format!("call_{}", call + 1),
@@ -218,7 +235,11 @@ impl Draft {
         if error.code == ErrorCode::MissingPayload && !error.at_line_start {
             return;
         }
-        let call = error.index.map(|index| self.position(index));
+        if self.mistakes.len() == limits::turn::MISTAKES_MAX {
+            self.overflows = true;
+            return;
+        }
+        let call = error.index.and_then(|index| self.position(index));
         if let Some(call) = call {
             self.calls[call].state = CallState::Malformed;
         }

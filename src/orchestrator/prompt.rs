@@ -15,6 +15,10 @@ use crate::tools::{Example, Registry, ToolSpec};
 pub(super) const SYNTHESIS: &str = "Now answer in words, with what is known so far. Do not call \
      any function.";
 
+/// The same, for a model that has not listened.
+pub(super) const SYNTHESIS_AGAIN: &str = "Answer the question above in one or two plain sentences. \
+     Functions are switched off.";
+
 /// The system message.
 pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
     let mut prompt = operator.trim_end().to_owned();

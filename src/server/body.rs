@@ -75,7 +75,7 @@ impl Body for EventBody {
                 }
             },
         };
-        this.progress.took();
+        this.progress.given();
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 }

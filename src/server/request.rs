@@ -85,6 +85,12 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
     }
+    if raw.max_tool_loops == Some(0) {
+        return Err(Refusal::invalid(
+            "max_tool_loops",
+            "max_tool_loops must be at least 1; for a turn without tools send \"tools\": []",
+        ));
+    }
     check_sampling(&raw.sampling)?;
     if let Some(key) = &idempotency_key
         && (key.is_empty() || key.len() > limits::session::IDEMPOTENCY_KEY_BYTES_MAX)

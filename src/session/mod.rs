@@ -253,12 +253,6 @@ pub struct TurnGuard {
 }
 
 impl TurnGuard {
-    /// The session.
-    #[must_use]
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
     /// The turn is over: it goes into the conversation, and the place is free.
     pub fn finish(mut self, record: conversation::Turn) {
         self.record = Some(record);

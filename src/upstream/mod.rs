@@ -1,7 +1,8 @@
 //! Model servers: how a round is asked for, and how its answer is read.
 //!
-//! `client` does the I/O; everything else here is pure: bytes become frames
-//! ([`sse`]), frames become [`Delta`]s (one file per dialect).
+//! `client`, `server` and `round` do the I/O; what is between the bytes and the
+//! turn is pure: bytes become frames ([`sse`]), frames become [`Delta`]s (one file
+//! per dialect).
 
 pub mod client;
 pub mod constrain;

@@ -212,7 +212,8 @@ impl Server {
 
     /// The request's body, once the server has said what it has, where that matters.
     async fn body(&self, request: &RoundRequest) -> Result<Bytes, Failed> {
-        if self.dialect.model.is_empty() && self.seen.lock().is_none() {
+        let knows_model = self.seen.lock().as_ref().is_some_and(|seen| seen.model.is_some());
+        if self.dialect.model.is_empty() && !knows_model {
             self.look().await?;
         }
         let seen = self.seen.lock().clone();
@@ -257,7 +258,7 @@ impl Server {
     async fn look(&self) -> Result<(), Failed> {
         let request = self.request(Method::GET, "/models", Full::default());
         let mut answer = self.client.send(request, limits::CHECK_TIMEOUT).await?;
-        let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, limits::CHECK_TIMEOUT).await;
+        let said = answer.read_to_string(limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &said));
         }

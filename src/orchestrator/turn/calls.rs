@@ -30,13 +30,22 @@ impl MistakeCounts {
 }
 
 impl Turn {
-    /// Reads the calls that have become whole.
-    pub(super) fn check_new_calls(&mut self) {
-        for at in self.draft.round_calls() {
-            if matches!(self.draft.calls[at].state, CallState::Complete { .. }) {
-                self.check_call(at);
+    /// Reads the calls that have become whole; whether there were any.
+    pub(super) fn check_new_calls(&mut self) -> bool {
+        let mut found = false;
+        // Calls become whole in their order, so none is looked at twice.
+        while let Some(call) = self.draft.calls.get(self.checked) {
+            match call.state {
+                CallState::Arriving => break,
+                CallState::Complete { .. } => {
+                    self.check_call(self.checked);
+                    found = true;
+                }
+                _ => {}
             }
+            self.checked += 1;
         }
+        found
     }
 
     pub(super) fn check_call(&mut self, at: usize) {
@@ -50,7 +59,13 @@ impl Turn {
             return;
         }
         if at >= self.rules.max_calls as usize {
-            let reason = format!("this turn may make {at} calls and has made them");
+            let cap = self.rules.max_calls;
+            let reason = format!("this turn may make {cap} calls and has made them");
+            let status = format!(
+                "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a \
+                 last answer without tools follows"
+            );
+            self.draft.queue.push_back(Entry::Status(status));
             self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
             self.synthesis.get_or_insert(TurnFinish::Stop);
             return;
@@ -73,6 +88,7 @@ impl Turn {
                 };
                 let result = ToolResult::error(message.clone());
                 self.draft.end_call(at, Outcome::Ended(result), 0, 0);
+                self.refused = true;
                 self.feed_back(Some(at), reason, message);
             }
         }

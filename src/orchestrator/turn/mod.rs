@@ -60,6 +60,12 @@ pub struct Turn {
     mistakes: MistakeCounts,
     /// What the model is told of calls that the token limit cut.
     cut_calls: Vec<Note>,
+    /// The calls before this one have been read.
+    checked: usize,
+    /// Whether a call of the round was refused.
+    refused: bool,
+    /// Whether a closing answer without words was asked for once more.
+    asked_for_words: bool,
     /// Set while a round was asked for that the driver has not been told of yet:
     /// what still comes in belongs to the one before and is nobody's any more.
     between_rounds: bool,
@@ -84,13 +90,14 @@ impl Turn {
             steps: Vec::new(),
             ending: Ending::Running,
         };
+        let draft = Draft::new(rules.max_calls as usize);
         let mut turn = Self {
             rules,
             request,
             max_tool_loops,
             state: State::Planning,
             parser,
-            draft: Draft::default(),
+            draft,
             record,
             finish: None,
             round_usage: Usage::default(),
@@ -98,6 +105,9 @@ impl Turn {
             bytes: 0,
             mistakes: MistakeCounts::default(),
             cut_calls: Vec::new(),
+            checked: 0,
+            refused: false,
+            asked_for_words: false,
             between_rounds: false,
             synthesis: None,
         };
@@ -110,20 +120,6 @@ impl Turn {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.state == State::Ended
-    }
-
-    /// The state's name, for logs.
-    #[must_use]
-    pub const fn state(&self) -> &'static str {
-        match self.state {
-            State::Planning => "planning",
-            State::Executing => "executing",
-            State::Synthesizing => "synthesizing",
-            State::Ended => match self.record.ending {
-                Ending::Failed(_) => "failed",
-                Ending::Completed(_) | Ending::Running => "completed",
-            },
-        }
     }
 
     /// How the turn ended, for logs: a finish reason or a failure's code.

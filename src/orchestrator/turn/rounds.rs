@@ -13,6 +13,9 @@ impl Turn {
     pub(super) fn start_round(&mut self) {
         let (form, closing, tools) = match self.synthesis {
             None => (self.request.form, None, Arc::clone(&self.request.briefing.offered)),
+            Some(_) if self.asked_for_words => {
+                (Form::Words, Some(prompt::SYNTHESIS_AGAIN), Arc::default())
+            }
             Some(_) => (Form::Words, Some(prompt::SYNTHESIS), Arc::default()),
         };
         let rendering = Rendering {
@@ -28,6 +31,8 @@ impl Turn {
             render::messages(system, &self.request.history, &self.record, closing, rendering);
         let request = RoundRequest { messages, sampling: self.sampling(), tools };
         self.draft.begin_round();
+        self.checked = self.draft.calls.len();
+        self.refused = false;
         self.finish = None;
         self.state = if self.synthesis.is_some() { State::Synthesizing } else { State::Planning };
         self.between_rounds = true;
@@ -55,21 +60,29 @@ impl Turn {
     pub(super) fn take_delta(&mut self, delta: Delta<'_>) {
         match delta {
             Delta::Text(text) => {
-                let (draft, takes_calls) = (&mut self.draft, self.synthesis.is_none());
+                let (draft, takes_calls) = (&mut self.draft, self.state == State::Planning);
                 self.parser.push_str(text, |segment| draft.take(segment, takes_calls));
-                self.bytes += text.len();
-                if takes_calls && !draft.round_calls().is_empty() {
-                    self.after_calls();
+                if self.is_too_large(text.len()) {
+                    return;
+                }
+                if takes_calls {
+                    self.after_text();
                 }
             }
             Delta::Reasoning(text) => {
                 self.draft.push_reasoning(text);
-                self.bytes += text.len();
+                self.is_too_large(text.len());
             }
             Delta::Finish(finish) => self.finish = Some(finish),
             Delta::Usage(usage) => self.round_usage = usage,
         }
-        if self.bytes > self.rules.max_turn_bytes {
+    }
+
+    /// Counts what the model has written; over the limit, the turn fails.
+    fn is_too_large(&mut self, more: usize) -> bool {
+        self.bytes += more;
+        let is_too_large = self.bytes > self.rules.max_turn_bytes;
+        if is_too_large {
             let message = format!(
                 "the model wrote more than limits.max_turn_bytes ({}) in one turn; lower \
                  sampling.max_tokens or raise the limit",
@@ -78,26 +91,37 @@ impl Turn {
             self.finish_parsing();
             self.fail(FailureCode::TurnTooLarge, message, false);
         }
+        is_too_large
     }
 
-    /// Looks at what the round has written since calls appeared in it.
-    pub(super) fn after_calls(&mut self) {
-        self.check_new_calls();
-        self.start_waiting_calls(false);
-        let invents_results = self
-            .draft
-            .text_behind_call()
-            .is_some_and(|text| text.trim_start().starts_with(RESULTS_HEADING));
-        if invents_results {
+    /// Starts what has become whole, and stops a round that can bring nothing more:
+    /// one that has used up its calls or its mistakes, or that invents results.
+    fn after_text(&mut self) {
+        if self.check_new_calls() {
+            self.start_waiting_calls(false);
+        }
+        if self.synthesis.is_some() || self.draft.overflows || self.invents_results() {
             self.draft.queue.push_back(Entry::StopRound);
             self.end_round();
         }
     }
 
+    /// Whether the text behind the last call begins as only the gateway's does.
+    fn invents_results(&self) -> bool {
+        /// What is looked at: white space, of which a model may write any amount,
+        /// is not gone through again with every token.
+        const LOOKED_AT_BYTES: usize = 256;
+
+        self.draft.text_behind_call().is_some_and(|text| {
+            let looked_at = &text.as_bytes()[..text.len().min(LOOKED_AT_BYTES)];
+            looked_at.trim_ascii_start().starts_with(RESULTS_HEADING.as_bytes())
+        })
+    }
+
     /// Hands out what the parser still holds.
     pub(super) fn finish_parsing(&mut self) {
         if matches!(self.state, State::Planning | State::Synthesizing) {
-            let (draft, takes_calls) = (&mut self.draft, self.synthesis.is_none());
+            let (draft, takes_calls) = (&mut self.draft, self.state == State::Planning);
             self.parser.finish(|segment| draft.take(segment, takes_calls));
         }
     }
@@ -122,8 +146,15 @@ impl Turn {
         }
         if self.draft.has_words() {
             self.complete(self.synthesis.unwrap_or(TurnFinish::Stop));
+        } else if !std::mem::replace(&mut self.asked_for_words, true) {
+            let status = "the model gave no answer in words; asking it once more";
+            self.draft.queue.push_back(Entry::Status(status.to_owned()));
+            self.push_step(Vec::new());
+            self.start_round();
         } else {
-            self.fail_empty();
+            let message = "the model gave no closing answer in words; what the tools found \
+                           stands in the events before; try a larger model";
+            self.fail(FailureCode::EmptyResponse, message.to_owned(), true);
         }
     }
 }

@@ -26,9 +26,9 @@ impl Turn {
             }
             return;
         }
-        let only_calls = notes.is_empty();
+        let only_results = notes.is_empty() && !self.refused;
         self.push_step(notes);
-        if only_calls && !self.rules.continue_after_tool {
+        if only_results && !self.rules.continue_after_tool {
             self.finish_turn(TurnFinish::Stop);
             return;
         }

@@ -8,8 +8,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub(super) struct Pace {
     blocked_at: AtomicU64,
     /// Bytes that came, counted up to [`PREFACE_BYTES`].
     received: AtomicUsize,
-    readers: Mutex<Vec<Arc<ReaderProgress>>>,
+    /// Those that are gone are let go of with the next look, or with the connection.
+    readers: Mutex<Vec<Weak<ReaderProgress>>>,
 }
 
 impl Pace {
@@ -65,8 +66,8 @@ impl Pace {
             return true;
         }
         let mut readers = self.readers.lock();
-        readers.retain(|reader| Arc::strong_count(reader) > 1);
-        readers.iter().any(|reader| stalled(&reader.given_at))
+        readers.retain(|reader| reader.strong_count() > 0);
+        readers.iter().filter_map(Weak::upgrade).any(|reader| stalled(&reader.given_at))
     }
 
     /// Whether the client has sent enough to be told which protocol it speaks.
@@ -79,7 +80,7 @@ impl Pace {
     pub(super) fn reader(self: &Arc<Self>) -> Arc<ReaderProgress> {
         let progress =
             Arc::new(ReaderProgress { pace: Arc::clone(self), given_at: AtomicU64::new(MOVING) });
-        self.readers.lock().push(Arc::clone(&progress));
+        self.readers.lock().push(Arc::downgrade(&progress));
         progress
     }
 }
@@ -94,7 +95,7 @@ pub(super) struct ReaderProgress {
 
 impl ReaderProgress {
     /// The stream was given data. Until it asks again, it is being sent.
-    pub(super) fn took(&self) {
+    pub(super) fn given(&self) {
         self.given_at.store(self.pace.now(), Ordering::Relaxed);
     }
 

@@ -30,13 +30,24 @@ async fn a_stream_is_stalled_only_while_it_has_been_given_something() {
     let reader = pace.reader();
     tokio::time::advance(LONGEST * 2).await;
     assert!(!pace.is_stalled(LONGEST), "nothing was to be taken");
-    reader.took();
+    reader.given();
     tokio::time::advance(LONGEST).await;
     assert!(pace.is_stalled(LONGEST));
     reader.caught_up();
     assert!(!pace.is_stalled(LONGEST));
-    reader.took();
+    reader.given();
     drop(reader);
     tokio::time::advance(LONGEST).await;
     assert!(!pace.is_stalled(LONGEST), "a stream that is gone holds up nobody");
+}
+
+/// A stream keeps its connection's pace, never the other way round.
+#[tokio::test]
+async fn nothing_is_left_of_a_connection_and_its_streams() {
+    let pace = Pace::new();
+    let (reader, left) = (pace.reader(), Arc::downgrade(&pace));
+    drop(pace);
+    assert!(left.upgrade().is_some());
+    drop(reader);
+    assert!(left.upgrade().is_none());
 }

@@ -274,6 +274,10 @@ impl Reader {
             return Poll::Ready(None);
         }
         if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            if state.waiting.len() >= state.readers {
+                // Somebody has left since. Those who have not wait again.
+                state.wake_readers();
+            }
             state.waiting.push(cx.waker().clone());
         }
         Poll::Pending

@@ -158,3 +158,28 @@ fn a_reader_that_catches_up_is_given_pieces_of_bounded_size() {
     }
     assert!((4..=5).contains(&pieces), "{pieces}");
 }
+
+/// A client that comes and goes while the model is silent leaves nothing behind.
+#[test]
+fn readers_that_left_are_not_remembered() {
+    let (log, _writer) = Writer::new();
+    let wakers: Vec<_> = (0..50).map(|_| Waker::from(Arc::new(Counter::default()))).collect();
+    for waker in &wakers {
+        assert!(log.read_after(0).poll_read(&mut Context::from_waker(waker)).is_pending());
+    }
+    assert!(log.state.lock().waiting.len() <= 1);
+}
+
+/// A reader that is polled again while it waits, for a timer of its own, is not
+/// woken by that.
+#[test]
+fn waiting_again_wakes_nobody() {
+    let (log, _writer) = Writer::new();
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut reader = log.read_after(0);
+    for _ in 0..5 {
+        assert!(reader.poll_read(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(counter.0.load(Ordering::Relaxed), 0);
+}

@@ -32,13 +32,6 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// Recognises a server by the `Server` header of any answer. Only llama.cpp
-    /// names itself there; the Python servers name their HTTP library.
-    #[must_use]
-    pub fn of_server_header(header: &str) -> Self {
-        if header.trim().eq_ignore_ascii_case("llama.cpp") { Self::LlamaCpp } else { Self::Unknown }
-    }
-
     /// Recognises a server by its answer to `GET /v1/models`: each of them
     /// writes itself into `owned_by`.
     #[must_use]
@@ -243,7 +236,5 @@ mod tests {
         ] {
             assert_eq!(Flavour::of_models(body), flavour, "{body}");
         }
-        assert_eq!(Flavour::of_server_header("llama.cpp"), Flavour::LlamaCpp);
-        assert_eq!(Flavour::of_server_header("uvicorn"), Flavour::Unknown);
     }
 }

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::render::Form;
+use crate::conversation::render::{Form, RESULTS_HEADING};
 use crate::conversation::{Conversation, Outcome};
 use crate::event::FailureCode;
 use crate::orchestrator::{Briefing, Execution};
@@ -401,6 +401,72 @@ fn invented_results_stop_the_round() {
     scene.says(" ... and so on").handle(Input::RoundEnded);
     scene.tool_returns(0, ok());
     assert_eq!(scene.rounds.len(), 2);
+}
+
+/// What ends the turn in the middle of a delta must not be followed by a second end.
+#[test]
+fn a_delta_that_ends_the_turn_and_passes_its_limit_ends_it_once() {
+    let mut scene = Scene::with_rules(|rules| {
+        rules.continue_after_tool = false;
+        rules.max_turn_bytes = 200;
+    });
+    scene.says(TIME).tool_returns(0, ok());
+    scene.says(&format!("\n{RESULTS_HEADING}{}", "x".repeat(200)));
+    let ends = ["turn_completed", "turn_failed"];
+    let last = scene.types().into_iter().filter(|name| ends.contains(name)).count();
+    assert_eq!(last, 1, "{:?}", scene.types());
+}
+
+#[test]
+fn a_payload_of_endless_mistakes_is_bounded() {
+    let mut scene = Scene::new();
+    let payload = format!("<<function_call>>[{}7]", "7,".repeat(5000));
+    scene.says(&payload);
+    assert!(scene.events.len() < 100, "{} events", scene.events.len());
+    assert!(scene.deeds.contains(&"stop round".to_owned()));
+    assert!(scene.last_message().content.as_deref().unwrap().len() < 8192);
+}
+
+#[test]
+fn a_model_that_goes_on_calling_is_stopped() {
+    let mut scene = Scene::with_rules(|rules| rules.max_calls = 2);
+    scene.says(SUM).says(SUM);
+    assert!(!scene.deeds.contains(&"stop round".to_owned()), "at the cap it goes on");
+    scene.says(SUM).says(SUM);
+    assert!(scene.deeds.contains(&"stop round".to_owned()));
+    scene.tool_returns(0, ok()).tool_returns(1, ok());
+    assert!(scene.last_message().content.as_deref().unwrap().contains("may make 2 calls"));
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
+}
+
+#[test]
+fn a_refused_call_is_answered_also_where_results_end_the_turn() {
+    let mut scene = Scene::with_rules(|rules| rules.continue_after_tool = false);
+    scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn a_closing_answer_without_words_is_asked_for_once_more() {
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+    scene.says(TIME).stops().tool_returns(0, ok());
+    scene.says(TIME).stops();
+    assert_eq!(scene.rounds.len(), 3);
+    scene.says("Noon.").stops();
+    scene.ends("loop_limit", "Noon.");
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+    scene.says(TIME).stops().tool_returns(0, ok());
+    scene.stops().stops();
+    scene.fails("empty_response");
+}
+
+#[test]
+fn words_about_calls_in_the_closing_answer_are_words() {
+    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+    scene.says(TIME).stops().tool_returns(0, ok());
+    scene.says("I may not use <<function_call>> now.").stops();
+    assert!(!scene.types().contains(&"status"));
+    scene.ends("loop_limit", "I may not use <<function_call>> now.");
 }
 
 #[test]

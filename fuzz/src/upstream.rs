@@ -1,0 +1,4 @@
+//! The decoders of what model servers send.
+
+#[path = "../../src/upstream/sse/mod.rs"]
+pub mod sse;
