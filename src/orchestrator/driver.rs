@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
-use tracing::{Instrument as _, debug, debug_span};
+use tracing::{Instrument as _, Span, debug, debug_span};
 
 use super::briefing::Briefing;
 use super::turn::{Input, Output, Turn};
@@ -71,6 +71,9 @@ pub struct Driver {
     /// Runs while nobody reads the log.
     abandoned: Option<Pin<Box<Sleep>>>,
     begun: Instant,
+    /// Rounds so far, and the span of the last.
+    rounds: u32,
+    span: Span,
     /// Whether something was started that has not been polled yet.
     unpolled: bool,
     /// Whether the model has said anything yet.
@@ -100,6 +103,8 @@ impl Driver {
             calls: JoinSet::new(),
             abandoned: None,
             begun: Instant::now(),
+            rounds: 0,
+            span: Span::none(),
             unpolled: false,
             spoke: false,
         };
@@ -146,8 +151,10 @@ impl Driver {
                     count(&event);
                 }
                 Output::StartRound(request) => {
-                    debug!(messages = request.messages.len(), "round begins");
-                    let span = debug_span!("round");
+                    self.rounds += 1;
+                    self.span = debug_span!("round", r#loop = self.rounds);
+                    let span = self.span.clone();
+                    span.in_scope(|| debug!(messages = request.messages.len(), "round begins"));
                     let upstream = Arc::clone(&self.upstream);
                     let opening = async move { upstream.open(&request).await };
                     self.round = RoundState::Opening(Box::pin(opening.instrument(span)));
@@ -155,15 +162,21 @@ impl Driver {
                 }
                 Output::StopRound => self.round = RoundState::None,
                 Output::StartTool { call, call_id, name, arguments } => {
-                    debug!(call_id, tool = name, "tool begins");
-                    let span = debug_span!("tool", call_id, tool = name);
+                    let span = debug_span!(parent: &self.span, "tool", call_id, tool = name);
+                    span.in_scope(|| debug!("tool begins"));
                     let tool =
                         self.briefing.tools.get(name).expect("the machine has checked the call");
                     let run = run::run(Arc::clone(tool), arguments, self.tool_timeout);
                     let run = async move {
                         let begun = Instant::now();
                         let run = run.await;
-                        Ended { call, run, duration: begun.elapsed() }
+                        let duration = begun.elapsed();
+                        debug!(
+                            end = run.end.name(),
+                            duration_ms = duration.as_millis(),
+                            "tool ended"
+                        );
+                        Ended { call, run, duration }
                     };
                     self.calls.spawn(run.instrument(span));
                     self.unpolled = true;
@@ -222,7 +235,7 @@ impl Driver {
         self.turn.handle(match outcome {
             Ok(()) => Input::RoundEnded,
             Err(RoundFailure { code, message, retryable }) => {
-                debug!(code = code.name(), %message, "round failed");
+                self.span.in_scope(|| debug!(code = code.name(), %message, "round failed"));
                 Input::RoundFailed { code, message, retryable }
             }
         });
@@ -231,9 +244,8 @@ impl Driver {
     fn take_calls(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(ended)) = self.calls.poll_join_next(cx) {
             // What was aborted has no result, and nobody waits for one.
-            let Ok(Ended { call, run: Run { result, end }, duration }) = ended else { continue };
+            let Ok(Ended { call, run: Run { result, .. }, duration }) = ended else { continue };
             let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            debug!(call, end = end.name(), duration_ms, "tool ended");
             self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts: 1 });
             self.unpolled = true;
         }

@@ -11,7 +11,7 @@ use hyper::header::{
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
 use tower_http::cors::CorsLayer;
-use tracing::{Instrument as _, debug, debug_span};
+use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
 use super::body::EventBody;
@@ -55,7 +55,7 @@ pub(super) fn cors(origins: &[String]) -> CorsLayer {
 /// Answers a request.
 pub(super) async fn answer(request: Request<Incoming>, app: Arc<App>, pace: Arc<Pace>) -> Reply {
     let id = request_id(request.headers());
-    let span = debug_span!("request", id = %id.to_str().unwrap_or_default());
+    let span = info_span!("request", id = %id.to_str().unwrap_or_default());
     async move {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let route = Route::of(&path);
