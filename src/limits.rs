@@ -75,7 +75,7 @@ pub mod upstream {
     /// a person reads along.
     pub const REHEARSAL_TOKENS_PER_SEC: u32 = 40;
     /// A connection's read buffer, in bytes: some sixty tokens.
-    pub const READ_BUFFER_BYTES: usize = 4 * KIB;
+    pub const READ_BUFFER_BYTES: usize = 16 * KIB;
     /// How long the end of an answer is waited for once its last event has come,
     /// to keep the connection.
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -178,6 +178,9 @@ pub mod session {
     pub const TURN_LOGS_MAX: usize = 4;
     /// Bytes of finished turns' logs held by one session.
     pub const TURN_LOG_BYTES_MAX: usize = 8 * MIB;
+    /// Bytes of finished turns' logs held by all sessions together; the oldest go
+    /// first, and their turns can no longer be re-joined.
+    pub const ALL_TURN_LOG_BYTES_MAX: usize = 256 * MIB;
     /// Idempotency keys remembered by one session.
     pub const IDEMPOTENCY_KEYS_MAX: usize = 64;
     /// Turns of a conversation that are kept; older ones no longer fit any context.

@@ -5,6 +5,7 @@
 //! conversation and its log, does not depend on any client being there.
 
 pub mod frame;
+mod ledger;
 mod turn_log;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,6 +18,8 @@ use tokio::time::Instant;
 use crate::conversation::{self, Conversation};
 use crate::limits::session as limits;
 
+use ledger::Ledger;
+
 pub use turn_log::{Audience, Reader, TurnLog, Writer};
 
 /// All sessions, in memory.
@@ -24,13 +27,15 @@ pub use turn_log::{Audience, Reader, TurnLog, Writer};
 pub struct Sessions {
     by_id: Mutex<HashMap<String, Arc<Session>>>,
     ttl: Duration,
+    ledger: Arc<Ledger>,
 }
 
 impl Sessions {
     /// Sessions that are forgotten when nobody has used them for `ttl`.
     #[must_use]
     pub fn new(ttl: Duration) -> Self {
-        Self { by_id: Mutex::default(), ttl }
+        let ledger = Ledger::new(limits::ALL_TURN_LOG_BYTES_MAX);
+        Self { by_id: Mutex::default(), ttl, ledger }
     }
 
     /// The session, begun where there is none yet.
@@ -41,9 +46,9 @@ impl Sessions {
             return Arc::clone(session);
         }
         if by_id.len() >= limits::SESSIONS_MAX {
-            forget_oldest(&mut by_id);
+            forget_oldest(&mut by_id, limits::SESSIONS_MAX / 16);
         }
-        let session = Arc::new(Session::new(id));
+        let session = Arc::new(Session::new(id, Arc::clone(&self.ledger)));
         by_id.insert(id.to_owned(), Arc::clone(&session));
         session
     }
@@ -78,11 +83,22 @@ impl Sessions {
     }
 }
 
-fn forget_oldest(by_id: &mut HashMap<String, Arc<Session>>) {
-    let idle = by_id.values().filter(|session| session.state.lock().running.is_none());
-    let oldest = idle.min_by_key(|session| session.state.lock().used_at).map(|s| s.id.clone());
-    if let Some(oldest) = oldest {
-        by_id.remove(&oldest);
+/// Forgets the `count` idle sessions that nobody has used for longest: many at once,
+/// since to find them is to look at all.
+fn forget_oldest(by_id: &mut HashMap<String, Arc<Session>>, count: usize) {
+    let mut idle: Vec<_> = by_id
+        .values()
+        .filter_map(|session| {
+            let state = session.state.lock();
+            state.running.is_none().then(|| (state.used_at, session.id.clone()))
+        })
+        .collect();
+    if idle.len() > count {
+        idle.select_nth_unstable(count);
+        idle.truncate(count);
+    }
+    for (_, id) in idle {
+        by_id.remove(&id);
     }
 }
 
@@ -90,6 +106,7 @@ fn forget_oldest(by_id: &mut HashMap<String, Arc<Session>>) {
 #[derive(Debug)]
 pub struct Session {
     id: String,
+    ledger: Arc<Ledger>,
     state: Mutex<State>,
 }
 
@@ -138,7 +155,7 @@ pub enum Found {
 }
 
 impl Session {
-    fn new(id: &str) -> Self {
+    fn new(id: &str, ledger: Arc<Ledger>) -> Self {
         let state = State {
             conversation: Conversation::default(),
             running: None,
@@ -146,7 +163,7 @@ impl Session {
             keys: VecDeque::new(),
             used_at: Instant::now(),
         };
-        Self { id: id.to_owned(), state: Mutex::new(state) }
+        Self { id: id.to_owned(), ledger, state: Mutex::new(state) }
     }
 
     /// The session's id.
@@ -207,6 +224,11 @@ impl Session {
         self.state.lock().running.clone()
     }
 
+    /// Lets go of a finished turn's log.
+    fn let_go(&self, turn_id: &str) {
+        self.state.lock().finished.retain(|turn| turn.turn_id != turn_id);
+    }
+
     /// Cancels the turn that runs; false where none does.
     pub fn cancel(&self) -> bool {
         self.running().is_some_and(|turn| turn.log.cancel())
@@ -265,10 +287,12 @@ impl Drop for TurnGuard {
         if let Some(record) = self.record.take() {
             state.conversation.push(record, limits::TURNS_MAX);
         }
-        if let Some(turn) = state.running.take() {
-            state.keep(turn);
-        }
         state.used_at = Instant::now();
+        let Some(turn) = state.running.take() else { return };
+        let (turn_id, bytes) = (turn.turn_id.clone(), turn.log.bytes());
+        state.keep(turn);
+        drop(state);
+        self.session.ledger.enter(&self.session, turn_id, bytes);
     }
 }
 

@@ -23,6 +23,7 @@ fn begin(session: &Arc<Session>, turn_id: &str, key: Option<&str>) -> (TurnGuard
 fn finish(session: &Arc<Session>, turn_id: &str, bytes: usize) {
     let (guard, mut writer) = begin(session, turn_id, None);
     writer.push(&Event::Status { message: &"x".repeat(bytes) });
+    writer.publish();
     guard.finish(record(turn_id));
 }
 
@@ -105,4 +106,35 @@ async fn forgetting_a_session_cancels_its_turn() {
     assert!(!sessions.forget("s"));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(writer.log().watch_audience(&mut cx).cancelled);
+}
+
+#[tokio::test]
+async fn logs_of_all_sessions_are_held_up_to_their_bytes() {
+    let mut sessions = Sessions::new(Duration::from_secs(1));
+    sessions.ledger = Ledger::new(10_000);
+    let (old, new) = (sessions.open("old"), sessions.open("new"));
+    finish(&old, "first", 4_000);
+    finish(&new, "second", 4_000);
+    assert!(matches!(old.turn(Some("first")), Found::Turn(_)));
+    finish(&new, "third", 4_000);
+    assert!(matches!(old.turn(Some("first")), Found::Gone), "the oldest, whosever it is");
+    assert!(matches!(new.turn(Some("second")), Found::Turn(_)));
+    assert!(matches!(new.turn(Some("third")), Found::Turn(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sessions_used_longest_ago_are_forgotten_first() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    for id in ["a", "b", "c", "d"] {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        sessions.open(id);
+    }
+    let busy = sessions.open("a");
+    let _running = begin(&busy, "turn", None);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    sessions.open("b");
+    forget_oldest(&mut sessions.by_id.lock(), 1);
+    let mut left: Vec<_> = sessions.by_id.lock().keys().cloned().collect();
+    left.sort();
+    assert_eq!(left, ["a", "b", "d"]);
 }
