@@ -188,7 +188,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Driver::new(parts));
         let run = async move {
-            let running = (place, metrics::TurnRunning::new());
+            let running = (place, metrics::turn_running());
             let (record, writer) = driver.run().await;
             // All is free before the last event is seen: a client may ask for the
             // next turn at once.

@@ -43,7 +43,8 @@ pub struct Auth {
     is_loopback: bool,
 }
 
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Where a key may stand beside `Authorization`.
+pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 impl Auth {
     /// For a server that listens on `address`.

@@ -54,7 +54,7 @@ pub(super) async fn serve(
         debug!(%peer, %error, "the connection was gone before it was served");
         return;
     }
-    let _open = metrics::ConnectionOpen::new();
+    let _open = metrics::connection_open();
     let pace = Pace::new();
     let Patience { head, reader, .. } = app.patience;
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));

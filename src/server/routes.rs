@@ -14,6 +14,7 @@ use tower_http::cors::CorsLayer;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::auth::API_KEY;
 use super::body::EventBody;
 use super::query::{self, FrameId};
 use super::rescue::{Refusal, Reply, ReplyBody, json_reply, whole};
@@ -26,7 +27,6 @@ use crate::telemetry::metrics;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 const CHAT_STREAM: &str = "/api/v1/chat/stream";
@@ -181,11 +181,12 @@ async fn begin(request: Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Resul
     let seen = last_event_id(&request);
     let body = request::read(request.into_body(), app.max_body_bytes, app.patience.body).await?;
     let new = request::parse(&body, key)?;
-    let begun = app.gateway.begin(new).map_err(Refusal::Begin)?;
+    let BegunTurn { session_id, turn, repeated } =
+        app.gateway.begin(new).map_err(Refusal::Begin)?;
     // A client that tries again under its key says what it has seen; of a turn that
     // has just begun, nobody has seen anything.
-    let seen = if begun.repeated { seen? } else { FrameId::Ours(0) };
-    resume(&begun, seen, app, pace)
+    let seen = if repeated { seen? } else { FrameId::Ours(0) };
+    resume(&session_id, &turn, seen, app, pace)
 }
 
 /// A page sends JSON as JSON, so that the browser asks first; a shell need not.
@@ -211,13 +212,18 @@ fn rejoin(request: &Request<Incoming>, app: &App, pace: &Arc<Pace>) -> Result<Re
         Found::Gone => return Err(Refusal::Gone("turn")),
         Found::Unknown => return Err(Refusal::Unknown("turn")),
     };
-    let begun = BegunTurn { session_id: session_id.into_owned(), turn, repeated: true };
-    resume(&begun, seen, app, pace)
+    resume(&session_id, &turn, seen, app, pace)
 }
 
 /// What a turn's log has behind the frame that the client has seen.
-fn resume(begun: &BegunTurn, seen: FrameId, app: &App, pace: &Arc<Pace>) -> Result<Reply, Refusal> {
-    let log = &begun.turn.log;
+fn resume(
+    session_id: &str,
+    turn: &LoggedTurn,
+    seen: FrameId,
+    app: &App,
+    pace: &Arc<Pace>,
+) -> Result<Reply, Refusal> {
+    let log = &turn.log;
     // In this order: a log that ends in between has only grown.
     let (has_ended, last) = (log.has_ended(), log.last_sequence());
     match seen {
@@ -225,7 +231,7 @@ fn resume(begun: &BegunTurn, seen: FrameId, app: &App, pace: &Arc<Pace>) -> Resu
         FrameId::Ours(after) if after > last => Err(Refusal::Gone("event id")),
         // An EventSource asks again after every end; this is how it is told to stop.
         FrameId::Ours(after) if has_ended && after == last => Ok(whole(StatusCode::NO_CONTENT, "")),
-        FrameId::Ours(after) => Ok(stream(begun, after, app, pace)),
+        FrameId::Ours(after) => Ok(stream(session_id, turn, after, app, pace)),
     }
 }
 
@@ -242,8 +248,8 @@ fn last_event_id(request: &Request<Incoming>) -> Result<FrameId, Refusal> {
 }
 
 /// The stream of a turn's events behind frame `after`.
-fn stream(begun: &BegunTurn, after: u64, app: &App, pace: &Arc<Pace>) -> Reply {
-    let BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, .. } = begun;
+fn stream(session_id: &str, turn: &LoggedTurn, after: u64, app: &App, pace: &Arc<Pace>) -> Reply {
+    let LoggedTurn { turn_id, log } = turn;
     let body = EventBody::new(log.read_after(after), pace.reader(), app.keep_alive);
     let mut reply = Reply::new(ReplyBody::Events(body));
     let headers = reply.headers_mut();

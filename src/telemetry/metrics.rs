@@ -5,29 +5,32 @@ use std::time::Duration;
 
 use ::metrics::{counter, gauge, histogram};
 
-/// Counts a turn as running for as long as it lives.
+/// Counts something as there for as long as it lives.
 #[derive(Debug)]
-pub struct TurnRunning(());
+#[must_use]
+pub struct Gauged(&'static str);
 
-impl TurnRunning {
-    /// One more.
-    #[must_use]
-    pub fn new() -> Self {
-        gauge!("tether_turns_running").increment(1);
-        Self(())
+impl Gauged {
+    fn new(name: &'static str) -> Self {
+        gauge!(name).increment(1);
+        Self(name)
     }
 }
 
-impl Default for TurnRunning {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for TurnRunning {
+impl Drop for Gauged {
     fn drop(&mut self) {
-        gauge!("tether_turns_running").decrement(1);
+        gauge!(self.0).decrement(1);
     }
+}
+
+/// A turn runs.
+pub fn turn_running() -> Gauged {
+    Gauged::new("tether_turns_running")
+}
+
+/// A connection is open.
+pub fn connection_open() -> Gauged {
+    Gauged::new("tether_connections_open")
 }
 
 /// A turn ended, by finish reason or failure code.
@@ -63,31 +66,6 @@ pub fn feedback(reason: &'static str) {
 pub fn request(route: &'static str, status: u16) {
     counter!("tether_http_requests_total", "route" => route, "status" => status.to_string())
         .increment(1);
-}
-
-/// Counts a connection as open for as long as it lives.
-#[derive(Debug)]
-pub struct ConnectionOpen(());
-
-impl ConnectionOpen {
-    /// One more.
-    #[must_use]
-    pub fn new() -> Self {
-        gauge!("tether_connections_open").increment(1);
-        Self(())
-    }
-}
-
-impl Default for ConnectionOpen {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for ConnectionOpen {
-    fn drop(&mut self) {
-        gauge!("tether_connections_open").decrement(1);
-    }
 }
 
 /// A reader was cut because it took nothing.
