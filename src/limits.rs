@@ -66,6 +66,19 @@ pub mod upstream {
     /// Default of `upstreams[].idle_timeout_sec`: a model that reads a long
     /// prompt on a small machine says nothing for a while.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+    /// How many times `idle_timeout_sec` a server may go on without a word: twenty
+    /// minutes by default. Servers that send comments or empty deltas while they
+    /// read a prompt live as long as they say so, and 32k tokens at 30 a second,
+    /// on a small machine, are eighteen minutes; one that does nothing else is
+    /// stuck.
+    pub const WORDLESS_IDLE_TIMEOUTS_MAX: u32 = 10;
+    /// What a round may bring that holds no words, in bytes: comments, empty
+    /// deltas, white space, fields that nobody reads. A comment each second
+    /// reaches it after a week, an empty delta for each token after 60 000.
+    pub const WORDLESS_BYTES_MAX: usize = 16 * MIB;
+    /// What the frame around words may take, in bytes, before it counts as
+    /// wordless. Real ones are below 512.
+    pub const FRAME_OVERHEAD_BYTES: usize = KIB;
     /// Idle connections kept for one upstream. More turns than this at a time
     /// saturate any local model server.
     pub const IDLE_CONNECTIONS_MAX: usize = 64;

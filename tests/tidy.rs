@@ -43,8 +43,9 @@ const PURE: &[(&str, &[&str])] = &[
 /// which hold both sides together.
 const IMPURE: &[&str] = &[
     "upstream/mod.rs",
-    "upstream/client.rs",
+    "upstream/client",
     "upstream/failure.rs",
+    "upstream/patience.rs",
     "upstream/round.rs",
     "upstream/server.rs",
     "upstream/embedded",

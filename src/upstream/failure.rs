@@ -1,10 +1,10 @@
 //! Why a round came to nothing, in words for the person who can mend it.
 
-use std::time::Duration;
-
 use super::client::ClientError;
+use super::patience::OutOfPatience;
 use super::server_error::ServerError;
 use crate::event::FailureCode;
+use crate::limits::{MIB, upstream as limits};
 
 /// A round that could not be started, or that broke off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +41,34 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, true, message.to_owned())
     }
 
-    /// Nothing came for too long.
-    pub(super) fn silent(longest: Duration) -> Self {
-        let message = format!(
-            "the model server said nothing for {} s (idle_timeout_sec)",
-            longest.as_secs_f32()
-        );
-        Self::new(FailureCode::UpstreamTimeout, true, message)
+    /// It is waited for no longer.
+    pub(super) fn out_of_patience(end: OutOfPatience) -> Self {
+        match end {
+            OutOfPatience::Silent(longest) => {
+                let seconds = longest.as_secs_f32();
+                let message =
+                    format!("the model server said nothing for {seconds} s (idle_timeout_sec)");
+                Self::new(FailureCode::UpstreamTimeout, true, message)
+            }
+            OutOfPatience::Wordless(longest) => {
+                let message = format!(
+                    "the model server sent no word for {} s, only signs of life; if it does not \
+                     hang but reads a long prompt, raise idle_timeout_sec, of which that is {} \
+                     times",
+                    longest.as_secs_f32(),
+                    limits::WORDLESS_IDLE_TIMEOUTS_MAX
+                );
+                Self::new(FailureCode::UpstreamTimeout, true, message)
+            }
+            OutOfPatience::WordlessBytes(bytes_max) => {
+                let message = format!(
+                    "the model server sent more than {} MiB that hold no words; look at what it \
+                     sends, and whether base_url leads to a server of chat completions",
+                    bytes_max / MIB
+                );
+                Self::new(FailureCode::UpstreamError, false, message)
+            }
+        }
     }
 
     /// The server refused the request.
@@ -91,7 +112,7 @@ impl From<ClientError> for RoundFailure {
                 (FailureCode::UpstreamUnavailable, "; is the model server running?")
             }
             ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
-            ClientError::Broken(_) => (FailureCode::UpstreamError, ""),
+            ClientError::Broken { .. } => (FailureCode::UpstreamError, ""),
         };
         Self::new(code, true, format!("{error}{advice}"))
     }

@@ -9,6 +9,7 @@ pub mod constrain;
 pub mod embedded;
 mod failure;
 pub mod openai_chat;
+mod patience;
 mod round;
 mod server;
 pub mod server_error;

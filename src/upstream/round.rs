@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep, sleep};
 use tokio_stream::Stream;
 
 use super::client::Answer;
 use super::openai_chat::{self, FrameError};
+use super::patience::{OutOfPatience, Patience, words_bytes};
 use super::sse;
 use super::{Delta, RoundFailure};
 use crate::limits::upstream as limits;
@@ -24,7 +24,7 @@ pub struct Round {
     source: Option<Source>,
     frames: sse::Decoder,
     chat: openai_chat::Decoder,
-    silence: Silence,
+    patience: Patience,
 }
 
 /// Where the bytes come from.
@@ -43,7 +43,8 @@ impl fmt::Debug for Source {
 }
 
 impl Round {
-    /// A round that a server answers. It fails after `idle_timeout` of silence.
+    /// A round that a server answers. It fails after `idle_timeout` of silence, and
+    /// after [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without a word.
     #[must_use]
     pub fn http(answer: Answer, idle_timeout: Duration) -> Self {
         Self::new(Source::Http(Box::new(answer)), idle_timeout)
@@ -60,7 +61,7 @@ impl Round {
             source: Some(source),
             frames: sse::Decoder::default(),
             chat: openai_chat::Decoder::default(),
-            silence: Silence::new(idle_timeout),
+            patience: Patience::new(idle_timeout),
         }
     }
 
@@ -81,25 +82,38 @@ impl Round {
         while taken < limits::BATCH_BYTES_MAX {
             let chunk = match self.poll_chunk(cx) {
                 Poll::Ready(chunk) => chunk?,
-                Poll::Pending if taken > 0 => {
-                    self.silence.broken();
-                    return Poll::Pending;
-                }
-                Poll::Pending => return self.silence.poll(cx).map(Err),
+                Poll::Pending => return self.wait(cx, taken > 0),
             };
             let Some(chunk) = chunk else {
                 return Poll::Ready(self.end_of_body());
             };
             taken += chunk.len();
-            self.decode(&chunk, &mut sink)?;
+            let mut words = 0;
+            self.decode(&chunk, &mut |delta| {
+                words += words_bytes(&delta);
+                sink(delta);
+            })?;
+            if let Err(end) = self.patience.took(chunk.len(), words) {
+                return Poll::Ready(self.give_up(end));
+            }
             if self.chat.is_done() {
                 self.finish();
                 return Poll::Ready(Ok(()));
             }
         }
-        self.silence.broken();
         *more = true;
-        Poll::Pending
+        self.wait(cx, true)
+    }
+
+    /// `has_heard`: something came in this poll.
+    fn wait(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<Result<(), RoundFailure>> {
+        self.patience.poll(cx, has_heard).map(|end| self.give_up(end))
+    }
+
+    /// A model that has finished has said all, whatever its server does then.
+    fn give_up(&mut self, end: OutOfPatience) -> Result<(), RoundFailure> {
+        self.source = None;
+        if self.chat.is_finished() { Ok(()) } else { Err(RoundFailure::out_of_patience(end)) }
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RoundFailure>> {
@@ -141,35 +155,5 @@ impl Round {
         if let Some(Source::Http(answer)) = self.source.take() {
             answer.finish();
         }
-    }
-}
-
-/// How long nothing has come. The timer is not moved with every chunk: when it
-/// fires, it looks at when the last one came, and sleeps on.
-#[derive(Debug)]
-struct Silence {
-    longest: Duration,
-    since: Instant,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl Silence {
-    fn new(longest: Duration) -> Self {
-        Self { longest, since: Instant::now(), timer: Box::pin(sleep(longest)) }
-    }
-
-    fn broken(&mut self) {
-        self.since = Instant::now();
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RoundFailure> {
-        while self.timer.as_mut().poll(cx).is_ready() {
-            let end = self.since + self.longest;
-            if end <= Instant::now() {
-                return Poll::Ready(RoundFailure::silent(self.longest));
-            }
-            self.timer.as_mut().reset(end);
-        }
-        Poll::Pending
     }
 }

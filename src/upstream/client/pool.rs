@@ -1,0 +1,97 @@
+//! Idle connections, kept for the next request.
+//!
+//! They are not driven while they lie here; one that the server has closed
+//! meanwhile shows it when it is taken out.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use crate::limits::upstream as limits;
+
+/// The idle connections of one client.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// The one used last is the last.
+    idle: Mutex<Vec<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    /// When it is too old to be used.
+    end: Instant,
+}
+
+impl Pool {
+    /// The connection that was used last and still lives.
+    pub(super) fn take(&self) -> Option<Connection> {
+        loop {
+            let Idle { mut connection, end } = self.idle.lock().pop()?;
+            if Instant::now() < end && connection.is_usable() {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Keeps a connection whose last answer had these headers, if it can be used
+    /// again.
+    pub(super) fn give_back(&self, mut connection: Connection, headers: &HeaderMap) {
+        if !connection.is_usable() {
+            return;
+        }
+        let now = Instant::now();
+        let mut idle = self.idle.lock();
+        idle.retain(|idle| now < idle.end);
+        if idle.len() < limits::IDLE_CONNECTIONS_MAX {
+            idle.push(Idle { connection, end: now + keep_alive(headers) });
+        }
+    }
+}
+
+/// How long the connection of an answer may lie idle: a second less than the
+/// server says in `Keep-Alive: timeout=5`, since its close and the next request
+/// may cross, and at most [`limits::IDLE_CONNECTION_AGE`].
+fn keep_alive(headers: &HeaderMap) -> Duration {
+    let header = headers.get("keep-alive").and_then(|value| value.to_str().ok());
+    let timeout = header.and_then(|value| {
+        let mut parameters = value.split(',').map(str::trim);
+        parameters.find_map(|parameter| parameter.strip_prefix("timeout="))
+    });
+    let seconds: Option<u64> = timeout.and_then(|seconds| seconds.parse().ok());
+    let theirs = seconds.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
+    theirs.map_or(limits::IDLE_CONNECTION_AGE, |theirs| theirs.min(limits::IDLE_CONNECTION_AGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(header: Option<&str>, expected: Duration) {
+        let mut headers = HeaderMap::new();
+        if let Some(header) = header {
+            headers.insert("keep-alive", header.parse().unwrap());
+        }
+        assert_eq!(keep_alive(&headers), expected, "{header:?}");
+    }
+
+    #[test]
+    fn a_connection_lies_idle_for_less_than_the_server_says() {
+        check(Some("timeout=5"), Duration::from_secs(4));
+        check(Some("timeout=5, max=100"), Duration::from_secs(4));
+        check(Some("max=100, timeout=5"), Duration::from_secs(4));
+        check(Some("timeout=1"), Duration::ZERO);
+        check(Some("timeout=0"), Duration::ZERO);
+    }
+
+    #[test]
+    fn it_lies_idle_for_our_own_time_at_most() {
+        for header in [None, Some("timeout=86400"), Some("timeout=-1"), Some("max=3"), Some("")] {
+            check(header, limits::IDLE_CONNECTION_AGE);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! How long, and for how many bytes, an answer is waited for.
+//!
+//! Two clocks: any byte counts as life, since servers send comments while they
+//! read a long prompt; but one that goes on without a word is stuck, too. And
+//! what holds no words is counted, so that nobody is sent gigabytes of it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Delta;
+use crate::limits::upstream as limits;
+
+/// The most bytes that JSON writes for one of text: `\u0001`.
+const ESCAPED_BYTES_MAX: usize = 6;
+
+/// The patience that one round has with its server.
+#[derive(Debug)]
+pub(super) struct Patience {
+    /// Longest time without a byte.
+    idle: Duration,
+    /// When the last byte came.
+    heard: Instant,
+    /// When the last words came.
+    spoke: Instant,
+    /// Whether words came since `spoke` was set.
+    has_spoken: bool,
+    /// Bytes so far that words do not account for.
+    wordless_bytes: usize,
+    /// Not moved with every chunk: when it fires, it looks at the clocks and
+    /// sleeps on.
+    timer: Pin<Box<Sleep>>,
+    /// Whether the timer knows the task.
+    is_armed: bool,
+}
+
+/// Why a server is waited for no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutOfPatience {
+    /// Not a byte came for so long.
+    Silent(Duration),
+    /// Bytes came, but not a word for so long.
+    Wordless(Duration),
+    /// More than so many bytes came that hold no words.
+    WordlessBytes(usize),
+}
+
+impl Patience {
+    pub(super) fn new(idle: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            idle,
+            heard: now,
+            spoke: now,
+            has_spoken: false,
+            wordless_bytes: 0,
+            timer: Box::pin(sleep(idle)),
+            is_armed: false,
+        }
+    }
+
+    /// Accounts for a chunk, whose words take up to `words_bytes` of the wire: the
+    /// sum of [`words_bytes`] over its deltas.
+    pub(super) const fn took(
+        &mut self,
+        chunk_bytes: usize,
+        words_bytes: usize,
+    ) -> Result<(), OutOfPatience> {
+        self.has_spoken |= words_bytes > 0;
+        self.wordless_bytes = (self.wordless_bytes + chunk_bytes).saturating_sub(words_bytes);
+        if self.wordless_bytes > limits::WORDLESS_BYTES_MAX {
+            return Err(OutOfPatience::WordlessBytes(limits::WORDLESS_BYTES_MAX));
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of it. `has_heard`: chunks were taken since the last call.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<OutOfPatience> {
+        if has_heard {
+            self.heard = Instant::now();
+            if std::mem::take(&mut self.has_spoken) {
+                self.spoke = self.heard;
+            }
+            if let Some(end) = self.end(self.heard) {
+                return Poll::Ready(end);
+            }
+            if self.is_armed {
+                return Poll::Pending;
+            }
+        }
+        self.is_armed = true;
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if let Some(end) = self.end(Instant::now()) {
+                return Poll::Ready(end);
+            }
+            let next = (self.heard + self.idle).min(self.spoke + self.wordless());
+            self.timer.as_mut().reset(next);
+        }
+        Poll::Pending
+    }
+
+    fn end(&self, now: Instant) -> Option<OutOfPatience> {
+        if now >= self.heard + self.idle {
+            Some(OutOfPatience::Silent(self.idle))
+        } else if now >= self.spoke + self.wordless() {
+            Some(OutOfPatience::Wordless(self.wordless()))
+        } else {
+            None
+        }
+    }
+
+    /// Longest time without a word.
+    fn wordless(&self) -> Duration {
+        self.idle * limits::WORDLESS_IDLE_TIMEOUTS_MAX
+    }
+}
+
+/// What a delta may take on the wire, in bytes; 0 where it holds no words.
+pub(super) const fn words_bytes(delta: &Delta<'_>) -> usize {
+    match delta {
+        Delta::Text(words) | Delta::Reasoning(words) if !words.is_empty() => {
+            limits::FRAME_OVERHEAD_BYTES + ESCAPED_BYTES_MAX * words.len()
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::{advance, timeout};
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(3);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Whether it has ended, asked after a chunk or not.
+    async fn poll(patience: &mut Patience, has_heard: bool) -> Option<OutOfPatience> {
+        poll_fn(|cx| match patience.poll(cx, has_heard) {
+            Poll::Ready(end) => Poll::Ready(Some(end)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_it_to_the_moment() {
+        let begun = Instant::now();
+        let mut patience = Patience::new(IDLE);
+        let end = poll_fn(|cx| patience.poll(cx, false)).await;
+        assert_eq!((end, begun.elapsed().as_secs()), (OutOfPatience::Silent(IDLE), 3));
+    }
+
+    /// The first look may find bytes already: the timer has to be set all the same.
+    #[tokio::test(start_paused = true)]
+    async fn silence_behind_the_first_bytes_ends_it() {
+        let mut patience = Patience::new(IDLE);
+        let mut has_heard = true;
+        let end = poll_fn(|cx| patience.poll(cx, std::mem::take(&mut has_heard)));
+        assert_eq!(timeout(IDLE * 2, end).await, Ok(OutOfPatience::Silent(IDLE)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_without_words_are_life_but_not_for_ever() {
+        for is_polled_without in [true, false] {
+            let begun = Instant::now();
+            let mut patience = Patience::new(IDLE);
+            let end = loop {
+                advance(SECOND).await;
+                patience.took(8, 0).unwrap();
+                let mut end = poll(&mut patience, true).await;
+                if is_polled_without && end.is_none() {
+                    end = poll(&mut patience, false).await;
+                }
+                if let Some(end) = end {
+                    break end;
+                }
+            };
+            let longest = IDLE * limits::WORDLESS_IDLE_TIMEOUTS_MAX;
+            assert_eq!(end, OutOfPatience::Wordless(longest));
+            assert_eq!(begun.elapsed().as_secs(), longest.as_secs());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn words_begin_both_waits_anew() {
+        let mut patience = Patience::new(IDLE);
+        for _ in 0..100 {
+            advance(SECOND).await;
+            patience.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+            assert_eq!(poll(&mut patience, true).await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn wordless_bytes_are_taken_up_to_the_limit() {
+        let mut patience = Patience::new(IDLE);
+        assert_eq!(patience.took(limits::WORDLESS_BYTES_MAX, 0), Ok(()));
+        let end = OutOfPatience::WordlessBytes(limits::WORDLESS_BYTES_MAX);
+        assert_eq!(patience.took(1, 0), Err(end));
+    }
+
+    /// However long words are, escaped as much as can be, and cut into chunks: they
+    /// account for their own bytes.
+    #[tokio::test]
+    async fn words_of_any_length_are_not_wordless() {
+        let mut patience = Patience::new(IDLE);
+        for length in [1, 4, 1000, 100_000] {
+            let words = "\u{1}".repeat(length);
+            let frame = format!(r#"data: {{"choices":[{{"delta":{{"content":{words:?}}}}}]}}"#);
+            let room = words_bytes(&Delta::Text(&words));
+            for _ in 0..limits::WORDLESS_BYTES_MAX / length / 4 {
+                patience.took(frame.len() / 2, 0).unwrap();
+                patience.took(frame.len() - frame.len() / 2, room).unwrap();
+            }
+            assert_eq!(patience.wordless_bytes, 0);
+        }
+    }
+
+    #[test]
+    fn only_words_are_words() {
+        assert_eq!(words_bytes(&Delta::Text("")), 0);
+        assert_eq!(words_bytes(&Delta::Finish(crate::upstream::RoundFinish::Stop)), 0);
+        assert_eq!(words_bytes(&Delta::Usage(crate::event::Usage::default())), 0);
+        assert!(words_bytes(&Delta::Reasoning("a")) > 0);
+    }
+}

@@ -1,0 +1,129 @@
+//! Connections to model servers: kept, lost, and used again.
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::failed;
+use crate::support::events::{outcome, said};
+use crate::support::model::{CHUNKED, DONE, call, finish, text};
+use crate::support::{Gateway, Model};
+
+#[tokio::test]
+async fn its_connection_serves_the_next_round_and_the_next_turn() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    let first = round.connection;
+    round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
+    let round = model.round().await;
+    assert_eq!(round.connection, first);
+    round.answer("Two.").await;
+    stream.rest().await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(round.connection, first);
+    round.answer("More.").await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn its_idle_connection_died_meanwhile() {
+    for reset in [false, true] {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::start(&model).await;
+        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+        round.begin().await;
+        round.chunk(text("First.") + &finish("stop") + DONE).await;
+        round.write("0\r\n\r\n").await;
+        assert_eq!(outcome(&stream.rest().await), "stop");
+        let first = round.connection;
+        if reset {
+            round.reset();
+        } else {
+            drop(round);
+        }
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        assert_ne!(round.connection, first);
+        round.answer("Second.").await;
+        assert_eq!(said(&stream.rest().await), "Second.");
+    }
+}
+
+/// Its close and the next request cross each other on the way.
+#[tokio::test]
+async fn its_idle_connection_dies_when_it_is_used_again() {
+    for reset in [false, true] {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::start(&model).await;
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        let first = round.connection;
+        round.answer("First.").await;
+        stream.rest().await;
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        assert_eq!(round.connection, first);
+        let asked = round.request.body.clone();
+        if reset {
+            round.reset();
+        } else {
+            drop(round);
+        }
+        let round = model.round().await;
+        assert_ne!(round.connection, first);
+        assert_eq!(round.request.body, asked);
+        round.answer("Second.").await;
+        assert_eq!(said(&stream.rest().await), "Second.");
+    }
+}
+
+/// What has begun to be answered may have begun to be generated: it is not asked again.
+#[tokio::test]
+async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
+    for begun in
+        ["H", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"]
+    {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::start(&model).await;
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        let first = round.connection;
+        round.answer("First.").await;
+        stream.rest().await;
+        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+        assert_eq!(round.connection, first);
+        round.write(begun).await;
+        drop(round);
+        let message = failed(&stream.rest().await, "upstream_error", true);
+        assert!(message.contains("head"), "{begun:?}: {message}");
+        assert!(model.is_unasked(), "{begun:?}: it was asked again");
+    }
+}
+
+/// What follows `[DONE]` on the connection would be read as the next answer.
+#[tokio::test]
+async fn it_says_more_than_it_should() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let first = round.connection;
+    round.begin().await;
+    round.chunk(text("Well.") + &finish("stop") + DONE + &text("More.")).await;
+    round.write(format!("0\r\n\r\n{CHUNKED}")).await;
+    round.chunk(text("Smuggled.")).await;
+    assert_eq!(said(&stream.rest().await), "Well.");
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    assert_ne!(round.connection, first);
+    round.answer("Second.").await;
+    assert_eq!(said(&stream.rest().await), "Second.");
+}
+
+/// It says that it is done and leaves the answer open: the turn does not wait.
+#[tokio::test]
+async fn it_does_not_end_its_answer() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    round.chunk(text("Well.") + &finish("stop") + DONE).await;
+    let ended = Instant::now();
+    assert_eq!(outcome(&stream.rest().await), "stop");
+    assert!(ended.elapsed() < tether::limits::upstream::ANSWER_END_TIMEOUT);
+    round.closed().await;
+}

@@ -1,0 +1,146 @@
+//! Model servers that die, and ends that are none.
+
+use serde_json::json;
+
+use super::{failed, nothing, turn};
+use crate::support::events::{names, outcome, said};
+use crate::support::model::{CHUNKED, DONE, UNTIL_CLOSE, call, finish, text};
+
+#[tokio::test]
+async fn it_dies_before_the_head() {
+    let frames = turn(nothing, async |round, _| drop(round)).await;
+    failed(&frames, "upstream_error", true);
+    let frames = turn(nothing, async |round, _| round.reset()).await;
+    failed(&frames, "upstream_error", true);
+}
+
+#[tokio::test]
+async fn it_dies_in_the_middle_of_the_text() {
+    for reset in [false, true] {
+        for head in [CHUNKED, UNTIL_CLOSE] {
+            let frames = turn(nothing, async |mut round, stream| {
+                round.write(head).await;
+                if head == CHUNKED {
+                    round.say("Half").await;
+                } else {
+                    round.write(text("Half")).await;
+                }
+                stream.up_to_text("Half").await;
+                if reset { round.reset() } else { drop(round) }
+            })
+            .await;
+            assert_eq!(outcome(&frames), "upstream_error");
+            assert_eq!(frames[0].data["text"], "Half");
+            assert_eq!(frames[0].data["retryable"], true);
+        }
+    }
+}
+
+/// A server that closes well without `[DONE]` and finish reason has lost its model.
+#[tokio::test]
+async fn it_ends_without_having_finished() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.begin().await;
+        round.say("Half").await;
+        round.write("0\r\n\r\n").await;
+        round.keep();
+    })
+    .await;
+    let message = failed(&frames, "upstream_error", true);
+    assert!(message.contains("finish reason"), "{message}");
+}
+
+#[tokio::test]
+async fn it_finishes_without_done() {
+    for head in [CHUNKED, UNTIL_CLOSE] {
+        let frames = turn(nothing, async |mut round, _| {
+            round.write(head).await;
+            if head == CHUNKED {
+                round.chunk(text("Whole.") + &finish("stop")).await;
+                round.write("0\r\n\r\n").await;
+                round.keep();
+            } else {
+                round.write(text("Whole.") + &finish("stop")).await;
+            }
+        })
+        .await;
+        assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "Whole."));
+    }
+}
+
+#[tokio::test]
+async fn it_says_done_and_nothing_else() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.begin().await;
+        round.say("Whole.").await;
+        round.chunk(DONE).await;
+        round.write("0\r\n\r\n").await;
+        round.keep();
+    })
+    .await;
+    assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "Whole."));
+}
+
+#[tokio::test]
+async fn it_dies_in_the_middle_of_a_call_which_is_not_run() {
+    let call = call("calculate", &json!({"expression": "6 * 7"}));
+    for cut in [3, 17, 18, 25, call.len() - 3, call.len() - 1] {
+        let frames = turn(nothing, async |mut round, _| {
+            round.begin().await;
+            round.say("Let me see. ").await;
+            round.say(&call[..cut]).await;
+        })
+        .await;
+        failed(&frames, "upstream_error", true);
+        assert!(!names(&frames).contains(&"tool_started"), "{cut}: {frames:#?}");
+    }
+}
+
+/// A call that was whole has begun to run: its round broke, and the turn with it.
+#[tokio::test]
+async fn it_dies_behind_a_call() {
+    let frames = turn(nothing, async |mut round, stream| {
+        round.begin().await;
+        round.say(&(call("calculate", &json!({"expression": "6 * 7"})) + "\n")).await;
+        stream.up_to("tool_completed").await;
+        drop(round);
+    })
+    .await;
+    assert_eq!(outcome(&frames), "upstream_error");
+}
+
+#[tokio::test]
+async fn it_is_cut_by_its_token_limit() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.begin().await;
+        round.chunk(text("Half of") + &finish("length") + DONE).await;
+        round.write("0\r\n\r\n").await;
+        round.keep();
+    })
+    .await;
+    assert_eq!(outcome(&frames), "length");
+}
+
+#[tokio::test]
+async fn it_reports_an_error_inside_its_stream() {
+    for (error, words) in [
+        (
+            r#"data: {"error":{"message":"out of memory","type":"server_error","code":500}}"#,
+            "out of memory",
+        ),
+        (r#"data: {"error":"out of memory"}"#, "out of memory"),
+        (r#"data: {"object":"error","message":"out of memory","code":500}"#, "out of memory"),
+        ("event: error\ndata: {\"error\":{\"message\":\"out of memory\"}}", "out of memory"),
+        (r#"error: {"code":500,"message":"out of memory","type":"server_error"}"#, "out of memory"),
+    ] {
+        let frames = turn(nothing, async |mut round, _| {
+            round.begin().await;
+            round.chunk(format!("{}{error}\n\n", text("Half"))).await;
+            round.closed().await;
+        })
+        .await;
+        let message = failed(&frames, "upstream_error", true);
+        assert!(message.contains(words), "{error}: {message}");
+        assert_eq!(said(&frames), "Half", "{error}");
+    }
+}

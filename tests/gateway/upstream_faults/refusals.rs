@@ -1,0 +1,158 @@
+//! Model servers that cannot be reached, refuse, or answer with something else.
+
+use serde_json::{Value, json};
+use tokio::net::TcpSocket;
+use tokio::time::Instant;
+
+use super::{failed, nothing, turn};
+use crate::support::events::said;
+use crate::support::{Gateway, Model, ms};
+
+/// A port where nobody listens, as long as it is held.
+fn nobody() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
+}
+
+fn prompt() -> Value {
+    json!({"session_id": "s", "prompt": "Hello?"})
+}
+
+/// An answer with a status, a body and perhaps a header.
+fn refusal(status: &str, header: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\n{header}Content-Length: {length}\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn it_refuses_connections() {
+    let nobody = nobody();
+    let gateway = Gateway::with(nobody.local_addr().unwrap(), nothing).await;
+    let frames = gateway.turn(&prompt()).await.rest().await;
+    let message = failed(&frames, "upstream_unavailable", true);
+    assert!(message.contains("refused") && message.contains("running?"), "{message}");
+}
+
+#[tokio::test]
+async fn it_refuses_connections_and_then_serves() {
+    let socket = nobody();
+    let gateway = Gateway::with(socket.local_addr().unwrap(), nothing).await;
+    let begun = Instant::now();
+    let mut stream = gateway.turn(&prompt()).await;
+    stream.up_to("turn_started").await;
+    let mut model = Model::on(socket.listen(16).unwrap());
+    model.round().await.answer("At last.").await;
+    // Otherwise it would not have been refused first.
+    assert!(begun.elapsed() >= tether::limits::upstream::RETRY_BACKOFF);
+    assert_eq!(said(&stream.rest().await), "At last.");
+}
+
+#[tokio::test]
+async fn it_is_busy_twice_and_then_serves() {
+    for status in ["503 Busy", "429 Slow down", "502 Bad", "504 Late"] {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::start(&model).await;
+        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+        for _ in 0..2 {
+            round.write(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
+            round.keep();
+            round = model.round().await;
+        }
+        round.answer("At last.").await;
+        assert_eq!(said(&stream.rest().await), "At last.", "{status}");
+    }
+}
+
+#[tokio::test]
+async fn it_stays_busy() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let body = r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;
+    for attempt in 1.. {
+        round.write(refusal("503 Busy", "Retry-After: 0\r\n", body)).await;
+        round.keep();
+        if attempt == tether::limits::upstream::ATTEMPTS_MAX {
+            break;
+        }
+        round = model.round().await;
+    }
+    let frames = stream.rest().await;
+    let message = failed(&frames, "upstream_unavailable", true);
+    assert!(message.contains("503") && message.contains("Loading model"), "{message}");
+    assert!(model.is_unasked());
+}
+
+#[tokio::test]
+async fn it_asks_to_come_back_too_late() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.write(refusal("503 Busy", "Retry-After: 3600\r\n", "")).await;
+        round.keep();
+    })
+    .await;
+    failed(&frames, "upstream_unavailable", true);
+}
+
+#[tokio::test]
+async fn it_refuses_the_request() {
+    for (status, code, retryable, advice) in [
+        ("400 Bad", "upstream_error", false, "no such thing"),
+        ("401 No", "upstream_error", false, "api_key"),
+        ("403 No", "upstream_error", false, "api_key"),
+        ("404 No", "upstream_error", false, "base_url"),
+        ("500 Oh", "upstream_error", true, "no such thing"),
+    ] {
+        let frames = turn(nothing, async |mut round, _| {
+            round.write(refusal(status, "", r#"{"error":{"message":"no such thing"}}"#)).await;
+            round.keep();
+        })
+        .await;
+        let message = failed(&frames, code, retryable);
+        assert!(message.contains(&status[..3]) && message.contains(advice), "{message}");
+        assert!(message.contains("no such thing"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn its_error_is_quoted_but_not_at_any_length() {
+    let frames = turn(nothing, async |mut round, _| {
+        round.write("HTTP/1.1 500 Oh\r\nConnection: close\r\n\r\n").await;
+        round.flood("wordy ".repeat(1000).as_bytes(), 1000).await;
+    })
+    .await;
+    let message = failed(&frames, "upstream_error", true);
+    assert!(message.contains("wordy wordy"), "{message}");
+    assert!(message.len() < 2000, "{}", message.len());
+}
+
+#[tokio::test]
+async fn it_stalls_inside_its_error() {
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(100),
+        async |mut round, _| {
+            round.write("HTTP/1.1 500 Oh\r\nContent-Length: 100\r\n\r\nhalf of").await;
+            round.closed().await;
+        },
+    )
+    .await;
+    let message = failed(&frames, "upstream_error", true);
+    assert!(message.contains("500") && message.contains("half of"), "{message}");
+}
+
+#[tokio::test]
+async fn it_answers_with_something_else() {
+    for (head, body) in [
+        ("Content-Type: application/json\r\n", r#"{"choices":[{"message":{"content":"Hi"}}]}"#),
+        ("Content-Type: text/html\r\n", "<h1>Welcome</h1>"),
+        ("", "data: x\n\n"),
+    ] {
+        let frames = turn(nothing, async |mut round, _| {
+            round.write(refusal("200 OK", head, body)).await;
+            round.keep();
+        })
+        .await;
+        let message = failed(&frames, "upstream_error", false);
+        assert!(message.contains("event stream"), "{message}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Model servers that fall silent.
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{failed, turn};
+use crate::support::events::{outcome, said};
+use crate::support::model::{UNTIL_CLOSE, delta, finish, text};
+use crate::support::ms;
+
+#[tokio::test]
+async fn it_stalls_before_the_head() {
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(100),
+        async |mut round, _| round.closed().await,
+    )
+    .await;
+    failed(&frames, "upstream_timeout", true);
+}
+
+#[tokio::test]
+async fn it_stalls_before_the_first_frame() {
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(100),
+        async |mut round, _| {
+            round.begin().await;
+            round.closed().await;
+        },
+    )
+    .await;
+    let message = failed(&frames, "upstream_timeout", true);
+    assert!(message.contains("idle_timeout_sec"), "{message}");
+}
+
+#[tokio::test]
+async fn it_stalls_in_the_middle() {
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(100),
+        async |mut round, _| {
+            round.begin().await;
+            round.say("Half").await;
+            round.closed().await;
+        },
+    )
+    .await;
+    failed(&frames, "upstream_timeout", true);
+    assert_eq!(said(&frames), "Half");
+}
+
+/// Head and first words come in one piece, and nothing behind them.
+#[tokio::test]
+async fn it_stalls_behind_its_first_bytes() {
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(100),
+        async |mut round, _| {
+            round.write(UNTIL_CLOSE.to_owned() + &text("Half")).await;
+            round.closed().await;
+        },
+    )
+    .await;
+    failed(&frames, "upstream_timeout", true);
+    assert_eq!(said(&frames), "Half");
+}
+
+/// What was to be said was said.
+#[tokio::test]
+async fn it_stalls_once_it_has_finished() {
+    let frames = turn(
+        |setup| setup.upstream().idle_timeout = ms(100),
+        async |mut round, _| {
+            round.begin().await;
+            round.chunk(text("Whole.") + &finish("stop")).await;
+            round.closed().await;
+        },
+    )
+    .await;
+    assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "Whole."));
+}
+
+/// Signs of life are no answer.
+#[tokio::test]
+async fn it_is_never_silent_and_never_says_a_word() {
+    for sign in [": ping\n\n".to_owned(), text(""), delta(&json!({"role": "assistant"}))] {
+        let frames = turn(
+            |setup| setup.upstream().idle_timeout = ms(50),
+            async |mut round, _| {
+                round.write(UNTIL_CLOSE.to_owned() + &text("Half")).await;
+                round.flood(sign.as_bytes(), usize::MAX).await;
+            },
+        )
+        .await;
+        let message = failed(&frames, "upstream_timeout", true);
+        assert!(message.contains("no word") && message.contains("idle_timeout_sec"), "{message}");
+        assert_eq!(said(&frames), "Half");
+    }
+}
+
+/// The longest silence counts, not the whole answer's time.
+#[tokio::test]
+async fn it_is_slow_but_not_silent() {
+    let frames = turn(
+        |setup| {
+            setup.upstream().idle_timeout = ms(200);
+            setup.config.stream.keep_alive = ms(20);
+        },
+        async |mut round, stream| {
+            round.begin().await;
+            stream.up_to("turn_started").await;
+            let begun = Instant::now();
+            while begun.elapsed() < ms(500) {
+                round.chunk(": still reading the prompt\n\n").await;
+                stream.up_to_comment().await;
+            }
+            round.say("There.").await;
+            round.end().await;
+        },
+    )
+    .await;
+    assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "There."));
+}
