@@ -44,10 +44,6 @@ pub mod upstream {
     pub const ERROR_BODY_BYTES_MAX: usize = 16 * KIB;
     /// How much of a server's own error message goes on to a client, in bytes.
     pub const ERROR_MESSAGE_BYTES_MAX: usize = KIB;
-    /// Calls that `constrain: llama_grammar` allows in one message. Small models,
-    /// whom it is for, repeat a call until they are stopped: in 18 of 20 answers
-    /// of SmolLM2-135M where the grammar let them.
-    pub const GRAMMAR_CALLS_MAX: usize = 1;
     /// A grammar's rules for one tool, in bytes. Longer ones slow every token;
     /// the tool's arguments are then held to be an object, no more.
     pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;
@@ -84,9 +80,9 @@ pub mod upstream {
     pub const IDLE_CONNECTIONS_MAX: usize = 64;
     /// How long an idle connection is kept; shorter than common servers' own.
     pub const IDLE_CONNECTION_AGE: Duration = Duration::from_secs(50);
-    /// Default pace of the rehearsal model, in tokens a second: about as fast as
+    /// Default pace of the embedded model, in tokens a second: about as fast as
     /// a person reads along.
-    pub const REHEARSAL_TOKENS_PER_SEC: u32 = 40;
+    pub const EMBEDDED_TOKENS_PER_SEC: u32 = 40;
     /// A connection's read buffer, in bytes: some sixty tokens.
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
     /// How long the end of an answer is waited for once its last event has come,

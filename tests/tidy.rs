@@ -44,6 +44,7 @@ const PURE: &[(&str, &[&str])] = &[
 const IMPURE: &[&str] = &[
     "upstream/mod.rs",
     "upstream/client",
+    "upstream/configured.rs",
     "upstream/failure.rs",
     "upstream/patience.rs",
     "upstream/round.rs",

@@ -90,18 +90,14 @@ fn rules(config: &Config) -> Rules {
 fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
     let (history, kind) = match &upstream.kind {
         UpstreamKind::OpenaiChat(server) => {
-            let history = match server.history {
-                History::Text => upstream::History::Text,
-                History::Native => upstream::History::Native,
-            };
-            (history, upstream::Kind::OpenAiChat(server_options_of(server, config)))
+            (server.history, upstream::Kind::OpenAiChat(server_options_of(server, config)))
         }
         UpstreamKind::Embedded(embedded) => {
             let kind = upstream::Kind::Embedded {
                 tokens_per_sec: embedded.tokens_per_sec,
                 marker: config.stream.parser.marker.clone(),
             };
-            (upstream::History::Text, kind)
+            (History::Text, kind)
         }
     };
     upstream::Options { name: upstream.name.clone(), history, kind }

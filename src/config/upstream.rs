@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Secret, seconds};
 use crate::limits;
+pub use crate::upstream::History;
 
 /// A model server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,7 +25,7 @@ pub struct UpstreamConfig {
 pub enum UpstreamKind {
     /// Streaming Chat Completions.
     OpenaiChat(OpenaiChatConfig),
-    /// The rehearsal model inside the binary.
+    /// The embedded model.
     Embedded(EmbeddedConfig),
 }
 
@@ -70,16 +71,6 @@ pub enum Constrain {
     LlamaGrammar,
 }
 
-/// `history`: how calls and results go back to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum History {
-    /// As plain text, which every server and template takes.
-    Text,
-    /// As `tool_calls` and tool messages.
-    Native,
-}
-
 impl UpstreamConfig {
     /// The built-in default: the embedded model under its own name.
     #[must_use]
@@ -112,7 +103,7 @@ impl Default for OpenaiChatConfig {
 
 impl Default for EmbeddedConfig {
     fn default() -> Self {
-        Self { tokens_per_sec: limits::upstream::REHEARSAL_TOKENS_PER_SEC }
+        Self { tokens_per_sec: limits::upstream::EMBEDDED_TOKENS_PER_SEC }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Model servers: how a round is asked for, and how its answer is read.
 //!
-//! `client`, `server` and `round` do the I/O; what is between the bytes and the
+//! `client`, `server`, `round` and `patience` do the I/O; what is between the bytes and the
 //! turn is pure: bytes become frames ([`sse`]), frames become [`Delta`]s (one file
 //! per dialect).
 
 pub mod client;
+mod configured;
 pub mod constrain;
 pub mod embedded;
 mod failure;
@@ -15,9 +16,10 @@ mod server;
 pub mod server_error;
 pub mod sse;
 
+pub use configured::{Kind, Options, OptionsError, Upstream};
 pub use failure::RoundFailure;
 pub use round::Round;
-pub use server::{Kind, Options, OptionsError, ServerOptions, Upstream};
+pub use server::ServerOptions;
 
 use std::sync::Arc;
 
@@ -55,7 +57,8 @@ pub enum RoundFinish {
 }
 
 /// How calls and their results go back to a model: `upstreams[].history`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum History {
     /// Calls as the line they were written in, results as a user's message: plain
     /// text, for servers and templates that know no `tool_calls`.

@@ -50,7 +50,7 @@ impl Round {
         Self::new(Source::Http(Box::new(answer)), idle_timeout)
     }
 
-    /// A round of the rehearsal model.
+    /// A round of the embedded model.
     #[must_use]
     pub fn embedded(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::new(Source::Embedded(Box::pin(stream)), limits::IDLE_TIMEOUT)

@@ -1,45 +1,22 @@
-//! A configured upstream: how a round is opened on it.
+//! A server of streaming Chat Completions: asking it for a round, asking again
+//! where that makes sense, and knowing what it is.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, StatusCode, Uri};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::client::{Answer, Client, ClientError};
-use super::openai_chat::{self, Flavour, request_body};
+use super::configured::OptionsError;
+use super::openai_chat::{self, Models, request_body};
 use super::server_error::ServerError;
-use super::{History, Round, RoundFailure, RoundRequest, embedded};
+use super::{Round, RoundFailure, RoundRequest};
 use crate::limits::upstream as limits;
-
-/// How an upstream is reached and spoken to.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Its name, by which clients ask for it.
-    pub name: String,
-    /// How calls and results go back to it.
-    pub history: History,
-    /// What speaks there.
-    pub kind: Kind,
-}
-
-/// What speaks at an upstream.
-#[derive(Debug, Clone)]
-pub enum Kind {
-    /// A server of streaming Chat Completions.
-    OpenAiChat(ServerOptions),
-    /// The rehearsal model.
-    Embedded {
-        /// Its pace; 0 is as fast as possible.
-        tokens_per_sec: u32,
-        /// The marker of its calls.
-        marker: String,
-    },
-}
 
 /// How a server of streaming Chat Completions is reached.
 #[derive(Clone)]
@@ -69,91 +46,9 @@ impl std::fmt::Debug for ServerOptions {
     }
 }
 
-/// Why an upstream cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OptionsError {
-    /// The address is no absolute one.
-    #[error("{0} is no address of a server: http://HOST:PORT/v1 is expected")]
-    BaseUrl(Uri),
-    /// The key cannot be sent.
-    #[error("the API key of {0} has characters that no header can carry")]
-    ApiKey(String),
-    /// There is nobody to trust.
-    #[error("the platform's certificates cannot be read: {0}")]
-    Certificates(#[from] std::io::Error),
-}
-
-/// An upstream, ready to be asked.
-#[derive(Debug)]
-pub struct Upstream {
-    name: String,
-    history: History,
-    speaker: Speaker,
-}
-
-#[derive(Debug)]
-enum Speaker {
-    Server(Box<Server>),
-    Embedded { tokens_per_sec: u32, marker: String },
-}
-
-impl Upstream {
-    /// An upstream as configured. Nothing is sent to it yet.
-    ///
-    /// # Errors
-    /// See [`OptionsError`].
-    pub fn new(options: Options) -> Result<Self, OptionsError> {
-        let Options { name, history, kind } = options;
-        let speaker = match kind {
-            Kind::OpenAiChat(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
-            Kind::Embedded { tokens_per_sec, marker } => {
-                Speaker::Embedded { tokens_per_sec, marker }
-            }
-        };
-        Ok(Self { name, history, speaker })
-    }
-
-    /// Its name, by which clients ask for it.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// How calls and results go back to it.
-    #[must_use]
-    pub const fn history(&self) -> History {
-        self.history
-    }
-
-    /// Asks for a round. Dropping the future, or the round, ends the generation.
-    ///
-    /// # Errors
-    /// Nothing of an answer has arrived then; see [`RoundFailure`].
-    pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
-        match &self.speaker {
-            Speaker::Server(server) => server.open(request).await,
-            Speaker::Embedded { tokens_per_sec, marker } => {
-                let script = embedded::answer(request, marker);
-                Ok(Round::embedded(embedded::stream(script, *tokens_per_sec)))
-            }
-        }
-    }
-
-    /// Whether it can be reached now.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    pub async fn check(&self) -> Result<(), RoundFailure> {
-        match &self.speaker {
-            Speaker::Server(server) => server.check().await,
-            Speaker::Embedded { .. } => Ok(()),
-        }
-    }
-}
-
 /// A server of streaming Chat Completions.
 #[derive(Debug)]
-struct Server {
+pub(super) struct Server {
     client: Client,
     /// The path of `base_url`, without a slash at its end.
     path: String,
@@ -161,21 +56,24 @@ struct Server {
     authorization: Option<HeaderValue>,
     dialect: openai_chat::Options,
     idle_timeout: Duration,
-    /// What the server has said of itself.
-    seen: Mutex<Option<Seen>>,
+    known: Mutex<Known>,
+    /// Held by the round that asks what the server is.
+    asking: tokio::sync::Mutex<()>,
 }
 
-/// What a server says of itself in its list of models.
-#[derive(Debug, Clone)]
-struct Seen {
-    flavour: Flavour,
-    /// Its first model.
-    model: Option<String>,
-    at: Instant,
+/// What is known of a server.
+#[derive(Debug)]
+enum Known {
+    /// It was not asked, or may have been exchanged since.
+    Nothing,
+    /// It lists no models, or takes too long to.
+    Unwilling,
+    /// What it said, and when.
+    Models { models: Models, at: Instant },
 }
 
 impl Server {
-    fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
+    pub(super) fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
         let ServerOptions { base_url, api_key, dialect, connect_timeout, idle_timeout } = options;
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
@@ -190,11 +88,19 @@ impl Server {
             .transpose()?;
         let path = base_url.path().trim_end_matches('/').to_owned();
         let client = Client::new(base_url, connect_timeout)?;
-        let seen = Mutex::new(None);
-        Ok(Self { client, path, host, authorization, dialect, idle_timeout, seen })
+        Ok(Self {
+            client,
+            path,
+            host,
+            authorization,
+            dialect,
+            idle_timeout,
+            known: Mutex::new(Known::Nothing),
+            asking: tokio::sync::Mutex::new(()),
+        })
     }
 
-    async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
+    pub(super) async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         let mut attempt = 1;
         loop {
             let failed = match self.ask(request).await {
@@ -210,30 +116,21 @@ impl Server {
         }
     }
 
-    /// The request's body, once the server has said what it has, where that matters.
-    async fn body(&self, request: &RoundRequest) -> Result<Bytes, Failed> {
-        let knows_model = self.seen.lock().as_ref().is_some_and(|seen| seen.model.is_some());
-        if self.dialect.model.is_empty() && !knows_model {
-            self.look().await?;
-        }
-        let seen = self.seen.lock().clone();
-        let flavour = seen.as_ref().map(|seen| seen.flavour).unwrap_or_default();
-        let mut dialect = self.dialect.clone();
-        if dialect.model.is_empty() {
-            dialect.model = seen.and_then(|seen| seen.model).unwrap_or_default();
-        }
-        Ok(request_body(request, &dialect, flavour).into())
-    }
-
     /// Asks once, up to the head of an answer that is an event stream.
     async fn ask(&self, request: &RoundRequest) -> Result<Answer, Failed> {
-        let body = Full::new(self.body(request).await?);
-        let request = self.request(Method::POST, "/chat/completions", body);
-        let mut answer = self.client.send(request, self.idle_timeout).await?;
+        let body = self.body(request, self.models().await?);
+        let request = self.request(Method::POST, "/chat/completions", Full::new(body));
+        let mut answer = self.send(request, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
             let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
-            return Err(Failed::refused(&answer, &said));
+            let mut failed = Failed::refused(&answer, &said);
+            if status == StatusCode::NOT_FOUND {
+                self.forget();
+                // A name that was learnt is learnt again; one that was given stays.
+                failed.wait = self.dialect.model.is_empty().then_some(Duration::ZERO);
+            }
+            return Err(failed);
         }
         let media_type = answer.head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -246,27 +143,76 @@ impl Server {
         Ok(answer)
     }
 
-    async fn check(&self) -> Result<(), RoundFailure> {
-        let fresh = |seen: &Seen| seen.at.elapsed() < limits::CHECK_AGE;
-        if self.seen.lock().as_ref().is_some_and(fresh) {
+    fn body(&self, request: &RoundRequest, models: Models) -> Bytes {
+        let mut dialect = self.dialect.clone();
+        if dialect.model.is_empty() {
+            dialect.model = models.first.unwrap_or_default();
+        }
+        request_body(request, &dialect, models.flavour).into()
+    }
+
+    /// What the server says of itself. It is asked before the first round, and not
+    /// again until something tells that it may be another server. One that does
+    /// not say is taken as it is, unless a model's name is needed.
+    async fn models(&self) -> Result<Models, Failed> {
+        let needs_name = self.dialect.model.is_empty();
+        // Rounds that begin together ask once.
+        let _asking = self.asking.lock().await;
+        match &*self.known.lock() {
+            Known::Models { models, .. } if !needs_name || models.first.is_some() => {
+                return Ok(models.clone());
+            }
+            Known::Unwilling if !needs_name => return Ok(Models::default()),
+            _ => {}
+        }
+        match self.look().await {
+            Err(failed) if !needs_name && failed.was_reached => {
+                debug!(reason = %failed.failure.message, "the server does not list its models");
+                *self.known.lock() = Known::Unwilling;
+                Ok(Models::default())
+            }
+            outcome => outcome,
+        }
+    }
+
+    pub(super) async fn check(&self) -> Result<(), RoundFailure> {
+        if let Known::Models { at, .. } = &*self.known.lock()
+            && at.elapsed() < limits::CHECK_AGE
+        {
             return Ok(());
         }
-        self.look().await.map_err(|failed| failed.failure)
+        self.look().await.map(|_| ()).map_err(|failed| failed.failure)
     }
 
     /// Asks for the list of models, which every server has and which names it.
-    async fn look(&self) -> Result<(), Failed> {
+    async fn look(&self) -> Result<Models, Failed> {
         let request = self.request(Method::GET, "/models", Full::default());
-        let mut answer = self.client.send(request, limits::CHECK_TIMEOUT).await?;
+        let mut answer = self.send(request, limits::CHECK_TIMEOUT).await?;
         let said = answer.read_to_string(limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &said));
         }
-        let flavour = Flavour::of_models(&said);
-        let model = first_model(&said);
-        *self.seen.lock() = Some(Seen { flavour, model, at: Instant::now() });
+        let models = Models::read(&said);
+        *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
         answer.finish();
-        Ok(())
+        Ok(models)
+    }
+
+    /// The server may have been exchanged for another.
+    fn forget(&self) {
+        *self.known.lock() = Known::Nothing;
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+    ) -> Result<Answer, ClientError> {
+        let outcome = self.client.send(request, patience).await;
+        if outcome.as_ref().is_err_and(ClientError::is_unreachable) {
+            self.forget();
+        }
+        outcome
     }
 
     fn request(&self, method: Method, path: &str, body: Full<Bytes>) -> Request<Full<Bytes>> {
@@ -284,17 +230,13 @@ impl Server {
     }
 }
 
-/// The first model of a list such as `{"data":[{"id":"..."}]}`.
-fn first_model(models: &str) -> Option<String> {
-    let models: serde_json::Value = serde_json::from_str(models).ok()?;
-    models.pointer("/data/0/id")?.as_str().map(str::to_owned)
-}
-
 /// A request that came to nothing, and how long to wait before the next, where
 /// that makes sense.
 struct Failed {
     failure: RoundFailure,
     wait: Option<Duration>,
+    /// Whether somebody was there.
+    was_reached: bool,
 }
 
 impl Failed {
@@ -303,11 +245,11 @@ impl Failed {
         let status = answer.head.status.as_u16();
         let failure = RoundFailure::refused(status, &ServerError::from_body(said.as_bytes()));
         let is_busy = matches!(status, 429 | 502 | 503 | 504);
-        Self { failure, wait: retry_after(answer).filter(|_| is_busy) }
+        Self { failure, wait: retry_after(answer).filter(|_| is_busy), was_reached: true }
     }
 
     const fn finally(failure: RoundFailure) -> Self {
-        Self { failure, wait: None }
+        Self { failure, wait: None, was_reached: true }
     }
 }
 
@@ -316,7 +258,8 @@ impl From<ClientError> for Failed {
         // A server that is being started refuses connections for a moment. Where
         // the request may have arrived, it is not sent twice.
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
-        Self { failure: error.into(), wait }
+        let was_reached = !error.is_unreachable();
+        Self { failure: error.into(), wait, was_reached }
     }
 }
 

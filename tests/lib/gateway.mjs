@@ -1,4 +1,4 @@
-// The real binary for one test: on a port of its own, with the rehearsal model.
+// The real binary for one test: on a port of its own, with the embedded model.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -26,7 +26,7 @@ export async function startGateway(t, { tokensPerSec = 200, ...sections } = {}) 
   const directory = await mkdtemp(path.join(tmpdir(), 'tether-test-'));
   const file = path.join(directory, 'tether.yml');
   const config = {
-    upstreams: [{ name: 'rehearsal', kind: 'embedded', tokens_per_sec: tokensPerSec }],
+    upstreams: [{ name: 'embedded', kind: 'embedded', tokens_per_sec: tokensPerSec }],
     ...sections,
     // A test that is over does not wait for the turns that it left.
     server: { listen: '127.0.0.1:0', drain_timeout_sec: 0, ...sections.server },

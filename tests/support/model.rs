@@ -5,11 +5,14 @@
 //! does with it, and when, is written in the test.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::client::find;
 use super::within;
@@ -28,6 +31,16 @@ pub(crate) const DONE: &str = "data: [DONE]\n\n";
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
     rounds: mpsc::Receiver<Round>,
+    listing: Arc<Mutex<Listing>>,
+    accepting: JoinHandle<()>,
+}
+
+/// How the list of models is answered, and how often it was asked for.
+#[derive(Debug)]
+struct Listing {
+    status: &'static str,
+    body: String,
+    asked: usize,
 }
 
 impl Model {
@@ -38,7 +51,10 @@ impl Model {
     pub(crate) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let (sender, rounds) = mpsc::channel(64);
-        tokio::spawn(async move {
+        let body = json!({"object": "list", "data": [{"id": "fake-model"}]}).to_string();
+        let listing = Arc::new(Mutex::new(Listing { status: "200 OK", body, asked: 0 }));
+        let shown = Arc::clone(&listing);
+        let accepting = tokio::spawn(async move {
             let mut connection = 0;
             while let Ok((socket, _)) = listener.accept().await {
                 connection += 1;
@@ -49,11 +65,36 @@ impl Model {
                     connection,
                     request: Request::none(),
                     rounds: sender.clone(),
+                    listing: Arc::clone(&shown),
                 };
                 tokio::spawn(round.serve());
             }
         });
-        Self { address, rounds }
+        Self { address, rounds, listing, accepting }
+    }
+
+    /// From now on it lists one model.
+    pub(crate) fn list(&self, id: &str, owned_by: &str) {
+        let mut listing = self.listing.lock();
+        listing.status = "200 OK";
+        listing.body = json!({"data": [{"id": id, "owned_by": owned_by}]}).to_string();
+    }
+
+    /// From now on it lists no models.
+    pub(crate) fn refuse_to_list(&self) {
+        self.listing.lock().status = "500 Oh";
+    }
+
+    /// How often its models were asked for.
+    pub(crate) fn listed(&self) -> usize {
+        self.listing.lock().asked
+    }
+
+    /// Listens no longer.
+    pub(crate) async fn stop(self) {
+        self.accepting.abort();
+        // It was aborted, or it ended by itself.
+        let _ = self.accepting.await;
     }
 
     /// The next request for an answer, on whatever connection.
@@ -98,6 +139,7 @@ pub(crate) struct Round {
     pub(crate) request: Request,
     /// Where further requests on this connection go.
     rounds: mpsc::Sender<Self>,
+    listing: Arc<Mutex<Listing>>,
 }
 
 impl Round {
@@ -117,12 +159,16 @@ impl Round {
                 self.request = request;
                 return true;
             }
-            let body = json!({"object": "list", "data": [{"id": "fake-model"}]}).to_string();
-            let length = body.len();
-            let reply = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
-                 Content-Length: {length}\r\n\r\n{body}"
-            );
+            let reply = {
+                let mut listing = self.listing.lock();
+                listing.asked += 1;
+                let Listing { status, body, .. } = &*listing;
+                let length = body.len();
+                format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
+                     Content-Length: {length}\r\n\r\n{body}"
+                )
+            };
             if self.socket.write_all(reply.as_bytes()).await.is_err() {
                 return false;
             }

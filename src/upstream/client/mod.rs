@@ -65,6 +65,14 @@ pub enum ClientError {
     },
 }
 
+impl ClientError {
+    /// Whether nobody was there.
+    #[must_use]
+    pub const fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::ConnectTimeout { .. })
+    }
+}
+
 /// A client of one server.
 #[derive(Debug, Clone)]
 pub struct Client {

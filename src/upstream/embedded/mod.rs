@@ -1,4 +1,4 @@
-//! The rehearsal model: what the gateway does, shown without a model.
+//! The embedded model, a rehearsal: what the gateway does, shown without a model.
 //!
 //! It is no language model and says so. It has a few scripted abilities, speaks
 //! the call contract as a real one would, and answers in the bytes of a Chat
@@ -25,7 +25,7 @@ pub use wire::stream;
 use super::{RoundFinish, RoundRequest};
 use crate::event::Usage;
 
-/// What the rehearsal model says in one round, in tokens.
+/// What the embedded model says in one round, in tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     text: String,

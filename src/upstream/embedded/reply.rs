@@ -1,4 +1,4 @@
-//! What the rehearsal model says in a round: words, calls, or both.
+//! What the embedded model says in a round: words, calls, or both.
 
 use serde_json::{Value, json};
 

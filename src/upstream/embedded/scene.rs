@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::upstream::{Message, Role};
 
-/// A conversation as the rehearsal model sees it.
+/// A conversation as the embedded model sees it.
 #[derive(Debug, Default)]
 pub(super) struct Scene<'m> {
     exchanges: Vec<Exchange<'m>>,

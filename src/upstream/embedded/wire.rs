@@ -34,9 +34,9 @@ pub fn stream(script: Script, tokens_per_sec: u32) -> impl Stream<Item = Bytes> 
     }
 }
 
-const ID: &str = "chatcmpl-rehearsal";
+const ID: &str = "chatcmpl-embedded";
 const OBJECT: &str = "chat.completion.chunk";
-const MODEL: &str = "rehearsal";
+const MODEL: &str = "embedded";
 
 fn pace(tokens_per_sec: u32) -> Option<Interval> {
     let period = Duration::from_secs(1).checked_div(tokens_per_sec)?;

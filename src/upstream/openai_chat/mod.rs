@@ -7,9 +7,11 @@
 mod decode;
 mod json_string;
 mod memo;
+mod models;
 mod request;
 #[cfg(test)]
 mod tests;
 
 pub use decode::{Decoder, FrameError};
-pub use request::{Flavour, Options, request_body};
+pub use models::{Flavour, Models};
+pub use request::{Options, request_body};

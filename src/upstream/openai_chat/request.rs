@@ -1,8 +1,9 @@
 //! A round as the body of its request.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::Flavour;
 use crate::upstream::constrain::Constraint;
 use crate::upstream::{Message, RoundRequest, Sampling};
 
@@ -13,53 +14,6 @@ pub struct Options {
     pub model: String,
     /// What keeps the model to valid calls.
     pub constraint: Option<Constraint>,
-}
-
-/// Which server it is, as far as a request must know.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Flavour {
-    /// llama.cpp, and what is built on it.
-    LlamaCpp,
-    /// vLLM.
-    Vllm,
-    /// `SGLang`.
-    Sglang,
-    /// Ollama.
-    Ollama,
-    /// Not known; it is asked for nothing beyond the standard.
-    #[default]
-    Unknown,
-}
-
-impl Flavour {
-    /// Recognises a server by its answer to `GET /v1/models`: each of them
-    /// writes itself into `owned_by`.
-    #[must_use]
-    pub fn of_models(body: &str) -> Self {
-        #[derive(Deserialize)]
-        struct Models {
-            data: Vec<Model>,
-        }
-        #[derive(Deserialize)]
-        struct Model {
-            #[serde(default)]
-            owned_by: String,
-        }
-        let Ok(models) = serde_json::from_str::<Models>(body) else { return Self::Unknown };
-        match models.data.first().map(|model| model.owned_by.as_str()) {
-            Some("llamacpp") => Self::LlamaCpp,
-            Some("vllm") => Self::Vllm,
-            Some("sglang") => Self::Sglang,
-            Some("library") => Self::Ollama,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// Whether the server deletes special tokens from its text unless told not
-    /// to. A marker may be one.
-    const fn skips_special_tokens(self) -> bool {
-        matches!(self, Self::Vllm | Self::Sglang)
-    }
 }
 
 /// The body of `POST /v1/chat/completions` for a round.
@@ -120,7 +74,7 @@ mod tests {
     #[track_caller]
     fn check(round: &RoundRequest, constraint: Option<Constraint>, expected: &Value) {
         let options = Options { model: "m".to_owned(), constraint };
-        let body = request_body(round, &options, Flavour::Unknown);
+        let body = request_body(round, &options, Flavour::Other);
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
     }
 
@@ -206,13 +160,9 @@ mod tests {
 
     #[test]
     fn special_tokens_are_kept_by_the_servers_that_drop_them() {
-        for (flavour, kept) in [
-            (Flavour::Vllm, Some(false)),
-            (Flavour::Sglang, Some(false)),
-            (Flavour::LlamaCpp, None),
-            (Flavour::Ollama, None),
-            (Flavour::Unknown, None),
-        ] {
+        for (flavour, kept) in
+            [(Flavour::Vllm, Some(false)), (Flavour::Sglang, Some(false)), (Flavour::Other, None)]
+        {
             let body = request_body(&RoundRequest::default(), &Options::default(), flavour);
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
@@ -220,21 +170,6 @@ mod tests {
                 kept,
                 "{flavour:?}"
             );
-        }
-    }
-
-    #[test]
-    fn servers_are_recognised_by_what_they_say_of_themselves() {
-        for (body, flavour) in [
-            (r#"{"object":"list","data":[{"id":"m","owned_by":"llamacpp"}]}"#, Flavour::LlamaCpp),
-            (r#"{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}"#, Flavour::Vllm),
-            (r#"{"object":"list","data":[{"id":"m","owned_by":"sglang"}]}"#, Flavour::Sglang),
-            (r#"{"object":"list","data":[{"id":"m","owned_by":"library"}]}"#, Flavour::Ollama),
-            (r#"{"object":"list","data":[{"id":"m"}]}"#, Flavour::Unknown),
-            (r#"{"object":"list","data":[]}"#, Flavour::Unknown),
-            ("not found", Flavour::Unknown),
-        ] {
-            assert_eq!(Flavour::of_models(body), flavour, "{body}");
         }
     }
 }

@@ -5,13 +5,30 @@ use serde_json::json;
 use super::{failed, nothing, turn};
 use crate::support::events::{names, outcome, said};
 use crate::support::model::{CHUNKED, DONE, UNTIL_CLOSE, call, finish, text};
+use crate::support::{Gateway, Model, Round};
 
+fn die(round: Round, reset: bool) {
+    if reset { round.reset() } else { drop(round) }
+}
+
+/// On a connection that was used before, it may just have closed it. On a new one it
+/// has died.
 #[tokio::test]
 async fn it_dies_before_the_head() {
-    let frames = turn(nothing, async |round, _| drop(round)).await;
-    failed(&frames, "upstream_error", true);
-    let frames = turn(nothing, async |round, _| round.reset()).await;
-    failed(&frames, "upstream_error", true);
+    for reset in [false, true] {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::start(&model).await;
+        gateway.whole_turn(&mut model, "s", "First.").await.rest().await;
+        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+        let first = round.connection;
+        die(round, reset);
+        round = model.round().await;
+        assert_ne!(round.connection, first);
+        die(round, reset);
+        let message = failed(&stream.rest().await, "upstream_error", true);
+        assert!(message.contains("before an answer"), "{message}");
+        assert!(model.is_unasked());
+    }
 }
 
 #[tokio::test]
@@ -26,7 +43,7 @@ async fn it_dies_in_the_middle_of_the_text() {
                     round.write(text("Half")).await;
                 }
                 stream.up_to_text("Half").await;
-                if reset { round.reset() } else { drop(round) }
+                die(round, reset);
             })
             .await;
             assert_eq!(outcome(&frames), "upstream_error");

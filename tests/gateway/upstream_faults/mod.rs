@@ -3,6 +3,7 @@
 
 mod connections;
 mod deaths;
+mod exchanges;
 mod floods;
 mod garbage;
 mod refusals;

@@ -14,8 +14,9 @@
 //! the trigger on, it fits as well, with that text empty.
 //!
 //! White space is bounded everywhere, and so are digits: a small model that may
-//! write one more blank for ever does. After its calls the model must stop, or it
-//! goes on by inventing their results.
+//! write one more blank for ever does. A message holds one call: small models, whom
+//! this is for, repeat a call until they are stopped (`SmolLM2-135M` in 18 of 20
+//! answers). After it the model must stop, or it goes on by inventing its result.
 
 mod free_text;
 mod rules;
@@ -25,8 +26,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use self::rules::{Rules, json_literal, literal};
-use crate::limits::upstream::GRAMMAR_CALLS_MAX;
+use self::rules::{Rules, json_literal};
 use crate::upstream::OfferedTool;
 
 /// How llama.cpp counts the kinds of triggers: one that is a word.
@@ -50,13 +50,7 @@ pub fn grammar(tools: &[OfferedTool], marker: &str) -> String {
     let first_text = free_text::push_rules(&mut rules, marker, "calls");
     rules.push("root", &first_text);
 
-    let more = GRAMMAR_CALLS_MAX - 1;
-    let calls = if more == 0 {
-        "call \"\\n\"?".to_owned()
-    } else {
-        format!("call (\"\\n\" {} call){{0,{more}}} \"\\n\"?", literal(marker))
-    };
-    rules.push("calls", &calls);
+    rules.push("calls", "call \"\\n\"?");
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
     // Behind the marker, before any choice, what every call has.
     let call = format!("[ \\n]? \"{{\" s \"\\\"name\\\":\" s ({}) s \"}}\"", names.join(" | "));

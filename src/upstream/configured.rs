@@ -1,0 +1,113 @@
+//! A configured upstream: what speaks there, and how a round is opened on it.
+
+use hyper::Uri;
+
+use super::server::{Server, ServerOptions};
+use super::{History, Round, RoundFailure, RoundRequest, embedded};
+
+/// How an upstream is reached and spoken to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its name, by which clients ask for it.
+    pub name: String,
+    /// How calls and results go back to it.
+    pub history: History,
+    /// What speaks there.
+    pub kind: Kind,
+}
+
+/// What speaks at an upstream.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// A server of streaming Chat Completions.
+    OpenAiChat(ServerOptions),
+    /// The embedded model.
+    Embedded {
+        /// Its pace; 0 is as fast as possible.
+        tokens_per_sec: u32,
+        /// The marker of its calls.
+        marker: String,
+    },
+}
+
+/// Why an upstream cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// The address is no absolute one.
+    #[error("{0} is no address of a server: http://HOST:PORT/v1 is expected")]
+    BaseUrl(Uri),
+    /// The key cannot be sent.
+    #[error("the API key of {0} has characters that no header can carry")]
+    ApiKey(String),
+    /// There is nobody to trust.
+    #[error("the platform's certificates cannot be read: {0}")]
+    Certificates(#[from] std::io::Error),
+}
+
+/// An upstream, ready to be asked.
+#[derive(Debug)]
+pub struct Upstream {
+    name: String,
+    history: History,
+    speaker: Speaker,
+}
+
+#[derive(Debug)]
+enum Speaker {
+    Server(Box<Server>),
+    Embedded { tokens_per_sec: u32, marker: String },
+}
+
+impl Upstream {
+    /// An upstream as configured. Nothing is sent to it yet.
+    ///
+    /// # Errors
+    /// See [`OptionsError`].
+    pub fn new(options: Options) -> Result<Self, OptionsError> {
+        let Options { name, history, kind } = options;
+        let speaker = match kind {
+            Kind::OpenAiChat(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
+            Kind::Embedded { tokens_per_sec, marker } => {
+                Speaker::Embedded { tokens_per_sec, marker }
+            }
+        };
+        Ok(Self { name, history, speaker })
+    }
+
+    /// Its name, by which clients ask for it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How calls and results go back to it.
+    #[must_use]
+    pub const fn history(&self) -> History {
+        self.history
+    }
+
+    /// Asks for a round. Dropping the future, or the round, ends the generation.
+    ///
+    /// # Errors
+    /// Nothing of an answer has arrived then; see [`RoundFailure`].
+    pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
+        match &self.speaker {
+            Speaker::Server(server) => server.open(request).await,
+            Speaker::Embedded { tokens_per_sec, marker } => {
+                let script = embedded::answer(request, marker);
+                Ok(Round::embedded(embedded::stream(script, *tokens_per_sec)))
+            }
+        }
+    }
+
+    /// Whether it can be reached now.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub async fn check(&self) -> Result<(), RoundFailure> {
+        match &self.speaker {
+            Speaker::Server(server) => server.check().await,
+            Speaker::Embedded { .. } => Ok(()),
+        }
+    }
+}

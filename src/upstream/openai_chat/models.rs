@@ -1,0 +1,96 @@
+//! A server's list of models, by which it says what it is.
+
+use serde::Deserialize;
+
+/// What a server says of itself in its answer to `GET /v1/models`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Models {
+    /// Which server it is.
+    pub flavour: Flavour,
+    /// The name of its first model.
+    pub first: Option<String>,
+}
+
+/// Which server it is, as far as a request must know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Flavour {
+    /// vLLM.
+    Vllm,
+    /// `SGLang`.
+    Sglang,
+    /// Any other; it is asked for nothing beyond the standard.
+    #[default]
+    Other,
+}
+
+impl Models {
+    /// Reads a list; something else in its place says nothing.
+    #[must_use]
+    pub fn read(body: &str) -> Self {
+        #[derive(Deserialize)]
+        struct List {
+            data: Vec<Model>,
+        }
+        #[derive(Deserialize)]
+        struct Model {
+            id: Option<String>,
+            owned_by: Option<String>,
+        }
+        let list = serde_json::from_str::<List>(body).ok();
+        let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
+            return Self::default();
+        };
+        // Each of them writes itself there.
+        let flavour = match first.owned_by.as_deref() {
+            Some("vllm") => Flavour::Vllm,
+            Some("sglang") => Flavour::Sglang,
+            _ => Flavour::Other,
+        };
+        Self { flavour, first: first.id }
+    }
+}
+
+impl Flavour {
+    /// Whether the server deletes special tokens from its text unless told not
+    /// to. A marker may be one.
+    pub(super) const fn skips_special_tokens(self) -> bool {
+        match self {
+            Self::Vllm | Self::Sglang => true,
+            Self::Other => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, flavour: Flavour, first: Option<&str>) {
+        let expected = Models { flavour, first: first.map(str::to_owned) };
+        assert_eq!(Models::read(body), expected, "{body}");
+    }
+
+    #[test]
+    fn servers_are_recognised_by_what_they_say_of_themselves() {
+        for (owner, flavour) in [
+            ("llamacpp", Flavour::Other),
+            ("vllm", Flavour::Vllm),
+            ("sglang", Flavour::Sglang),
+            ("library", Flavour::Other),
+        ] {
+            let body = format!(r#"{{"object":"list","data":[{{"id":"m","owned_by":"{owner}"}}]}}"#);
+            check(&body, flavour, Some("m"));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_not_known() {
+        check(r#"{"object":"list","data":[{"id":"m"},{"id":"n"}]}"#, Flavour::Other, Some("m"));
+        check(r#"{"data":[{"id":null,"owned_by":null}]}"#, Flavour::Other, None);
+        check(r#"{"data":[{"owned_by":"vllm"}]}"#, Flavour::Vllm, None);
+        check(r#"{"object":"list","data":[]}"#, Flavour::Other, None);
+        check(r#"{"data":null}"#, Flavour::Other, None);
+        check("not found", Flavour::Other, None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Which server it is: learnt on first use, kept, and learnt again where it may
+//! have been exchanged for another.
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{failed, nothing};
+use crate::support::events::said;
+use crate::support::model::{UNTIL_CLOSE, finish, text};
+use crate::support::{Gateway, Model, Round, until};
+
+/// A gateway that has found no list of models when it started, and knows nothing.
+async fn ignorant(model: &Model) -> Gateway {
+    model.refuse_to_list();
+    let gateway = Gateway::with(model.address, nothing).await;
+    until(|| model.listed() > 0).await;
+    gateway
+}
+
+/// A gateway that has learnt at its start which server it is.
+async fn informed(model: &Model, name: &str) -> Gateway {
+    let name = name.to_owned();
+    let gateway = Gateway::with(model.address, |setup| setup.upstream().model = name).await;
+    until(|| model.listed() > 0).await;
+    gateway
+}
+
+/// A turn that is answered well; what was asked for.
+async fn asked(gateway: &Gateway, model: &mut Model) -> Value {
+    let (mut stream, mut round) = gateway.begin(model, "s").await;
+    let body = std::mem::take(&mut round.request.body);
+    answer_and_close(round).await;
+    assert_eq!(said(&stream.rest().await), "Well.");
+    body
+}
+
+async fn answer_and_close(mut round: Round) {
+    round.write(UNTIL_CLOSE.to_owned() + &text("Well.") + &finish("stop")).await;
+}
+
+async fn refuse(mut round: Round) {
+    round.write("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n").await;
+    round.keep();
+}
+
+#[tokio::test]
+async fn which_it_is_is_learnt_on_first_use_and_once() {
+    for owner in ["vllm", "sglang"] {
+        let mut model = Model::listen().await;
+        let gateway = ignorant(&model).await;
+        model.list("fake-model", owner);
+        let listed = model.listed();
+        for _ in 0..3 {
+            assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
+        }
+        assert_eq!(model.listed(), listed + 1);
+    }
+}
+
+#[tokio::test]
+async fn one_that_does_not_say_is_asked_once() {
+    let mut model = Model::listen().await;
+    let gateway = ignorant(&model).await;
+    let listed = model.listed();
+    for _ in 0..3 {
+        assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
+    }
+    assert_eq!(model.listed(), listed + 1);
+}
+
+#[tokio::test]
+async fn it_is_learnt_again_behind_a_404() {
+    let mut model = Model::listen().await;
+    model.list("fake-model", "vllm");
+    let gateway = informed(&model, "fake-model").await;
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
+    model.list("fake-model", "library");
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    refuse(round).await;
+    failed(&stream.rest().await, "upstream_error", false);
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_name_that_was_learnt_is_learnt_again_at_once() {
+    let mut model = Model::listen().await;
+    model.list("old", "library");
+    let gateway = informed(&model, "").await;
+    assert_eq!(asked(&gateway, &mut model).await["model"], "old");
+    model.list("new", "library");
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(round.request.body["model"], "old");
+    refuse(round).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["model"], json!("new"));
+    answer_and_close(round).await;
+    assert_eq!(said(&stream.rest().await), "Well.");
+}
+
+#[tokio::test]
+async fn it_is_learnt_again_once_it_was_away() {
+    let mut model = Model::listen().await;
+    model.list("fake-model", "vllm");
+    let gateway = informed(&model, "fake-model").await;
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
+    let address = model.address;
+    model.stop().await;
+    let prompt = json!({"session_id": "s", "prompt": "Hello?"});
+    failed(&gateway.turn(&prompt).await.rest().await, "upstream_unavailable", true);
+    let mut model = Model::on(TcpListener::bind(address).await.unwrap());
+    model.list("fake-model", "library");
+    assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
+}
