@@ -158,10 +158,13 @@ mod tests {
     /// The first look may find bytes already: the timer has to be set all the same.
     #[tokio::test(start_paused = true)]
     async fn silence_behind_the_first_bytes_ends_it() {
+        let begun = Instant::now();
         let mut patience = Patience::new(IDLE);
         let mut has_heard = true;
         let end = poll_fn(|cx| patience.poll(cx, std::mem::take(&mut has_heard)));
-        assert_eq!(timeout(IDLE * 2, end).await, Ok(OutOfPatience::Silent(IDLE)));
+        // Without the timer, this wakes the task.
+        let end = timeout(IDLE * 2, end).await;
+        assert_eq!((end, begun.elapsed()), (Ok(OutOfPatience::Silent(IDLE)), IDLE));
     }
 
     #[tokio::test(start_paused = true)]
