@@ -52,6 +52,12 @@ pub mod upstream {
     /// Largest bound on items or characters that a grammar states: llama.cpp
     /// writes a repetition out. A larger one is left to the validation.
     pub const GRAMMAR_ITEMS_MAX: usize = 256;
+    /// Native calls of one round. More are refused at the first that is over: a
+    /// turn runs far fewer.
+    pub const NATIVE_CALLS_MAX: usize = 64;
+    /// Ids, names and arguments of one round's native calls, in bytes. As large as
+    /// a frame, so that calls that come in one are not refused for it.
+    pub const NATIVE_CALL_BYTES_MAX: usize = MIB;
     /// How much of a list of models is read, in bytes; hubs list hundreds.
     pub const MODELS_BYTES_MAX: usize = MIB;
     /// Taken from one upstream before the events go out, in bytes: text that

@@ -115,6 +115,7 @@ fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOption
                     Some(Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() })
                 }
             },
+            native_calls: false,
         },
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,

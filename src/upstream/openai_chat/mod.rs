@@ -11,7 +11,9 @@ mod models;
 mod request;
 #[cfg(test)]
 mod tests;
+mod tool_calls;
 
 pub use decode::{Decoder, FrameError};
 pub use models::{Flavour, Models};
 pub use request::{Options, request_body};
+pub use tool_calls::{Assembler, Function, NativeCall, Piece};

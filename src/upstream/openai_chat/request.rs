@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Flavour;
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{Message, RoundRequest, Sampling};
+use crate::upstream::{Message, OfferedTool, RoundRequest, Sampling};
 
 /// How the requests to one server are written.
 #[derive(Debug, Clone, Default)]
@@ -14,13 +14,16 @@ pub struct Options {
     pub model: String,
     /// What keeps the model to valid calls.
     pub constraint: Option<Constraint>,
+    /// Whether the server is told of the tools and reads their calls itself.
+    /// llama.cpp refuses a constraint beside it.
+    pub native_calls: bool,
 }
 
 /// The body of `POST /v1/chat/completions` for a round.
 ///
-/// The round's tools are not in it. Their calls come as text, by the contract in
-/// the system prompt; a server that is told of tools reads calls itself, by its
-/// own rules, and llama.cpp refuses a grammar beside them.
+/// The round's tools are in it with [`Options::native_calls`] alone. Otherwise
+/// their calls come as text, by the contract in the system prompt; a server that
+/// is told of tools reads calls itself, by its own rules.
 ///
 /// # Panics
 /// Never: what is written holds no map with keys that are no strings.
@@ -36,6 +39,11 @@ pub fn request_body(round: &RoundRequest, options: &Options, flavour: Flavour) -
         sampling: &'a Sampling,
         #[serde(skip_serializing_if = "Option::is_none")]
         skip_special_tokens: Option<bool>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<Tool<'a>>,
+        // Servers refuse it where no tools are.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parallel_tool_calls: Option<bool>,
         #[serde(flatten)]
         constraint: Option<Map<String, Value>>,
     }
@@ -43,6 +51,12 @@ pub fn request_body(round: &RoundRequest, options: &Options, flavour: Flavour) -
     struct StreamOptions {
         include_usage: bool,
     }
+    #[derive(Serialize)]
+    struct Tool<'a> {
+        r#type: &'static str,
+        function: &'a OfferedTool,
+    }
+    let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
     let body = Body {
         model: &options.model,
         messages: &round.messages,
@@ -50,6 +64,8 @@ pub fn request_body(round: &RoundRequest, options: &Options, flavour: Flavour) -
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
         skip_special_tokens: flavour.skips_special_tokens().then_some(false),
+        tools: offered.iter().map(|function| Tool { r#type: "function", function }).collect(),
+        parallel_tool_calls: (!offered.is_empty()).then_some(true),
         constraint: options.constraint.as_ref().and_then(|it| it.request_fields(&round.tools)),
     };
     serde_json::to_vec(&body).expect("a request is plain data")
@@ -60,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::upstream::{MessageCall, OfferedTool, Role};
+    use crate::upstream::{MessageCall, Role};
 
     fn message(role: Role, content: Option<&str>) -> Message {
         Message {
@@ -73,7 +89,7 @@ mod tests {
 
     #[track_caller]
     fn check(round: &RoundRequest, constraint: Option<Constraint>, expected: &Value) {
-        let options = Options { model: "m".to_owned(), constraint };
+        let options = Options { model: "m".to_owned(), constraint, native_calls: false };
         let body = request_body(round, &options, Flavour::Other);
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
     }
@@ -142,6 +158,25 @@ mod tests {
                 ],
             }),
         );
+    }
+
+    #[test]
+    fn tools_are_offered_for_native_calls_alone() {
+        let parameters = json!({"type": "object"});
+        let tool = OfferedTool { name: "f".into(), description: "d".into(), parameters };
+        let offering = RoundRequest { tools: [tool].into(), ..RoundRequest::default() };
+        let offered = json!([{"type": "function", "function":
+            {"name": "f", "description": "d", "parameters": {"type": "object"}}}]);
+        for (round, native_calls, tools, parallel) in [
+            (&offering, true, offered, json!(true)),
+            (&offering, false, Value::Null, Value::Null),
+            (&RoundRequest::default(), true, Value::Null, Value::Null),
+        ] {
+            let options = Options { native_calls, ..Options::default() };
+            let body = request_body(round, &options, Flavour::Other);
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&tools, &parallel));
+        }
     }
 
     #[test]
