@@ -200,6 +200,14 @@ pub mod session {
     pub const IDEMPOTENCY_KEYS_MAX: usize = 64;
     /// Turns of a conversation that are kept; older ones no longer fit any context.
     pub const TURNS_MAX: usize = 1024;
+    /// Memory that the turns of one conversation take, in bytes, the latest apart:
+    /// the oldest are dropped first. As text that is two million tokens, more than
+    /// any local model's context.
+    pub const CONVERSATION_BYTES_MAX: usize = 8 * MIB;
+    /// Memory that all sessions take together when a turn begins, in bytes, logs
+    /// apart; those unused longest are forgotten first, a sixteenth at once. Room
+    /// for 4 KiB in each of [`SESSIONS_MAX`] sessions, about a dozen short turns.
+    pub const ALL_BYTES_MAX: usize = 256 * MIB;
     /// Longest `Idempotency-Key`, in bytes.
     pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = KIB / 4;
 }

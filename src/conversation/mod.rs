@@ -10,35 +10,77 @@
 //! a conversation is kept (the session).
 
 pub mod render;
+mod size;
 pub mod trim;
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::event::{FeedbackReason, TurnFinish};
+use crate::limits::session as limits;
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
-/// The turns of a session that are over, oldest first. Cloning is cheap.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(transparent)]
+/// The turns of a session that are over, oldest first. Cloning is cheap: what is
+/// cloned shares its turns until one of the two grows.
+#[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    turns: Vec<Arc<Turn>>,
+    kept: Arc<VecDeque<Kept>>,
+    bytes: usize,
+    dropped: u64,
+}
+
+/// A turn and what it takes in memory.
+#[derive(Debug, Clone)]
+struct Kept {
+    turn: Arc<Turn>,
+    bytes: usize,
 }
 
 impl Conversation {
     /// The turns, oldest first.
-    #[must_use]
-    pub fn turns(&self) -> &[Arc<Turn>] {
-        &self.turns
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Arc<Turn>> + ExactSizeIterator {
+        self.kept.iter().map(|kept| &kept.turn)
     }
 
-    /// Appends a turn that is over, and forgets the oldest beyond `turns_max`.
-    pub fn push(&mut self, turn: Turn, turns_max: usize) {
-        self.turns.push(Arc::new(turn));
-        let over = self.turns.len().saturating_sub(turns_max);
-        self.turns.drain(..over);
+    /// What the turns take in memory, in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many turns came before the first that is still here.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Appends a turn that is over, and drops the oldest beyond
+    /// [`TURNS_MAX`](limits::TURNS_MAX) and
+    /// [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new one
+    /// stays, whatever its size: a user goes on from there.
+    pub fn push(&mut self, turn: Turn) {
+        let bytes = size::of_turn(&turn);
+        let kept = Arc::make_mut(&mut self.kept);
+        kept.push_back(Kept { turn: Arc::new(turn), bytes });
+        self.bytes += bytes;
+        while kept.len() > limits::TURNS_MAX
+            || (self.bytes > limits::CONVERSATION_BYTES_MAX && kept.len() > 1)
+        {
+            let Some(oldest) = kept.pop_front() else { break };
+            self.bytes -= oldest.bytes;
+            self.dropped += 1;
+        }
+    }
+}
+
+/// As the list of its turns.
+impl Serialize for Conversation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.turns())
     }
 }
 
@@ -118,6 +160,21 @@ pub struct Call {
     pub outcome: Outcome,
 }
 
+impl Call {
+    /// What came of it in the standard shape, whether its tool ran or not.
+    #[must_use]
+    pub fn result(&self) -> Cow<'_, ToolResult> {
+        match &self.outcome {
+            Outcome::Ended(result) => Cow::Borrowed(result),
+            Outcome::Skipped(reason) => Cow::Owned(ToolResult::error(format!("not run: {reason}"))),
+            Outcome::Cancelled => {
+                let error = "interrupted before it ended; outcome unknown";
+                Cow::Owned(ToolResult::error(error))
+            }
+        }
+    }
+}
+
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -138,3 +195,6 @@ pub struct Note {
     /// What it is told.
     pub message: String,
 }
+
+#[cfg(test)]
+mod tests;

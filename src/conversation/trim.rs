@@ -24,7 +24,7 @@ pub(super) fn kept(
 ) -> Vec<(&Arc<Turn>, usize)> {
     let mut kept = Vec::new();
     let mut left = budget;
-    for turn in history.turns().iter().rev() {
+    for turn in history.turns().rev() {
         let Some(mut room) = left.checked_sub(tokens(&turn.prompt)) else { break };
         let mut first_step = turn.steps.len();
         for (index, step) in turn.steps.iter().enumerate().rev() {

@@ -10,7 +10,6 @@ use crate::conversation::{self, Note, Part, Step};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::parser::{Arguments, ErrorCode, ParseError, Repair, Segment};
-use crate::tools::ToolResult;
 use crate::upstream::RoundRequest;
 
 /// A call of the turn. Calls are kept for the whole turn: their position in
@@ -302,13 +301,5 @@ impl Draft {
             })
             .collect();
         Step { parts, notes }
-    }
-}
-
-/// The result in an ended call's outcome.
-pub(super) fn result_of(call: &conversation::Call) -> Option<&ToolResult> {
-    match &call.outcome {
-        conversation::Outcome::Ended(result) => Some(result),
-        conversation::Outcome::Skipped(_) | conversation::Outcome::Cancelled => None,
     }
 }

@@ -279,10 +279,12 @@ async fn cancel(request: Request<Incoming>, app: &App) -> Result<Reply, Refusal>
 fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.session(id).ok_or(Refusal::Unknown("session"))?;
     let running = session.running().map(|turn| turn.turn_id);
+    let conversation = session.conversation();
     let body = json!({
         "session_id": session.id(),
         "running_turn_id": running,
-        "turns": session.conversation(),
+        "dropped_turns": conversation.dropped(),
+        "turns": conversation,
     });
     Ok(json_reply(StatusCode::OK, &body))
 }

@@ -1,6 +1,6 @@
 //! How many bytes of finished turns' logs all sessions hold together.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 use super::Session;
 
 /// Counts the logs that are held, and lets go of the oldest beyond its limit.
+///
+/// Locks go one way: a session may be locked while an entry is made or dropped,
+/// and none is while room is made.
 #[derive(Debug)]
 pub(super) struct Ledger {
     bytes_max: usize,
@@ -17,16 +20,25 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    /// The oldest first. A session may have let go of some by itself; they are
-    /// counted until they are the oldest.
-    logs: VecDeque<HeldLog>,
+    next: Ticket,
+    /// The oldest first, since tickets count up.
+    logs: BTreeMap<Ticket, HeldLog>,
 }
+
+/// The place of a log among all that were entered.
+pub(super) type Ticket = u64;
 
 #[derive(Debug)]
 struct HeldLog {
     session: Weak<Session>,
-    turn_id: String,
     bytes: usize,
+}
+
+/// A log that is counted, until this is dropped or the ledger makes room.
+#[derive(Debug)]
+pub(super) struct Entry {
+    ledger: Arc<Ledger>,
+    pub(super) ticket: Ticket,
 }
 
 impl Ledger {
@@ -34,22 +46,45 @@ impl Ledger {
         Arc::new(Self { bytes_max, held: Mutex::default() })
     }
 
-    /// Notes a log that is held from now on. No session may be locked.
-    pub(super) fn enter(&self, session: &Arc<Session>, turn_id: String, bytes: usize) {
+    /// Counts a log that is held from now on; [`make_room`](Self::make_room) for it
+    /// as soon as no session is locked.
+    pub(super) fn enter(self: &Arc<Self>, session: &Arc<Session>, bytes: usize) -> Entry {
         let mut held = self.held.lock();
+        let ticket = held.next;
+        held.next += 1;
         held.bytes += bytes;
-        held.logs.push_back(HeldLog { session: Arc::downgrade(session), turn_id, bytes });
+        held.logs.insert(ticket, HeldLog { session: Arc::downgrade(session), bytes });
+        Entry { ledger: Arc::clone(self), ticket }
+    }
+
+    /// Lets go of the oldest logs beyond the limit. No session may be locked.
+    pub(super) fn make_room(&self) {
         let mut over = Vec::new();
+        let mut held = self.held.lock();
         while held.bytes > self.bytes_max {
-            let Some(oldest) = held.logs.pop_front() else { break };
+            let Some((ticket, oldest)) = held.logs.pop_first() else { break };
             held.bytes -= oldest.bytes;
-            over.push(oldest);
+            over.push((ticket, oldest.session));
         }
         drop(held);
-        for HeldLog { session, turn_id, .. } in over {
+        for (ticket, session) in over {
             if let Some(session) = session.upgrade() {
-                session.let_go(&turn_id);
+                session.let_go(ticket);
             }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.held.lock().bytes
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut held = self.ledger.held.lock();
+        if let Some(log) = held.logs.remove(&self.ticket) {
+            held.bytes -= log.bytes;
         }
     }
 }

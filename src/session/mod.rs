@@ -6,11 +6,12 @@
 
 pub mod frame;
 mod ledger;
+mod table;
+mod tally;
 mod turn_log;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -18,89 +19,11 @@ use tokio::time::Instant;
 use crate::conversation::{self, Conversation};
 use crate::limits::session as limits;
 
-use ledger::Ledger;
+use ledger::{Entry, Ledger, Ticket};
+use tally::{Share, Tally};
 
+pub use table::Sessions;
 pub use turn_log::{Audience, Reader, TurnLog, Writer};
-
-/// All sessions, in memory.
-#[derive(Debug)]
-pub struct Sessions {
-    by_id: Mutex<HashMap<String, Arc<Session>>>,
-    ttl: Duration,
-    ledger: Arc<Ledger>,
-}
-
-impl Sessions {
-    /// Sessions that are forgotten when nobody has used them for `ttl`.
-    #[must_use]
-    pub fn new(ttl: Duration) -> Self {
-        let ledger = Ledger::new(limits::ALL_TURN_LOG_BYTES_MAX);
-        Self { by_id: Mutex::default(), ttl, ledger }
-    }
-
-    /// The session, begun where there is none yet.
-    pub fn open(&self, id: &str) -> Arc<Session> {
-        let mut by_id = self.by_id.lock();
-        if let Some(session) = by_id.get(id) {
-            session.touch();
-            return Arc::clone(session);
-        }
-        if by_id.len() >= limits::SESSIONS_MAX {
-            forget_oldest(&mut by_id, limits::SESSIONS_MAX / 16);
-        }
-        let session = Arc::new(Session::new(id, Arc::clone(&self.ledger)));
-        by_id.insert(id.to_owned(), Arc::clone(&session));
-        session
-    }
-
-    /// The session, if there is one.
-    pub fn find(&self, id: &str) -> Option<Arc<Session>> {
-        let session = self.by_id.lock().get(id).cloned()?;
-        session.touch();
-        Some(session)
-    }
-
-    /// Forgets a session and cancels what runs in it; false where there is none.
-    pub fn forget(&self, id: &str) -> bool {
-        let Some(session) = self.by_id.lock().remove(id) else { return false };
-        session.cancel();
-        true
-    }
-
-    /// Forgets the sessions that nobody has used for long.
-    pub fn sweep(&self) {
-        self.by_id.lock().retain(|_, session| {
-            let state = session.state.lock();
-            state.running.is_some() || state.used_at.elapsed() < self.ttl
-        });
-    }
-
-    /// Cancels everything that runs.
-    pub fn cancel_all(&self) {
-        for session in self.by_id.lock().values() {
-            session.cancel();
-        }
-    }
-}
-
-/// Forgets the `count` idle sessions that nobody has used for longest: many at once,
-/// since to find them is to look at all.
-fn forget_oldest(by_id: &mut HashMap<String, Arc<Session>>, count: usize) {
-    let mut idle: Vec<_> = by_id
-        .values()
-        .filter_map(|session| {
-            let state = session.state.lock();
-            state.running.is_none().then(|| (state.used_at, session.id.clone()))
-        })
-        .collect();
-    if idle.len() > count {
-        idle.select_nth_unstable(count);
-        idle.truncate(count);
-    }
-    for (_, id) in idle {
-        by_id.remove(&id);
-    }
-}
 
 /// One conversation and its turns.
 #[derive(Debug)]
@@ -115,10 +38,20 @@ struct State {
     conversation: Conversation,
     running: Option<LoggedTurn>,
     /// The latest last.
-    finished: VecDeque<LoggedTurn>,
+    finished: VecDeque<FinishedTurn>,
     /// Idempotency keys and the turns that they began, the latest last.
     keys: VecDeque<(String, String)>,
     used_at: Instant,
+    /// What all this takes in memory, logs apart.
+    share: Share,
+}
+
+/// A turn that is over and can still be read.
+#[derive(Debug)]
+struct FinishedTurn {
+    turn: LoggedTurn,
+    bytes: usize,
+    entry: Entry,
 }
 
 /// A turn that can be read.
@@ -155,15 +88,17 @@ pub enum Found {
 }
 
 impl Session {
-    fn new(id: &str, ledger: Arc<Ledger>) -> Self {
-        let state = State {
+    fn new(id: &str, tally: &Arc<Tally>, ledger: &Arc<Ledger>) -> Self {
+        let mut state = State {
             conversation: Conversation::default(),
             running: None,
             finished: VecDeque::new(),
             keys: VecDeque::new(),
             used_at: Instant::now(),
+            share: tally.share(),
         };
-        Self { id: id.to_owned(), ledger, state: Mutex::new(state) }
+        state.count();
+        Self { id: id.to_owned(), ledger: Arc::clone(ledger), state: Mutex::new(state) }
     }
 
     /// The session's id.
@@ -193,6 +128,7 @@ impl Session {
                 state.keys.pop_front();
             }
             state.keys.push_back((key.to_owned(), turn_id.to_owned()));
+            state.count();
         }
         let (log, writer) = Writer::new();
         state.running = Some(LoggedTurn { turn_id: turn_id.to_owned(), log });
@@ -225,8 +161,8 @@ impl Session {
     }
 
     /// Lets go of a finished turn's log.
-    fn let_go(&self, turn_id: &str) {
-        self.state.lock().finished.retain(|turn| turn.turn_id != turn_id);
+    fn let_go(&self, ticket: Ticket) {
+        self.state.lock().finished.retain(|turn| turn.entry.ticket != ticket);
     }
 
     /// Cancels the turn that runs; false where none does.
@@ -242,7 +178,8 @@ impl State {
     }
 
     fn turn(&self, turn_id: Option<&str>) -> Found {
-        let mut held = self.running.iter().chain(self.finished.iter().rev());
+        let finished = self.finished.iter().map(|finished| &finished.turn);
+        let mut held = self.running.iter().chain(finished.rev());
         let found = match turn_id {
             None => held.next(),
             Some(id) => held.find(|turn| turn.turn_id == id),
@@ -250,20 +187,27 @@ impl State {
         if let Some(turn) = found {
             return Found::Turn(turn.clone());
         }
-        let is_known = |id| self.conversation.turns().iter().any(|turn| turn.turn_id == id);
+        let is_known = |id| self.conversation.turns().any(|turn| turn.turn_id == id);
         if turn_id.is_some_and(is_known) { Found::Gone } else { Found::Unknown }
     }
 
     /// Keeps a finished turn's log, and lets go of the oldest beyond the limits.
-    fn keep(&mut self, turn: LoggedTurn) {
-        self.finished.push_back(turn);
-        let mut bytes: usize = self.finished.iter().map(|turn| turn.log.bytes()).sum();
+    fn keep(&mut self, finished: FinishedTurn) {
+        self.finished.push_back(finished);
+        let mut bytes: usize = self.finished.iter().map(|finished| finished.bytes).sum();
         while self.finished.len() > limits::TURN_LOGS_MAX
             || (bytes > limits::TURN_LOG_BYTES_MAX && self.finished.len() > 1)
         {
             let Some(oldest) = self.finished.pop_front() else { break };
-            bytes -= oldest.log.bytes();
+            bytes -= oldest.bytes;
         }
+    }
+
+    /// Says what the session takes now.
+    fn count(&mut self) {
+        let keys = self.keys.iter().map(|(key, turn_id)| key.len() + turn_id.len());
+        let keys = keys.sum::<usize>() + self.keys.capacity() * size_of::<(String, String)>();
+        self.share.set(size_of::<Session>() + keys + self.conversation.bytes());
     }
 }
 
@@ -285,14 +229,16 @@ impl Drop for TurnGuard {
     fn drop(&mut self) {
         let mut state = self.session.state.lock();
         if let Some(record) = self.record.take() {
-            state.conversation.push(record, limits::TURNS_MAX);
+            state.conversation.push(record);
+            state.count();
         }
         state.used_at = Instant::now();
         let Some(turn) = state.running.take() else { return };
-        let (turn_id, bytes) = (turn.turn_id.clone(), turn.log.bytes());
-        state.keep(turn);
+        let bytes = turn.log.memory();
+        let entry = self.session.ledger.enter(&self.session, bytes);
+        state.keep(FinishedTurn { turn, bytes, entry });
         drop(state);
-        self.session.ledger.enter(&self.session, turn_id, bytes);
+        self.session.ledger.make_room();
     }
 }
 

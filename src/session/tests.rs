@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use super::*;
 use crate::conversation::Ending;
 use crate::event::{Event, TurnFinish};
 
-fn record(turn_id: &str) -> conversation::Turn {
+pub(super) fn record(turn_id: &str) -> conversation::Turn {
     conversation::Turn {
         turn_id: turn_id.to_owned(),
         started_at_ms: 0,
@@ -13,14 +15,18 @@ fn record(turn_id: &str) -> conversation::Turn {
 }
 
 #[track_caller]
-fn begin(session: &Arc<Session>, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
+pub(super) fn begin(
+    session: &Arc<Session>,
+    turn_id: &str,
+    key: Option<&str>,
+) -> (TurnGuard, Writer) {
     match session.begin(turn_id, key) {
         Begin::New(guard, writer) => (guard, writer),
         other => panic!("{other:?}"),
     }
 }
 
-fn finish(session: &Arc<Session>, turn_id: &str, bytes: usize) {
+pub(super) fn finish(session: &Arc<Session>, turn_id: &str, bytes: usize) {
     let (guard, mut writer) = begin(session, turn_id, None);
     writer.push(&Event::Status { message: &"x".repeat(bytes) });
     writer.publish();
@@ -46,7 +52,7 @@ async fn a_turn_whose_driver_dies_frees_its_place() {
     let session = sessions.open("s");
     drop(begin(&session, "one", None));
     begin(&session, "two", None);
-    assert!(session.conversation().turns().is_empty());
+    assert_eq!(session.conversation().turns().len(), 0);
 }
 
 #[tokio::test]
@@ -80,23 +86,6 @@ async fn keys_are_remembered_up_to_their_number() {
     begin(&session, "again", Some("key-0"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn sessions_that_nobody_uses_are_forgotten() {
-    let ttl = Duration::from_secs(60);
-    let sessions = Sessions::new(ttl);
-    let busy = sessions.open("busy");
-    let running = begin(&busy, "one", None);
-    sessions.open("idle");
-    tokio::time::advance(ttl.saturating_sub(Duration::from_millis(1))).await;
-    sessions.sweep();
-    assert!(sessions.find("idle").is_some(), "and finding it is using it");
-    tokio::time::advance(ttl).await;
-    sessions.sweep();
-    assert!(sessions.find("idle").is_none());
-    assert!(sessions.find("busy").is_some(), "a turn runs in it");
-    drop(running);
-}
-
 #[tokio::test]
 async fn forgetting_a_session_cancels_its_turn() {
     let sessions = Sessions::new(Duration::from_secs(1));
@@ -106,35 +95,4 @@ async fn forgetting_a_session_cancels_its_turn() {
     assert!(!sessions.forget("s"));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(writer.log().watch_audience(&mut cx).cancelled);
-}
-
-#[tokio::test]
-async fn logs_of_all_sessions_are_held_up_to_their_bytes() {
-    let mut sessions = Sessions::new(Duration::from_secs(1));
-    sessions.ledger = Ledger::new(10_000);
-    let (old, new) = (sessions.open("old"), sessions.open("new"));
-    finish(&old, "first", 4_000);
-    finish(&new, "second", 4_000);
-    assert!(matches!(old.turn(Some("first")), Found::Turn(_)));
-    finish(&new, "third", 4_000);
-    assert!(matches!(old.turn(Some("first")), Found::Gone), "the oldest, whosever it is");
-    assert!(matches!(new.turn(Some("second")), Found::Turn(_)));
-    assert!(matches!(new.turn(Some("third")), Found::Turn(_)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_sessions_used_longest_ago_are_forgotten_first() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    for id in ["a", "b", "c", "d"] {
-        tokio::time::advance(Duration::from_millis(1)).await;
-        sessions.open(id);
-    }
-    let busy = sessions.open("a");
-    let _running = begin(&busy, "turn", None);
-    tokio::time::advance(Duration::from_millis(1)).await;
-    sessions.open("b");
-    forget_oldest(&mut sessions.by_id.lock(), 1);
-    let mut left: Vec<_> = sessions.by_id.lock().keys().cloned().collect();
-    left.sort();
-    assert_eq!(left, ["a", "b", "d"]);
 }

@@ -7,7 +7,7 @@ mod native;
 mod text;
 
 use crate::conversation::trim;
-use crate::conversation::{Call, Conversation, Outcome, Step, Turn};
+use crate::conversation::{Conversation, Step, Turn};
 use crate::tools::ToolResult;
 use crate::upstream::{History, Message, Role};
 
@@ -121,15 +121,6 @@ fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
 
 const fn message(role: Role, content: String) -> Message {
     Message { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
-}
-
-/// A call's outcome in the standard shape, with the same keys always.
-fn result_of(call: &Call) -> ToolResult {
-    match &call.outcome {
-        Outcome::Ended(result) => result.clone(),
-        Outcome::Skipped(reason) => ToolResult::error(format!("not run: {reason}")),
-        Outcome::Cancelled => ToolResult::error("interrupted before it ended; outcome unknown"),
-    }
 }
 
 /// A result as JSON in which nothing can be taken for a marker or for a role

@@ -1,6 +1,6 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 
-use super::{inert_json, result_of, say};
+use super::{inert_json, say};
 use crate::conversation::{Part, Step};
 use crate::upstream::{Message, MessageCall, Role};
 
@@ -51,7 +51,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     for (at, call) in step.calls().enumerate() {
         messages.push(Message {
             role: Role::Tool,
-            content: Some(inert_json(&result_of(call))),
+            content: Some(inert_json(&call.result())),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
         });

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{Ending, Note, Part};
+use crate::conversation::{Call, Ending, Note, Outcome, Part};
 use crate::event::{FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
 
@@ -138,7 +138,7 @@ proptest! {
         }
         let mut history = Conversation::default();
         for turn in turns {
-            history.push(turn, 100);
+            history.push(turn);
         }
         let rendering = Rendering { form, marker: MARKER, budget };
         let messages = messages("be kind", &history, &current, closing.as_deref(), rendering);
@@ -245,8 +245,8 @@ fn the_oldest_steps_are_left_out_first() {
     };
     let long = "word ".repeat(60);
     let mut history = Conversation::default();
-    history.push(turn("first", vec![words(&long)]), 9);
-    history.push(turn("second", vec![words("short")]), 9);
+    history.push(turn("first", vec![words(&long)]));
+    history.push(turn("second", vec![words("short")]));
     let current = turn("now", Vec::new());
     let said = |budget| -> Vec<String> {
         let rendering = Rendering { form: Form::Text, marker: MARKER, budget };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, inert_json, result_of, say};
+use super::{RESULTS_HEADING, inert_json, say};
 use crate::conversation::{Call, Part, Step};
 use crate::upstream::{Message, Role};
 
@@ -54,7 +54,7 @@ fn told(step: &Step) -> String {
         }
         let (id, name) = (&call.call_id, serde_json::Value::from(call.name.as_str()));
         let name = name.to_string().replace('<', "\\u003c");
-        let result = inert_json(&result_of(call));
+        let result = inert_json(&call.result());
         let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
     for note in &step.notes {

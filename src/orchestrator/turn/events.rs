@@ -1,8 +1,9 @@
 //! Entries of the queue as events.
 
 use super::{Output, Turn};
+use crate::conversation::Outcome;
 use crate::event::Event;
-use crate::orchestrator::draft::{CallState, Draft, Entry, result_of};
+use crate::orchestrator::draft::{CallState, Draft, Entry};
 
 impl Turn {
     pub(super) fn poll_event(&mut self, entry: Entry) -> Output<'_> {
@@ -70,10 +71,13 @@ impl Draft {
         let CallState::Ended { call, duration_ms, attempts } = &draft.state else {
             unreachable!("only an ended call is queued as completed");
         };
+        let Outcome::Ended(tool_result) = &call.outcome else {
+            unreachable!("a tool that ran left a result");
+        };
         Event::ToolCompleted {
             call_id: &draft.call_id,
             tool_name: &call.name,
-            tool_result: result_of(call).expect("a tool that ran left a result"),
+            tool_result,
             duration_ms: *duration_ms,
             attempts: *attempts,
         }

@@ -8,6 +8,7 @@
 //! somebody cancels.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
@@ -22,12 +23,13 @@ use crate::limits::stream as limits;
 #[derive(Debug, Default)]
 pub struct TurnLog {
     state: Mutex<State>,
+    /// Of all frames, published or not.
+    bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    segments: Vec<Segment>,
-    bytes: usize,
+    batches: Vec<Batch>,
     /// The last frame's sequence number; 0 before the first.
     last: u64,
     ended: bool,
@@ -39,7 +41,7 @@ struct State {
 
 /// Frames that were published together.
 #[derive(Debug, Clone)]
-struct Segment {
+struct Batch {
     /// Sequence number of its first frame.
     first: u64,
     bytes: Bytes,
@@ -80,10 +82,18 @@ impl TurnLog {
         self.state.lock().last
     }
 
-    /// Bytes of all frames.
+    /// Bytes of all frames, those included that are not published yet.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.state.lock().bytes
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the log takes in memory once it is over, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        // The last batch may not be published yet.
+        let batches = (self.state.lock().batches.len() + 1) * size_of::<Batch>();
+        size_of::<Self>() + batches + self.bytes() + limits::LOG_BLOCK_BYTES
     }
 
     /// The audience now; the task is woken when it changes.
@@ -117,53 +127,53 @@ fn wake(waker: Option<Waker>) {
 /// A place between two frames.
 #[derive(Debug, Clone, Copy)]
 struct Position {
-    segment: usize,
-    /// Bytes of that segment that are behind us already.
+    batch: usize,
+    /// Bytes of that batch that are behind us already.
     offset: usize,
 }
 
 impl State {
     /// The place behind frame `after`.
     fn position_after(&self, after: u64) -> Position {
-        let segment = self.segments.partition_point(|segment| segment.first <= after + 1);
-        let Some(at) = segment.checked_sub(1) else {
-            return Position { segment: 0, offset: 0 };
+        let batch = self.batches.partition_point(|batch| batch.first <= after + 1);
+        let Some(at) = batch.checked_sub(1) else {
+            return Position { batch: 0, offset: 0 };
         };
-        let Segment { first, bytes } = &self.segments[at];
+        let Batch { first, bytes } = &self.batches[at];
         // A frame is one line of data: a blank line ends it and nothing else.
         let skipped = usize::try_from(after + 1 - first).unwrap_or(usize::MAX);
         let ends = memmem::find_iter(bytes, b"\n\n").map(|end| end + 2);
         match skipped.checked_sub(1) {
-            None => Position { segment: at, offset: 0 },
+            None => Position { batch: at, offset: 0 },
             Some(last) => match ends.take(skipped).nth(last) {
-                Some(offset) => Position { segment: at, offset },
-                // It asks for more than there is: the next segment, when it comes.
-                None => Position { segment: at + 1, offset: 0 },
+                Some(offset) => Position { batch: at, offset },
+                // It asks for more than there is: the next batch, when it comes.
+                None => Position { batch: at + 1, offset: 0 },
             },
         }
     }
 
     /// What follows `position`, at most [`limits::WRITE_BYTES_MAX`] unless a single
-    /// segment is longer, and the place behind it.
+    /// batch is longer, and the place behind it.
     fn read(&self, position: Position) -> Option<(Bytes, Position)> {
-        let first = self.segments.get(position.segment)?.bytes.slice(position.offset..);
+        let first = self.batches.get(position.batch)?.bytes.slice(position.offset..);
         let mut bytes = first.len();
-        let more: Vec<_> = self.segments[position.segment + 1..]
+        let more: Vec<_> = self.batches[position.batch + 1..]
             .iter()
-            .take_while(|segment| {
-                bytes += segment.bytes.len();
+            .take_while(|batch| {
+                bytes += batch.bytes.len();
                 bytes <= limits::WRITE_BYTES_MAX
             })
             .collect();
-        let next = Position { segment: position.segment + 1 + more.len(), offset: 0 };
+        let next = Position { batch: position.batch + 1 + more.len(), offset: 0 };
         if more.is_empty() {
             return Some((first, next));
         }
-        // Copying is cheaper than a write for each segment.
+        // Copying is cheaper than a write for each batch.
         let mut joined = BytesMut::with_capacity(bytes.min(limits::WRITE_BYTES_MAX));
         joined.extend_from_slice(&first);
-        for segment in more {
-            joined.extend_from_slice(&segment.bytes);
+        for batch in more {
+            joined.extend_from_slice(&batch.bytes);
         }
         Some((joined.freeze(), next))
     }
@@ -192,7 +202,9 @@ impl Writer {
 
     /// Encodes an event. Readers see it with the next [`publish`](Self::publish).
     pub fn push(&mut self, event: &Event<'_>) {
+        let before = self.buffer.len();
         self.last += frame::encode(&mut self.buffer, event, self.last + 1);
+        self.log.bytes.fetch_add(self.buffer.len() - before, Ordering::Relaxed);
         self.complete |= event.is_last();
     }
 
@@ -203,9 +215,8 @@ impl Writer {
         }
         let bytes = self.buffer.split().freeze();
         let mut state = self.log.state.lock();
-        let segment = Segment { first: state.last + 1, bytes };
-        state.bytes += segment.bytes.len();
-        state.segments.push(segment);
+        let batch = Batch { first: state.last + 1, bytes };
+        state.batches.push(batch);
         state.last = self.last;
         state.wake_readers();
     }
@@ -247,10 +258,10 @@ impl State {
         }
     }
 
-    /// A log that is over takes no more room than its frames. Segments stay as
+    /// A log that is over takes no more room than its frames. Batches stay as
     /// they are, for readers that are amid them.
     fn seal(&mut self) {
-        self.segments.shrink_to_fit();
+        self.batches.shrink_to_fit();
         self.waiting.shrink_to_fit();
     }
 }

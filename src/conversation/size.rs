@@ -1,0 +1,80 @@
+//! What a turn takes in memory: the allocations that it owns, in bytes, about.
+//!
+//! Not the length of its text: a list of small numbers takes forty times what it
+//! takes as JSON, and what bounds memory has to count memory.
+
+use std::mem::size_of;
+
+use serde_json::{Map, Value};
+
+use super::{Call, Outcome, Part, Step, Turn};
+use crate::tools::{Clarification, ToolResult};
+
+/// What a shared value has beside itself: two counts.
+const SHARED_BYTES: usize = 2 * size_of::<usize>();
+
+/// What an entry of an object has beside its key and value: a hash, and its place
+/// in a table that is half full.
+const ENTRY_BYTES: usize = 4 * size_of::<usize>();
+
+pub(super) fn of_turn(turn: &Turn) -> usize {
+    let steps = turn.steps.capacity() * size_of::<Step>();
+    let own = SHARED_BYTES + size_of::<Turn>() + turn.turn_id.capacity() + turn.prompt.capacity();
+    own + steps + turn.steps.iter().map(of_step).sum::<usize>()
+}
+
+fn of_step(step: &Step) -> usize {
+    let parts = step.parts.iter().map(|part| match part {
+        Part::Text(text) => text.capacity(),
+        Part::Call(call) => SHARED_BYTES + size_of::<Call>() + of_call(call),
+    });
+    let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
+    step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>() + notes.sum::<usize>()
+}
+
+fn of_call(call: &Call) -> usize {
+    let outcome = match &call.outcome {
+        Outcome::Ended(result) => of_result(result),
+        Outcome::Skipped(reason) => reason.capacity(),
+        Outcome::Cancelled => 0,
+    };
+    call.call_id.capacity() + call.name.capacity() + call.arguments.as_str().len() + outcome
+}
+
+fn of_result(result: &ToolResult) -> usize {
+    let ToolResult { success: _, data, next_action: _, clarification, error, instruction_for_ai } =
+        result;
+    let words = [error, instruction_for_ai].into_iter().flatten().map(String::capacity);
+    words.sum::<usize>()
+        + data.as_ref().map_or(0, of_value)
+        + clarification.as_ref().map_or(0, of_clarification)
+}
+
+fn of_clarification(clarification: &Clarification) -> usize {
+    let options = clarification.options.iter().map(|option| {
+        size_of_val(option)
+            + option.id.capacity()
+            + option.title.capacity()
+            + option.subtitle.as_ref().map_or(0, String::capacity)
+            + option.metadata.as_ref().map_or(0, of_value)
+    });
+    clarification.r#type.capacity() + clarification.question.capacity() + options.sum::<usize>()
+}
+
+/// What stands behind a value, not the value itself.
+fn of_value(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.capacity(),
+        Value::Array(items) => {
+            items.capacity() * size_of::<Value>() + items.iter().map(of_value).sum::<usize>()
+        }
+        Value::Object(entries) => of_entries(entries),
+    }
+}
+
+fn of_entries(entries: &Map<String, Value>) -> usize {
+    let each = size_of::<(String, Value)>() + ENTRY_BYTES;
+    let entries = entries.iter().map(|(key, value)| each + key.capacity() + of_value(value));
+    entries.sum()
+}
