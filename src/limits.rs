@@ -118,6 +118,10 @@ pub mod turn {
     pub const CALLS_MAX: u32 = 32;
     /// Default of `limits.max_turn_bytes`: what the model may write in one turn.
     pub const BYTES_MAX: usize = 4 * MIB;
+    /// Bytes of a turn's events for each byte of `limits.max_turn_bytes`: a token of
+    /// four bytes has a frame of a hundred. Only a model that writes letter by letter,
+    /// or tools that return more than it writes, come to this before.
+    pub const EVENTS_FACTOR: usize = 32;
     /// Default of `tools.max_parallel`.
     pub const PARALLEL_MAX: usize = 8;
     /// Payloads that are no call, in one message of the model; it is stopped there.

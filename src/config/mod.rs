@@ -148,7 +148,8 @@ pub struct LimitsConfig {
     pub tool_timeout: Duration,
     /// Calls in all.
     pub max_calls_per_turn: u32,
-    /// What the model writes, in bytes.
+    /// What the model writes, in bytes; events may take more, see
+    /// [`EVENTS_FACTOR`](limits::turn::EVENTS_FACTOR).
     pub max_turn_bytes: usize,
 }
 

@@ -129,6 +129,8 @@ impl Driver {
         self.unpolled = true;
         loop {
             self.act();
+            self.turn.handle(Input::Logged(self.writer.bytes()));
+            self.act();
             if self.turn.is_over() {
                 return Poll::Ready(());
             }

@@ -247,6 +247,57 @@ async fn bytes_of_a_turn_are_counted_over_its_rounds() {
     assert_eq!(outcome(&stream.rest().await), "turn_too_large");
 }
 
+/// The oldest turns go first, and the transcript says how many went.
+#[tokio::test]
+async fn bytes_of_a_conversation() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 8 << 20).await;
+    let half = tether::limits::session::CONVERSATION_BYTES_MAX / 2;
+    for (prompt, kept, dropped) in [
+        ("x".repeat(half), &["x"][..], 0),
+        ("y".repeat(half - 10_000), &["x", "y"], 0),
+        ("z".repeat(10_001), &["y", "z"], 1),
+    ] {
+        let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": prompt})).await;
+        model.round().await.answer("Well.").await;
+        stream.rest().await;
+        let transcript = gateway.get("/api/v1/sessions/s").await.json();
+        let prompts: Vec<_> = transcript["turns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|turn| &turn["prompt"].as_str().unwrap()[..1])
+            .collect();
+        assert_eq!((&*prompts, &transcript["dropped_turns"]), (kept, &json!(dropped)));
+    }
+}
+
+/// A letter at a time, each with an event around it that is ninety times as long.
+#[tokio::test]
+async fn bytes_of_a_turns_events() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |s| s.config.limits.max_turn_bytes = 3000).await;
+    let most = 3000 * tether::limits::turn::EVENTS_FACTOR;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    let mut frames = stream.up_to("turn_started").await;
+    loop {
+        round.say("x").await;
+        let frame = stream.next().await.expect("a turn ends with its last event");
+        let is_last = frame.is_last();
+        frames.push(frame);
+        if is_last {
+            break;
+        }
+    }
+    assert_eq!(outcome(&frames), "turn_too_large");
+    assert!(said(&frames).len() < 1500, "{}", said(&frames).len());
+    // The letter that was one too many, and the last event.
+    let bytes = stream.raw.len();
+    assert!((most..most + 3000).contains(&bytes), "{bytes} of {most}");
+    round.closed().await;
+}
+
 #[tokio::test]
 async fn bytes_of_a_call() {
     let mut model = Model::listen().await;

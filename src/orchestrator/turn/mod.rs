@@ -166,6 +166,7 @@ impl Turn {
             Input::ToolEnded { call, result, duration_ms, attempts } => {
                 self.end_tool(call, result, duration_ms, attempts);
             }
+            Input::Logged(bytes) => self.check_logged(bytes),
             Input::Cancel => {
                 self.finish_parsing();
                 self.stop_all();

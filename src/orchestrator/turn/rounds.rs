@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{State, Turn};
 use crate::conversation::render::{self, Form, RESULTS_HEADING, Rendering};
 use crate::event::{FailureCode, TurnFinish};
+use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::draft::Entry;
 use crate::orchestrator::prompt;
 use crate::upstream::{Delta, RoundRequest, Sampling};
@@ -92,6 +93,19 @@ impl Turn {
             self.fail(FailureCode::TurnTooLarge, message, false);
         }
         is_too_large
+    }
+
+    /// Fails the turn whose events take too much, tools' results included.
+    pub(super) fn check_logged(&mut self, bytes: usize) {
+        let max = self.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR);
+        if bytes > max {
+            let message = format!(
+                "the events of this turn take more than {max} bytes, {EVENTS_FACTOR} times \
+                 limits.max_turn_bytes; ask for less at a time or raise the limit"
+            );
+            self.finish_parsing();
+            self.fail(FailureCode::TurnTooLarge, message, false);
+        }
     }
 
     /// Starts what has become whole, and stops a round that can bring nothing more:

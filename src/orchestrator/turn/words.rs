@@ -37,7 +37,8 @@ pub struct Rules {
     pub max_tool_loops: u32,
     /// Calls, per turn.
     pub max_calls: u32,
-    /// Bytes that the model may write, per turn.
+    /// Bytes that the model may write, per turn. Its events may take
+    /// [`EVENTS_FACTOR`](limits::turn::EVENTS_FACTOR) times as many.
     pub max_turn_bytes: usize,
 }
 
@@ -111,6 +112,8 @@ pub enum Input<'a> {
         /// How often it was tried.
         attempts: u32,
     },
+    /// The turn's events take this many bytes by now.
+    Logged(usize),
     /// Nobody wants the answer any more.
     Cancel,
 }

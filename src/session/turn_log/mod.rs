@@ -221,6 +221,12 @@ impl Writer {
         state.wake_readers();
     }
 
+    /// Bytes of all frames, published or not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.log.bytes()
+    }
+
     /// The log that it writes.
     #[must_use]
     pub fn log(&self) -> &Arc<TurnLog> {

@@ -6,6 +6,7 @@ use super::*;
 use crate::conversation::render::{Form, RESULTS_HEADING};
 use crate::conversation::{Conversation, Outcome};
 use crate::event::FailureCode;
+use crate::limits;
 use crate::orchestrator::{Briefing, Execution};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
@@ -542,6 +543,18 @@ fn a_turn_at_its_limit_goes_on_and_one_byte_over_fails() {
     assert!(!scene.turn.is_over());
     scene.says("9");
     scene.fails("turn_too_large");
+    assert_eq!(scene.deeds[1..], ["stop round", "stop tools"]);
+}
+
+#[test]
+fn a_turn_whose_events_are_at_their_limit_goes_on_and_one_byte_over_fails() {
+    let mut scene = Scene::with_rules(|rules| rules.max_turn_bytes = 100);
+    let max = 100 * limits::turn::EVENTS_FACTOR;
+    scene.says("Half an ans <").handle(Input::Logged(max));
+    assert!(!scene.turn.is_over());
+    scene.handle(Input::Logged(max + 1));
+    scene.fails("turn_too_large");
+    assert_eq!(scene.event("turn_failed")["text"], "Half an ans <");
     assert_eq!(scene.deeds[1..], ["stop round", "stop tools"]);
 }
 
