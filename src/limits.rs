@@ -173,6 +173,9 @@ pub mod stream {
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// Handed to a connection at once, in bytes, when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
+    /// Memory that a turn's log begins with, in bytes: room for its first event. A
+    /// turn that waits for its model holds no more.
+    pub const LOG_FIRST_BLOCK_BYTES: usize = KIB / 2;
     /// Memory that a turn's log grows by, in bytes: two dozen tokens' frames.
     pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.

@@ -196,13 +196,20 @@ impl Writer {
     #[must_use]
     pub fn new() -> (Arc<TurnLog>, Self) {
         let log = Arc::new(TurnLog::default());
-        let buffer = BytesMut::with_capacity(limits::LOG_BLOCK_BYTES);
+        let buffer = BytesMut::with_capacity(limits::LOG_FIRST_BLOCK_BYTES);
         (Arc::clone(&log), Self { log, buffer, last: 0, complete: false })
     }
 
     /// Encodes an event. Readers see it with the next [`publish`](Self::publish).
     pub fn push(&mut self, event: &Event<'_>) {
+        /// Room that most frames fit into. Without it a block would grow piece by
+        /// piece, behind what readers share already.
+        const FRAME_ROOM: usize = 192;
+
         let before = self.buffer.len();
+        if self.buffer.capacity() - before < FRAME_ROOM {
+            self.buffer.reserve(limits::LOG_BLOCK_BYTES);
+        }
         self.last += frame::encode(&mut self.buffer, event, self.last + 1);
         self.log.bytes.fetch_add(self.buffer.len() - before, Ordering::Relaxed);
         self.complete |= event.is_last();

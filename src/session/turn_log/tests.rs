@@ -183,3 +183,36 @@ fn waiting_again_wakes_nobody() {
     }
     assert_eq!(counter.0.load(Ordering::Relaxed), 0);
 }
+
+/// There are as many of these as there are streams that wait for their model.
+#[test]
+fn a_turn_that_waits_holds_little() {
+    let (log, mut writer) = Writer::new();
+    let id = "x".repeat(36);
+    writer.push(&Event::TurnStarted {
+        session_id: &id,
+        turn_id: &id,
+        model: "local",
+        max_tool_loops: 5,
+    });
+    let first_block = writer.buffer.capacity();
+    writer.publish();
+    let structs = size_of::<TurnLog>() + size_of::<Writer>() + size_of::<Reader>();
+    let batches = log.state.lock().batches.capacity() * size_of::<Batch>();
+    assert!(first_block + structs + batches <= 1024, "{first_block} + {structs} + {batches}");
+}
+
+/// Readers share its blocks, so a block cannot grow once one of them has read it.
+#[test]
+fn a_log_grows_by_whole_blocks() {
+    let (log, mut writer) = Writer::new();
+    for _ in 0..1000 {
+        writer.push(&text("word"));
+        writer.publish();
+    }
+    let state = log.state.lock();
+    let follows = |pair: &[Batch]| pair[0].bytes.as_ptr_range().end == pair[1].bytes.as_ptr();
+    let blocks = 1 + state.batches.windows(2).filter(|pair| !follows(pair)).count();
+    let least = log.bytes() / limits::LOG_BLOCK_BYTES;
+    assert!((least..least * 5 / 4).contains(&blocks), "{blocks} blocks, at least {least}");
+}
