@@ -7,7 +7,7 @@
 
 #![expect(clippy::ref_option_ref, reason = "in what the derive makes of optional fields")]
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::tools::{Clarification, ToolResult};
@@ -231,8 +231,7 @@ pub enum AcknowledgementSource {
 }
 
 /// Why the model was given feedback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FeedbackReason {
     /// No such tool, or not one of this turn's.
     ToolNotFound,
@@ -267,8 +266,7 @@ impl FeedbackReason {
 }
 
 /// Why a turn completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnFinish {
     /// The answer stands.
     Stop,
@@ -297,8 +295,7 @@ impl TurnFinish {
 }
 
 /// Why a turn failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureCode {
     /// No upstream could be reached.
     UpstreamUnavailable,
@@ -328,3 +325,16 @@ impl FailureCode {
         }
     }
 }
+
+/// Serialises an enum as its `name`, which is its one spelling.
+macro_rules! serialize_as_name {
+    ($($type:ty),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    )*};
+}
+
+serialize_as_name!(FeedbackReason, TurnFinish, FailureCode);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::config;
-use crate::config::{Config, Constrain, Execution, History, OpenaiChatConfig, UpstreamKind};
+use crate::config::{Config, Constrain, History, OpenaiChatConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
-use crate::orchestrator::{self, Rules};
+use crate::orchestrator::Rules;
 use crate::server::{self, AuthOptions, Patience};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, RegistryError, Tool};
@@ -74,10 +74,7 @@ fn rules(config: &Config) -> Rules {
         parser: config.stream.parser_settings(),
         context_budget_tokens: config.model.context_budget_tokens,
         continue_after_tool: config.tools.continue_after_tool,
-        execution: match config.tools.execution {
-            Execution::Eager => orchestrator::Execution::Eager,
-            Execution::AfterTurn => orchestrator::Execution::AfterTurn,
-        },
+        execution: config.tools.execution,
         max_parallel: config.tools.max_parallel,
         feedback_attempts: config.feedback.max_attempts,
         temperature_step: config.feedback.temperature_step,

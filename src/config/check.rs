@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use super::mistake::Mistake;
 use super::raw::Node;
-use super::reader::{Keys, Refused, choice, decimal, enumerate, text, truth, wait, whole};
+use super::reader::{self, Keys, Refused, decimal, text, truth, wait, whole};
 use super::values::{address, builtin, marker, name, not_built, off, origin, secret, server_url};
 use super::{
-    CallContract, Config, Constrain, EmbeddedConfig, Execution, FeedbackConfig, History,
-    LimitsConfig, ModelConfig, OpenaiChatConfig, ParserConfig, ServerConfig, SessionsConfig, Store,
-    StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
+    CallContract, Config, Constrain, EmbeddedConfig, FeedbackConfig, History, LimitsConfig,
+    ModelConfig, OpenaiChatConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
+    ToolsConfig, UpstreamConfig, UpstreamKind,
 };
 use crate::limits::config as bounds;
+use crate::orchestrator::Execution;
 
 /// Reads a whole file. What cannot be used is noted in `mistakes` and stands as
 /// its default in the result.
@@ -53,43 +54,26 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
     server
 }
 
-/// The kinds that the contract names; this build has some of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    OpenaiChat,
-    OpenaiResponses,
-    LlamaCompletion,
-    Ollama,
-    Embedded,
+/// What the contract names for a key, and this build does not have.
+const LATER: &[(&str, &[&str])] = &[
+    ("kind", &["openai_responses", "llama_completion", "ollama"]),
+    ("constrain", &["structural_tag"]),
+    ("store", &["embedded", "redis"]),
+];
+
+/// One of the names in `choices`, or a word on those of [`LATER`].
+fn choice<T: Copy>(
+    key: &str,
+    choices: &'static [(&'static str, T)],
+) -> impl Fn(&Node) -> Result<T, Refused> {
+    let later = LATER.iter().find(|(known, _)| *known == key).map_or(&[][..], |(_, names)| names);
+    move |node| reader::choice(choices, later)(node)
 }
 
-impl Kind {
-    const ALL: [(&'static str, Self); 5] = [
-        ("openai_chat", Self::OpenaiChat),
-        ("openai_responses", Self::OpenaiResponses),
-        ("llama_completion", Self::LlamaCompletion),
-        ("ollama", Self::Ollama),
-        ("embedded", Self::Embedded),
-    ];
-    const BUILT: &'static [(&'static str, Self)] =
-        &[("openai_chat", Self::OpenaiChat), ("embedded", Self::Embedded)];
-    const LATER: &'static [&'static str] = &["openai_responses", "llama_completion", "ollama"];
-
-    /// The kind that a node names, built or not.
-    fn named(node: &Node) -> Option<Self> {
-        let name = text(node).ok()?;
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-
-    /// Whether the server's API takes a grammar.
-    const fn takes_grammar(self) -> bool {
-        matches!(self, Self::OpenaiChat | Self::LlamaCompletion)
-    }
-
-    /// Whether the server's API has calls and tool messages of its own.
-    const fn has_native_history(self) -> bool {
-        matches!(self, Self::OpenaiChat | Self::OpenaiResponses | Self::Ollama)
-    }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    OpenaiChat,
+    Embedded,
 }
 
 fn upstreams(keys: &mut Keys<'_, '_>) -> Vec<UpstreamConfig> {
@@ -129,11 +113,8 @@ fn upstream(keys: &mut Keys<'_, '_>) -> UpstreamConfig {
         "connect_timeout_sec",
         "idle_timeout_sec",
     ];
-    let mut meant = None;
-    let kind = keys.read("kind", Kind::OpenaiChat, |node| {
-        meant = Kind::named(node);
-        choice(Kind::BUILT, Kind::LATER)(node)
-    });
+    let kinds = &[("openai_chat", Kind::OpenaiChat), ("embedded", Kind::Embedded)];
+    let kind = keys.read("kind", Kind::OpenaiChat, choice("kind", kinds));
     let default = if kind == Kind::Embedded {
         UpstreamConfig::embedded()
     } else {
@@ -145,7 +126,7 @@ fn upstream(keys: &mut Keys<'_, '_>) -> UpstreamConfig {
         UpstreamKind::Embedded(embedded(keys))
     } else {
         keys.refuse_all(&["tokens_per_sec"], "has a meaning for kind `embedded` alone");
-        UpstreamKind::OpenaiChat(openai_chat(keys, meant.unwrap_or(kind)))
+        UpstreamKind::OpenaiChat(openai_chat(keys))
     };
     UpstreamConfig { name, kind }
 }
@@ -156,44 +137,19 @@ fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
     EmbeddedConfig { tokens_per_sec: keys.read("tokens_per_sec", default.tokens_per_sec, pace) }
 }
 
-/// `meant` is the kind that was written, which this build may not have: its
-/// other keys are checked all the same.
-fn openai_chat(keys: &mut Keys<'_, '_>, meant: Kind) -> OpenaiChatConfig {
+fn openai_chat(keys: &mut Keys<'_, '_>) -> OpenaiChatConfig {
     let default = OpenaiChatConfig::default();
-    let upstream = OpenaiChatConfig {
+    let constraints = &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)];
+    let histories = &[("text", History::Text), ("native", History::Native)];
+    OpenaiChatConfig {
         base_url: keys.read("base_url", default.base_url, server_url),
         model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
         api_key: keys.read("api_key", default.api_key, secret),
-        constrain: keys.read(
-            "constrain",
-            default.constrain,
-            choice(
-                &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)],
-                &["structural_tag"],
-            ),
-        ),
-        history: keys.read(
-            "history",
-            default.history,
-            choice(&[("text", History::Text), ("native", History::Native)], &[]),
-        ),
+        constrain: keys.read("constrain", default.constrain, choice("constrain", constraints)),
+        history: keys.read("history", default.history, choice("history", histories)),
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
-    };
-    let takers = |accepts: fn(Kind) -> bool| {
-        let kinds = Kind::ALL.iter().filter(|(_, kind)| accepts(*kind));
-        enumerate(&kinds.map(|(name, _)| *name).collect::<Vec<_>>())
-    };
-    if upstream.constrain == Constrain::LlamaGrammar && !meant.takes_grammar() {
-        let message =
-            format!("`llama_grammar` goes with kind {} alone", takers(Kind::takes_grammar));
-        keys.refuse("constrain", message);
     }
-    if upstream.history == History::Native && !meant.has_native_history() {
-        let message = format!("`native` goes with kind {} alone", takers(Kind::has_native_history));
-        keys.refuse("history", message);
-    }
-    upstream
 }
 
 fn model(mut keys: Keys<'_, '_>) -> ModelConfig {
@@ -218,13 +174,16 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
         call_contract: keys.read(
             "call_contract",
             default.call_contract,
-            choice(&[("marker_json", CallContract::MarkerJson)], &[]),
+            choice("call_contract", &[("marker_json", CallContract::MarkerJson)]),
         ),
         continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, truth),
         execution: keys.read(
             "execution",
             default.execution,
-            choice(&[("eager", Execution::Eager), ("after_turn", Execution::AfterTurn)], &[]),
+            choice(
+                "execution",
+                &[("eager", Execution::Eager), ("after_turn", Execution::AfterTurn)],
+            ),
         ),
         max_parallel: keys.read(
             "max_parallel",
@@ -326,11 +285,7 @@ fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
 fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
     let default = SessionsConfig::default();
     let sessions = SessionsConfig {
-        store: keys.read(
-            "store",
-            default.store,
-            choice(&[("memory", Store::Memory)], &["embedded", "redis"]),
-        ),
+        store: keys.read("store", default.store, choice("store", &[("memory", Store::Memory)])),
         ttl: keys.read("ttl_sec", default.ttl, wait(bounds::WAIT_MIN..=bounds::TTL_MAX)),
     };
     keys.finish();

@@ -36,13 +36,17 @@ pub struct Overrides {
 /// # Errors
 /// Every mistake of the file and of `overrides` at once.
 pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
-    let environment = |name: &str| std::env::var_os(name);
     let Some(path) = file else {
         return load_text("built-in defaults", "", overrides, &environment);
     };
     let name = path.display().to_string();
     let text = read(path).map_err(|mistake| ConfigError::new(&name, vec![mistake]))?;
     load_text(&name, &text, overrides, &environment)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// Reads the text of a file called `source_name`.

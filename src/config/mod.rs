@@ -32,6 +32,7 @@ pub use self::upstream::{
     base_url_with_version,
 };
 use crate::limits;
+use crate::orchestrator::{Execution, Rules};
 use crate::parser::Settings;
 
 /// Everything that an operator may set.
@@ -117,16 +118,6 @@ pub enum NotBuilt {}
 pub enum CallContract {
     /// A marker, then JSON.
     MarkerJson,
-}
-
-/// `tools.execution`: when a call starts to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Execution {
-    /// As soon as it is complete, while the model still speaks.
-    Eager,
-    /// When the model has ended its message.
-    AfterTurn,
 }
 
 /// `feedback`: how a model is told of its mistakes.
@@ -279,12 +270,11 @@ impl Default for ServerConfig {
     }
 }
 
+/// A turn's own defaults, as of the next three.
 impl Default for ModelConfig {
     fn default() -> Self {
-        Self {
-            system_prompt: "You are a helpful assistant.".to_owned(),
-            context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
-        }
+        let Rules { system_prompt, context_budget_tokens, .. } = Rules::default();
+        Self { system_prompt, context_budget_tokens }
     }
 }
 
@@ -295,11 +285,12 @@ impl ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
+        let Rules { continue_after_tool, execution, max_parallel, .. } = Rules::default();
         Self {
             call_contract: CallContract::MarkerJson,
-            continue_after_tool: true,
-            execution: Execution::Eager,
-            max_parallel: limits::turn::PARALLEL_MAX,
+            continue_after_tool,
+            execution,
+            max_parallel,
             builtin: Self::BUILTIN.map(str::to_owned).to_vec(),
             demo: false,
             http: Vec::new(),
@@ -311,17 +302,19 @@ impl Default for ToolsConfig {
 
 impl Default for FeedbackConfig {
     fn default() -> Self {
-        Self { max_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX, temperature_step: 0.2 }
+        let Rules { feedback_attempts, temperature_step, .. } = Rules::default();
+        Self { max_attempts: feedback_attempts, temperature_step }
     }
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
+        let Rules { max_tool_loops, max_calls, max_turn_bytes, .. } = Rules::default();
         Self {
-            max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
+            max_tool_loops,
             tool_timeout: limits::turn::TOOL_TIMEOUT,
-            max_calls_per_turn: limits::turn::CALLS_MAX,
-            max_turn_bytes: limits::turn::BYTES_MAX,
+            max_calls_per_turn: max_calls,
+            max_turn_bytes,
         }
     }
 }

@@ -42,6 +42,7 @@ struct Kept {
 
 impl Conversation {
     /// The turns, oldest first.
+    #[must_use]
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Arc<Turn>> + ExactSizeIterator {
         self.kept.iter().map(|kept| &kept.turn)
     }

@@ -1,9 +1,12 @@
 //! Which of a message's calls may run now.
 
+use serde::Serialize;
+
 use super::draft::{CallDraft, CallState};
 
 /// When calls run: `tools.execution`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Execution {
     /// As soon as a call is complete, while the model still speaks.
     #[default]

@@ -73,11 +73,6 @@ impl Ledger {
             }
         }
     }
-
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        self.held.lock().bytes
-    }
 }
 
 impl Drop for Entry {
@@ -86,5 +81,12 @@ impl Drop for Entry {
         if let Some(log) = held.logs.remove(&self.ticket) {
             held.bytes -= log.bytes;
         }
+    }
+}
+
+#[cfg(test)]
+impl Ledger {
+    pub(super) fn bytes(&self) -> usize {
+        self.held.lock().bytes
     }
 }

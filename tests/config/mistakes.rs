@@ -166,23 +166,38 @@ fn impossible_combinations_are_refused() {
     );
 }
 
+/// What the contract names and this build does not have is no misspelling.
 #[test]
-fn kinds_and_their_options_must_fit_even_where_the_kind_is_not_built() {
-    let error = load(
-        "upstreams:\n  - kind: ollama\n    constrain: llama_grammar\n  - name: b\n    kind: \
-         llama_completion\n    history: native\n",
-    )
-    .unwrap_err();
-    let messages: Vec<_> = error.mistakes.iter().map(|mistake| mistake.message.as_str()).collect();
-    assert_eq!(messages.len(), 4, "{error}");
-    assert_eq!(
-        messages[1],
-        "`llama_grammar` goes with kind `openai_chat` or `llama_completion` alone"
-    );
-    assert_eq!(
-        messages[3],
-        "`native` goes with kind `openai_chat`, `openai_responses` or `ollama` alone"
-    );
+fn what_is_known_and_not_built_is_said_to_be_so() {
+    for (text, place, known, later) in [
+        ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "openai_responses"),
+        ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "llama_completion"),
+        ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "ollama"),
+        (
+            "upstreams: [{constrain: X}]",
+            "1:25: upstreams[0].constrain",
+            "`none` or `llama_grammar`",
+            "structural_tag",
+        ),
+        ("sessions: {store: X}", "1:19: sessions.store", "`memory`", "embedded"),
+        ("sessions: {store: X}", "1:19: sessions.store", "`memory`", "redis"),
+    ] {
+        let expected = format!(
+            "{place}: found the text `{later}`, expected {known}: this build does not have `{later}`"
+        );
+        check(&text.replace('X', later), &expected);
+    }
+}
+
+const KINDS: &str = "`openai_chat` or `embedded`";
+
+/// It is one mistake; what else the entry says is read as of the default kind.
+#[test]
+fn an_entry_of_a_kind_that_is_not_built_is_read_to_its_end() {
+    let error =
+        load("upstreams: [{kind: ollama, constrain: llama_grammar, modle: m}]").unwrap_err();
+    let keys: Vec<_> = error.mistakes.iter().map(|mistake| mistake.key.as_str()).collect();
+    assert_eq!(keys, ["upstreams[0].kind", "upstreams[0].modle"], "{error}");
 }
 
 #[test]

@@ -72,6 +72,11 @@ impl Source {
         self.code[..self.tests_from].iter().filter(|line| !line.trim().is_empty()).count()
     }
 
+    /// Lines of the tests that are neither empty nor a comment.
+    pub(crate) fn lines_of_tests(&self) -> usize {
+        self.code[self.tests_from..].iter().filter(|line| !line.trim().is_empty()).count()
+    }
+
     fn numbers_naming(&self, name: &str, from: usize, to: usize) -> Vec<usize> {
         let lines = self.code[from..to].iter().zip(from + 1..);
         lines.filter(|(line, _)| names(line, name)).map(|(_, number)| number).collect()
@@ -202,7 +207,7 @@ pub(crate) fn wire_names(code: &str) -> Vec<&str> {
     behind.filter_map(|rest| rest.split_once('"')).map(|(word, _)| word).collect()
 }
 
-fn snake_case(name: &str) -> String {
+pub(crate) fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for c in name.chars() {
         if c.is_ascii_uppercase() && !snake.is_empty() {
