@@ -154,8 +154,8 @@ impl State {
     }
 
     /// What follows `position`, at most [`limits::WRITE_BYTES_MAX`] unless a single
-    /// batch is longer, and the place behind it.
-    fn read(&self, position: Position) -> Option<(Bytes, Position)> {
+    /// batch is longer.
+    fn read(&self, position: Position) -> Option<Piece> {
         let first = self.batches.get(position.batch)?.bytes.slice(position.offset..);
         let mut bytes = first.len();
         let more: Vec<_> = self.batches[position.batch + 1..]
@@ -164,18 +164,33 @@ impl State {
                 bytes += batch.bytes.len();
                 bytes <= limits::WRITE_BYTES_MAX
             })
+            .map(|batch| batch.bytes.clone())
             .collect();
         let next = Position { batch: position.batch + 1 + more.len(), offset: 0 };
-        if more.is_empty() {
-            return Some((first, next));
+        Some(Piece { first, more, next })
+    }
+}
+
+/// What a reader takes at once: adjacent batches, and the place behind them.
+struct Piece {
+    first: Bytes,
+    more: Vec<Bytes>,
+    next: Position,
+}
+
+impl Piece {
+    /// All of it in one. Copying is cheaper than a write for each batch.
+    fn join(self) -> Bytes {
+        if self.more.is_empty() {
+            return self.first;
         }
-        // Copying is cheaper than a write for each batch.
-        let mut joined = BytesMut::with_capacity(bytes.min(limits::WRITE_BYTES_MAX));
-        joined.extend_from_slice(&first);
-        for batch in more {
-            joined.extend_from_slice(&batch.bytes);
+        let bytes = self.first.len() + self.more.iter().map(Bytes::len).sum::<usize>();
+        let mut joined = BytesMut::with_capacity(bytes);
+        joined.extend_from_slice(&self.first);
+        for bytes in self.more {
+            joined.extend_from_slice(&bytes);
         }
-        Some((joined.freeze(), next))
+        joined.freeze()
     }
 }
 
@@ -290,9 +305,10 @@ impl Reader {
     /// All that is new, up to [`limits::WRITE_BYTES_MAX`]; `None` at the log's end.
     pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.log.state.lock();
-        if let Some((bytes, next)) = state.read(self.position) {
-            self.position = next;
-            return Poll::Ready(Some(bytes));
+        if let Some(piece) = state.read(self.position) {
+            drop(state);
+            self.position = piece.next;
+            return Poll::Ready(Some(piece.join()));
         }
         if state.ended {
             return Poll::Ready(None);
