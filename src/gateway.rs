@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{Instrument as _, info_span};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::{Instrument as _, info_span, warn};
 use uuid::Uuid;
 
 use crate::limits;
 use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
-use crate::session::{Begin, Found, LoggedTurn, Session, Sessions};
+use crate::parser::{Parser, SettingsError};
+use crate::session::{Begin, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::metrics;
 use crate::tools::{Registry, RegistryError};
 use crate::upstream::{RoundFailure, Sampling, Upstream};
@@ -96,7 +99,10 @@ pub enum BeginError {
     #[error("a turn is running in session {0}; cancel it or wait for its end")]
     TurnInProgress(String),
     /// The key's turn is over and no longer held.
-    #[error("the turn that this Idempotency-Key began is over and no longer held")]
+    #[error(
+        "the turn that this Idempotency-Key began is over and no longer held; \
+         use a new key for a new turn"
+    )]
     TurnGone,
     /// No such upstream.
     #[error("no upstream is named {name:?}; there are: {}", known.join(", "))]
@@ -107,7 +113,7 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// No such tool.
-    #[error("{error}; there are: {}", known.join(", "))]
+    #[error("{error}; there are: {}", list(known))]
     UnknownTool {
         /// What was asked for.
         error: RegistryError,
@@ -115,22 +121,42 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// All places are taken.
-    #[error("{0} turns are running, as many as server.max_concurrent_turns allows")]
+    #[error(
+        "{0} turns are running, as many as server.max_concurrent_turns allows; try again later"
+    )]
     Full(usize),
     /// The gateway is about to stop.
-    #[error("the gateway is shutting down")]
+    #[error("the gateway is shutting down and takes no new turns; try again later")]
     Draining,
-    /// The configuration cannot be used.
+}
+
+/// Why there is no gateway of such options.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// How calls are read.
     #[error(transparent)]
-    Settings(#[from] crate::parser::SettingsError),
+    Parser(#[from] SettingsError),
+    /// Nobody to ask.
+    #[error("there is no upstream; name at least one")]
+    NoUpstream,
 }
 
 impl Gateway {
     /// A gateway in front of `upstreams`, the first of which is the default.
-    #[must_use]
-    pub fn new(options: Options, upstreams: Vec<Arc<Upstream>>, tools: Registry) -> Self {
+    ///
+    /// # Errors
+    /// See [`OptionsError`]. A turn cannot fail for the options later.
+    pub fn new(
+        options: Options,
+        upstreams: Vec<Arc<Upstream>>,
+        tools: Registry,
+    ) -> Result<Self, OptionsError> {
+        Parser::new(options.rules.parser.clone())?;
+        if upstreams.is_empty() {
+            return Err(OptionsError::NoUpstream);
+        }
         let briefing = Arc::new(brief(&options.rules, tools));
-        Self {
+        Ok(Self {
             rules: Arc::new(options.rules),
             tool_timeout: options.tool_timeout,
             disconnect_grace: options.disconnect_grace,
@@ -140,7 +166,7 @@ impl Gateway {
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
-        }
+        })
     }
 
     /// Begins a turn. It runs on its own, whoever reads it.
@@ -150,19 +176,20 @@ impl Gateway {
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
         let upstream = self.upstream(new.model.as_deref())?;
         let briefing = self.briefing(new.tools.as_deref())?;
-        let place = match self.place() {
+        let (place, _counted) = match self.place() {
             Ok(place) => place,
             // What was begun before needs none.
             Err(refusal) => return self.repeated(new).unwrap_or(Err(refusal)),
         };
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
-        let session = self.sessions.open(&session_id);
         let turn_id = Uuid::new_v4().to_string();
-        let (guard, writer) = match session.begin(&turn_id, new.idempotency_key.as_deref()) {
+        let key = new.idempotency_key.as_deref();
+        let (session, begun) = self.sessions.begin(&session_id, &turn_id, key);
+        let (guard, writer) = match begun {
             Begin::New(guard, writer) => (guard, writer),
             Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
             Begin::Gone => return Err(BeginError::TurnGone),
-            Begin::Busy => return Err(BeginError::TurnInProgress(session_id)),
+            Begin::Busy | Begin::Forgotten => return Err(BeginError::TurnInProgress(session_id)),
         };
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         let log = Arc::clone(writer.log());
@@ -179,7 +206,7 @@ impl Gateway {
             history: session.conversation(),
         };
         let parts = Parts {
-            turn: Turn::new(Arc::clone(&self.rules), request)?,
+            turn: self.turn(request),
             writer,
             upstream: Arc::clone(upstream),
             briefing,
@@ -187,25 +214,25 @@ impl Gateway {
             disconnect_grace: self.disconnect_grace,
         };
         let driver = span.in_scope(|| Driver::new(parts));
-        let run = async move {
-            let running = (place, metrics::turn_running());
-            let (record, writer) = driver.run().await;
-            // All is free before the last event is seen: a client may ask for the
-            // next turn at once.
-            guard.finish(record);
-            drop(running);
-            drop(writer);
-        };
-        self.turns.spawn(run.instrument(span));
+        self.turns.spawn(run(driver, place, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
-    fn place(&self) -> Result<OwnedSemaphorePermit, BeginError> {
-        if self.draining.is_cancelled() {
+    fn turn(&self, request: TurnRequest) -> Turn {
+        Turn::new(Arc::clone(&self.rules), request)
+            .expect("`new` has made a parser of these rules already")
+    }
+
+    fn place(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        let running = self.turns.len();
+        // Before the gateway is asked whether it drains: it waits for what it has let in.
+        let counted = self.turns.token();
+        if self.is_draining() {
             return Err(BeginError::Draining);
         }
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| BeginError::Full(self.turns.len()))
+        let permit = permit.map_err(|_| BeginError::Full(running))?;
+        Ok((permit, counted))
     }
 
     /// The turn that the same request has begun before, by its key.
@@ -218,12 +245,10 @@ impl Gateway {
     }
 
     fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
-        let found = match name {
-            None => self.upstreams.first(),
-            Some(name) => self.upstreams.iter().find(|upstream| upstream.name() == name),
-        };
+        let Some(name) = name else { return Ok(self.default_upstream()) };
+        let found = self.upstreams.iter().find(|upstream| upstream.name() == name);
         found.ok_or_else(|| BeginError::UnknownModel {
-            name: name.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
             known: self.upstreams.iter().map(|upstream| upstream.name().to_owned()).collect(),
         })
     }
@@ -252,6 +277,13 @@ impl Gateway {
     #[must_use]
     pub fn tools(&self) -> &Registry {
         self.briefing.tools()
+    }
+
+    /// The upstream of turns that name none.
+    #[must_use]
+    pub fn default_upstream(&self) -> &Arc<Upstream> {
+        // `new` refuses an empty list.
+        &self.upstreams[0]
     }
 
     /// All upstreams, the default first.
@@ -293,15 +325,18 @@ impl Gateway {
     }
 
     /// Takes no new turns, lets those that run finish within `patience`, and
-    /// cancels the rest. Returns whether all finished by themselves.
+    /// cancels the rest, which get at most [`limits::turn::CANCEL_TIMEOUT`] to say so.
+    /// Returns whether all finished by themselves.
     pub async fn drain(&self, patience: Duration) -> bool {
         self.draining.cancel();
         self.turns.close();
-        if tokio::time::timeout(patience, self.turns.wait()).await.is_ok() {
+        if timeout(patience, self.turns.wait()).await.is_ok() {
             return true;
         }
         self.cancel_all();
-        self.turns.wait().await;
+        if timeout(limits::turn::CANCEL_TIMEOUT, self.turns.wait()).await.is_err() {
+            warn!(running = self.running(), "turns did not end when they were cancelled");
+        }
         false
     }
 
@@ -311,6 +346,20 @@ impl Gateway {
     }
 }
 
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Runs a turn to its end. All is free before its last event is seen: a client may
+/// ask for the next turn at once.
+async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
+    let running = metrics::turn_running();
+    let (record, writer) = driver.run().await;
+    guard.finish(record);
+    drop((place, running));
+    drop(writer);
+}
+
 fn brief(rules: &Rules, tools: Registry) -> Briefing {
     Briefing::new(&rules.system_prompt, &rules.parser.marker, tools)
 }
@@ -318,4 +367,53 @@ fn brief(rules: &Rules, tools: Registry) -> Briefing {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser;
+    use crate::upstream::{self, History, Kind};
+
+    fn rehearsal() -> Vec<Arc<Upstream>> {
+        let kind = Kind::Embedded { tokens_per_sec: 100, marker: "<<call>>".to_owned() };
+        let options =
+            upstream::Options { name: "rehearsal".to_owned(), history: History::Text, kind };
+        vec![Arc::new(Upstream::new(options).unwrap())]
+    }
+
+    fn gateway(options: Options, upstreams: Vec<Arc<Upstream>>) -> Result<Gateway, OptionsError> {
+        Gateway::new(options, upstreams, Registry::default())
+    }
+
+    #[test]
+    fn options_that_no_turn_could_have_are_refused_at_once() {
+        assert!(gateway(Options::default(), rehearsal()).is_ok());
+        let none = gateway(Options::default(), Vec::new());
+        assert!(matches!(none, Err(OptionsError::NoUpstream)));
+        let parser = parser::Settings { marker: String::new(), ..parser::Settings::default() };
+        let rules = Rules { parser, ..Rules::default() };
+        let markerless = gateway(Options { rules, ..Options::default() }, rehearsal());
+        assert!(matches!(markerless, Err(OptionsError::Parser(_))));
+    }
+
+    /// A turn that does not end although it was cancelled, as no turn should.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_never_ends_does_not_hold_up_the_drain_for_ever() {
+        let gateway = gateway(Options::default(), rehearsal()).unwrap();
+        let _stuck = gateway.turns.token();
+        let begun = tokio::time::Instant::now();
+        let patience = Duration::from_secs(3);
+        assert!(!gateway.drain(patience).await);
+        assert_eq!(begun.elapsed(), patience + limits::turn::CANCEL_TIMEOUT);
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_drains_begins_no_turn() {
+        let gateway = gateway(Options::default(), rehearsal()).unwrap();
+        assert!(gateway.drain(Duration::ZERO).await);
+        let refused = gateway.begin(NewTurn { prompt: "?".to_owned(), ..NewTurn::default() });
+        assert!(matches!(refused, Err(BeginError::Draining)));
+        assert_eq!(gateway.running(), 0);
+    }
 }

@@ -128,6 +128,9 @@ pub mod turn {
     pub const MISTAKES_MAX: usize = 8;
     /// Default of `feedback.max_attempts`, for each kind of mistake.
     pub const FEEDBACK_ATTEMPTS_MAX: u32 = 3;
+    /// Time for a cancelled turn to end. It drops what it waits for, so this is
+    /// for a machine that is out of breath.
+    pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }
@@ -192,6 +195,8 @@ pub mod stream {
 pub mod session {
     use super::{Duration, KIB, MIB};
 
+    /// Longest id of a session, in bytes.
+    pub const ID_BYTES_MAX: usize = 128;
     /// Default of `sessions.ttl_sec`.
     pub const TTL: Duration = Duration::from_secs(86_400);
     /// Sessions held in memory; the one unused longest is forgotten first.
@@ -252,6 +257,21 @@ pub mod server {
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
     /// Stop strings of a request; model servers take no more.
     pub const STOP_STRINGS_MAX: usize = 16;
+    /// Longest `X-Request-Id` of a client that is taken over into logs, in bytes.
+    pub const REQUEST_ID_BYTES_MAX: usize = 128;
+    /// How much a refusal's message says, and its field's name, in bytes: both quote
+    /// what the client sent.
+    pub const REFUSAL_BYTES_MAX: usize = 2 * KIB;
+    /// What a client is told to wait where there is no room for its turn, in
+    /// seconds: about as long as a short turn takes.
+    pub const RETRY_AFTER_SEC: u32 = 2;
+    /// How long a browser may remember what a page of another origin may send; no
+    /// browser takes more than this.
+    pub const PREFLIGHT_AGE: Duration = Duration::from_secs(7200);
+    /// What the socket holds of a response unsent, in bytes, as far as the system
+    /// can be told. A slow client is then seen to take something now and then,
+    /// where the system's own buffer grows to megabytes.
+    pub const UNSENT_BYTES_MAX: u32 = 16 * 1024;
     /// Streams of one HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }

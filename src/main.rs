@@ -39,12 +39,6 @@ fn run(cli: Cli) -> Result<(), CliError> {
 
 fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
-    if let Some(format) = &args.format
-        && format != "marker_json"
-    {
-        let known = "this build knows one format: marker_json";
-        return Err(CliError::Usage(format!("--format {format}: {known}")));
-    }
     let usage = |error: SettingsError| CliError::Usage(error.to_string());
     let parser = tether::parser::Parser::new(config.stream.parser_settings()).map_err(usage)?;
     Ok(parse::run(io::stdin().lock(), out, args.chunk_size, parser)?)
@@ -56,5 +50,5 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    app::run(&config, out)
+    Ok(app::run(&config, out)?)
 }

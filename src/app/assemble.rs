@@ -21,6 +21,9 @@ pub enum AssemblyError {
     /// A tool.
     #[error("tools: {0}")]
     Tool(#[from] RegistryError),
+    /// What holds for all turns.
+    #[error(transparent)]
+    Gateway(#[from] gateway::OptionsError),
 }
 
 /// The gateway that a configuration describes, with `tools`. Nothing is started.
@@ -37,7 +40,7 @@ pub(super) fn gateway(config: &Config, tools: Registry) -> Result<Gateway, Assem
         max_concurrent_turns: config.server.max_concurrent_turns,
         session_ttl: config.sessions.ttl,
     };
-    Ok(Gateway::new(options, upstreams, tools))
+    Ok(Gateway::new(options, upstreams, tools)?)
 }
 
 /// The tools that the model is told of, in the order of the configuration.

@@ -11,7 +11,6 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::cli::CliError;
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::server::Patience;
@@ -19,26 +18,40 @@ use crate::server::Patience;
 pub use assemble::{AssemblyError, tools};
 pub use running::{Running, StartError, start};
 
+/// Why the gateway does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The system refuses what every process needs: threads, signals.
+    #[error("the system does not let the gateway run: {0}")]
+    System(std::io::Error),
+    /// Metrics are recorded already.
+    #[error("metrics: {0}")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+    /// The greeting could not be written.
+    #[error(transparent)]
+    Output(std::io::Error),
+}
+
 /// Runs the gateway until a signal ends it, and drains it then. What to open and
 /// what to try goes to `out`.
 ///
 /// # Errors
-/// [`CliError::Failed`] where it cannot start.
-pub fn run(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::Failed(error.to_string());
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
-    runtime.block_on(serve(config, out))
+/// See [`RunError`].
+pub fn run(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(RunError::System)?.block_on(serve(config, out))
 }
 
-async fn serve(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
-    let metrics = PrometheusBuilder::new()
-        .install_recorder()
-        .map_err(|error| CliError::Failed(error.to_string()))?;
-    let signals = Signals::new().map_err(CliError::Io)?;
+async fn serve(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
+    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let signals = Signals::new().map_err(RunError::System)?;
     let tools = tools(config).map_err(|error| StartError::from(AssemblyError::from(error)))?;
     let running = start(config, tools, Patience::default(), metrics).await?;
-    greet(out, &format!("http://{}", running.address()), running.gateway())?;
+    let origin = format!("http://{}", running.address());
+    greet(out, &origin, running.gateway()).map_err(RunError::Output)?;
     drain(running.gateway(), signals, config.server.drain_timeout).await;
     running.stop().await;
     info!("stopped");
@@ -47,7 +60,7 @@ async fn serve(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
 
 /// What a person sees who has just started it.
 fn greet(out: &mut impl Write, origin: &str, gateway: &Gateway) -> std::io::Result<()> {
-    let model = gateway.upstreams()[0].name();
+    let model = gateway.default_upstream().name();
     writeln!(
         out,
         "tether {} serves the model \"{model}\"\n\n  \

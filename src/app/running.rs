@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::assemble::{self, AssemblyError};
-use crate::cli::CliError;
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::limits;
@@ -47,15 +46,6 @@ pub enum StartError {
     },
 }
 
-impl From<StartError> for CliError {
-    fn from(error: StartError) -> Self {
-        match error {
-            StartError::Assembly(error) => Self::Usage(error.to_string()),
-            StartError::Listen { .. } => Self::Failed(error.to_string()),
-        }
-    }
-}
-
 /// Starts the gateway that `config` describes, with `tools` instead of those that
 /// it names ([`tools`](super::tools) makes them). `metrics` is what `/metrics`
 /// shows.
@@ -76,7 +66,7 @@ pub async fn start(
     let options = assemble::server_options(config, patience);
     let server =
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
-    info!(%address, model = gateway.upstreams()[0].name(), "listening");
+    info!(%address, model = gateway.default_upstream().name(), "listening");
 
     let stop = CancellationToken::new();
     let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));

@@ -15,11 +15,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hyper::Uri;
 
+use crate::app::{RunError, StartError};
 use crate::config::{self, ConfigError, Overrides};
+use crate::telemetry::LogFormat;
 
 /// Makes the tool calls of local language models solid.
 ///
@@ -91,7 +94,7 @@ pub struct ConfigArgs {
 #[derive(Debug, Clone, Args)]
 pub struct ParseArgs {
     /// Format in which the model writes its calls; the configured one by default
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = ["marker_json"])]
     pub format: Option<String>,
     /// Feed the parser this many bytes at a time; the output is the same for every number
     #[arg(long, value_name = "N")]
@@ -101,14 +104,17 @@ pub struct ParseArgs {
     pub config: ConfigArgs,
 }
 
-/// How logs are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Lines for people
-    #[default]
-    Text,
-    /// One JSON object a line
-    Json,
+impl ValueEnum for LogFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Text, Self::Json]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Text => PossibleValue::new("text").help("Lines for people"),
+            Self::Json => PossibleValue::new("json").help("One JSON object a line"),
+        })
+    }
 }
 
 impl ServeArgs {
@@ -138,6 +144,16 @@ pub enum CliError {
     /// Standard input or output failed.
     #[error("standard input or output: {0}")]
     Io(#[from] io::Error),
+}
+
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Start(StartError::Assembly(error)) => Self::Usage(error.to_string()),
+            RunError::Output(error) => Self::Io(error),
+            error => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 /// Turns the end of a command into the exit status, and says on standard error

@@ -257,7 +257,7 @@ impl Driver {
     fn report(&self) {
         let summary = self.turn.summary();
         let duration = self.begun.elapsed();
-        metrics::turn_ended(summary.loops, duration);
+        metrics::turn_ended(self.turn.outcome(), summary.loops, duration);
         tracing::info!(
             outcome = self.turn.outcome(),
             loops = summary.loops,
@@ -278,8 +278,6 @@ fn count(event: &Event<'_>) {
             metrics::tool_ended(tool_name, tool_result.success, duration);
         }
         Event::Feedback { reason, .. } => metrics::feedback(reason.name()),
-        Event::TurnCompleted { finish_reason, .. } => metrics::turn_finished(finish_reason.name()),
-        Event::TurnFailed { code, .. } => metrics::turn_finished(code.name()),
         _ => {}
     }
 }

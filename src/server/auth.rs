@@ -9,8 +9,10 @@
 
 use std::net::SocketAddr;
 
+use hyper::Method;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
-use hyper::{Method, Request};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
@@ -60,7 +62,7 @@ impl Auth {
     }
 
     /// Refuses what comes under a foreign name, or from a foreign page.
-    pub(super) fn check_browser<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+    pub(super) fn check_browser(&self, request: &Parts) -> Result<(), Refusal> {
         if !self.is_loopback {
             return Ok(());
         }
@@ -68,8 +70,8 @@ impl Auth {
         if self.keys.is_empty() && !self.is_ours(host) {
             return Err(Refusal::Host(host.to_owned()));
         }
-        let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let Some(origin) = request.headers().get(ORIGIN).filter(|_| changes) else {
+        let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let Some(origin) = request.headers.get(ORIGIN).filter(|_| changes) else {
             return Ok(());
         };
         let origin = origin.to_str().unwrap_or_default();
@@ -111,9 +113,9 @@ impl Auth {
 }
 
 /// The name that a request asks for, with its port: `Host`, or `:authority`.
-fn host_of<B>(request: &Request<B>) -> Option<&str> {
-    let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
-    authority.or_else(|| request.headers().get(HOST)?.to_str().ok())
+fn host_of(request: &Parts) -> Option<&str> {
+    let authority = request.uri.authority().map(Authority::as_str);
+    authority.or_else(|| request.headers.get(HOST)?.to_str().ok())
 }
 
 fn without_port(host: &str) -> &str {

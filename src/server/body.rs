@@ -4,15 +4,13 @@
 use std::convert::Infallible;
 use std::future::Future as _;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::stall::ReaderProgress;
 use crate::session::{Reader, frame};
 
 /// A stream of frames to one client. It ends when the log ends; a client that
@@ -20,7 +18,6 @@ use crate::session::{Reader, frame};
 #[derive(Debug)]
 pub(super) struct EventBody {
     reader: Reader,
-    progress: Arc<ReaderProgress>,
     keep_alive: Duration,
     /// When the client was last sent something.
     sent_at: Instant,
@@ -30,9 +27,9 @@ pub(super) struct EventBody {
 impl EventBody {
     /// Streams what `reader` reads, with a comment every `keep_alive` of silence.
     #[must_use]
-    pub(super) fn new(reader: Reader, progress: Arc<ReaderProgress>, keep_alive: Duration) -> Self {
+    pub(super) fn new(reader: Reader, keep_alive: Duration) -> Self {
         let timer = Box::pin(sleep(keep_alive));
-        Self { reader, progress, keep_alive, sent_at: Instant::now(), timer }
+        Self { reader, keep_alive, sent_at: Instant::now(), timer }
     }
 
     /// The timer is not moved with every frame: when it fires, it looks at when
@@ -62,26 +59,13 @@ impl Body for EventBody {
         let this = self.get_mut();
         // The log first: a comment must not stand before what is there already.
         let bytes = match this.reader.poll_read(cx) {
-            Poll::Ready(None) => return Poll::Ready(None),
             Poll::Ready(Some(bytes)) => {
                 this.sent_at = Instant::now();
                 bytes
             }
-            Poll::Pending => match this.poll_keep_alive(cx) {
-                Poll::Ready(comment) => comment,
-                Poll::Pending => {
-                    this.progress.caught_up();
-                    return Poll::Pending;
-                }
-            },
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Pending => ready!(this.poll_keep_alive(cx)),
         };
-        this.progress.given();
         Poll::Ready(Some(Ok(Frame::data(bytes))))
-    }
-}
-
-impl Drop for EventBody {
-    fn drop(&mut self) {
-        self.progress.caught_up();
     }
 }

@@ -1,28 +1,29 @@
 //! One connection, from accept to close.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 use tracing::debug;
 
-use super::stall::{Pace, Watched};
-use super::{App, Patience, routes};
+use super::stall::{Pace, StreamExecutor, Watched};
+use super::{App, Patience, handlers, route};
 use crate::limits;
 use crate::telemetry::metrics;
 
-/// The protocol's settings, the same for all connections.
-pub(super) fn builder(patience: Patience) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+/// The protocol's settings.
+fn builder(patience: Patience, pace: &Arc<Pace>) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(StreamExecutor::new(Arc::clone(pace), patience.reader));
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -42,34 +43,41 @@ pub(super) fn builder(patience: Patience) -> Builder<TokioExecutor> {
     builder
 }
 
+/// Sends at once, and keeps little unsent: a slow client is then seen to move.
+fn set_up(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(socket).set_tcp_notsent_lowat(limits::server::UNSENT_BYTES_MAX)?;
+    Ok(())
+}
+
 /// Serves one connection until its client leaves, stalls or `stop` lets it go.
 pub(super) async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
     app: Arc<App>,
-    builder: &Builder<TokioExecutor>,
     stop: CancellationToken,
 ) {
-    if let Err(error) = socket.set_nodelay(true) {
+    if let Err(error) = set_up(&socket) {
         debug!(%peer, %error, "the connection was gone before it was served");
         return;
     }
     let _open = metrics::connection_open();
     let pace = Pace::new();
-    let Patience { head, reader, .. } = app.patience;
+    let patience = app.patience;
+    let builder = builder(patience, &pace);
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));
     let service = {
-        let (cors, pace) = (routes::cors(app.auth.origins()), Arc::clone(&pace));
+        let cors = route::cors(app.auth.origins());
         let answer = tower::service_fn(move |request: Request<Incoming>| {
-            let (app, pace) = (Arc::clone(&app), Arc::clone(&pace));
-            async move { Ok::<_, Infallible>(routes::answer(request, app, pace).await) }
+            let app = Arc::clone(&app);
+            async move { Ok::<_, Infallible>(handlers::answer(request, app).await) }
         });
         TowerToHyperService::new(cors.layer(answer))
     };
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
-    let mut look = interval(reader / 6);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut first_head = std::pin::pin!(sleep(head));
+    let mut stalled = std::pin::pin!(pace.stalled(patience.reader));
+    let mut first_head = std::pin::pin!(sleep(patience.head));
     let (mut spoken, mut stopping) = (false, false);
     loop {
         tokio::select! {
@@ -80,12 +88,10 @@ pub(super) async fn serve(
                 }
                 return;
             }
-            _ = look.tick() => {
-                if pace.is_stalled(reader) {
-                    metrics::reader_cut();
-                    debug!(%peer, "client takes nothing; connection cut");
-                    return;
-                }
+            () = stalled.as_mut() => {
+                metrics::reader_cut();
+                debug!(%peer, "client takes nothing; connection cut");
+                return;
             }
             () = first_head.as_mut(), if !spoken => {
                 if !pace.has_spoken() {

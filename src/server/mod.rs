@@ -6,11 +6,15 @@
 mod auth;
 mod body;
 mod connection;
+mod handlers;
+mod object;
 mod query;
+mod reply;
 mod request;
 mod rescue;
-mod routes;
+mod route;
 mod stall;
+mod stream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -121,7 +125,6 @@ impl Server {
     pub async fn serve(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Arc::new(Semaphore::new(limits::server::CONNECTIONS_MAX));
-        let builder = Arc::new(connection::builder(self.app.patience));
         loop {
             // Before accept: what cannot be served waits in the system's queue.
             let place = Arc::clone(&places).acquire_owned();
@@ -134,9 +137,9 @@ impl Server {
             match accepted {
                 Ok((socket, peer)) => {
                     let app = Arc::clone(&self.app);
-                    let (builder, stop) = (Arc::clone(&builder), stop.clone());
+                    let stop = stop.clone();
                     connections.spawn(async move {
-                        connection::serve(socket, peer, app, &builder, stop).await;
+                        connection::serve(socket, peer, app, stop).await;
                         drop(place);
                     });
                 }

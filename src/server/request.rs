@@ -7,6 +7,7 @@ use hyper::body::{Body, Bytes};
 use serde::Deserialize;
 use tokio::time::timeout;
 
+use super::object::Object;
 use super::rescue::Refusal;
 use crate::gateway::NewTurn;
 use crate::limits;
@@ -38,12 +39,11 @@ where
 struct Raw {
     session_id: Option<String>,
     prompt: Option<String>,
-    clarification_response: Option<RawClarificationResponse>,
+    clarification_response: Option<Object<RawClarificationResponse>>,
     model: Option<String>,
     tools: Option<Vec<String>>,
     max_tool_loops: Option<u32>,
-    #[serde(default)]
-    sampling: Sampling,
+    sampling: Option<Object<Sampling>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,7 +51,7 @@ struct Raw {
 struct RawClarificationResponse {
     clarification_id: String,
     #[serde(rename = "selected_option")]
-    _selected_option: Option<SelectedOption>,
+    _selected_option: Option<Object<SelectedOption>>,
     #[serde(rename = "text")]
     _text: Option<String>,
 }
@@ -65,9 +65,8 @@ struct SelectedOption {
 
 /// Reads a turn to begin.
 pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
-    let raw: Raw =
-        serde_json::from_slice(body).map_err(|error| Refusal::BadJson(error.to_string()))?;
-    if let Some(response) = raw.clarification_response {
+    let raw: Raw = from_json(body)?;
+    if let Some(Object(response)) = raw.clarification_response {
         return Err(Refusal::invalid(
             "clarification_response.clarification_id",
             format!(
@@ -80,7 +79,7 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
         return Err(Refusal::invalid("prompt", "prompt is required: the user's words, a string"));
     };
     if prompt.trim().is_empty() {
-        return Err(Refusal::invalid("prompt", "prompt is empty"));
+        return Err(Refusal::invalid("prompt", "prompt is empty; send the user's words"));
     }
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
@@ -91,7 +90,8 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
             "max_tool_loops must be at least 1; for a turn without tools send \"tools\": []",
         ));
     }
-    check_sampling(&raw.sampling)?;
+    let Object(sampling) = raw.sampling.unwrap_or_default();
+    check_sampling(&sampling)?;
     if let Some(key) = &idempotency_key
         && (key.is_empty() || key.len() > limits::session::IDEMPOTENCY_KEY_BYTES_MAX)
     {
@@ -107,7 +107,7 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
         model: raw.model,
         tools: raw.tools,
         max_tool_loops: raw.max_tool_loops,
-        sampling: raw.sampling,
+        sampling,
         idempotency_key,
     })
 }
@@ -115,24 +115,45 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
 /// The body of `POST /api/v1/chat/cancel`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Cancel {
-    pub(super) session_id: String,
+struct RawCancel {
+    session_id: Option<String>,
 }
 
-/// Reads which session's turn to cancel.
-pub(super) fn parse_cancel(body: &[u8]) -> Result<Cancel, Refusal> {
-    serde_json::from_slice(body).map_err(|error| Refusal::BadJson(error.to_string()))
+/// Reads in which session to cancel the turn.
+pub(super) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
+    let RawCancel { session_id } = from_json(body)?;
+    let Some(id) = session_id else {
+        return Err(Refusal::invalid("session_id", "session_id is required, a string"));
+    };
+    check_session_id(&id)?;
+    Ok(id)
+}
+
+/// Reads JSON of a known shape; where it has another, the refusal names the field.
+fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path();
+        // What is no JSON at all is not the fault of the field that it begins in.
+        let is_field = error.inner().is_data() && path.iter().next().is_some();
+        let param = is_field.then(|| path.to_string());
+        Refusal::BadJson { param, error: error.into_inner().to_string() }
+    })?;
+    let ended = reader.end();
+    ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })?;
+    Ok(value)
 }
 
 /// Whether `id` is `[A-Za-z0-9._:-]{1,128}`.
 pub(super) fn check_session_id(id: &str) -> Result<(), Refusal> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    if (1..=128).contains(&id.len()) && id.bytes().all(fits) {
+    let bytes_max = limits::session::ID_BYTES_MAX;
+    if (1..=bytes_max).contains(&id.len()) && id.bytes().all(fits) {
         return Ok(());
     }
     Err(Refusal::invalid(
         "session_id",
-        "session_id must have 1 to 128 of the characters A-Z a-z 0-9 . _ : -",
+        format!("session_id must have 1 to {bytes_max} of the characters A-Z a-z 0-9 . _ : -"),
     ))
 }
 
@@ -140,8 +161,9 @@ fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
     let wrong = |param: &'static str, expected: &str| {
         Err(Refusal::invalid(param, format!("{param} must be {expected}")))
     };
-    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
-        return wrong("sampling.temperature", "from 0 to 2");
+    let hottest = limits::config::TEMPERATURE_MAX;
+    if sampling.temperature.is_some_and(|t| !(0.0..=hottest).contains(&t)) {
+        return wrong("sampling.temperature", &format!("from 0 to {hottest}"));
     }
     if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
         return wrong("sampling.top_p", "over 0 and at most 1");
@@ -149,8 +171,9 @@ fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
     if sampling.max_tokens == Some(0) {
         return wrong("sampling.max_tokens", "at least 1");
     }
-    if sampling.stop.len() > limits::server::STOP_STRINGS_MAX {
-        return wrong("sampling.stop", "at most 16 strings");
+    let strings_max = limits::server::STOP_STRINGS_MAX;
+    if sampling.stop.len() > strings_max {
+        return wrong("sampling.stop", &format!("at most {strings_max} strings"));
     }
     Ok(())
 }

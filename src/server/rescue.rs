@@ -1,64 +1,16 @@
 //! The one place that decides what a client sees of an error, before a stream has
 //! begun. What goes wrong later is the turn's last event.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
+use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::json;
 
-use super::body::EventBody;
+use super::reply::{Reply, json_reply};
 use crate::gateway::BeginError;
-
-/// A response.
-pub(super) type Reply = Response<ReplyBody>;
-
-/// A response's body: whole, or a stream of events.
-#[derive(Debug)]
-pub(super) enum ReplyBody {
-    Whole(Full<Bytes>),
-    Events(EventBody),
-}
-
-impl Default for ReplyBody {
-    fn default() -> Self {
-        Self::Whole(Full::default())
-    }
-}
-
-impl Body for ReplyBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Whole(body) => Pin::new(body).poll_frame(cx),
-            Self::Events(body) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(body) => body.is_end_stream(),
-            Self::Events(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Events(body) => body.size_hint(),
-        }
-    }
-}
+use crate::limits;
+use crate::tools::words::cut;
 
 /// Why a request is not done.
 #[derive(Debug)]
@@ -67,8 +19,9 @@ pub(super) enum Refusal {
     NoSuchPath,
     /// Something is, but not for this method.
     Method(&'static str),
-    /// The body is no JSON of the expected shape.
-    BadJson(String),
+    /// The body is no JSON of the expected shape; the field that breaks it, where it is
+    /// a field's fault.
+    BadJson { param: Option<String>, error: String },
     /// A field has a value that it cannot have.
     Invalid { param: &'static str, message: String },
     /// The body is too long.
@@ -85,9 +38,9 @@ pub(super) enum Refusal {
     Origin(String),
     /// A name that this server does not go by.
     Host(String),
-    /// No such session, or turn of it.
+    /// No such session, or turn of it; the message.
     Unknown(&'static str),
-    /// It was here once.
+    /// It was here once; the message.
     Gone(&'static str),
     /// No turn begins.
     Begin(BeginError),
@@ -98,59 +51,37 @@ impl Refusal {
         Self::Invalid { param, message: message.into() }
     }
 
-    fn status(&self) -> StatusCode {
+    /// The status, and the code by which programs tell refusals apart.
+    const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::NoSuchPath | Self::Unknown(_) => StatusCode::NOT_FOUND,
-            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::BadJson(_) | Self::Invalid { .. } | Self::BodyBroken(_) => {
-                StatusCode::BAD_REQUEST
+            Self::NoSuchPath | Self::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
+                (StatusCode::BAD_REQUEST, "invalid_request")
             }
-            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyTimeout(_) => StatusCode::REQUEST_TIMEOUT,
-            Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Origin(_) => StatusCode::FORBIDDEN,
-            Self::Host(_) => StatusCode::MISDIRECTED_REQUEST,
-            Self::Gone(_) => StatusCode::GONE,
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+            Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::Origin(_) => (StatusCode::FORBIDDEN, "origin_not_allowed"),
+            Self::Host(_) => (StatusCode::MISDIRECTED_REQUEST, "host_not_allowed"),
+            Self::Gone(_) => (StatusCode::GONE, "gone"),
             Self::Begin(error) => match error {
-                BeginError::TurnInProgress(_) => StatusCode::CONFLICT,
-                BeginError::TurnGone => StatusCode::GONE,
+                BeginError::TurnInProgress(_) => (StatusCode::CONFLICT, "turn_in_progress"),
+                BeginError::TurnGone => (StatusCode::GONE, "gone"),
                 BeginError::UnknownModel { .. } | BeginError::UnknownTool { .. } => {
-                    StatusCode::BAD_REQUEST
+                    (StatusCode::BAD_REQUEST, "invalid_request")
                 }
-                BeginError::Full(_) | BeginError::Draining => StatusCode::SERVICE_UNAVAILABLE,
-                BeginError::Settings(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
+                BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             },
         }
     }
 
-    fn code(&self) -> &'static str {
+    /// The field that is at fault, as the client has named it.
+    fn param(&self) -> Option<&str> {
         match self {
-            Self::NoSuchPath | Self::Unknown(_) => "not_found",
-            Self::Method(_) => "method_not_allowed",
-            Self::BadJson(_) | Self::Invalid { .. } | Self::BodyBroken(_) => "invalid_request",
-            Self::BodyTooLarge { .. } => "body_too_large",
-            Self::BodyTimeout(_) => "body_timeout",
-            Self::MediaType => "unsupported_media_type",
-            Self::Unauthorized => "unauthorized",
-            Self::Origin(_) => "origin_not_allowed",
-            Self::Host(_) => "host_not_allowed",
-            Self::Gone(_) => "gone",
-            Self::Begin(error) => match error {
-                BeginError::TurnInProgress(_) => "turn_in_progress",
-                BeginError::TurnGone => "gone",
-                BeginError::UnknownModel { .. } | BeginError::UnknownTool { .. } => {
-                    "invalid_request"
-                }
-                BeginError::Full(_) => "too_many_turns",
-                BeginError::Draining => "draining",
-                BeginError::Settings(_) => "internal",
-            },
-        }
-    }
-
-    fn param(&self) -> Option<&'static str> {
-        match self {
+            Self::BadJson { param, .. } => param.as_deref(),
             Self::Invalid { param, .. } => Some(param),
             Self::Begin(BeginError::UnknownModel { .. }) => Some("model"),
             Self::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
@@ -158,17 +89,33 @@ impl Refusal {
         }
     }
 
+    pub(super) const NO_SESSION: Self =
+        Self::Unknown("there is no such session; its first turn begins it");
+    pub(super) const NO_TURN: Self = Self::Unknown(
+        "there is no such turn in this session; without turn_id, its latest is taken",
+    );
+    pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
+    pub(super) const TURN_GONE: Self =
+        Self::Gone("the events of this turn are no longer held; read its outcome from the session");
+    pub(super) const FRAME_GONE: Self = Self::Gone(
+        "this turn has no frame of this id here; without Last-Event-ID it is read from its start",
+    );
+
+    /// What went wrong and what to do about it.
     fn message(&self) -> String {
         match self {
             Self::NoSuchPath => "nothing is at this address; see GET /".into(),
             Self::Method(allowed) => format!("this address takes {allowed}"),
-            Self::BadJson(error) => format!("the body is not the JSON expected here: {error}"),
+            Self::BadJson { error, param: None } => {
+                format!("the body is not the JSON expected here: {error}")
+            }
+            Self::BadJson { error, param: Some(param) } => format!("{param}: {error}"),
             Self::Invalid { message, .. } => message.clone(),
             Self::BodyTooLarge { bytes_max } => {
                 format!("the body is longer than {bytes_max} bytes (server.max_body_bytes)")
             }
             Self::BodyTimeout(after) => {
-                format!("the body did not arrive within {} s", after.as_secs())
+                format!("the body did not arrive within {} s; send it at once", after.as_secs())
             }
             Self::BodyBroken(error) => format!("the body broke off: {error}"),
             Self::MediaType => "a page must send Content-Type: application/json".into(),
@@ -182,19 +129,20 @@ impl Refusal {
                 "this server does not go by the name {host:?}; put its origin into \
                  server.cors_origins, or set server.api_keys"
             ),
-            Self::Unknown(what) => format!("there is no such {what}"),
-            Self::Gone(what) => format!("this {what} is no longer held"),
+            Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
             Self::Begin(error) => error.to_string(),
         }
     }
 
     /// The refusal as the client gets it.
     pub(super) fn into_reply(self) -> Reply {
-        let mut error = json!({ "code": self.code(), "message": self.message() });
+        let (status, code) = self.kind();
+        let message = cut(&self.message(), limits::server::REFUSAL_BYTES_MAX);
+        let mut error = json!({ "code": code, "message": message });
         if let Some(param) = self.param() {
-            error["param"] = param.into();
+            error["param"] = cut(param, limits::server::REFUSAL_BYTES_MAX).into();
         }
-        let mut reply = json_reply(self.status(), &json!({ "error": error }));
+        let mut reply = json_reply(status, &json!({ "error": error }));
         let headers = reply.headers_mut();
         match self {
             Self::Unauthorized => {
@@ -204,25 +152,10 @@ impl Refusal {
                 headers.insert(ALLOW, HeaderValue::from_static(allowed));
             }
             Self::Begin(BeginError::Full(_) | BeginError::Draining) => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static("2"));
+                headers.insert(RETRY_AFTER, limits::server::RETRY_AFTER_SEC.into());
             }
             _ => {}
         }
         reply
     }
-}
-
-/// A whole response of JSON.
-pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Reply {
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut reply = whole(status, body);
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    reply
-}
-
-/// A whole response.
-pub(super) fn whole(status: StatusCode, body: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(ReplyBody::Whole(Full::new(body.into())));
-    *reply.status_mut() = status;
-    reply
 }

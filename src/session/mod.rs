@@ -42,6 +42,8 @@ struct State {
     /// Idempotency keys and the turns that they began, the latest last.
     keys: VecDeque<(String, String)>,
     used_at: Instant,
+    /// Whether the session is found under its id no more.
+    is_forgotten: bool,
     /// What all this takes in memory, logs apart.
     share: Share,
 }
@@ -74,6 +76,8 @@ pub enum Begin {
     Gone,
     /// Another turn runs.
     Busy,
+    /// The session is found under its id no more.
+    Forgotten,
 }
 
 /// What came of looking for a turn.
@@ -95,6 +99,7 @@ impl Session {
             finished: VecDeque::new(),
             keys: VecDeque::new(),
             used_at: Instant::now(),
+            is_forgotten: false,
             share: tally.share(),
         };
         state.count();
@@ -114,6 +119,9 @@ impl Session {
     /// Begins a turn, unless one runs or `key` has begun one before.
     pub fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>) -> Begin {
         let mut state = self.state.lock();
+        if state.is_forgotten {
+            return Begin::Forgotten;
+        }
         if let Some(found) = key.and_then(|key| state.begun_by(key)) {
             return match found {
                 Found::Turn(turn) => Begin::Repeated(turn),
@@ -163,6 +171,12 @@ impl Session {
     /// Lets go of a finished turn's log.
     fn let_go(&self, ticket: Ticket) {
         self.state.lock().finished.retain(|turn| turn.entry.ticket != ticket);
+    }
+
+    /// Begins no more turns, and cancels the one that runs.
+    fn forget(&self) {
+        self.state.lock().is_forgotten = true;
+        self.cancel();
     }
 
     /// Cancels the turn that runs; false where none does.

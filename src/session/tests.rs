@@ -96,3 +96,15 @@ async fn forgetting_a_session_cancels_its_turn() {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(writer.log().watch_audience(&mut cx).cancelled);
 }
+
+/// A request that found its session before another one had it forgotten.
+#[test]
+fn no_turn_begins_where_nobody_finds_it() {
+    let sessions = Sessions::new(Duration::from_secs(60));
+    let found = sessions.open("s");
+    assert!(sessions.forget("s"));
+    assert!(matches!(found.begin("one", None), Begin::Forgotten));
+    let (session, begun) = sessions.begin("s", "one", None);
+    assert!(matches!(begun, Begin::New(..)));
+    assert!(Arc::ptr_eq(&session, &sessions.find("s").unwrap()));
+}

@@ -33,13 +33,9 @@ pub fn connection_open() -> Gauged {
     Gauged::new("tether_connections_open")
 }
 
-/// A turn ended, by finish reason or failure code.
-pub fn turn_finished(outcome: &'static str) {
+/// A turn ended, by finish reason or failure code, and what it took.
+pub fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
     counter!("tether_turns_total", "outcome" => outcome).increment(1);
-}
-
-/// What a turn took.
-pub fn turn_ended(rounds: u32, duration: Duration) {
     histogram!("tether_turn_rounds").record(f64::from(rounds));
     histogram!("tether_turn_seconds").record(duration);
 }

@@ -12,10 +12,18 @@ use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::cli::LogFormat;
-
 /// The environment variable that filters logs.
 pub const FILTER_VARIABLE: &str = "TETHER_LOG";
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// Why logs cannot be written.
 #[derive(Debug, thiserror::Error)]

@@ -169,14 +169,14 @@ async fn fields_of_a_request() {
     for (field, value, param) in [
         ("model", json!("unknown"), Some("model")),
         ("tools", json!(["unknown"]), Some("tools")),
-        ("max_tool_loops", json!(-1), None),
-        ("unknown", json!(1), None),
+        ("max_tool_loops", json!(-1), Some("max_tool_loops")),
+        ("unknown", json!(1), Some("unknown")),
         ("sampling", json!({"temperature": 2.1}), Some("sampling.temperature")),
         ("sampling", json!({"temperature": -0.1}), Some("sampling.temperature")),
         ("sampling", json!({"top_p": 0}), Some("sampling.top_p")),
         ("sampling", json!({"max_tokens": 0}), Some("sampling.max_tokens")),
         ("sampling", json!({"stop": vec!["x"; 17]}), Some("sampling.stop")),
-        ("sampling", json!({"unknown": 1}), None),
+        ("sampling", json!({"unknown": 1}), Some("sampling.unknown")),
     ] {
         let mut body = json!({"prompt": "Hello?"});
         body[field] = value;

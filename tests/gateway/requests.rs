@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::client::{post, request};
 use crate::support::events::said;
-use crate::support::gateway::STREAM;
+use crate::support::gateway::{CANCEL, STREAM};
 use crate::support::{Gateway, Model, ms};
 
 #[tokio::test]
@@ -270,4 +270,66 @@ async fn ready_means_that_the_model_is_there() {
     let reply = gateway.get("/readyz").await;
     assert_eq!((reply.status(), &reply.json()["status"]), (503, &json!("upstream_unreachable")));
     assert_eq!(gateway.get("/healthz").await.status(), 200);
+}
+
+/// What is at fault is named as the client wrote it; what is no JSON at all is no
+/// field's fault.
+#[tokio::test]
+async fn a_field_at_fault_is_named() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    for (path, body, param) in [
+        (STREAM, r#"{"prompt": 1}"#, Some("prompt")),
+        (STREAM, r#"{"prompt": "?", "session_id": ["s"]}"#, Some("session_id")),
+        (STREAM, r#"{"prompt": "?", "session_id": "a b"}"#, Some("session_id")),
+        (STREAM, r#"{"prompt": "?", "model": true}"#, Some("model")),
+        (STREAM, r#"{"prompt": "?", "model": "none"}"#, Some("model")),
+        (STREAM, r#"{"prompt": "?", "tools": "all"}"#, Some("tools")),
+        (STREAM, r#"{"prompt": "?", "tools": ["none"]}"#, Some("tools")),
+        (STREAM, r#"{"prompt": "?", "tools": ["calculate", 2]}"#, Some("tools[1]")),
+        (STREAM, r#"{"prompt": "?", "max_tool_loops": -1}"#, Some("max_tool_loops")),
+        (STREAM, r#"{"prompt": "?", "max_tool_loops": 1.5}"#, Some("max_tool_loops")),
+        (STREAM, r#"{"prompt": "?", "max_tool_loops": 0}"#, Some("max_tool_loops")),
+        (STREAM, r#"{"prompt": "?", "sampling": []}"#, Some("sampling")),
+        (STREAM, r#"{"prompt": "?", "sampling": {"top_p": "1"}}"#, Some("sampling.top_p")),
+        (STREAM, r#"{"prompt": "?", "sampling": {"top_k": 1}}"#, Some("sampling.top_k")),
+        (STREAM, r#"{"prompt": "?", "sampling": {"stop": ["", 1]}}"#, Some("sampling.stop[1]")),
+        (STREAM, r#"{"clarification_response": {}}"#, Some("clarification_response")),
+        (STREAM, r#"{"prompt": "?", "promt": "?"}"#, Some("promt")),
+        (STREAM, r#"{"session_id": "s"}"#, Some("prompt")),
+        (STREAM, r#"{"prompt": "?""#, None),
+        (STREAM, r#"{"prompt": ?}"#, None),
+        (STREAM, r#"[null, "?", null, null, null, null, {}]"#, None),
+        (CANCEL, r#"["s"]"#, None),
+        (CANCEL, r#"{"session_id": 1}"#, Some("session_id")),
+        (CANCEL, r#"{"session_id": ""}"#, Some("session_id")),
+        (CANCEL, r#"{"session": "s"}"#, Some("session")),
+        (CANCEL, "{}", Some("session_id")),
+    ] {
+        let reply = gateway.exchange(post(path, &[], body)).await;
+        let expected = (400, "invalid_request".to_owned(), param.map(str::to_owned));
+        assert_eq!(reply.refusal(), expected, "{body}: {}", reply.message());
+        let is_told =
+            |param| reply.message().contains(param) || reply.message().contains("there are");
+        assert!(param.is_none_or(is_told), "{body}: {}", reply.message());
+    }
+    assert!(model.is_unasked());
+}
+
+/// A refusal that quotes the request does not send it back.
+#[tokio::test]
+async fn a_refusal_is_short() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let long = "\u{e9}".repeat(200_000);
+    for body in [
+        json!({"prompt": "?", "model": long}),
+        json!({"prompt": "?", "sampling": long}),
+        json!({"prompt": "?", "tools": [long]}),
+        json!({"prompt": "?", &*long: 1}),
+    ] {
+        let reply = gateway.post(STREAM, &body).await;
+        assert_eq!(reply.status(), 400);
+        assert!(reply.body.len() < 5000, "{}", reply.body.len());
+    }
 }

@@ -1,13 +1,21 @@
 //! Readers who take nothing: they hold up nobody, are cut, and lose nothing.
 
+use std::error::Error as _;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::Incoming;
 use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{Instant, timeout};
 
 use crate::support::client::post;
 use crate::support::events::{check_order, frames, outcome, said};
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::h2::{Connection, collect};
 use crate::support::model::text;
-use crate::support::{Client, Ending, Gateway, Model, Round, ms};
+use crate::support::{Client, Ending, Gateway, Model, Round, ms, within};
 
 /// More than the buffers between a gateway and a narrow client hold, in bytes.
 const FLOOD_BYTES: usize = 8 << 20;
@@ -149,18 +157,113 @@ async fn a_shut_window_of_http2_slows_nobody() {
     assert!(frames(&collect(slow.into_body()).await.unwrap()) == seen, "nothing is lost");
 }
 
+/// Streams whose windows take nothing at all, and very little.
 #[tokio::test]
-async fn a_window_of_http2_that_stays_shut_is_cut() {
+async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
+    for window in [0, 1024] {
+        let mut model = Model::listen().await;
+        let gateway = Gateway::with(model.address, impatient).await;
+        let mut connection = Connection::open(gateway.address, window).await;
+        let mut open = Connection::open(gateway.address, 64 * 1024).await;
+        let slow = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
+        let mut round = model.round().await;
+        let other = open.send("POST", STREAM, &prompt("other")).await.unwrap();
+        let mut other_round = model.round().await;
+        other_round.begin().await;
+        other_round.say("First").await;
+        round.begin().await;
+        say(&mut round, &words(64 * 1024)).await;
+        round.closed().await;
+        assert_eq!(reset_reason(slow).await, Some(h2::Reason::CANCEL), "{window}");
+        let whole = gateway.rejoin("session_id=s", &[]).await.rest().await;
+        assert_eq!(outcome(&whole), "cancelled");
+
+        // Its connection goes on.
+        let next = connection.send("POST", STREAM, &prompt("next")).await.unwrap();
+        assert_eq!(next.status(), 200);
+        other_round.say(" and last.").await;
+        other_round.end().await;
+        let other = frames(&collect(other.into_body()).await.unwrap());
+        assert_eq!(said(&other), "First and last.");
+    }
+}
+
+/// All of the turn was given to the connection, but its client does not take it.
+#[tokio::test]
+async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
     let mut model = Model::listen().await;
     let gateway = Gateway::with(model.address, impatient).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
-    let body = json!({"session_id": "s", "prompt": "Hello?"}).to_string();
-    let slow = connection.send("POST", STREAM, &body).await.unwrap();
-    let mut round = model.round().await;
-    round.begin().await;
-    say(&mut round, &words(64 * 1024)).await;
-    round.closed().await;
-    collect(slow.into_body()).await.expect_err("it was cut");
+    let slow = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
+    let round = model.round().await;
+    round.answer(&words(8 * 1024)).await;
+    // What no turn is behind as well.
+    let page = connection.send("GET", "/", "").await.unwrap();
+    pass(ms(900)).await;
+    assert!(collect(slow.into_body()).await.is_err(), "it was cut");
+    assert!(collect(page.into_body()).await.is_err(), "it was cut");
     let whole = gateway.rejoin("session_id=s", &[]).await.rest().await;
-    assert_eq!(outcome(&whole), "cancelled");
+    assert_eq!(outcome(&whole), "stop");
+    assert_eq!(connection.send("GET", "/healthz", "").await.unwrap().status(), 200);
+}
+
+/// It needs longer for what it was given at once than a stall may last.
+#[tokio::test]
+async fn a_stream_of_http2_that_is_read_slowly_is_not_cut() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, impatient).await;
+    let mut connection = Connection::open(gateway.address, 1024).await;
+    let slow = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
+    let words = words(64 * 1024);
+    model.round().await.answer(&words).await;
+    let mut body = slow.into_body();
+    let mut seen = Vec::new();
+    while let Some(frame) = within(body.frame()).await {
+        seen.extend_from_slice(&frame.expect("it moves").into_data().unwrap());
+        pass(ms(20)).await;
+    }
+    assert!(said(&frames(&seen)) == words, "it came whole");
+}
+
+/// The system would take megabytes at once, and nothing more until most are gone.
+#[tokio::test]
+async fn a_connection_that_is_read_slowly_is_not_cut() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |setup| {
+        impatient(setup);
+        setup.patience.reader = ms(1000);
+    })
+    .await;
+    let (mut slow, mut round) = begin_unread(&gateway, &mut model).await;
+    let words = words(FLOOD_BYTES);
+    let read_slowly = async {
+        let begun = Instant::now();
+        let mut piece = vec![0; 32 * 1024];
+        while begun.elapsed() < ms(3000) {
+            let read = slow.socket.read(&mut piece).await.unwrap();
+            assert_ne!(read, 0);
+            pass(ms(50)).await;
+        }
+    };
+    within(async { tokio::join!(say(&mut round, &words), read_slowly) }).await;
+    // Had it been cut, nobody would have read the turn, and it were cancelled.
+    let whole = gateway.rejoin("session_id=s", &[]);
+    round.end().await;
+    assert_eq!(outcome(&whole.await.rest().await), "stop");
+}
+
+fn prompt(session: &str) -> String {
+    json!({"session_id": session, "prompt": "Hello?"}).to_string()
+}
+
+/// Lets time go by in which this client does nothing: what is tested here is what
+/// becomes of such a client.
+async fn pass(time: Duration) {
+    let _ = timeout(time, std::future::pending::<()>()).await;
+}
+
+/// Why a stream was reset; `None` where it was not, or broke in another way.
+async fn reset_reason(response: Response<Incoming>) -> Option<h2::Reason> {
+    let error = collect(response.into_body()).await.err()?;
+    error.source()?.downcast_ref::<h2::Error>()?.reason()
 }

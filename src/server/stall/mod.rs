@@ -1,24 +1,27 @@
-//! Clients that take nothing, or say nothing: found, so that their connections can
-//! be cut.
+//! Clients that take nothing, or say nothing: found, so that they can be cut.
 //!
-//! hyper has no write timeout. A connection makes no progress when its socket
-//! takes no bytes, or when one of its streams has been given data that it does not
-//! ask for (an HTTP/2 window that stays shut). Either way nothing of the turn is
-//! held up, but a socket and a log are; the client can re-join.
+//! hyper has no write timeout. A connection makes no progress when its socket takes
+//! no bytes ([`Pace`]); an HTTP/2 stream makes none when its own window stays shut
+//! while its connection is well ([`Flow`]). Either way nothing of the turn is held up,
+//! but a socket and a log are. Only the one that does not move is cut: the connection,
+//! or the one stream with a `RST_STREAM`. Its client can re-join.
+
+mod flow;
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
-/// No stall.
-const MOVING: u64 = 0;
+pub(super) use flow::{Flow, Piece, StreamExecutor};
+
+/// No such time yet.
+const NEVER: u64 = 0;
 
 /// The HTTP/2 preface, in bytes; no HTTP/1.1 request is shorter.
 const PREFACE_BYTES: usize = 24;
@@ -26,14 +29,14 @@ const PREFACE_BYTES: usize = 24;
 /// What a connection knows about its client's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// The zero of the times below.
+    /// The zero of the times below, which are in milliseconds from 1.
     epoch: Instant,
-    /// Since when the socket has taken nothing.
+    /// Since when the socket has taken nothing; [`NEVER`] while it does.
     blocked_at: AtomicU64,
+    /// When it last took something after it had not.
+    freed_at: AtomicU64,
     /// Bytes that came, counted up to [`PREFACE_BYTES`].
     received: AtomicUsize,
-    /// Those that are gone are let go of with the next look, or with the connection.
-    readers: Mutex<Vec<Weak<ReaderProgress>>>,
 }
 
 impl Pace {
@@ -42,32 +45,33 @@ impl Pace {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             epoch: Instant::now(),
-            blocked_at: AtomicU64::new(MOVING),
+            blocked_at: AtomicU64::new(NEVER),
+            freed_at: AtomicU64::new(NEVER),
             received: AtomicUsize::new(0),
-            readers: Mutex::default(),
         })
     }
 
-    /// Milliseconds since the connection was opened, from 1.
     fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// Whether the socket, or one of the streams on it, has taken nothing for
-    /// `longest` although there was something to take.
-    pub(super) fn is_stalled(&self, longest: Duration) -> bool {
-        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        let now = self.now();
-        let stalled = |since: &AtomicU64| {
-            let since = since.load(Ordering::Relaxed);
-            since != MOVING && now.saturating_sub(since) >= longest
-        };
-        if stalled(&self.blocked_at) {
-            return true;
+    fn time(&self, of: &AtomicU64) -> Option<Instant> {
+        let at = of.load(Ordering::Relaxed);
+        (at != NEVER).then(|| self.epoch + Duration::from_millis(at - 1))
+    }
+
+    /// Ends when the socket has taken nothing for `longest` although there was
+    /// something to take.
+    pub(super) async fn stalled(&self, longest: Duration) {
+        wait_for_stall(longest, || self.time(&self.blocked_at)).await;
+    }
+
+    /// When the socket last held up what was to be sent: now, where it still does.
+    fn held_up_at(&self) -> Option<Instant> {
+        match self.time(&self.blocked_at) {
+            Some(_) => Some(Instant::now()),
+            None => self.time(&self.freed_at),
         }
-        let mut readers = self.readers.lock();
-        readers.retain(|reader| reader.strong_count() > 0);
-        readers.iter().filter_map(Weak::upgrade).any(|reader| stalled(&reader.given_at))
     }
 
     /// Whether the client has sent enough to be told which protocol it speaks.
@@ -76,32 +80,30 @@ impl Pace {
         self.received.load(Ordering::Relaxed) >= PREFACE_BYTES
     }
 
-    /// The progress of one more stream on this connection.
-    pub(super) fn reader(self: &Arc<Self>) -> Arc<ReaderProgress> {
-        let progress =
-            Arc::new(ReaderProgress { pace: Arc::clone(self), given_at: AtomicU64::new(MOVING) });
-        self.readers.lock().push(Arc::downgrade(&progress));
-        progress
+    fn note<T>(&self, written: Poll<T>) -> Poll<T> {
+        let was_moving = self.blocked_at.load(Ordering::Relaxed) == NEVER;
+        match &written {
+            Poll::Pending if was_moving => self.blocked_at.store(self.now(), Ordering::Relaxed),
+            Poll::Ready(_) if !was_moving => {
+                self.freed_at.store(self.now(), Ordering::Relaxed);
+                self.blocked_at.store(NEVER, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        written
     }
 }
 
-/// The progress of one stream.
-#[derive(Debug)]
-pub(super) struct ReaderProgress {
-    pace: Arc<Pace>,
-    /// When it was last given data and has not asked for more since.
-    given_at: AtomicU64,
-}
-
-impl ReaderProgress {
-    /// The stream was given data. Until it asks again, it is being sent.
-    pub(super) fn given(&self) {
-        self.given_at.store(self.pace.now(), Ordering::Relaxed);
-    }
-
-    /// The stream has asked for more and there is none.
-    pub(super) fn caught_up(&self) {
-        self.given_at.store(MOVING, Ordering::Relaxed);
+/// Ends when something has stood still for `longest`; `since` says since when it does.
+/// It looks no more often than that: a stall cannot become due any earlier.
+async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) {
+    loop {
+        let now = Instant::now();
+        let due = since().unwrap_or(now) + longest;
+        if due <= now {
+            return;
+        }
+        sleep_until(due).await;
     }
 }
 
@@ -117,17 +119,6 @@ impl<S> Watched<S> {
     /// Watches `socket`.
     pub(super) const fn new(socket: S, pace: Arc<Pace>) -> Self {
         Self { socket, pace }
-    }
-
-    fn note<T>(&self, written: Poll<T>) -> Poll<T> {
-        let blocked_at = &self.pace.blocked_at;
-        let was_moving = blocked_at.load(Ordering::Relaxed) == MOVING;
-        match &written {
-            Poll::Pending if was_moving => blocked_at.store(self.pace.now(), Ordering::Relaxed),
-            Poll::Ready(_) if !was_moving => blocked_at.store(MOVING, Ordering::Relaxed),
-            _ => {}
-        }
-        written
     }
 }
 
@@ -154,7 +145,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
-        self.note(written)
+        self.pace.note(written)
     }
 
     fn poll_write_vectored(
@@ -163,7 +154,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
-        self.note(written)
+        self.pace.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {

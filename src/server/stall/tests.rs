@@ -1,8 +1,21 @@
+use hyper::body::{Buf as _, Bytes};
+use hyper::rt::Executor as _;
 use tokio::io::AsyncWriteExt as _;
+use tokio::time::{advance, timeout};
 
 use super::*;
 
 const LONGEST: Duration = Duration::from_secs(30);
+const ALMOST: Duration = Duration::from_millis(29_999);
+const TICK: Duration = Duration::from_millis(1);
+
+/// How long it takes until a connection is found to be stalled; `None` for longer
+/// than ten times the longest.
+async fn stalled_after(pace: &Pace) -> Option<Duration> {
+    let begun = Instant::now();
+    timeout(LONGEST * 10, pace.stalled(LONGEST)).await.ok()?;
+    Some(begun.elapsed())
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_takes_nothing_is_stalled_until_it_does() {
@@ -10,44 +23,105 @@ async fn a_socket_that_takes_nothing_is_stalled_until_it_does() {
     let (ours, mut theirs) = tokio::io::duplex(8);
     let mut socket = Watched::new(ours, Arc::clone(&pace));
     socket.write_all(b"12345678").await.unwrap();
+    assert_eq!(stalled_after(&pace).await, None, "it was asked to take nothing more");
     let waiting = tokio::spawn(async move { socket.write_all(b"9").await });
-    tokio::time::advance(LONGEST).await;
-    assert!(!pace.is_stalled(LONGEST), "it was asked to take something only now");
     tokio::task::yield_now().await;
-    tokio::time::advance(LONGEST.saturating_sub(Duration::from_millis(1))).await;
-    assert!(!pace.is_stalled(LONGEST));
-    tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(pace.is_stalled(LONGEST));
+    assert_eq!(stalled_after(&pace).await, Some(LONGEST));
     let mut taken = [0; 8];
     tokio::io::AsyncReadExt::read_exact(&mut theirs, &mut taken).await.unwrap();
     waiting.await.unwrap().unwrap();
-    assert!(!pace.is_stalled(LONGEST));
+    assert_eq!(stalled_after(&pace).await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_is_stalled_only_while_it_has_been_given_something() {
+async fn a_socket_that_takes_a_byte_now_and_then_moves() {
     let pace = Pace::new();
-    let reader = pace.reader();
-    tokio::time::advance(LONGEST * 2).await;
-    assert!(!pace.is_stalled(LONGEST), "nothing was to be taken");
-    reader.given();
-    tokio::time::advance(LONGEST).await;
-    assert!(pace.is_stalled(LONGEST));
-    reader.caught_up();
-    assert!(!pace.is_stalled(LONGEST));
-    reader.given();
-    drop(reader);
-    tokio::time::advance(LONGEST).await;
-    assert!(!pace.is_stalled(LONGEST), "a stream that is gone holds up nobody");
+    let (ours, mut theirs) = tokio::io::duplex(1);
+    let mut socket = Watched::new(ours, Arc::clone(&pace));
+    let writing = tokio::spawn(async move { socket.write_all(&[b'x'; 100]).await });
+    let reading = async {
+        for _ in 0..100 {
+            advance(ALMOST).await;
+            tokio::io::AsyncReadExt::read_u8(&mut theirs).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = pace.stalled(LONGEST) => panic!("it moved all the time"),
+        () = reading => {}
+    }
+    writing.await.unwrap().unwrap();
 }
 
-/// A stream keeps its connection's pace, never the other way round.
-#[tokio::test]
-async fn nothing_is_left_of_a_connection_and_its_streams() {
+/// A stream's future that takes a piece and then does nothing until it is told to.
+#[derive(Debug)]
+struct Stream {
+    piece: Piece,
+    flow: Arc<Flow>,
+    /// Gone with the future.
+    alive: Arc<()>,
+}
+
+/// A stream that was given `bytes` bytes, on a connection of `pace`.
+async fn stream(pace: &Arc<Pace>, bytes: usize) -> Stream {
+    let (sender, given) = tokio::sync::oneshot::channel();
+    let alive = Arc::new(());
+    let kept = Arc::clone(&alive);
+    StreamExecutor::new(Arc::clone(pace), LONGEST).execute(async move {
+        let flow = Flow::current().unwrap();
+        let piece = Piece::new(Bytes::from(vec![0; bytes]), Some(&flow));
+        sender.send((piece, flow)).unwrap();
+        std::future::pending::<()>().await;
+        drop(kept);
+    });
+    let (piece, flow) = given.await.unwrap();
+    Stream { piece, flow, alive }
+}
+
+impl Stream {
+    async fn is_served_after(&self, time: Duration) -> bool {
+        timeout(time, std::future::pending::<()>()).await.unwrap_err();
+        tokio::task::yield_now().await;
+        Arc::strong_count(&self.alive) > 1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_takes_nothing_is_ended() {
+    let stream = stream(&Pace::new(), 10).await;
+    assert!(stream.is_served_after(ALMOST).await);
+    assert!(!stream.is_served_after(TICK * 2).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_takes_a_byte_now_and_then_is_not() {
+    let mut stream = stream(&Pace::new(), 10).await;
+    for _ in 0..9 {
+        assert!(stream.is_served_after(ALMOST).await);
+        stream.piece.advance(1);
+    }
+    assert!(!stream.flow.is_taken());
+    stream.piece.advance(1);
+    assert!(stream.flow.is_taken());
+    assert!(stream.is_served_after(LONGEST * 10).await, "nothing is left to take");
+}
+
+/// What all streams wait for is no fault of one of them.
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_not_ended_for_a_slow_socket() {
     let pace = Pace::new();
-    let (reader, left) = (pace.reader(), Arc::downgrade(&pace));
-    drop(pace);
-    assert!(left.upgrade().is_some());
-    drop(reader);
-    assert!(left.upgrade().is_none());
+    let stream = stream(&pace, 10).await;
+    for _ in 0..3 {
+        let _ = pace.note(Poll::<()>::Pending);
+        assert!(stream.is_served_after(ALMOST).await);
+        let _ = pace.note(Poll::Ready(()));
+    }
+    assert!(!stream.is_served_after(LONGEST + TICK).await);
+}
+
+#[tokio::test]
+async fn outside_of_a_stream_there_is_none() {
+    assert!(Flow::current().is_none());
+    let mut piece = Piece::new(Bytes::from_static(b"abc"), None);
+    piece.advance(1);
+    assert_eq!(piece.chunk(), b"bc");
 }

@@ -9,6 +9,8 @@
 //! Lines end in LF. `data` is one line: JSON has no raw line ends, and the three
 //! code points that some clients take for one are escaped.
 
+mod id;
+
 use std::io::Write as _;
 
 use bytes::{BufMut as _, BytesMut};
@@ -20,12 +22,11 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use crate::event::Event;
 use crate::limits::stream as limits;
 
+pub use id::FrameId;
+
 /// A comment that keeps proxies from giving up. One line end only: a blank line
 /// behind it makes clients that know an id fire an empty event.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n";
-
-/// The epoch of a turn that no other node has taken over.
-pub const FIRST_EPOCH: u32 = 1;
 
 /// What a frame has around the one field that can be long, in bytes.
 const ENVELOPE_BYTES: usize = 1024;
@@ -104,7 +105,7 @@ fn push_head(out: &mut BytesMut, name: &str, sequence: u64) {
     if sequence == 1 {
         let _ = writeln!(out.writer(), "retry: {}", limits::RETRY_MS);
     }
-    let _ = write!(out.writer(), "id: {FIRST_EPOCH}-{sequence}\nevent: {name}\ndata: ");
+    let _ = write!(out.writer(), "id: {}\nevent: {name}\ndata: ", FrameId::at(sequence));
 }
 
 /// An event that is too long for a frame, with its longest fields cut: a text to

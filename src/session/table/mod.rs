@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::Session;
+use super::{Begin, Session};
 use super::ledger::Ledger;
 use super::tally::Tally;
 use crate::limits::session as limits;
@@ -59,6 +59,19 @@ impl Sessions {
         session
     }
 
+    /// Begins a turn in the session of that id, which begins with it where there is
+    /// none yet.
+    pub fn begin(&self, id: &str, turn_id: &str, key: Option<&str>) -> (Arc<Session>, Begin) {
+        loop {
+            let session = self.open(id);
+            match session.begin(turn_id, key) {
+                // In between. Nobody could find a turn in it any more.
+                Begin::Forgotten => {}
+                begun => return (session, begun),
+            }
+        }
+    }
+
     /// The session, if there is one.
     pub fn find(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.by_id.lock().get(id).cloned()?;
@@ -69,7 +82,7 @@ impl Sessions {
     /// Forgets a session and cancels what runs in it; false where there is none.
     pub fn forget(&self, id: &str) -> bool {
         let Some(session) = self.by_id.lock().remove(id) else { return false };
-        session.cancel();
+        session.forget();
         true
     }
 

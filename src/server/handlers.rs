@@ -1,0 +1,185 @@
+//! What is done for each address.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, StatusCode};
+use serde_json::json;
+use tracing::{Instrument as _, debug, info_span};
+use uuid::Uuid;
+
+use super::reply::{Reply, empty, json_reply, typed};
+use super::rescue::Refusal;
+use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
+use super::stream::{last_event_id, resume};
+use super::{App, query, request};
+use crate::gateway::BegunTurn;
+use crate::limits;
+use crate::session::Found;
+use crate::session::frame::FrameId;
+use crate::telemetry::metrics;
+
+const PLAYGROUND: &str = include_str!("playground/index.html");
+
+/// Answers a request.
+pub(super) async fn answer(request: Request<Incoming>, app: Arc<App>) -> Reply {
+    let id = request_id(request.headers());
+    let span = info_span!("request", id = %id.to_str().unwrap_or_default());
+    async move {
+        let (request, body) = request.into_parts();
+        let route = Route::of(request.uri.path());
+        let mut reply = match dispatch(&request, body, &route, &app).await {
+            Ok(reply) => reply,
+            Err(refusal) => refusal.into_reply(),
+        };
+        let status = reply.status().as_u16();
+        metrics::request(route.name(), status);
+        debug!(method = %request.method, path = request.uri.path(), status, "answered");
+        reply.headers_mut().insert(REQUEST_ID, id);
+        reply
+    }
+    .instrument(span)
+    .await
+}
+
+/// The client's own id for the request, where it has one that can be logged.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let theirs = headers.get(REQUEST_ID).filter(|id| {
+        (1..=limits::server::REQUEST_ID_BYTES_MAX).contains(&id.len())
+            && id.as_bytes().iter().all(u8::is_ascii_graphic)
+    });
+    theirs.cloned().unwrap_or_else(|| {
+        HeaderValue::try_from(Uuid::new_v4().to_string()).expect("a UUID is hex and dashes")
+    })
+}
+
+async fn dispatch(
+    request: &Parts,
+    body: Incoming,
+    route: &Route<'_>,
+    app: &App,
+) -> Result<Reply, Refusal> {
+    app.auth.check_browser(request)?;
+    if !route.is_open() {
+        app.auth.check_key(&request.headers)?;
+    }
+    let reads = matches!(request.method, Method::GET | Method::HEAD);
+    match (&request.method, route) {
+        (_, Route::None) => Err(Refusal::NoSuchPath),
+        (&Method::POST, Route::ChatStream) => begin(request, body, app).await,
+        (&Method::GET, Route::ChatStream) => rejoin(request, app),
+        (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
+        (&Method::DELETE, Route::Session(id)) => forget(id, app),
+        (_, Route::Session(id)) if reads => transcript(id, app),
+        (_, Route::Tools) if reads => Ok(tools(app)),
+        (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
+        (_, Route::Ready) if reads => Ok(ready(app).await),
+        (_, Route::Metrics) if reads => Ok(metrics_text(app)),
+        (_, Route::Playground) if reads => Ok(playground()),
+        _ => Err(Refusal::Method(route.methods())),
+    }
+}
+
+async fn begin(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let key = request.headers.get(IDEMPOTENCY_KEY);
+    let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let body = request::read(body, app.max_body_bytes, app.patience.body).await?;
+    let new = request::parse(&body, key)?;
+    let BegunTurn { session_id, turn, repeated } =
+        app.gateway.begin(new).map_err(Refusal::Begin)?;
+    // A client that tries again under its key says what it has seen; of a turn that
+    // has just begun, nobody has seen anything.
+    let seen = if repeated { last_event_id(request)? } else { FrameId::START };
+    resume(&session_id, &turn, seen, app)
+}
+
+/// A page sends JSON as JSON, so that the browser asks first; a shell need not.
+fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_json = media_type.is_some_and(|value| {
+        let (media_type, _parameters) = value.split_once(';').unwrap_or((value, ""));
+        media_type.trim().eq_ignore_ascii_case("application/json")
+    });
+    if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
+}
+
+fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
+    let query = request.uri.query();
+    let Some(session_id) = query::value(query, "session_id") else {
+        return Err(Refusal::invalid("session_id", "session_id is required in the query"));
+    };
+    request::check_session_id(&session_id)?;
+    let seen = last_event_id(request)?;
+    let session = app.gateway.session(&session_id).ok_or(Refusal::NO_SESSION)?;
+    let turn = match session.turn(query::value(query, "turn_id").as_deref()) {
+        Found::Turn(turn) => turn,
+        Found::Gone => return Err(Refusal::TURN_GONE),
+        Found::Unknown => return Err(Refusal::NO_TURN),
+    };
+    resume(&session_id, &turn, seen, app)
+}
+
+async fn cancel(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let body = request::read(body, app.max_body_bytes, app.patience.body).await?;
+    let session_id = request::parse_cancel(&body)?;
+    let session = app.gateway.session(&session_id).ok_or(Refusal::NO_SESSION)?;
+    if session.cancel() {
+        Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
+    } else {
+        Err(Refusal::NOTHING_RUNS)
+    }
+}
+
+fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
+    let running = session.running().map(|turn| turn.turn_id);
+    let body = json!({
+        "session_id": session.id(),
+        "running_turn_id": running,
+        "turns": session.conversation(),
+    });
+    Ok(json_reply(StatusCode::OK, &body))
+}
+
+fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
+    if app.gateway.forget(id) {
+        Ok(empty(StatusCode::NO_CONTENT))
+    } else {
+        Err(Refusal::NO_SESSION)
+    }
+}
+
+fn tools(app: &App) -> Reply {
+    let tools: Vec<_> = app.gateway.tools().specs().collect();
+    json_reply(StatusCode::OK, &json!({ "tools": tools }))
+}
+
+async fn ready(app: &App) -> Reply {
+    if app.gateway.is_draining() {
+        let body = json!({ "status": "draining" });
+        return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
+    }
+    match app.gateway.check_upstream().await {
+        Ok(()) => json_reply(StatusCode::OK, &json!({ "status": "ready" })),
+        Err(failure) => {
+            let body = json!({ "status": "upstream_unreachable", "message": failure.message });
+            json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
+        }
+    }
+}
+
+fn metrics_text(app: &App) -> Reply {
+    typed(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
+}
+
+/// The page, in no frame: a page around it could borrow its user's clicks.
+fn playground() -> Reply {
+    let mut reply = typed(StatusCode::OK, PLAYGROUND, "text/html; charset=utf-8");
+    let policy = HeaderValue::from_static("frame-ancestors 'none'");
+    reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    reply
+}

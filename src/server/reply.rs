@@ -1,0 +1,108 @@
+//! What goes back to a client: whole, or as a stream of events.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use super::body::EventBody;
+use super::stall::{Flow, Piece};
+
+/// A response.
+pub(super) type Reply = Response<ReplyBody>;
+
+/// A response's body. On HTTP/2 it ends only when all of it was taken, so that its
+/// stream can be reset as long as something waits on it.
+#[derive(Debug, Default)]
+pub(super) struct ReplyBody {
+    content: Content,
+    flow: Option<Arc<Flow>>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Whole(Full<Bytes>),
+    Events(EventBody),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Whole(Full::default())
+    }
+}
+
+impl ReplyBody {
+    /// A body that is there already.
+    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self { content: Content::Whole(Full::new(bytes.into())), flow: Flow::current() }
+    }
+
+    /// A stream of events.
+    pub(super) fn events(events: EventBody) -> Self {
+        Self { content: Content::Events(events), flow: Flow::current() }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Piece;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
+        let Self { content, flow } = self.get_mut();
+        let frame = match content {
+            Content::Whole(body) => ready!(Pin::new(body).poll_frame(cx)),
+            Content::Events(body) => ready!(Pin::new(body).poll_frame(cx)),
+        };
+        if let Some(Ok(frame)) = frame {
+            return Poll::Ready(Some(Ok(frame.map_data(|bytes| Piece::new(bytes, flow.as_ref())))));
+        }
+        if let Some(flow) = flow {
+            ready!(flow.poll_taken(cx.waker()));
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let has_ended = match &self.content {
+            Content::Whole(body) => body.is_end_stream(),
+            Content::Events(body) => body.is_end_stream(),
+        };
+        has_ended && self.flow.as_ref().is_none_or(|flow| flow.is_taken())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(body) => body.size_hint(),
+            Content::Events(body) => body.size_hint(),
+        }
+    }
+}
+
+/// A whole response of JSON.
+pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Reply {
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    typed(status, body, "application/json")
+}
+
+/// A whole response of that media type.
+pub(super) fn typed(status: StatusCode, body: impl Into<Bytes>, media_type: &'static str) -> Reply {
+    let mut reply = Response::new(ReplyBody::whole(body));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply
+}
+
+/// A response without a body.
+pub(super) fn empty(status: StatusCode) -> Reply {
+    let mut reply = Reply::default();
+    *reply.status_mut() = status;
+    reply
+}

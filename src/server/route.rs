@@ -1,0 +1,103 @@
+//! The addresses: their names, the methods they take, and who may come to them.
+
+use std::borrow::Cow;
+
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use tower_http::cors::CorsLayer;
+
+use super::auth::API_KEY;
+use super::query;
+use crate::limits;
+
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Where turns begin and are re-joined.
+pub(super) const CHAT_STREAM: &str = "/api/v1/chat/stream";
+const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
+const SESSIONS: &str = "/api/v1/sessions/";
+const TOOLS: &str = "/api/v1/tools";
+
+/// The addresses, with what is variable in them.
+#[derive(Debug)]
+pub(super) enum Route<'a> {
+    Playground,
+    ChatStream,
+    ChatCancel,
+    Session(Cow<'a, str>),
+    Tools,
+    Live,
+    Ready,
+    Metrics,
+    None,
+}
+
+impl<'a> Route<'a> {
+    /// The route of a path.
+    pub(super) fn of(path: &'a str) -> Self {
+        match path {
+            "/" => Self::Playground,
+            CHAT_STREAM => Self::ChatStream,
+            CHAT_CANCEL => Self::ChatCancel,
+            TOOLS => Self::Tools,
+            "/healthz" => Self::Live,
+            "/readyz" => Self::Ready,
+            "/metrics" => Self::Metrics,
+            path => match path.strip_prefix(SESSIONS) {
+                Some(id) if !id.is_empty() && !id.contains('/') => Self::Session(query::decode(id)),
+                _ => Self::None,
+            },
+        }
+    }
+
+    /// For metrics: one name for all addresses of a kind.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Playground => "playground",
+            Self::ChatStream => "chat_stream",
+            Self::ChatCancel => "chat_cancel",
+            Self::Session(_) => "session",
+            Self::Tools => "tools",
+            Self::Live => "healthz",
+            Self::Ready => "readyz",
+            Self::Metrics => "metrics",
+            Self::None => "none",
+        }
+    }
+
+    /// The methods that it takes.
+    pub(super) const fn methods(&self) -> &'static str {
+        match self {
+            Self::ChatStream => "GET, POST",
+            Self::ChatCancel => "POST",
+            Self::Session(_) => "GET, DELETE",
+            _ => "GET",
+        }
+    }
+
+    /// Whether it is open to those without a key: what orchestrators probe, and
+    /// the page, which holds no data of its own.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self, Self::Live | Self::Ready | Self::Playground)
+    }
+}
+
+/// What pages of other origins may send and read.
+pub(super) fn cors(origins: &[String]) -> CorsLayer {
+    let origins = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
+    CorsLayer::new()
+        .allow_origin(origins.collect::<Vec<_>>())
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers([
+            AUTHORIZATION,
+            CONTENT_TYPE,
+            LAST_EVENT_ID,
+            API_KEY,
+            IDEMPOTENCY_KEY,
+            REQUEST_ID,
+        ])
+        .expose_headers([REQUEST_ID, LOCATION, RETRY_AFTER])
+        .max_age(limits::server::PREFLIGHT_AGE)
+}

@@ -1,0 +1,66 @@
+//! A turn's events as a response: from which frame on, and with which headers.
+
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+
+use super::body::EventBody;
+use super::reply::{Reply, ReplyBody, empty};
+use super::rescue::Refusal;
+use super::route::{CHAT_STREAM, LAST_EVENT_ID};
+use super::{App, query};
+use crate::session::LoggedTurn;
+use crate::session::frame::FrameId;
+
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// What a turn's log has behind the frame that the client has seen last.
+pub(super) fn resume(
+    session_id: &str,
+    turn: &LoggedTurn,
+    seen: FrameId,
+    app: &App,
+) -> Result<Reply, Refusal> {
+    let log = &turn.log;
+    // In this order: a log that ends in between has only grown.
+    let (has_ended, last) = (log.has_ended(), log.last_sequence());
+    if !seen.is_of_this_node() || seen.sequence > last {
+        return Err(Refusal::FRAME_GONE);
+    }
+    if has_ended && seen.sequence == last {
+        // An EventSource asks again after every end; this is how it is told to stop.
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    Ok(stream(session_id, turn, seen.sequence, app))
+}
+
+/// The last frame that the client has seen: the one before the first, where it does
+/// not say.
+pub(super) fn last_event_id(request: &Parts) -> Result<FrameId, Refusal> {
+    let header = request.headers.get(LAST_EVENT_ID);
+    let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
+    let id = header.or_else(|| query::value(request.uri.query(), "last_event_id"));
+    match id.as_deref() {
+        None | Some("") => Ok(FrameId::START),
+        Some(id) => FrameId::parse(id).ok_or_else(|| {
+            Refusal::invalid("Last-Event-ID", "Last-Event-ID must be the id of a frame, as 1-42")
+        }),
+    }
+}
+
+/// The stream of a turn's events behind frame `after`.
+fn stream(session_id: &str, turn: &LoggedTurn, after: u64, app: &App) -> Reply {
+    let LoggedTurn { turn_id, log } = turn;
+    let body = EventBody::new(log.read_after(after), app.keep_alive);
+    let mut reply = Response::new(ReplyBody::events(body));
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    let session = query::encode(session_id);
+    let location = format!("{CHAT_STREAM}?session_id={session}&turn_id={turn_id}");
+    if let Ok(location) = HeaderValue::try_from(location) {
+        headers.insert(LOCATION, location);
+    }
+    reply
+}
