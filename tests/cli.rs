@@ -154,6 +154,29 @@ fn bad_arguments_are_status_2() {
 }
 
 #[test]
+fn a_bad_argument_is_told_what_is_expected() {
+    for (arguments, expected) in [
+        (&["serve", "--listen", "localhost:8080"][..], "as 127.0.0.1:8080"),
+        (&["serve", "--upstream", "localhost:8081"], "expected a URL"),
+        (&["serve", "--log-format", "xml"], "[possible values: text, json]"),
+        (&["parse", "--format", "xml"], "[possible values: marker_json]"),
+        (&["completions", "tcsh"], "bash"),
+    ] {
+        let (_, stderr) = check(arguments, 2);
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn an_address_in_use_is_status_1() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (_, stderr) = check(&["serve", "--listen", &address], 1);
+    assert!(stderr.starts_with(&format!("error: cannot listen on {address}: ")), "{stderr}");
+    assert!(stderr.contains("--listen"), "{stderr}");
+}
+
+#[test]
 fn a_bad_log_filter_is_status_2() {
     let output = Command::new(TETHER).env("TETHER_LOG", "tether=loud").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

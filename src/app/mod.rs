@@ -5,6 +5,7 @@ mod assemble;
 mod running;
 
 use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -50,8 +51,9 @@ async fn serve(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
     let signals = Signals::new().map_err(RunError::System)?;
     let tools = tools(config).map_err(|error| StartError::from(AssemblyError::from(error)))?;
     let running = start(config, tools, Patience::default(), metrics).await?;
-    let origin = format!("http://{}", running.address());
-    greet(out, &origin, running.gateway()).map_err(RunError::Output)?;
+    let model = running.gateway().default_upstream().name();
+    let wants_key = !config.server.api_keys.is_empty();
+    greet(out, running.address(), model, wants_key).map_err(RunError::Output)?;
     drain(running.gateway(), signals, config.server.drain_timeout).await;
     running.stop().await;
     info!("stopped");
@@ -59,13 +61,25 @@ async fn serve(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
 }
 
 /// What a person sees who has just started it.
-fn greet(out: &mut impl Write, origin: &str, gateway: &Gateway) -> std::io::Result<()> {
-    let model = gateway.default_upstream().name();
+fn greet(
+    out: &mut impl Write,
+    mut address: SocketAddr,
+    model: &str,
+    wants_key: bool,
+) -> std::io::Result<()> {
+    if address.ip().is_unspecified() {
+        // It listens on all addresses of this machine, and a browser needs one.
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    let key = if wants_key { " -H 'Authorization: Bearer KEY'" } else { "" };
     writeln!(
         out,
         "tether {} serves the model \"{model}\"\n\n  \
-         open    {origin}/\n  \
-         or try  curl -N {origin}/api/v1/chat/stream -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n",
+         open    http://{address}/\n  \
+         or try  curl -N http://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n",
         env!("CARGO_PKG_VERSION"),
     )?;
     out.flush()
@@ -107,6 +121,36 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(address: &str, wants_key: bool, opened: &str, tried: &str) {
+        let mut out = Vec::new();
+        greet(&mut out, address.parse().unwrap(), "qwen3", wants_key).unwrap();
+        let greeting = String::from_utf8(out).unwrap();
+        assert!(greeting.contains(&format!("open    {opened}\n")), "{greeting}");
+        assert!(greeting.contains(&format!("or try  curl -N {tried} -d '{{")), "{greeting}");
+    }
+
+    #[test]
+    fn what_is_greeted_with_can_be_opened_and_tried() {
+        let stream = "/api/v1/chat/stream";
+        for (address, opened) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
+            ("10.1.2.3:80", "http://10.1.2.3:80/"),
+            ("0.0.0.0:8080", "http://127.0.0.1:8080/"),
+            ("[::]:8080", "http://[::1]:8080/"),
+        ] {
+            let origin = opened.trim_end_matches('/');
+            check(address, false, opened, &format!("{origin}{stream}"));
+            let with_key = format!("{origin}{stream} -H 'Authorization: Bearer KEY'");
+            check(address, true, opened, &with_key);
         }
     }
 }

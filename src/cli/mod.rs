@@ -39,6 +39,11 @@ pub struct Cli {
 }
 
 const AFTER_HELP: &str = "\
+Examples:
+  tether                                        with the rehearsal model inside, to see how it works
+  tether --upstream http://127.0.0.1:8081/v1    in front of llama.cpp, vLLM, Ollama ...
+  tether check --config tether.yml              what a configuration file comes to
+
 Environment:
   TETHER_LOG  which logs are written: `info` (default), `debug`, `warn,tether=trace`
 
@@ -68,16 +73,21 @@ pub struct ServeArgs {
     /// The configuration file.
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Address to listen on
-    #[arg(long, value_name = "ADDR")]
+    /// Address and port to listen on, as 127.0.0.1:8080, which is the default
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Model server to ask, any server of Chat Completions
-    #[arg(long, value_name = "URL", value_parser = upstream_url)]
+    /// Model server to ask.
+    #[arg(
+        long,
+        value_name = "URL",
+        value_parser = upstream_url,
+        help = "Model server to ask, any that speaks Chat Completions, as http://127.0.0.1:8081/v1"
+    )]
     pub upstream: Option<Uri>,
     /// The model's name on that server
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// How logs are written
+    /// How logs are written: lines for people, or one JSON object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 }
@@ -110,10 +120,10 @@ impl ValueEnum for LogFormat {
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::Text => PossibleValue::new("text").help("Lines for people"),
-            Self::Json => PossibleValue::new("json").help("One JSON object a line"),
-        })
+        Some(PossibleValue::new(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }))
     }
 }
 
@@ -179,6 +189,11 @@ pub fn exit(result: &Result<(), CliError>) -> ExitCode {
 pub fn complain(level: &str, message: impl std::fmt::Display) {
     // Nobody is left to be told that nobody can be told.
     let _ = writeln!(io::stderr().lock(), "{level}: {message}");
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected an IP address and a port, as 127.0.0.1:8080 or [::1]:8080";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 fn upstream_url(text: &str) -> Result<Uri, String> {
