@@ -38,7 +38,7 @@ impl std::fmt::Debug for AuthOptions {
 
 /// The same, made ready for a server's address.
 #[derive(Debug)]
-pub struct Auth {
+pub(super) struct Auth {
     /// Digests, so that comparing takes the same time whatever a key's length.
     keys: Vec<[u8; 32]>,
     origins: Vec<String>,
@@ -50,8 +50,7 @@ pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 impl Auth {
     /// For a server that listens on `address`.
-    #[must_use]
-    pub fn new(options: AuthOptions, address: SocketAddr) -> Self {
+    pub(super) fn new(options: AuthOptions, address: SocketAddr) -> Self {
         let keys = options.api_keys.iter().map(|key| Sha256::digest(key).into()).collect();
         Self { keys, origins: options.origins, is_loopback: address.ip().is_loopback() }
     }

@@ -6,6 +6,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
+use serde::Serialize;
 use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
@@ -15,6 +16,7 @@ use super::rescue::Refusal;
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query, request};
+use crate::conversation::Conversation;
 use crate::gateway::BegunTurn;
 use crate::limits;
 use crate::session::Found;
@@ -134,15 +136,21 @@ async fn cancel(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Ref
     }
 }
 
+/// A session as `GET` shows it. Written without a tree of values in between:
+/// conversations grow long.
+#[derive(Serialize)]
+struct Transcript<'a> {
+    session_id: &'a str,
+    running_turn_id: Option<String>,
+    turns: Conversation,
+}
+
 fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
-    let running = session.running().map(|turn| turn.turn_id);
-    let body = json!({
-        "session_id": session.id(),
-        "running_turn_id": running,
-        "turns": session.conversation(),
-    });
-    Ok(json_reply(StatusCode::OK, &body))
+    let (turns, running) = session.transcript();
+    let running_turn_id = running.map(|turn| turn.turn_id);
+    let transcript = Transcript { session_id: session.id(), running_turn_id, turns };
+    Ok(json_reply(StatusCode::OK, &transcript))
 }
 
 fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {

@@ -16,7 +16,6 @@ mod route;
 mod stall;
 mod stream;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +29,8 @@ use tracing::{debug, warn};
 use crate::gateway::Gateway;
 use crate::limits;
 
-pub use auth::{Auth, AuthOptions};
+use auth::Auth;
+pub use auth::AuthOptions;
 
 /// How the server serves.
 #[derive(Debug, Clone)]
@@ -79,13 +79,13 @@ impl Default for Options {
 
 /// What every request needs.
 #[derive(Debug)]
-pub(crate) struct App {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) auth: Auth,
-    pub(crate) metrics: PrometheusHandle,
-    pub(crate) max_body_bytes: usize,
-    pub(crate) keep_alive: Duration,
-    pub(crate) patience: Patience,
+struct App {
+    gateway: Arc<Gateway>,
+    auth: Auth,
+    metrics: PrometheusHandle,
+    max_body_bytes: usize,
+    keep_alive: Duration,
+    patience: Patience,
 }
 
 /// A server that listens.
@@ -110,14 +110,6 @@ impl Server {
         let Options { max_body_bytes, keep_alive, patience, .. } = options;
         let app = App { gateway, auth, metrics, max_body_bytes, keep_alive, patience };
         Ok(Self { listener, app: Arc::new(app) })
-    }
-
-    /// The address it listens on.
-    ///
-    /// # Errors
-    /// When the socket has none.
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 
     /// Serves until `stop`. Then connections that are open get to the end of what

@@ -162,6 +162,13 @@ impl Session {
         self.state.lock().conversation.clone()
     }
 
+    /// The turns that are over and the one that runs, as of one moment.
+    #[must_use]
+    pub fn transcript(&self) -> (Conversation, Option<LoggedTurn>) {
+        let state = self.state.lock();
+        (state.conversation.clone(), state.running.clone())
+    }
+
     /// The turn that runs.
     #[must_use]
     pub fn running(&self) -> Option<LoggedTurn> {

@@ -16,4 +16,5 @@ mod rejoin;
 mod requests;
 mod slow_reader;
 mod stream;
+mod transcript;
 mod upstream_faults;
