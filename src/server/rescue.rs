@@ -47,6 +47,19 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    pub(super) const NO_SESSION: Self =
+        Self::Unknown("there is no such session; its first turn begins it");
+    pub(super) const NO_TURN: Self = Self::Unknown(
+        "there is no such turn in this session; without turn_id, its latest is taken",
+    );
+    pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
+    pub(super) const TURN_GONE: Self =
+        Self::Gone("the events of this turn are no longer held; read its outcome from the session");
+    pub(super) const FRAME_GONE: Self = Self::Gone(
+        "this turn has no frame of this id here; without Last-Event-ID it is read from its start",
+    );
+
+    /// A field whose value cannot be.
     pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
         Self::Invalid { param, message: message.into() }
     }
@@ -89,18 +102,6 @@ impl Refusal {
         }
     }
 
-    pub(super) const NO_SESSION: Self =
-        Self::Unknown("there is no such session; its first turn begins it");
-    pub(super) const NO_TURN: Self = Self::Unknown(
-        "there is no such turn in this session; without turn_id, its latest is taken",
-    );
-    pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
-    pub(super) const TURN_GONE: Self =
-        Self::Gone("the events of this turn are no longer held; read its outcome from the session");
-    pub(super) const FRAME_GONE: Self = Self::Gone(
-        "this turn has no frame of this id here; without Last-Event-ID it is read from its start",
-    );
-
     /// What went wrong and what to do about it.
     fn message(&self) -> String {
         match self {
@@ -112,7 +113,10 @@ impl Refusal {
             Self::BadJson { error, param: Some(param) } => format!("{param}: {error}"),
             Self::Invalid { message, .. } => message.clone(),
             Self::BodyTooLarge { bytes_max } => {
-                format!("the body is longer than {bytes_max} bytes (server.max_body_bytes)")
+                format!(
+                    "the body is longer than {bytes_max} bytes; send less, or raise \
+                     server.max_body_bytes"
+                )
             }
             Self::BodyTimeout(after) => {
                 format!("the body did not arrive within {} s; send it at once", after.as_secs())
@@ -123,7 +127,7 @@ impl Refusal {
                 "send Authorization: Bearer KEY with one of server.api_keys".into()
             }
             Self::Origin(origin) => {
-                format!("pages of {origin} are not allowed; see server.cors_origins")
+                format!("pages of {origin:?} are not allowed; put it into server.cors_origins")
             }
             Self::Host(host) => format!(
                 "this server does not go by the name {host:?}; put its origin into \
