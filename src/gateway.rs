@@ -375,10 +375,10 @@ mod tests {
     use crate::parser;
     use crate::upstream::{self, History, Kind};
 
-    fn rehearsal() -> Vec<Arc<Upstream>> {
+    fn embedded() -> Vec<Arc<Upstream>> {
         let kind = Kind::Embedded { tokens_per_sec: 100, marker: "<<call>>".to_owned() };
         let options =
-            upstream::Options { name: "rehearsal".to_owned(), history: History::Text, kind };
+            upstream::Options { name: "embedded".to_owned(), history: History::Text, kind };
         vec![Arc::new(Upstream::new(options).unwrap())]
     }
 
@@ -388,19 +388,19 @@ mod tests {
 
     #[test]
     fn options_that_no_turn_could_have_are_refused_at_once() {
-        assert!(gateway(Options::default(), rehearsal()).is_ok());
+        assert!(gateway(Options::default(), embedded()).is_ok());
         let none = gateway(Options::default(), Vec::new());
         assert!(matches!(none, Err(OptionsError::NoUpstream)));
         let parser = parser::Settings { marker: String::new(), ..parser::Settings::default() };
         let rules = Rules { parser, ..Rules::default() };
-        let markerless = gateway(Options { rules, ..Options::default() }, rehearsal());
+        let markerless = gateway(Options { rules, ..Options::default() }, embedded());
         assert!(matches!(markerless, Err(OptionsError::Parser(_))));
     }
 
     /// A turn that does not end although it was cancelled, as no turn should.
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_never_ends_does_not_hold_up_the_drain_for_ever() {
-        let gateway = gateway(Options::default(), rehearsal()).unwrap();
+        let gateway = gateway(Options::default(), embedded()).unwrap();
         let _stuck = gateway.turns.token();
         let begun = tokio::time::Instant::now();
         let patience = Duration::from_secs(3);
@@ -410,7 +410,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gateway_that_drains_begins_no_turn() {
-        let gateway = gateway(Options::default(), rehearsal()).unwrap();
+        let gateway = gateway(Options::default(), embedded()).unwrap();
         assert!(gateway.drain(Duration::ZERO).await);
         let refused = gateway.begin(NewTurn { prompt: "?".to_owned(), ..NewTurn::default() });
         assert!(matches!(refused, Err(BeginError::Draining)));

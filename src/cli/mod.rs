@@ -40,7 +40,7 @@ pub struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  tether                                        with the rehearsal model inside, to see how it works
+  tether                                        with the embedded model, to see how it works
   tether --upstream http://127.0.0.1:8081/v1    in front of llama.cpp, vLLM, Ollama ...
   tether check --config tether.yml              what a configuration file comes to
 
