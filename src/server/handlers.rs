@@ -142,6 +142,7 @@ async fn cancel(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Ref
 struct Transcript<'a> {
     session_id: &'a str,
     running_turn_id: Option<String>,
+    dropped_turns: u64,
     turns: Conversation,
 }
 
@@ -149,7 +150,8 @@ fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
     let (turns, running) = session.transcript();
     let running_turn_id = running.map(|turn| turn.turn_id);
-    let transcript = Transcript { session_id: session.id(), running_turn_id, turns };
+    let dropped_turns = turns.dropped();
+    let transcript = Transcript { session_id: session.id(), running_turn_id, dropped_turns, turns };
     Ok(json_reply(StatusCode::OK, &transcript))
 }
 

@@ -27,7 +27,7 @@ async fn a_turn_with_a_call() {
     stream.rest().await;
 
     let shown = transcript(&gateway).await;
-    assert_eq!(keys(&shown), ["session_id", "running_turn_id", "turns"]);
+    assert_eq!(keys(&shown), ["session_id", "running_turn_id", "dropped_turns", "turns"]);
     assert_eq!((&shown["session_id"], &shown["running_turn_id"]), (&json!("s"), &Value::Null));
     let turn = &shown["turns"][0];
     assert_eq!(keys(turn), ["turn_id", "started_at_ms", "prompt", "steps", "ending"]);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Begin, Session};
 use super::ledger::Ledger;
 use super::tally::Tally;
+use super::{Begin, Session};
 use crate::limits::session as limits;
 
 /// All sessions, in memory.
