@@ -6,10 +6,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::arguments::Arguments;
-use super::examined;
 use super::format::Format;
 use super::repair::Repair;
-use super::segment::ErrorCode;
+use super::segment::{self, ErrorCode, ParseError, Segment};
+use super::{Marker, examined};
 
 /// A call that a model has written.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,24 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// Says it of the call `index`, of which `raw` is quoted.
+    pub(super) fn say(
+        self,
+        marker: Marker,
+        index: u32,
+        raw: &[u8],
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        sink(Segment::Error(ParseError {
+            code: self.code,
+            message: self.message,
+            offset: marker.at,
+            raw: segment::quote(raw),
+            index: Some(index),
+            at_line_start: marker.at_line_start,
+        }));
     }
 
     fn call(message: impl Into<String>) -> Self {

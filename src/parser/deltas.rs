@@ -8,10 +8,9 @@
 //! arguments inside a string, mended payloads) is told when the call completes, in
 //! one piece.
 
-use super::examined;
 use super::format::Format;
 use super::segment::Segment;
-use super::text;
+use super::{examined, find, text};
 
 /// Where the tracker stands in a payload.
 #[derive(Debug, Clone, Default)]
@@ -94,6 +93,18 @@ impl Tracker {
         self.tell_arguments(payload, index, sink);
     }
 
+    /// Passes over what is new in a payload, all of it inside a string that goes on.
+    pub(super) fn pass_string(
+        &mut self,
+        payload: &[u8],
+        index: u32,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        debug_assert!(self.string.is_some() && !self.escape, "the scanner said so");
+        self.seen = payload.len();
+        self.tell_arguments(payload, index, sink);
+    }
+
     /// Tells of a completed call what was not told before.
     pub(super) fn complete(
         &self,
@@ -117,7 +128,7 @@ impl Tracker {
             self.seen += 1;
             return;
         }
-        let stop = memchr::memchr2(b'"', b'\\', &payload[self.seen..]);
+        let stop = find::either(b'"', b'\\', &payload[self.seen..]);
         examined::note(stop.unwrap_or(payload.len() - self.seen));
         match stop {
             None => self.seen = payload.len(),

@@ -1,6 +1,12 @@
-//! What stands between a marker and its payload, and behind a payload.
+//! What stands between a marker and its payload.
 
+use std::mem;
+
+use super::payload::Payload;
 use super::repair::{Repair, note};
+use super::segment::{self, ErrorCode, ParseError};
+use super::stream::Stream;
+use super::{Flow, Marker, Segment, State};
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// Words that models write in front of JSON, with or without a code fence. Other
@@ -8,26 +14,16 @@ use crate::limits::parser::GAP_BYTES_MAX;
 const LANGUAGE_WORDS: &[&str] =
     &["json", "json5", "jsonc", "javascript", "js", "python", "py", "tool_call", "tool_code"];
 
-/// What a byte of the gap means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// It belongs to the gap.
-    Skip,
-    /// It begins the payload.
-    Begin,
-    /// There is no payload.
-    Refuse,
-}
-
 /// The bytes behind a marker, up to its payload: white space and, leniently, one
 /// code fence or language word.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(super) struct Gap {
+    marker: Marker,
     part: Part,
     /// Whether a code fence has opened.
-    pub fence: bool,
+    fence: bool,
     /// What will have been mended, if a payload follows.
-    pub repaired: Vec<Repair>,
+    repaired: Vec<Repair>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,9 +36,70 @@ enum Part {
     Word(usize),
 }
 
+/// What a byte of the gap means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It belongs to the gap.
+    Skip,
+    /// It begins the payload.
+    Begin,
+    /// There is no payload.
+    Refuse,
+}
+
 impl Gap {
+    pub(super) fn enter(marker: Marker, stream: &mut Stream) -> Self {
+        stream.buffer.clear();
+        Self { marker, part: Part::Space, fence: false, repaired: Vec::new() }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        stream: &mut Stream,
+        bytes: &[u8],
+        at: usize,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let lenient = !stream.settings.strict_balancing;
+        for (at, &byte) in bytes.iter().enumerate().skip(at) {
+            match self.step(byte, &stream.buffer, lenient) {
+                Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
+                Step::Begin => {
+                    let repaired = mem::take(&mut self.repaired);
+                    let payload = Payload::enter(self.marker, self.fence, repaired, stream, sink);
+                    return Flow::Enter(State::Payload(payload), at);
+                }
+                Step::Refuse => {
+                    self.refuse(stream, sink);
+                    return Flow::Enter(State::default(), at);
+                }
+            }
+        }
+        Flow::Stay
+    }
+
+    pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        self.refuse(stream, sink);
+        Flow::Enter(State::default(), 0)
+    }
+
+    /// The marker and what stands behind it are text after all.
+    fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        let Marker { at, at_line_start } = self.marker;
+        let bytes = [stream.settings.marker.as_bytes(), &stream.buffer].concat();
+        sink(Segment::Error(ParseError {
+            code: ErrorCode::MissingPayload,
+            message: "no `{` or `[` stands behind the marker".to_owned(),
+            offset: at,
+            raw: segment::quote(&bytes),
+            index: None,
+            at_line_start,
+        }));
+        stream.say_before(&bytes, at, sink);
+    }
+
     /// Looks at the next byte. `before` is the gap up to here.
-    pub(super) fn step(&mut self, byte: u8, before: &[u8], lenient: bool) -> Step {
+    fn step(&mut self, byte: u8, before: &[u8], lenient: bool) -> Step {
         match byte {
             b'{' | b'[' if self.word_ends(before) => Step::Begin,
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
@@ -99,67 +156,4 @@ impl Gap {
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+')
-}
-
-/// The bytes behind a payload that still belong to it: one line ending, and the
-/// end of a code fence that the gap began.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tail {
-    /// Whether a closing fence may come, with a line ending of its own behind it.
-    fence: bool,
-    part: TailPart,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum TailPart {
-    #[default]
-    Line,
-    /// Behind a CR, which counts only with an LF.
-    Return,
-    /// Behind a line ending, where a fence may close.
-    Fence,
-    /// Behind so many backticks of it.
-    Ticks(u8),
-}
-
-/// What a byte behind a payload means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TailStep {
-    /// It may belong to the call; the next byte decides or goes on.
-    Skip,
-    /// It is the last byte of the call.
-    Last,
-    /// The call ended before it.
-    Ended,
-}
-
-impl Tail {
-    pub(super) fn new(fence: bool) -> Self {
-        Self { fence, part: TailPart::Line }
-    }
-
-    pub(super) fn step(&mut self, byte: u8) -> TailStep {
-        match (self.part, byte) {
-            (TailPart::Line, b'\r') => self.part = TailPart::Return,
-            (TailPart::Line | TailPart::Return, b'\n') if self.fence => self.part = TailPart::Fence,
-            (TailPart::Line | TailPart::Return, b'\n') => return TailStep::Last,
-            (TailPart::Line | TailPart::Fence, b'`') if self.fence => {
-                self.part = TailPart::Ticks(1);
-            }
-            (TailPart::Ticks(1), b'`') => self.part = TailPart::Ticks(2),
-            (TailPart::Ticks(_), b'`') => *self = Self::new(false),
-            _ => return TailStep::Ended,
-        }
-        TailStep::Skip
-    }
-
-    /// What was skipped but does not belong to the call, if it ends here.
-    pub(super) fn given_back(self) -> &'static [u8] {
-        match self.part {
-            TailPart::Line | TailPart::Fence => b"",
-            TailPart::Return => b"\r",
-            TailPart::Ticks(1) => b"`",
-            TailPart::Ticks(_) => b"``",
-        }
-    }
 }

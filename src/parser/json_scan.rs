@@ -4,23 +4,21 @@
 //! JSON, so garbage is skipped safely and memory is bounded before anything is
 //! decoded.
 
-use super::examined;
 use super::marker::{Held, Landing, Opener, Openers, Step};
+use super::{examined, find};
 use crate::limits::parser::DEPTH_MAX;
 
-/// What stopped a scan, with the number of bytes scanned, the stopper included.
+/// What stops a scan. The stopper itself has been scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    /// All bytes were scanned and the payload goes on.
-    Nothing(usize),
+pub(super) enum Stop {
     /// The bracket that balances the first one.
-    End(usize),
+    End,
     /// A closing bracket of the wrong kind.
-    WrongCloser(usize),
+    WrongCloser,
     /// A bracket that nests deeper than [`DEPTH_MAX`].
-    TooDeep(usize),
+    TooDeep,
     /// The last byte of a marker outside strings.
-    Marker(usize),
+    Marker,
 }
 
 /// What a scan minds, besides double-quoted strings.
@@ -72,75 +70,88 @@ pub(super) struct Scanner {
 const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bracket");
 
 impl Scanner {
-    /// Scans on. The first byte ever must be the payload's opening bracket.
+    /// Whether the scan is in a string and the bytes do not end it. They need not be
+    /// scanned then.
     #[inline]
-    pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> Found {
-        let mut at = 0;
-        while at < bytes.len() {
-            if self.quote != 0 {
-                at += self.skip_string(&bytes[at..]);
-                continue;
-            }
-            let byte = bytes[at];
+    pub(super) fn stays_in_string(&self, bytes: &[u8]) -> bool {
+        let inside = self.quote != 0 && !self.escape;
+        inside && find::either(self.quote, b'\\', bytes).is_none()
+    }
+
+    /// Scans on, and returns how many bytes, all of them unless something stops it.
+    /// The first byte ever must be the payload's opening bracket.
+    #[inline]
+    pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
+        match self.skip_string(bytes) {
+            Some(at) => self.scan_from(at, bytes, rules),
+            None => (bytes.len(), None),
+        }
+    }
+
+    fn scan_from(&mut self, mut at: usize, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
+        while let Some(&byte) = bytes.get(at) {
             at += 1;
             examined::note(1);
             if !rules.special[usize::from(byte)] && self.held.is_empty() {
                 continue;
             }
             if self.completes_marker(byte, rules) {
-                return Found::Marker(at);
+                return (at, Some(Stop::Marker));
             }
             match byte {
-                b'"' => self.enter_string(byte),
-                b'\'' if rules.lenient => self.enter_string(byte),
                 b'{' | b'[' => {
                     let too_deep = self.open(byte);
                     if too_deep {
-                        return Found::TooDeep(at);
+                        return (at, Some(Stop::TooDeep));
                     }
                 }
                 b'}' | b']' => {
                     if !self.close(byte) && !rules.lenient {
-                        return Found::WrongCloser(at);
+                        return (at, Some(Stop::WrongCloser));
                     }
                     if self.depth == 0 {
-                        return Found::End(at);
+                        return (at, Some(Stop::End));
+                    }
+                }
+                quote if quote == b'"' || rules.lenient && quote == b'\'' => {
+                    self.quote = quote;
+                    self.held = Held::NONE;
+                    match self.skip_string(&bytes[at..]) {
+                        Some(skipped) => at += skipped,
+                        None => break,
                     }
                 }
                 _ => {}
             }
         }
-        Found::Nothing(at)
+        (bytes.len(), None)
     }
 
-    /// Skips a string's content and closing quote, as far as they are there.
+    /// How many bytes still belong to the string that the scan is in, its quote
+    /// included; none outside of strings. `None` where it goes on behind the bytes.
     #[inline]
-    fn skip_string(&mut self, bytes: &[u8]) -> usize {
-        /// Up to this length a plain loop is faster than a call of `memchr2`.
-        const SHORT: usize = 16;
-        if self.escape {
-            self.escape = false;
-            return 1;
+    fn skip_string(&mut self, bytes: &[u8]) -> Option<usize> {
+        if self.quote == 0 {
+            return Some(0);
         }
-        let quote = self.quote;
-        let stop = if bytes.len() < SHORT {
-            bytes.iter().position(|&b| b == quote || b == b'\\')
-        } else {
-            memchr::memchr2(quote, b'\\', bytes)
-        };
-        examined::note(stop.unwrap_or(bytes.len()));
-        let Some(stop) = stop else { return bytes.len() };
-        if bytes[stop] == quote {
-            self.quote = 0;
-        } else {
+        let mut at = 0;
+        loop {
+            if self.escape {
+                if at == bytes.len() {
+                    return None;
+                }
+                self.escape = false;
+                at += 1;
+            }
+            let stop = find::either(self.quote, b'\\', &bytes[at..]);
+            examined::note(stop.unwrap_or(bytes.len() - at));
+            at += stop? + 1;
+            if bytes[at - 1] == self.quote {
+                self.quote = 0;
+                return Some(at);
+            }
             self.escape = true;
         }
-        stop + 1
-    }
-
-    fn enter_string(&mut self, quote: u8) {
-        self.quote = quote;
-        self.held = Held::NONE;
     }
 
     /// Returns whether this bracket is the first one too deep.

@@ -6,7 +6,7 @@
 //! still held: each byte is stepped over once, even for markers that overlap
 //! themselves, such as `<<<call>>` after one `<` too many.
 
-use super::examined;
+use super::{examined, find};
 
 /// What ends a run of text or reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub(super) struct Openers {
     /// Length of the prefix that both openers share; 0 where there is one.
     shared: usize,
     first: [u8; 2],
+    /// What follows on the first byte; nothing where an opener is one byte long.
+    second: Option<[u8; 2]>,
 }
 
 impl Openers {
@@ -83,7 +85,9 @@ impl Openers {
     pub(super) fn new(patterns: &[(Opener, &str)]) -> Self {
         let patterns: Vec<(Opener, Box<[u8]>)> =
             patterns.iter().map(|&(opener, text)| (opener, text.as_bytes().into())).collect();
-        let first = [patterns[0].1[0], patterns[patterns.len() - 1].1[0]];
+        let ends = [&patterns[0].1, &patterns[patterns.len() - 1].1];
+        let first = ends.map(|text| text[0]);
+        let second = ends.iter().all(|text| text.len() > 1).then(|| ends.map(|text| text[1]));
         let shared = match &patterns[..] {
             [(_, a), (_, b)] => a.iter().zip(b.iter()).take_while(|(a, b)| a == b).count(),
             _ => 0,
@@ -92,7 +96,7 @@ impl Openers {
             .iter()
             .map(|(_, text)| (1..text.len()).map(|len| fall(&patterns, &text[..len])).collect())
             .collect();
-        Self { patterns, falls, shared, first }
+        Self { patterns, falls, shared, first, second }
     }
 
     pub(super) fn opener(&self, which: usize) -> Opener {
@@ -108,11 +112,33 @@ impl Openers {
         &self.patterns[usize::from(held.which)].1[..held.len()]
     }
 
-    /// Where the first byte stands that may begin an opener.
+    /// Whether no opener begins in the bytes.
     #[inline]
+    pub(super) fn absent(&self, bytes: &[u8]) -> bool {
+        self.find_first(bytes).is_none() || self.find(bytes).is_none()
+    }
+
+    /// Where an opener may begin, as far as its first two bytes tell: in code, most
+    /// bytes that begin one are followed by a byte that belongs to none.
+    #[inline(never)]
     pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
+        let mut at = self.find_first(bytes)?;
+        let Some(second) = self.second else { return Some(at) };
+        while let Some(next) = bytes.get(at + 1) {
+            examined::note(1);
+            if second.contains(next) {
+                break;
+            }
+            at += 1;
+            at += self.find_first(&bytes[at..])?;
+        }
+        Some(at)
+    }
+
+    #[inline]
+    fn find_first(&self, bytes: &[u8]) -> Option<usize> {
         let [a, b] = self.first;
-        let found = if a == b { find_byte(a, bytes) } else { find_either(a, b, bytes) };
+        let found = if a == b { find::byte(a, bytes) } else { find::either(a, b, bytes) };
         examined::note(found.map_or(bytes.len(), |at| at + 1));
         found
     }
@@ -166,58 +192,4 @@ fn fall(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Fall {
         }
     }
     Fall { drop: held.len(), landing: Landing::Held(Held::NONE) }
-}
-
-/// Up to this length, two overlapping words are faster than a call of `memchr`.
-const SHORT: usize = 16;
-
-#[inline]
-fn find_byte(byte: u8, bytes: &[u8]) -> Option<usize> {
-    if bytes.len() > SHORT {
-        return memchr::memchr(byte, bytes);
-    }
-    if !short_has(bytes, byte) {
-        return None;
-    }
-    bytes.iter().position(|&b| b == byte)
-}
-
-#[inline]
-fn find_either(a: u8, b: u8, bytes: &[u8]) -> Option<usize> {
-    if bytes.len() > SHORT {
-        return memchr::memchr2(a, b, bytes);
-    }
-    if !short_has(bytes, a) && !short_has(bytes, b) {
-        return None;
-    }
-    bytes.iter().position(|&byte| byte == a || byte == b)
-}
-
-/// Whether at most [`SHORT`] bytes have the byte among them.
-#[inline]
-fn short_has(bytes: &[u8], byte: u8) -> bool {
-    match *bytes {
-        [] => false,
-        [a] => a == byte,
-        [a, b] => a == byte || b == byte,
-        [a, b, c] => a == byte || b == byte || c == byte,
-        _ => {
-            if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
-                word_has(u64::from_ne_bytes(head), byte) || word_has(u64::from_ne_bytes(tail), byte)
-            } else {
-                let half = |four: Option<&[u8; 4]>| u32::from_ne_bytes(*four.unwrap_or(&[0; 4]));
-                let (head, tail) = (half(bytes.first_chunk()), half(bytes.last_chunk()));
-                word_has(u64::from(head) << 32 | u64::from(tail), byte)
-            }
-        }
-    }
-}
-
-/// Whether a word has the byte among its eight: what differs from it is not zero.
-#[inline]
-fn word_has(word: u64, byte: u8) -> bool {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
-    let differs = word ^ (ONES * u64::from(byte));
-    differs.wrapping_sub(ONES) & !differs & HIGHS != 0
 }

@@ -75,7 +75,9 @@
 mod arguments;
 mod call;
 mod deltas;
+mod discard;
 mod examined;
+mod find;
 mod format;
 mod gap;
 mod json_scan;
@@ -85,6 +87,8 @@ mod prose;
 mod repair;
 mod segment;
 mod settings;
+mod stream;
+mod tail;
 mod text;
 
 #[cfg(any(test, fuzzing))]
@@ -100,12 +104,14 @@ pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
 
-use deltas::Tracker;
-use format::{Format, MARKER_JSON};
-use gap::{Gap, Tail};
-use json_scan::{Rules, Scanner};
-use marker::{Held, Opener, Openers};
-use text::{Chunk, Unchecked, Utf8, Vouched};
+use discard::Discard;
+use gap::Gap;
+use marker::{Opener, Openers};
+use payload::Payload;
+use prose::Prose;
+use stream::Stream;
+use tail::Tail;
+use text::{Chunk, Unchecked, Vouched};
 
 /// Reads one model's output.
 ///
@@ -114,38 +120,36 @@ use text::{Chunk, Unchecked, Utf8, Vouched};
 /// its buffer.
 #[derive(Debug)]
 pub struct Parser {
-    settings: Settings,
-    format: &'static Format,
+    state: State,
+    stream: Stream,
     /// What ends a run of text, and of reasoning.
     openers: [Openers; 2],
-    rules: Rules,
-    state: State,
-    /// Whether prose is reasoning at the moment.
-    reasoning: bool,
-    /// In prose: what has been read of an opener.
-    held: Held,
-    /// In prose: an unfinished character.
-    utf8: Utf8,
-    /// In prose with nothing held: a chunk without an opener's first byte goes
+    /// In prose with nothing held back: a chunk without an opener's first byte goes
     /// straight through.
     calm: bool,
-    /// The last byte of text, or LF where a line of its own begins: at the start,
-    /// behind tags and calls.
-    last: u8,
-    /// The gap or the payload so far.
-    buffer: Vec<u8>,
-    /// Where the chunk begins, in bytes from the stream's start.
-    offset: u64,
-    calls: u32,
 }
 
+/// What the next byte is part of. Each state reads on for itself ([`Flow`]) and knows
+/// what the end of input means to it.
 #[derive(Debug)]
 enum State {
-    Prose,
-    Gap { marker: Marker, gap: Gap },
+    Prose(Prose),
+    Gap(Gap),
     Payload(Payload),
-    Discard { marker: Marker, code: ErrorCode, scanner: Scanner },
-    Tail { marker: Marker, place: Place, tail: Tail },
+    Discard(Discard),
+    Tail(Tail),
+}
+
+/// Where a state leads.
+#[derive(Debug)]
+enum Flow {
+    /// All bytes were read, and the state stays.
+    Stay,
+    /// To another state, which reads on at this byte of the chunk.
+    Enter(State, usize),
+    /// To another state, which first reads these bytes of earlier chunks again, and
+    /// then the chunk from its beginning.
+    Reread(State, Vec<u8>),
 }
 
 /// A marker that was read.
@@ -156,50 +160,15 @@ struct Marker {
     at_line_start: bool,
 }
 
-#[derive(Debug)]
-struct Payload {
-    marker: Marker,
-    index: u32,
-    scanner: Scanner,
-    tracker: Tracker,
-    gap: Gap,
-}
-
 impl Parser {
     /// Makes a parser for one stream.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         settings.check()?;
-        let format = &MARKER_JSON;
-        let [open, close] = format.reasoning;
-        let marker = (Opener::Marker, settings.marker.as_str());
-        let in_text = [marker, (Opener::ReasoningOpen, open)];
-        let in_reasoning = [(Opener::ReasoningClose, close), marker];
-        let openers = [
-            Openers::new(if settings.reasoning { &in_text } else { &in_text[..1] }),
-            Openers::new(if settings.tools_in_reasoning {
-                &in_reasoning
-            } else {
-                &in_reasoning[..1]
-            }),
-        ];
-        let rules = Rules::new(&settings.marker, !settings.strict_balancing);
-        let mut parser = Self {
-            settings,
-            format,
-            openers,
-            rules,
-            state: State::Prose,
-            reasoning: false,
-            held: Held::NONE,
-            utf8: Utf8::default(),
-            calm: false,
-            last: b'\n',
-            buffer: Vec::new(),
-            offset: 0,
-            calls: 0,
-        };
-        parser.begin();
-        Ok(parser)
+        let stream = Stream::new(settings);
+        let openers = openers(&stream);
+        let state = State::default();
+        let calm = stream.is_calm();
+        Ok(Self { state, stream, openers, calm })
     }
 
     /// Reads a chunk of bytes and hands what it decides to `sink`.
@@ -229,72 +198,106 @@ impl Parser {
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         let sink = &mut sink;
         loop {
-            match mem::replace(&mut self.state, State::Prose) {
-                State::Prose if !self.held.is_empty() => self.give_up_held(sink),
-                State::Prose => break,
-                State::Gap { marker, .. } => self.refuse_gap(marker, sink),
-                State::Payload(payload) => self.cut_payload(payload, sink),
-                State::Discard { marker, code, .. } => {
-                    self.span(Place::Error(code), marker.at..self.offset, sink);
-                }
-                State::Tail { marker, place, tail } => {
-                    self.end_tail(marker, place, tail, 0, sink);
-                }
+            let openers = &self.openers[usize::from(self.stream.reasoning)];
+            let stream = &mut self.stream;
+            let flow = match mem::take(&mut self.state) {
+                State::Prose(prose) => prose.finish(openers, stream, sink),
+                State::Gap(gap) => gap.finish(stream, sink),
+                State::Payload(payload) => payload.finish(stream, sink),
+                State::Discard(discard) => discard.finish(stream, sink),
+                State::Tail(tail) => tail.finish(stream, sink),
+            };
+            match flow {
+                Flow::Stay => break,
+                Flow::Enter(state, _) => self.state = state,
+                Flow::Reread(state, bytes) => self.reread(state, &bytes, sink),
             }
         }
-        self.flush(sink);
-        self.begin();
-    }
-
-    fn begin(&mut self) {
-        self.state = State::Prose;
-        self.reasoning = self.settings.reasoning && self.settings.starts_in_reasoning;
-        self.last = b'\n';
-        self.offset = 0;
-        self.calls = 0;
-        self.settle();
-    }
-
-    /// Decides whether the next chunk may go straight through.
-    fn settle(&mut self) {
-        self.calm = matches!(self.state, State::Prose)
-            && self.held.is_empty()
-            && self.utf8.is_empty()
-            && !self.settings.spans;
+        self.stream.flush(sink);
+        self.stream.begin();
+        self.calm = self.stream.is_calm();
     }
 
     #[inline]
     fn lets_through(&self, chunk: &[u8]) -> bool {
-        self.calm && self.openers[usize::from(self.reasoning)].find(chunk).is_none()
+        self.calm && self.openers[usize::from(self.stream.reasoning)].absent(chunk)
     }
 
     /// Hands a chunk through that is nothing but text.
     #[inline]
     fn pass(&mut self, chunk: &str, mut sink: impl FnMut(Segment<'_>)) {
         let Some(&last) = chunk.as_bytes().last() else { return };
-        self.last = last;
-        self.offset += chunk.len() as u64;
-        sink(if self.reasoning { Segment::Reasoning(chunk) } else { Segment::Text(chunk) });
+        self.stream.last = last;
+        self.stream.offset += chunk.len() as u64;
+        sink(stream::prose(self.stream.reasoning, chunk));
     }
 
     fn drive<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
+        if let State::Payload(payload) = &mut self.state
+            && payload.takes(chunk.bytes(), &mut self.stream, sink)
+        {
+            self.stream.offset += chunk.bytes().len() as u64;
+            return;
+        }
+        self.run(chunk, sink);
+    }
+
+    #[inline(never)]
+    fn run<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
         let bytes = chunk.bytes();
         let mut at = 0;
         while at < bytes.len() {
-            at = match &self.state {
-                State::Prose => self.prose(chunk, at, sink),
-                State::Gap { .. } => self.gap(bytes, at, sink),
-                State::Payload(_) => self.payload(bytes, at, sink),
-                State::Discard { .. } => self.discard(bytes, at, sink),
-                State::Tail { .. } => self.tail(bytes, at, sink),
+            let stream = &mut self.stream;
+            let flow = match &mut self.state {
+                State::Prose(prose) => {
+                    let openers = &self.openers[usize::from(stream.reasoning)];
+                    let flow = prose.read(openers, stream, chunk, at, sink);
+                    self.calm = matches!(flow, Flow::Stay) && prose.is_calm() && stream.is_calm();
+                    flow
+                }
+                State::Gap(gap) => gap.read(stream, bytes, at, sink),
+                State::Payload(payload) => payload.read(stream, bytes, at, sink),
+                State::Discard(discard) => discard.read(stream, bytes, at, sink),
+                State::Tail(tail) => tail.read(stream, bytes, at, sink),
+            };
+            at = match flow {
+                Flow::Stay => break,
+                Flow::Enter(state, next) => {
+                    self.state = state;
+                    next
+                }
+                Flow::Reread(state, bytes) => {
+                    self.reread(state, &bytes, sink);
+                    0
+                }
             };
         }
-        self.offset += bytes.len() as u64;
-        self.settle();
+        self.stream.offset += bytes.len() as u64;
     }
 
-    /// Where a byte of the chunk stands in the stream.
-    fn position(&self, at: usize) -> u64 {
-        self.offset + at as u64
+    /// Reads bytes of earlier chunks again, in a state that gives them another meaning.
+    fn reread<S: FnMut(Segment<'_>)>(&mut self, state: State, bytes: &[u8], sink: &mut S) {
+        self.state = state;
+        self.stream.offset -= bytes.len() as u64;
+        self.drive(Unchecked(bytes), sink);
     }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Prose(Prose::default())
+    }
+}
+
+/// What ends a run of text, and of reasoning.
+fn openers(stream: &Stream) -> [Openers; 2] {
+    let settings = &stream.settings;
+    let [open, close] = stream.format.reasoning;
+    let marker = (Opener::Marker, settings.marker.as_str());
+    let in_text = [marker, (Opener::ReasoningOpen, open)];
+    let in_reasoning = [(Opener::ReasoningClose, close), marker];
+    [
+        Openers::new(if settings.reasoning { &in_text } else { &in_text[..1] }),
+        Openers::new(if settings.tools_in_reasoning { &in_reasoning } else { &in_reasoning[..1] }),
+    ]
 }

@@ -106,19 +106,29 @@ fn too_large_is_said_the_moment_it_is_known() {
 
 #[test]
 fn quoted_bytes() {
-    let quoted = |payload: &str| {
-        let record = record(&settings(), format!("{MARKER}{payload}").as_bytes(), &[], How::Bytes);
+    let quoted = |payload: &[u8]| {
+        let record = record(&settings(), &[MARKER.as_bytes(), payload].concat(), &[], How::Bytes);
         match record.events.last() {
             Some(Event::Error { raw, .. }) => raw.clone(),
             other => panic!("{other:?}"),
         }
     };
     let at = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 1));
-    assert_eq!(quoted(&at), at);
-    assert_eq!(quoted(&format!("{at}y")), at);
-    // A character on the edge is left out whole.
-    let edge = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 2));
-    assert_eq!(quoted(&format!("{edge}éé")), edge);
+    assert_eq!(quoted(at.as_bytes()), at);
+    assert_eq!(quoted(format!("{at}y").as_bytes()), at);
+    // A character on the edge is left out whole, wherever the edge cuts it.
+    for character in ["é", "→", "🦀"] {
+        for inside in 1..character.len() {
+            let edge = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 1 - inside));
+            assert_eq!(quoted(format!("{edge}{character}y").as_bytes()), edge);
+        }
+        let edge = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 1 - character.len()));
+        let whole = format!("{edge}{character}");
+        assert_eq!(quoted(format!("{whole}y").as_bytes()), whole);
+    }
+    // Bytes that are no character grow to three each: they are cut, too.
+    let broken = quoted(&[b"{", &b"\xff".repeat(ERROR_RAW_BYTES_MAX)[..]].concat());
+    assert_eq!(broken, format!("{{{}", "\u{fffd}".repeat(ERROR_RAW_BYTES_MAX / 3)));
 }
 
 #[test]
@@ -129,6 +139,6 @@ fn memory_is_bounded_by_the_longest_payload() {
     parser.push_str("[\"", |_| {});
     for _ in 0..5000 {
         parser.push_str("abc", |_| {});
-        assert!(parser.buffer.capacity() <= most, "{}", parser.buffer.capacity());
+        assert!(parser.stream.buffer.capacity() <= most, "{}", parser.stream.buffer.capacity());
     }
 }

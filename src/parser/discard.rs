@@ -1,0 +1,57 @@
+//! The rest of a payload that was refused before its end.
+
+use super::gap::Gap;
+use super::json_scan::{Scanner, Stop};
+use super::stream::Stream;
+use super::{ErrorCode, Flow, Marker, Place, Segment, State};
+
+/// Skips to the bracket that balances the payload's first one. Nothing is kept.
+#[derive(Debug)]
+pub(super) struct Discard {
+    marker: Marker,
+    /// Why it was refused.
+    code: ErrorCode,
+    scanner: Scanner,
+}
+
+impl Discard {
+    pub(super) fn new(marker: Marker, code: ErrorCode, scanner: Scanner) -> Self {
+        Self { marker, code, scanner }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        stream: &mut Stream,
+        bytes: &[u8],
+        mut at: usize,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let place = Place::Error(self.code);
+        loop {
+            let (taken, stop) = self.scanner.scan(&bytes[at..], &stream.rules);
+            at += taken;
+            let end = stream.position(at);
+            let state = match stop {
+                None => return Flow::Stay,
+                // A payload is refused once.
+                Some(Stop::TooDeep) => continue,
+                Some(Stop::End | Stop::WrongCloser) => {
+                    stream.end_call(self.marker, place, end, sink);
+                    State::default()
+                }
+                Some(Stop::Marker) => {
+                    let start = end - stream.settings.marker.len() as u64;
+                    stream.span(place, self.marker.at..start, sink);
+                    let marker = Marker { at: start, at_line_start: false };
+                    State::Gap(Gap::enter(marker, stream))
+                }
+            };
+            return Flow::Enter(state, at);
+        }
+    }
+
+    pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
+        stream.end_call(self.marker, Place::Error(self.code), stream.offset, sink);
+        Flow::Enter(State::default(), 0)
+    }
+}

@@ -1,0 +1,157 @@
+//! A payload that arrives: kept until a bracket balances the first one, a bound is
+//! passed, or it is plain that no JSON comes of it.
+
+mod outcome;
+
+use std::mem;
+
+use super::call::Fault;
+use super::deltas::Tracker;
+use super::discard::Discard;
+use super::gap::Gap;
+use super::json_scan::{Scanner, Stop};
+use super::repair::Repair;
+use super::stream::Stream;
+use super::{ErrorCode, Flow, Marker, Place, Segment, State};
+use crate::limits::parser::DEPTH_MAX;
+
+#[derive(Debug)]
+pub(super) struct Payload {
+    marker: Marker,
+    /// The number of the call, of an array's first one.
+    index: u32,
+    scanner: Scanner,
+    tracker: Tracker,
+    /// Whether a code fence stands around it.
+    fence: bool,
+    /// What has been mended in front of it.
+    repaired: Vec<Repair>,
+}
+
+impl Payload {
+    /// Begins a payload; its first bracket is the next byte.
+    pub(super) fn enter(
+        marker: Marker,
+        fence: bool,
+        repaired: Vec<Repair>,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Self {
+        stream.buffer.clear();
+        let index = stream.start_call(marker.at, sink);
+        let (scanner, tracker) = (Scanner::default(), Tracker::default());
+        Self { marker, index, scanner, tracker, fence, repaired }
+    }
+
+    /// Takes a chunk that lies inside a string, as most of a payload does, and returns
+    /// whether it did.
+    #[inline]
+    pub(super) fn takes(
+        &mut self,
+        chunk: &[u8],
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> bool {
+        let most = stream.settings.max_payload_bytes;
+        if chunk.len() > most - stream.buffer.len() || !self.scanner.stays_in_string(chunk) {
+            return false;
+        }
+        stream.keep(chunk, most);
+        if stream.tells_deltas {
+            self.tracker.pass_string(&stream.buffer, self.index, sink);
+        }
+        true
+    }
+
+    pub(super) fn read(
+        &mut self,
+        stream: &mut Stream,
+        bytes: &[u8],
+        at: usize,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let most = stream.settings.max_payload_bytes;
+        let rest = &bytes[at..];
+        let room = most - stream.buffer.len();
+        let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.rules);
+        stream.keep(&rest[..taken], most);
+        if stream.tells_deltas {
+            self.tracker.advance(&stream.buffer, self.index, stream.format, sink);
+        }
+        if stop.is_none() && rest.len() <= room {
+            return Flow::Stay;
+        }
+        self.leave(stop, at + taken, stream, sink)
+    }
+
+    pub(super) fn finish(
+        mut self,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        self.cut(stream, sink);
+        Flow::Enter(State::default(), 0)
+    }
+
+    /// Goes on behind what stopped the payload: without a `stop`, its greatest length.
+    #[inline(never)]
+    fn leave(
+        &mut self,
+        stop: Option<Stop>,
+        at: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let end = stream.position(at);
+        let state = match stop {
+            Some(Stop::End) => State::Tail(self.complete(stream, sink)),
+            Some(Stop::WrongCloser) => {
+                let code = ErrorCode::UnbalancedPayload;
+                let message = "a closing bracket does not fit the one that is open";
+                self.refuse(Fault::new(code, message), stream, sink);
+                stream.end_call(self.marker, Place::Error(code), end, sink);
+                State::default()
+            }
+            Some(Stop::Marker) => State::Gap(self.restart(end, stream, sink)),
+            Some(Stop::TooDeep) => {
+                let message = format!("the payload is nested deeper than {DEPTH_MAX}");
+                self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
+            }
+            None => {
+                let most = stream.settings.max_payload_bytes;
+                let message = format!("the payload is longer than {most} bytes");
+                self.discard(Fault::new(ErrorCode::PayloadTooLarge, message), stream, sink)
+            }
+        };
+        Flow::Enter(state, at)
+    }
+
+    /// Refuses a payload in which a marker stands, and goes on behind that marker.
+    fn restart(&self, end: u64, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Gap {
+        let length = stream.settings.marker.len();
+        stream.buffer.truncate(stream.buffer.len() - length);
+        let code = ErrorCode::UnbalancedPayload;
+        let fault = Fault::new(code, "another marker stands inside the payload");
+        self.refuse(fault, stream, sink);
+        let at = end - length as u64;
+        stream.span(Place::Error(code), self.marker.at..at, sink);
+        let at_line_start = stream.buffer.last() == Some(&b'\n');
+        Gap::enter(Marker { at, at_line_start }, stream)
+    }
+
+    fn discard(
+        &mut self,
+        fault: Fault,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> State {
+        let code = fault.code;
+        self.refuse(fault, stream, sink);
+        stream.buffer.clear();
+        State::Discard(Discard::new(self.marker, code, mem::take(&mut self.scanner)))
+    }
+
+    fn refuse(&self, fault: Fault, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        fault.say(self.marker, self.index, &stream.buffer, sink);
+    }
+}

@@ -1,0 +1,126 @@
+//! What a payload that has ended turns out to be: calls, or an error.
+
+use std::mem;
+
+use super::super::call::{self, Content, Fault};
+use super::super::deltas::Tracker;
+use super::super::stream::Stream;
+use super::super::tail::Tail;
+use super::super::{Call, ErrorCode, Place, Segment, repair, text};
+use super::Payload;
+
+impl Payload {
+    /// A bracket balances the first one.
+    pub(super) fn complete(
+        &mut self,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Tail {
+        let bytes = mem::take(&mut stream.buffer);
+        let place = self.decide(&bytes, stream, sink);
+        stream.buffer = bytes;
+        Tail::new(self.marker, place, self.fence)
+    }
+
+    /// The stream ended inside the payload.
+    pub(super) fn cut(&mut self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        let bytes = mem::take(&mut stream.buffer);
+        let text = unfinished(&bytes).filter(|_| !stream.settings.strict_balancing);
+        let mended = text.map(|text| repair::mend(text, &mut self.repaired));
+        let content = mended.as_deref().and_then(|text| call::read(text, stream.format).ok());
+        let fault = Fault::new(ErrorCode::IncompletePayload, "the text ended inside the payload");
+        let place = self.tell(content.ok_or(fault), &bytes, stream, sink);
+        stream.buffer = bytes;
+        stream.end_call(self.marker, place, stream.offset, sink);
+    }
+
+    /// Reads a balanced payload, mending it if that is allowed and needed.
+    fn decide(
+        &mut self,
+        bytes: &[u8],
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Place {
+        let Ok(text) = text::valid(bytes) else {
+            let fault = Fault::new(ErrorCode::InvalidJson, "not JSON: not UTF-8");
+            return self.tell(Err(fault), bytes, stream, sink);
+        };
+        let content = call::read(text, stream.format);
+        if is_json(&content) || stream.settings.strict_balancing {
+            return self.tell(content, bytes, stream, sink);
+        }
+        let mut repaired = self.repaired.clone();
+        let mended = repair::mend(text, &mut repaired);
+        let again = call::read(&mended, stream.format);
+        if is_json(&again) {
+            self.repaired = repaired;
+            self.tell(again, bytes, stream, sink)
+        } else {
+            self.tell(content, bytes, stream, sink)
+        }
+    }
+
+    /// Tells what came of a payload: its calls, or why it has none. Elements of an
+    /// array that are no call are errors in their place.
+    fn tell(
+        &mut self,
+        content: Result<Content<'_>, Fault>,
+        bytes: &[u8],
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Place {
+        let index = self.index;
+        let elements = match content {
+            Ok(Content::Elements(elements)) => elements,
+            Ok(Content::Call(name, arguments)) => {
+                let call = Call { index, name, arguments, repaired: mem::take(&mut self.repaired) };
+                hand_out(call, &self.tracker, stream, sink);
+                return Place::Call;
+            }
+            Err(fault) => {
+                let place = Place::Error(fault.code);
+                fault.say(self.marker, index, bytes, sink);
+                return place;
+            }
+        };
+        let mut place = None;
+        for (nth, (text, element)) in elements.into_iter().enumerate() {
+            // The first was said to start at the bracket.
+            let index = if nth == 0 { index } else { stream.start_call(self.marker.at, sink) };
+            match element {
+                Ok((name, arguments)) => {
+                    let call = Call { index, name, arguments, repaired: self.repaired.clone() };
+                    hand_out(call, &Tracker::default(), stream, sink);
+                    place = Some(Place::Call);
+                }
+                Err(fault) => {
+                    place.get_or_insert(Place::Error(fault.code));
+                    fault.say(self.marker, index, text.as_bytes(), sink);
+                }
+            }
+        }
+        place.unwrap_or(Place::Call)
+    }
+}
+
+fn hand_out(call: Call, tracker: &Tracker, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
+    if stream.settings.argument_deltas {
+        tracker.complete(call.index, &call.name, call.arguments.as_str(), sink);
+    }
+    sink(Segment::CallCompleted(call));
+}
+
+fn is_json(content: &Result<Content<'_>, Fault>) -> bool {
+    !matches!(content, Err(Fault { code: ErrorCode::InvalidJson, .. }))
+}
+
+/// Bytes as text, less a character that their end cut.
+fn unfinished(bytes: &[u8]) -> Option<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}

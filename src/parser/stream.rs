@@ -1,0 +1,158 @@
+//! What the states of a parser share: the settings, how far the stream was read, and
+//! the way that text takes out of it.
+
+use std::mem;
+use std::ops::Range;
+
+use super::format::{Format, MARKER_JSON};
+use super::json_scan::Rules;
+use super::text::{Chunk, Unchecked, Utf8};
+use super::{Marker, Place, Segment, Settings, Span};
+
+/// A model's output, as far as it was read.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub settings: Settings,
+    pub format: &'static Format,
+    pub rules: Rules,
+    /// Whether prose is reasoning at the moment.
+    pub reasoning: bool,
+    /// The last byte of text, or LF where a line of its own begins: at the start,
+    /// behind tags and calls.
+    pub last: u8,
+    /// The gap or the payload so far. It outlives them, so that the next call need
+    /// not ask for memory again.
+    pub buffer: Vec<u8>,
+    /// Whether calls are told while they arrive. What is mended can still change.
+    pub tells_deltas: bool,
+    /// Where the chunk begins, in bytes from the stream's start.
+    pub offset: u64,
+    /// So many calls have started.
+    calls: u32,
+    /// An unfinished character of text.
+    utf8: Utf8,
+}
+
+impl Stream {
+    pub(super) fn new(settings: Settings) -> Self {
+        let rules = Rules::new(&settings.marker, !settings.strict_balancing);
+        let tells_deltas = settings.argument_deltas && settings.strict_balancing;
+        let mut stream = Self {
+            settings,
+            format: &MARKER_JSON,
+            rules,
+            reasoning: false,
+            last: b'\n',
+            buffer: Vec::new(),
+            tells_deltas,
+            offset: 0,
+            calls: 0,
+            utf8: Utf8::default(),
+        };
+        stream.begin();
+        stream
+    }
+
+    /// Goes back to the start.
+    pub(super) fn begin(&mut self) {
+        self.reasoning = self.settings.reasoning && self.settings.starts_in_reasoning;
+        self.last = b'\n';
+        self.offset = 0;
+        self.calls = 0;
+    }
+
+    /// Whether text may go straight through: no character is unfinished, and nobody
+    /// asks where bytes went.
+    pub(super) fn is_calm(&self) -> bool {
+        self.utf8.is_empty() && !self.settings.spans
+    }
+
+    /// Where a byte of the chunk stands in the stream.
+    pub(super) fn position(&self, at: usize) -> u64 {
+        self.offset + at as u64
+    }
+
+    /// Says that a call starts, and numbers it.
+    pub(super) fn start_call(&mut self, offset: u64, sink: &mut impl FnMut(Segment<'_>)) -> u32 {
+        let index = self.calls;
+        self.calls += 1;
+        sink(Segment::CallStarted { index, offset });
+        index
+    }
+
+    /// Ends a marker and its payload at `end`.
+    pub(super) fn end_call(
+        &mut self,
+        marker: Marker,
+        place: Place,
+        end: u64,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        self.last = b'\n';
+        self.span(place, marker.at..end, sink);
+    }
+
+    /// Appends to the buffer, which never takes more than `most` bytes of memory, or
+    /// some more to begin with.
+    #[inline]
+    pub(super) fn keep(&mut self, bytes: &[u8], most: usize) {
+        if bytes.len() > self.buffer.capacity() - self.buffer.len() {
+            self.grow(bytes.len(), most);
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize, most: usize) {
+        const FIRST: usize = 256;
+        let doubled = (2 * self.buffer.capacity()).min(most);
+        let room = (self.buffer.len() + more).max(doubled).max(FIRST);
+        self.buffer.reserve_exact(room - self.buffer.len());
+    }
+
+    /// Hands on a range of the chunk as text or reasoning.
+    pub(super) fn say<C: Chunk>(
+        &mut self,
+        chunk: C,
+        range: Range<usize>,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        let Some(&last) = chunk.bytes()[range.clone()].last() else { return };
+        self.last = last;
+        let span = self.position(range.start)..self.position(range.end);
+        let reasoning = self.reasoning;
+        chunk.say(range, &mut self.utf8, &mut |text| sink(prose(reasoning, text)));
+        self.span(if reasoning { Place::Reasoning } else { Place::Text }, span, sink);
+    }
+
+    /// Hands on bytes that came before this chunk, and begin at `start`.
+    pub(super) fn say_before(
+        &mut self,
+        bytes: &[u8],
+        start: u64,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) {
+        let offset = mem::replace(&mut self.offset, start);
+        self.say(Unchecked(bytes), 0..bytes.len(), sink);
+        self.offset = offset;
+    }
+
+    /// Gives up on a character that will never become whole.
+    pub(super) fn flush(&mut self, sink: &mut impl FnMut(Segment<'_>)) {
+        let reasoning = self.reasoning;
+        self.utf8.flush(&mut |text| sink(prose(reasoning, text)));
+    }
+
+    /// Says where bytes went, if that is asked.
+    pub(super) fn span(&self, place: Place, range: Range<u64>, sink: &mut impl FnMut(Segment<'_>)) {
+        if self.settings.spans && !range.is_empty() {
+            sink(Segment::Span(Span { place, range }));
+        }
+    }
+}
+
+/// A piece of prose.
+#[inline]
+pub(super) fn prose(reasoning: bool, text: &str) -> Segment<'_> {
+    if reasoning { Segment::Reasoning(text) } else { Segment::Text(text) }
+}
