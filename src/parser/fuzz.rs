@@ -204,6 +204,7 @@ pub fn parser_chunks(data: &[u8]) {
     let Some((settings, lengths, input)) = choose(data) else { return };
     let whole = record(&settings, input, &[], How::Bytes);
     check_conservation(&settings, input, &whole);
+    let quiet = Settings { spans: false, ..settings.clone() };
     for (lengths, how) in
         [(&lengths[..], How::Bytes), (&lengths[..], How::Text), (&[1][..], How::Text)]
     {
@@ -213,6 +214,9 @@ pub fn parser_chunks(data: &[u8]) {
         cut.names.clone_from(&whole.names);
         cut.deltas.clone_from(&whole.deltas);
         assert_eq!(cut, whole, "cut into {lengths:?}, {how:?}");
+        // Without spans, plain chunks take a shorter way.
+        let quick = record(&quiet, input, lengths, how);
+        assert_eq!(quick.events, whole.events, "without spans, cut into {lengths:?}, {how:?}");
     }
 }
 

@@ -91,6 +91,22 @@ fn a_marker_inside_a_payload() {
         r#"§{"name":"f"<<function_call> }"#,
         &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"f"<<function_call> }»"#],
     );
+    // Half a marker in a string and half of it outside is none.
+    check(
+        &settings,
+        r#"§{"name":"<<function_"call>>}"#,
+        &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"<<function_"call>>}»"#],
+    );
+    check(
+        &settings,
+        r#"§{"name":"f"<<function_"call>>"}"#,
+        &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"f"<<function_"call>>"}»"#],
+    );
+    check(
+        &settings,
+        r#"§{"name":"<<function_call>","arguments":{"<<":["<","<<f"]}}"#,
+        &["start 0@0", r#"call 0 <<function_call> {"<<":["<","<<f"]}"#],
+    );
     check(
         &settings,
         r#"§{<<<function_call>>{"name":"f"}"#,

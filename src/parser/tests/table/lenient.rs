@@ -252,3 +252,67 @@ fn lenient_mends_payloads() {
     );
     check(&settings, "§{\"name\":\"f\"]\n", &["start 0@0", "call 0 f {} mended [bracket_order]"]);
 }
+
+#[test]
+fn lenient_errors_stand_at_their_marker() {
+    let settings = lenient();
+    check(
+        &settings,
+        "é ok § ```json\n{\"name\": f}\n```\nx",
+        &[
+            "text «é ok »",
+            "start 0@6",
+            r#"error invalid_json@6 of 0 mid-line «{"name": f}»"#,
+            "text «x»",
+        ],
+    );
+    check(
+        &settings,
+        "a\n§{'name':'f',}\n§ json {\"x\":",
+        &[
+            r"text «a\n»",
+            "start 0@2",
+            "call 0 f {} mended [single_quotes, trailing_comma]",
+            "start 1@33",
+            r#"error incomplete_payload@33 of 1 «{"x":»"#,
+        ],
+    );
+    check(
+        &settings,
+        "a §[{'name':'f'},7]§\n``",
+        &[
+            "text «a »",
+            "start 0@2",
+            "call 0 f {} mended [single_quotes]",
+            "start 1@2",
+            "error invalid_call@2 of 1 mid-line «7»",
+            r"error missing_payload@35 «<<function_call>>\n``»",
+            r"text «<<function_call>>\n``»",
+        ],
+    );
+    check(
+        &settings,
+        "§{'a':'<<function_', 'b':§{\"name\":\"f\"}",
+        &[
+            "start 0@0",
+            "error unbalanced_payload@0 of 0 «{'a':'<<function_', 'b':»",
+            "start 1@41",
+            "call 1 f {}",
+        ],
+    );
+}
+
+#[test]
+fn lenient_mends_nul_bytes_inside_strings_alone() {
+    let settings = lenient();
+    check(
+        &settings,
+        "§{\"name\":\"f\",\"arguments\":{\"a\":\"x\0\"}}",
+        &["start 0@0", r#"call 0 f {"a":"x\u0000"} mended [control_character]"#],
+    );
+    check(
+        &settings,
+        "§{\"name\":\"f\"\0}",
+        &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"f"\0}»"#],
+    );
+}

@@ -60,6 +60,99 @@ fn invalid_utf8_is_replaced_by_maximal_subparts() {
         &["text «�»", "start 0@2", "call 0 f {}", "text «��»"],
     );
     check(&settings, b"\xe2\x82<<function\x80", &["text «�<<function�»"]);
+    check(&settings, b"<think>a\xf0\x9f\xa6", &["reasoning «a�»"]);
+    check(
+        &settings,
+        b"<<function_call>>\n\xe2\x82",
+        &[r"error missing_payload@0 «<<function_call>>\n»", r"text «<<function_call>>\n�»"],
+    );
+    check(
+        &settings,
+        b"<<function_call>>{\"name\":\"f\"}\r\xe2\x82",
+        &["start 0@0", "call 0 f {}", r"text «\r�»"],
+    );
+    check(&settings, b"\xef\xbb<think>\xbf", &["text «�»", "reasoning «�»"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_text_like_any_other() {
+    let settings = settings();
+    check(&settings, "\u{feff}", &["text «\u{feff}»"]);
+    check(&settings, "\u{feff}§{\"name\":\"f\"}", &["text «\u{feff}»", "start 0@3", "call 0 f {}"]);
+    check(
+        &settings,
+        "\u{feff}§ talk",
+        &[
+            "text «\u{feff}»",
+            "error missing_payload@3 mid-line «<<function_call>> »",
+            "text «<<function_call>> talk»",
+        ],
+    );
+    check(
+        &settings,
+        "§\u{feff}{}",
+        &["error missing_payload@0 «<<function_call>>»", "text «<<function_call>>\u{feff}{}»"],
+    );
+}
+
+#[test]
+fn nul_bytes() {
+    let settings = settings();
+    check(&settings, "<\0<think>\0</think>", &[r"text «<\0»", r"reasoning «\0»"]);
+    check(
+        &settings,
+        "§\0{}",
+        &["error missing_payload@0 «<<function_call>>»", r"text «<<function_call>>\0{}»"],
+    );
+    check(
+        &settings,
+        "§{\"name\":\"f\"\0}",
+        &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"f"\0}»"#],
+    );
+    check(
+        &settings,
+        "§{\"name\":\"\0\"}",
+        &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"\0"}»"#],
+    );
+    check(
+        &settings,
+        r#"§{"name":"f","arguments":{"a":"\u0000"}}"#,
+        &["start 0@0", r#"call 0 f {"a":"\u0000"}"#],
+    );
+}
+
+#[test]
+fn lines_that_end_in_cr_lf() {
+    let settings = settings();
+    check(
+        &settings,
+        "a\r\n§\r\n{\"name\":\"f\"}\r\nb",
+        &[r"text «a\r\n»", "start 0@3", "call 0 f {}", "text «b»"],
+    );
+    check(
+        &settings,
+        "a\r\n§\r\nb",
+        &[
+            r"text «a\r\n»",
+            r"error missing_payload@3 «<<function_call>>\r\n»",
+            r"text «<<function_call>>\r\nb»",
+        ],
+    );
+    // A CR alone ends no line.
+    check(
+        &settings,
+        "a\r§\r",
+        &[
+            r"text «a\r»",
+            r"error missing_payload@2 mid-line «<<function_call>>\r»",
+            r"text «<<function_call>>\r»",
+        ],
+    );
+    check(
+        &settings,
+        "§{\"name\":\"f\"}\r§{\"name\":\"g\"}",
+        &["start 0@0", "call 0 f {}", r"text «\r»", "start 1@30", "call 1 g {}"],
+    );
 }
 
 #[test]
