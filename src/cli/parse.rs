@@ -5,6 +5,7 @@
 //! come, so memory stays bounded and a person who types sees each piece at once.
 
 use std::io::{self, Read, Write};
+use std::mem;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
@@ -13,7 +14,7 @@ use crate::limits::KIB;
 use crate::parser::{Arguments, Parser, Repair, Segment};
 
 /// Read at a time where `--chunk-size` says nothing.
-const CHUNK_BYTES: NonZeroUsize = NonZeroUsize::new(64 * KIB).unwrap();
+const CHUNK_BYTES: usize = 64 * KIB;
 
 /// Reads `input` to its end in chunks of `chunk_size` bytes and writes what the parser
 /// makes of it. The lines are the same for every chunk size.
@@ -27,50 +28,38 @@ pub fn run(
     chunk_size: Option<NonZeroUsize>,
     mut parser: Parser,
 ) -> io::Result<()> {
-    let mut lines = Lines { output, open: None, scratch: Vec::new() };
-    let mut result = Ok(());
-    let mut take = |lines: &mut Lines<_>, segment: Segment<'_>| {
-        if result.is_ok() {
-            result = lines.take(segment);
-        }
-    };
-    let mut chunk = vec![0; chunk_size.unwrap_or(CHUNK_BYTES).get()];
-    loop {
-        let read = match chunk_size {
-            // A pipe may give less than was asked for; the size is a promise.
-            Some(_) => read_full(&mut input, &mut chunk)?,
-            None => read_some(&mut input, &mut chunk)?,
-        };
-        if read == 0 {
-            break;
-        }
-        parser.push(&chunk[..read], |segment| take(&mut lines, segment));
-        lines.output.flush()?;
+    let mut lines = Lines { output, open: None, scratch: Vec::new(), written: Ok(()) };
+    let mut chunk = Vec::new();
+    while read_chunk(&mut input, chunk_size, &mut chunk)? {
+        parser.push(&chunk, |segment| lines.take(segment));
+        lines.flush()?;
     }
-    parser.finish(|segment| take(&mut lines, segment));
-    result?;
-    lines.end_text()?;
-    lines.output.flush()
+    parser.finish(|segment| lines.take(segment));
+    lines.end()
 }
 
-fn read_some(input: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
-    loop {
+/// Reads the next chunk, and returns whether there was one.
+fn read_chunk(
+    input: &mut impl Read,
+    chunk_size: Option<NonZeroUsize>,
+    chunk: &mut Vec<u8>,
+) -> io::Result<bool> {
+    if let Some(size) = chunk_size {
+        // A pipe may give less than was asked for; the size is a promise. Memory is
+        // taken as bytes come, so that a size beyond all input is no mistake.
+        chunk.clear();
+        input.by_ref().take(size.get() as u64).read_to_end(chunk)?;
+        return Ok(!chunk.is_empty());
+    }
+    chunk.resize(CHUNK_BYTES, 0);
+    let read = loop {
         match input.read(chunk) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
+            result => break result?,
         }
-    }
-}
-
-fn read_full(input: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < chunk.len() {
-        match read_some(input, &mut chunk[filled..])? {
-            0 => break,
-            read => filled += read,
-        }
-    }
-    Ok(filled)
+    };
+    chunk.truncate(read);
+    Ok(read > 0)
 }
 
 /// The lines of one stream.
@@ -79,6 +68,8 @@ struct Lines<W> {
     /// The kind of text whose line has begun and not ended.
     open: Option<&'static str>,
     scratch: Vec<u8>,
+    /// The first failure; nothing is written behind it.
+    written: io::Result<()>,
 }
 
 /// A line that is written whole.
@@ -104,7 +95,25 @@ enum Line<'a> {
 }
 
 impl<W: Write> Lines<W> {
-    fn take(&mut self, segment: Segment<'_>) -> io::Result<()> {
+    fn take(&mut self, segment: Segment<'_>) {
+        if self.written.is_ok() {
+            self.written = self.write(segment);
+        }
+    }
+
+    /// Shows what has been written, and says what failed.
+    fn flush(&mut self) -> io::Result<()> {
+        mem::replace(&mut self.written, Ok(()))?;
+        self.output.flush()
+    }
+
+    fn end(mut self) -> io::Result<()> {
+        mem::replace(&mut self.written, Ok(()))?;
+        self.end_text()?;
+        self.output.flush()
+    }
+
+    fn write(&mut self, segment: Segment<'_>) -> io::Result<()> {
         match segment {
             Segment::Text(text) => self.text("text", text),
             Segment::Reasoning(text) => self.text("reasoning", text),
@@ -211,6 +220,15 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_size_beyond_all_input_is_no_mistake() {
+        for chunk_size in [usize::MAX, usize::MAX / 2] {
+            let said = lines(b"text", chunk_size, Settings::default());
+            assert_eq!(said, "{\"type\":\"text\",\"text\":\"text\"}\n");
+        }
+    }
+
+    /// The input has no end, so only the failure can end it.
+    #[test]
     fn a_failing_output_ends_it() {
         struct Full;
         impl Write for Full {
@@ -222,7 +240,7 @@ mod tests {
             }
         }
         let parser = Parser::new(Settings::default()).unwrap();
-        let error = run(&b"text"[..], Full, None, parser).unwrap_err();
+        let error = run(io::repeat(b'a'), Full, None, parser).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

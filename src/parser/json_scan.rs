@@ -74,8 +74,12 @@ impl Scanner {
     /// scanned then.
     #[inline]
     pub(super) fn stays_in_string(&self, bytes: &[u8]) -> bool {
-        let inside = self.quote != 0 && !self.escape;
-        inside && find::either(self.quote, b'\\', bytes).is_none()
+        if self.quote == 0 || self.escape {
+            return false;
+        }
+        let stop = find::either(self.quote, b'\\', bytes);
+        examined::note(stop.unwrap_or(bytes.len()));
+        stop.is_none()
     }
 
     /// Scans on, and returns how many bytes, all of them unless something stops it.

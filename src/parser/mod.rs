@@ -52,8 +52,20 @@
 //!
 //! # Errors
 //!
-//! A model's bad output is ordinary input: [`Segment::Error`], with the
-//! [codes](ErrorCode) listed there. Only settings can be refused ([`SettingsError`]).
+//! A model's bad output is ordinary input: it comes out as [`Segment::Error`], and the
+//! parser goes on. Nothing else fails, except settings that no parser can be made of
+//! ([`SettingsError`]).
+//!
+//! | [`ErrorCode`] | what was wrong | goes on |
+//! | --- | --- | --- |
+//! | `missing_payload` | no `{` or `[` behind a marker: it was talked about | with marker and gap as text |
+//! | `unbalanced_payload` | a closing bracket of the wrong kind | behind it |
+//! | | a marker outside strings: the model began anew | with that marker |
+//! | `payload_too_large` | longer than [`Settings::max_payload_bytes`] | behind the balancing bracket |
+//! | `payload_too_deep` | nested deeper than 128 | behind the balancing bracket |
+//! | `incomplete_payload` | the stream ended inside it | |
+//! | `invalid_json` | balanced, but not JSON | behind it |
+//! | `invalid_call` | JSON, but no object with a `name` and `arguments` | behind it; in an array, with the next element |
 //!
 //! # The states
 //!
@@ -124,8 +136,8 @@ pub struct Parser {
     stream: Stream,
     /// What ends a run of text, and of reasoning.
     openers: [Openers; 2],
-    /// In prose with nothing held back: a chunk without an opener's first byte goes
-    /// straight through.
+    /// In prose with nothing held back: a chunk in which no opener begins goes straight
+    /// through.
     calm: bool,
 }
 
@@ -232,6 +244,7 @@ impl Parser {
         sink(stream::prose(self.stream.reasoning, chunk));
     }
 
+    /// Reads a chunk; one inside a string is soon read.
     fn drive<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
         if let State::Payload(payload) = &mut self.state
             && payload.takes(chunk.bytes(), &mut self.stream, sink)
@@ -242,6 +255,7 @@ impl Parser {
         self.run(chunk, sink);
     }
 
+    /// Reads a chunk from state to state. Out of line, so that `drive` stays small.
     #[inline(never)]
     fn run<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
         let bytes = chunk.bytes();

@@ -102,7 +102,9 @@ impl std::error::Error for ParseError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// No payload stands behind a marker. The marker is text after all.
+    /// No payload stands behind a marker. The marker is text after all, so this may
+    /// be ignored, above all where it is not [at the start of a
+    /// line](ParseError::at_line_start).
     MissingPayload,
     /// A closing bracket of the wrong kind, or a marker inside the payload.
     UnbalancedPayload,

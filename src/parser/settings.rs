@@ -6,6 +6,21 @@ use super::format::MARKER_JSON;
 use crate::limits::parser::{MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
 /// How a model's output is read.
+///
+/// ```
+/// use tether::parser::{Parser, Segment, Settings};
+///
+/// let lenient = Settings { strict_balancing: false, ..Settings::default() };
+/// let mut mended = Vec::new();
+/// let mut parser = Parser::new(lenient)?;
+/// parser.push_str("<<function_call>> {'name': 'now',}", |segment| {
+///     if let Segment::CallCompleted(call) = segment {
+///         mended.extend(call.repaired.iter().map(|repair| repair.name()));
+///     }
+/// });
+/// assert_eq!(mended, ["single_quotes", "trailing_comma"]);
+/// # Ok::<(), tether::parser::SettingsError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
