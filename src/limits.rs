@@ -131,6 +131,14 @@ pub mod turn {
     /// Time for a cancelled turn to end. It drops what it waits for, so this is
     /// for a machine that is out of breath.
     pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Where a model's temperature is not known: what servers default to.
+    pub const USUAL_TEMPERATURE: f64 = 0.7;
+    /// How warm mistakes can make a model; beyond this, small ones write noise.
+    pub const WARMED_TEMPERATURE_MAX: f64 = 1.5;
+    /// Text behind a call that is searched for an invented result, in bytes: white
+    /// space, of which a model may write any amount, is not gone through again with
+    /// every token.
+    pub const INVENTED_BYTES_MAX: usize = 256;
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }

@@ -28,10 +28,10 @@ pub(super) fn next_to_start(
     if execution == Execution::AfterTurn && !round_over {
         return None;
     }
-    let running = calls.iter().filter(|call| matches!(call.state, CallState::Running { .. }));
+    let running = calls.iter().filter(|call| matches!(call.state, CallState::Running));
     if running.count() >= parallel_max {
         return None;
     }
-    let waiting = |call: &CallDraft| matches!(call.state, CallState::Waiting { .. });
+    let waiting = |call: &CallDraft| matches!(call.state, CallState::Waiting(_));
     calls.iter().position(waiting).map(|offset| first + offset)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::conversation::{self, Note, Part, Step};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::parser::{Arguments, ErrorCode, ParseError, Repair, Segment};
+use crate::parser::{Arguments, Call, ErrorCode, ParseError, Repair, Segment};
 use crate::upstream::RoundRequest;
 
 /// A call of the turn. Calls are kept for the whole turn: their position in
@@ -20,6 +20,15 @@ pub(super) struct CallDraft {
     /// The round that wrote it.
     pub(super) round: u32,
     pub(super) state: CallState,
+    /// What the model wrote, from when it is whole until it has ended.
+    written: Option<Written>,
+}
+
+/// A whole call's name and arguments.
+#[derive(Debug)]
+struct Written {
+    name: String,
+    arguments: Arguments,
 }
 
 /// How far a call is.
@@ -30,30 +39,39 @@ pub(super) enum CallState {
     /// Its payload was no call. It leaves a note, no call in the history.
     Malformed,
     /// It is whole; nobody has looked at it yet.
-    Complete { name: String, arguments: Arguments },
-    /// It is valid and waits for its turn.
-    Waiting { name: String, arguments: Arguments, checked: Value },
+    Complete,
+    /// It is valid and waits for its turn, with its arguments as the tool takes them.
+    Waiting(Value),
     /// Its tool runs.
-    Running { name: String, arguments: Arguments },
+    Running,
     /// Something came of it.
     Ended { call: Arc<conversation::Call>, duration_ms: u64, attempts: u32 },
 }
 
-impl CallState {
+impl CallDraft {
     /// Name and arguments, once the call is whole.
-    pub(super) fn call(&self) -> Option<(&str, &Arguments)> {
-        match self {
-            Self::Arriving | Self::Malformed => None,
-            Self::Complete { name, arguments }
-            | Self::Waiting { name, arguments, .. }
-            | Self::Running { name, arguments } => Some((name, arguments)),
-            Self::Ended { call, .. } => Some((&call.name, &call.arguments)),
+    pub(super) fn whole(&self) -> Option<(&str, &Arguments)> {
+        match (&self.state, &self.written) {
+            (CallState::Ended { call, .. }, _) => Some((&call.name, &call.arguments)),
+            (_, Some(Written { name, arguments })) => Some((name, arguments)),
+            (_, None) => None,
         }
     }
 
     /// Whether the turn still waits for it.
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self, Self::Complete { .. } | Self::Waiting { .. } | Self::Running { .. })
+        matches!(self.state, CallState::Complete | CallState::Waiting(_) | CallState::Running)
+    }
+
+    /// Lets a waiting call run, with these arguments.
+    pub(super) fn start(&mut self) -> Option<Value> {
+        match std::mem::replace(&mut self.state, CallState::Running) {
+            CallState::Waiting(arguments) => Some(arguments),
+            other => {
+                self.state = other;
+                None
+            }
+        }
     }
 }
 
@@ -161,8 +179,9 @@ impl Draft {
                 if mended.iter().any(|repair| call.repaired.contains(repair)) {
                     self.mended_ends.push(at);
                 }
-                self.calls[at].state =
-                    CallState::Complete { name: call.name, arguments: call.arguments };
+                let Call { name, arguments, .. } = call;
+                self.calls[at].written = Some(Written { name, arguments });
+                self.calls[at].state = CallState::Complete;
                 self.parts.push(DraftPart::Call(at));
                 self.text_behind_call = Some(self.text.len());
             }
@@ -225,6 +244,7 @@ impl Draft {
             call_id: format!("call_{}", call + 1),
             round: self.round,
             state: CallState::Arriving,
+            written: None,
         });
         self.queue.push_back(Entry::MarkerDetected { call });
     }
@@ -267,26 +287,18 @@ impl Draft {
         duration_ms: u64,
         attempts: u32,
     ) {
-        let state = std::mem::replace(&mut self.calls[at].state, CallState::Malformed);
-        let (name, arguments) = match state {
-            CallState::Complete { name, arguments }
-            | CallState::Waiting { name, arguments, .. }
-            | CallState::Running { name, arguments } => (name, arguments),
-            // Nothing comes of these any more.
-            state @ (CallState::Arriving | CallState::Malformed | CallState::Ended { .. }) => {
-                self.calls[at].state = state;
-                return;
-            }
-        };
-        let call_id = self.calls[at].call_id.clone();
+        let draft = &mut self.calls[at];
+        // Nothing comes any more of a call that has ended or was never whole.
+        let Some(Written { name, arguments }) = draft.written.take() else { return };
+        let call_id = draft.call_id.clone();
         let call = Arc::new(conversation::Call { call_id, name, arguments, outcome });
-        self.calls[at].state = CallState::Ended { call, duration_ms, attempts };
+        draft.state = CallState::Ended { call, duration_ms, attempts };
     }
 
     /// The round as a step of the history. Calls that are still open are cancelled.
     pub(super) fn take_step(&mut self, notes: Vec<Note>) -> Step {
         for at in self.round_calls() {
-            if self.calls[at].state.is_open() {
+            if self.calls[at].is_open() {
                 self.end_call(at, conversation::Outcome::Cancelled, 0, 0);
             }
         }

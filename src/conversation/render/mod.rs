@@ -132,4 +132,4 @@ fn inert_json(result: &ToolResult) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,7 +15,7 @@ use crate::parser::Arguments;
 const MARKER: &str = "<<function_call>>";
 
 /// What is wrong with a sequence of messages, by the rules of strict servers.
-fn check_sequence(messages: &[Message]) -> Result<(), String> {
+pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
     for (at, message) in messages.iter().enumerate() {

@@ -37,7 +37,7 @@ impl Turn {
         while let Some(call) = self.draft.calls.get(self.checked) {
             match call.state {
                 CallState::Arriving => break,
-                CallState::Complete { .. } => {
+                CallState::Complete => {
                     self.check_call(self.checked);
                     found = true;
                 }
@@ -70,12 +70,9 @@ impl Turn {
             self.synthesis.get_or_insert(TurnFinish::Stop);
             return;
         }
-        let CallState::Complete { name, arguments } = &self.draft.calls[at].state else { return };
+        let Some((name, arguments)) = self.draft.calls[at].whole() else { return };
         match self.request.briefing.tools.check(name, arguments.as_str()) {
-            Ok(checked) => {
-                let (name, arguments) = (name.clone(), arguments.clone());
-                self.draft.calls[at].state = CallState::Waiting { name, arguments, checked };
-            }
+            Ok(checked) => self.draft.calls[at].state = CallState::Waiting(checked),
             Err(refusal) => {
                 let (reason, message) = match &refusal {
                     CallRefusal::NotFound { .. } => {
@@ -106,13 +103,9 @@ impl Turn {
             ) else {
                 return;
             };
-            let state = std::mem::replace(&mut self.draft.calls[at].state, CallState::Malformed);
-            let CallState::Waiting { name, arguments, checked } = state else {
-                unreachable!("next_to_start names waiting calls");
-            };
-            self.draft.calls[at].state = CallState::Running { name, arguments };
+            let Some(arguments) = self.draft.calls[at].start() else { return };
             self.draft.queue.push_back(Entry::ToolStarted { call: at });
-            self.draft.queue.push_back(Entry::StartTool { call: at, arguments: checked });
+            self.draft.queue.push_back(Entry::StartTool { call: at, arguments });
         }
     }
 
@@ -123,7 +116,7 @@ impl Turn {
         duration_ms: u64,
         attempts: u32,
     ) {
-        let running = |call: &CallDraft| matches!(call.state, CallState::Running { .. });
+        let running = |call: &CallDraft| matches!(call.state, CallState::Running);
         if !self.draft.calls.get(at).is_some_and(running) {
             return;
         }

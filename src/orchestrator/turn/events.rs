@@ -57,7 +57,7 @@ impl Turn {
 impl Draft {
     pub(super) fn tool_started(&self, at: usize) -> Event<'_> {
         let draft = &self.calls[at];
-        let (tool_name, arguments) = draft.state.call().expect("a call that was started is whole");
+        let (tool_name, arguments) = draft.whole().expect("a call that was started is whole");
         Event::ToolStarted {
             call_id: &draft.call_id,
             tool_name,
@@ -85,6 +85,6 @@ impl Draft {
 
     /// A whole call's name.
     pub(super) fn name_of(&self, at: usize) -> &str {
-        self.calls[at].state.call().map_or("", |(name, _)| name)
+        self.calls[at].whole().map_or("", |(name, _)| name)
     }
 }

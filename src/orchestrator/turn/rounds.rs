@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{State, Turn};
 use crate::conversation::render::{self, Form, RESULTS_HEADING, Rendering};
 use crate::event::{FailureCode, TurnFinish};
+use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::draft::Entry;
 use crate::orchestrator::prompt;
@@ -43,17 +44,12 @@ impl Turn {
     /// Each mistake makes the model a little warmer, so that it does not repeat
     /// itself.
     pub(super) fn sampling(&self) -> Sampling {
-        /// Where a model's temperature is not known: what servers default to.
-        const USUAL_TEMPERATURE: f64 = 0.7;
-        /// Beyond this, small models write noise.
-        const TEMPERATURE_MAX: f64 = 1.5;
-
         let mut sampling = self.request.sampling.clone();
         let mistakes = self.mistakes.total();
         if mistakes > 0 {
-            let base = sampling.temperature.unwrap_or(USUAL_TEMPERATURE);
+            let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);
             let warmer = self.rules.temperature_step.mul_add(f64::from(mistakes), base);
-            sampling.temperature = Some(warmer.min(TEMPERATURE_MAX).max(base));
+            sampling.temperature = Some(warmer.min(limits::turn::WARMED_TEMPERATURE_MAX).max(base));
         }
         sampling
     }
@@ -122,12 +118,8 @@ impl Turn {
 
     /// Whether the text behind the last call begins as only the gateway's does.
     fn invents_results(&self) -> bool {
-        /// What is looked at: white space, of which a model may write any amount,
-        /// is not gone through again with every token.
-        const LOOKED_AT_BYTES: usize = 256;
-
         self.draft.text_behind_call().is_some_and(|text| {
-            let looked_at = &text.as_bytes()[..text.len().min(LOOKED_AT_BYTES)];
+            let looked_at = &text.as_bytes()[..text.len().min(limits::turn::INVENTED_BYTES_MAX)];
             looked_at.trim_ascii_start().starts_with(RESULTS_HEADING.as_bytes())
         })
     }

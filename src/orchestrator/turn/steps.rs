@@ -10,7 +10,7 @@ use crate::upstream::RoundFinish;
 impl Turn {
     /// Ends the step when its message is over and nothing of it is open.
     pub(super) fn end_step_if_done(&mut self) {
-        let open = |at: usize| self.draft.calls[at].state.is_open();
+        let open = |at: usize| self.draft.calls[at].is_open();
         if self.state != State::Executing || self.draft.round_calls().any(open) {
             return;
         }

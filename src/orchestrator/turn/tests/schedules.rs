@@ -3,6 +3,8 @@
 //! `TETHER_SEED=<seed>` and more of them with `TETHER_SCHEDULES=<count>`.
 
 use super::*;
+use crate::conversation::render::tests::check_sequence;
+use crate::parser::Segment;
 
 /// `SplitMix64`: small, seedable, the same everywhere.
 struct Dice(u64);
@@ -53,6 +55,16 @@ struct Play {
     started: HashSet<String>,
     completed: HashSet<String>,
     ended: bool,
+    /// What the model has written into the running round, and what the text of the
+    /// rounds before it has to be.
+    written: String,
+    text: String,
+    /// The last usage of the running round, and the sum of those before it.
+    round_usage: Usage,
+    usage: Usage,
+    /// Rounds that were asked for, of which the last runs.
+    round: usize,
+    checked_rounds: usize,
 }
 
 impl Play {
@@ -81,40 +93,96 @@ impl Play {
             started: HashSet::new(),
             completed: HashSet::new(),
             ended: false,
+            written: String::new(),
+            text: String::new(),
+            round_usage: Usage::default(),
+            usage: Usage::default(),
+            round: 1,
+            checked_rounds: 0,
         }
     }
 
+    /// Hands over a delta; what the turn listens to is written down.
+    fn delta(&mut self, delta: Delta<'_>) {
+        let turn = &mut self.scene.turn;
+        let listens = matches!(turn.state, State::Planning | State::Synthesizing);
+        if listens && !turn.between_rounds {
+            match delta {
+                Delta::Text(text) => self.written.push_str(text),
+                Delta::Usage(usage) => self.round_usage = usage,
+                _ => {}
+            }
+        }
+        turn.handle(Input::Delta(delta));
+    }
+
+    /// The round's text has to be what the parser makes of all of it at once.
+    fn end_round(&mut self) {
+        let mut parser = Parser::new(self.scene.turn.rules.parser.clone()).unwrap();
+        let text = &mut self.text;
+        let mut take = |segment: Segment<'_>| {
+            if let Segment::Text(said) = segment {
+                text.push_str(said);
+            }
+        };
+        parser.push_str(&std::mem::take(&mut self.written), &mut take);
+        parser.finish(&mut take);
+        self.usage += std::mem::take(&mut self.round_usage);
+    }
+
     fn step(&mut self, dice: &mut Dice) {
-        let scene = &mut self.scene;
         match dice.roll(24) {
             0..=13 => {
                 // Several deltas may be handled before anything is polled.
                 for _ in 0..=dice.roll(3) {
-                    let saying = dice.pick(SAYINGS);
-                    scene.turn.handle(Input::Delta(Delta::Text(saying)));
+                    let saying = *dice.pick(SAYINGS);
+                    self.delta(Delta::Text(saying));
                 }
-                scene.drain();
             }
             14 => {
-                let usage = Usage { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
-                scene.handle(Input::Delta(Delta::Reasoning("hm")));
-                scene.handle(Input::Delta(Delta::Usage(usage)));
+                let tokens = u64::try_from(dice.roll(9)).unwrap();
+                self.delta(Delta::Reasoning("hm"));
+                self.delta(Delta::Usage(Usage {
+                    prompt_tokens: 1,
+                    completion_tokens: tokens,
+                    total_tokens: 1 + tokens,
+                }));
             }
-            15 => drop(scene.finishes(RoundFinish::Length)),
-            16..=18 => drop(scene.stops()),
-            19..=21 if !scene.running.is_empty() => {
+            _ => self.act(dice),
+        }
+        self.scene.drain();
+        self.settle();
+    }
+
+    /// Whatever else may happen to a turn.
+    fn act(&mut self, dice: &mut Dice) {
+        let scene = &mut self.scene;
+        match dice.roll(9) {
+            0 => drop(scene.finishes(RoundFinish::Length)),
+            1..=3 => drop(scene.stops()),
+            4..=6 if !scene.running.is_empty() => {
                 let call = *dice.pick(&scene.running);
                 let result = if dice.roll(3) == 0 { ToolResult::error("no") } else { ok() };
                 scene.tool_returns(call, result);
             }
-            22 if dice.roll(12) == 0 => drop(scene.handle(Input::Cancel)),
-            23 if dice.roll(12) == 0 => drop(scene.handle(Input::RoundFailed {
+            7 if dice.roll(12) == 0 => drop(scene.handle(Input::Cancel)),
+            8 if dice.roll(12) == 0 => drop(scene.handle(Input::RoundFailed {
                 code: FailureCode::UpstreamTimeout,
                 message: "silent".into(),
                 retryable: true,
             })),
             _ => {}
         }
+    }
+
+    /// Closes the books of a round that ended otherwise than by a delta.
+    fn settle(&mut self) {
+        let turn = &self.scene.turn;
+        if turn.state == State::Executing || turn.is_over() || self.scene.rounds.len() > self.round
+        {
+            self.end_round();
+        }
+        self.round = self.scene.rounds.len();
     }
 
     fn check(&mut self) {
@@ -148,9 +216,12 @@ impl Play {
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
         assert_eq!(starts, self.started.len());
-        for request in &self.scene.rounds {
-            assert_ne!(request.messages.last().unwrap().role, Role::Assistant);
+        for request in &self.scene.rounds[self.checked_rounds..] {
+            if let Err(wrong) = check_sequence(&request.messages) {
+                panic!("{wrong}: {:#?}", request.messages);
+            }
         }
+        self.checked_rounds = self.scene.rounds.len();
     }
 
     /// Brings it to an end, as a driver's patience would.
@@ -163,6 +234,7 @@ impl Play {
                 Some(&call) => drop(self.scene.tool_returns(call, ok())),
                 None => drop(self.scene.stops()),
             }
+            self.settle();
             self.check();
         }
         assert!(self.scene.turn.is_over(), "it does not end: {:#?}", self.scene.deeds);
@@ -178,6 +250,8 @@ impl Play {
             .collect();
         let end = &self.scene.events.last().unwrap()["data"];
         assert_eq!(end["text"], said.as_str(), "the text is what was said");
+        assert_eq!(said, self.text, "and it is what the parser makes of each round");
+        assert_eq!(end["usage"], serde_json::to_value(self.usage).unwrap(), "no token twice");
         let cap = self.scene.turn.max_tool_loops;
         let rounds = u32::try_from(self.scene.rounds.len()).unwrap();
         // The closing answer may be asked for twice.
