@@ -1,37 +1,109 @@
-//! Which of a message's calls may run now.
+//! The calls of one message: which of them may begin now, and which never will.
+//!
+//! A tool whose policy says `may_clarify`, `mutates` or `sequential` is a barrier:
+//! calls behind it wait for it, and are not run where it asks the user, fails or ends
+//! the chain. A mutating call waits for more: for the end of the message, and for
+//! the success of every call before it. So nothing is sent to the wrong John because
+//! the sending ran beside the looking up.
 
 use serde::Serialize;
 
-use super::draft::{CallDraft, CallState};
+use super::draft::{CallDraft, CallState, Progress};
 
 /// When calls run: `tools.execution`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
-    /// As soon as a call is complete, while the model still speaks.
+    /// The moment its payload is whole, while the model still speaks.
     #[default]
     Eager,
-    /// When the model's message has ended.
+    /// When the model's message is over.
     AfterTurn,
 }
 
-/// The first waiting call that may start, as its position.
-///
-/// `calls` are those of the running round, `first` is the position of the first.
-pub(super) fn next_to_start(
-    calls: &[CallDraft],
-    first: usize,
-    execution: Execution,
-    round_over: bool,
-    parallel_max: usize,
-) -> Option<usize> {
-    if execution == Execution::AfterTurn && !round_over {
-        return None;
+/// How the model's message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageEnd {
+    /// The model still speaks.
+    NotYet,
+    /// It said all that it wanted to.
+    Well,
+    /// It was cut off.
+    Cut,
+}
+
+/// What is to be done with a waiting call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// It may run.
+    Start(usize),
+    /// It is not run; the reason goes to the model.
+    Skip(usize, String),
+}
+
+/// A message's calls, with what decides about them.
+#[derive(Debug)]
+pub(super) struct Chain<'a> {
+    /// All calls of the turn.
+    pub(super) calls: &'a [CallDraft],
+    /// Where the message's calls begin.
+    pub(super) first: usize,
+    pub(super) execution: Execution,
+    pub(super) message: MessageEnd,
+    pub(super) parallel_max: usize,
+}
+
+/// Whether a call can go on.
+enum Gate {
+    Open,
+    /// Something before it has not ended yet.
+    Closed,
+    /// It will never open.
+    Broken(String),
+}
+
+impl Chain<'_> {
+    /// What to do next; `None` while everything waits, or nothing does.
+    pub(super) fn next_move(&self) -> Option<Move> {
+        let running = self.calls[self.first..].iter().filter(|call| call.is_running()).count();
+        let may_start = running < self.parallel_max
+            && (self.execution == Execution::Eager || self.message != MessageEnd::NotYet);
+        let waiting = |at: &usize| matches!(self.calls[*at].state, CallState::Waiting(_));
+        (self.first..self.calls.len()).filter(waiting).find_map(|at| match self.gate(at) {
+            Gate::Open => may_start.then_some(Move::Start(at)),
+            Gate::Closed => None,
+            Gate::Broken(reason) => Some(Move::Skip(at, reason)),
+        })
     }
-    let running = calls.iter().filter(|call| matches!(call.state, CallState::Running));
-    if running.count() >= parallel_max {
-        return None;
+
+    fn gate(&self, at: usize) -> Gate {
+        let call = &self.calls[at];
+        let waits_for_all = call.policy.mutates || call.policy.sequential;
+        let mut is_open = true;
+        for before in self.first..at {
+            let earlier = &self.calls[before];
+            let needed =
+                earlier.policy.is_barrier() || call.policy.mutates || call.names.contains(&before);
+            let whose = earlier.title();
+            match earlier.progress() {
+                Progress::Open => is_open &= !(needed || waits_for_all),
+                Progress::Asked => {
+                    return Gate::Broken(format!("{whose} needs the user's answer first"));
+                }
+                Progress::Completed => return Gate::Broken(format!("{whose} ended the chain")),
+                Progress::Failed(how) if needed => {
+                    return Gate::Broken(format!("{whose}, which comes first, {how}"));
+                }
+                Progress::Failed(_) | Progress::Done => {}
+            }
+        }
+        match self.message {
+            _ if !is_open => Gate::Closed,
+            MessageEnd::NotYet if call.policy.mutates => Gate::Closed,
+            MessageEnd::Cut if call.policy.mutates => {
+                Gate::Broken("your message was cut off before its end".to_owned())
+            }
+            _ => Gate::Open,
+        }
     }
-    let waiting = |call: &CallDraft| matches!(call.state, CallState::Waiting(_));
-    calls.iter().position(waiting).map(|offset| first + offset)
 }

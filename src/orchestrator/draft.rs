@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::references;
+use super::turn::Refusal;
 use crate::conversation::{self, Note, Part, Step};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::parser::{Arguments, Call, ErrorCode, ParseError, Repair, Segment};
+use crate::tools::{NextAction, Policy};
 use crate::upstream::RoundRequest;
 
 /// A call of the turn. Calls are kept for the whole turn: their position in
@@ -20,8 +23,27 @@ pub(super) struct CallDraft {
     /// The round that wrote it.
     pub(super) round: u32,
     pub(super) state: CallState,
+    /// How its tool is to be treated, once that is known.
+    pub(super) policy: Policy,
+    /// Calls whose results its arguments name, by position.
+    pub(super) names: Vec<usize>,
     /// What the model wrote, from when it is whole until it has ended.
     written: Option<Written>,
+}
+
+/// What a call means for those behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It has not ended yet.
+    Open,
+    /// It did what it was asked, and the chain goes on.
+    Done,
+    /// Its tool asks the user.
+    Asked,
+    /// Its tool says that the chain is done.
+    Completed,
+    /// Nothing came of it; how, in words.
+    Failed(&'static str),
 }
 
 /// A whole call's name and arguments.
@@ -58,9 +80,53 @@ impl CallDraft {
         }
     }
 
+    /// How it went so far.
+    pub(super) fn progress(&self) -> Progress {
+        let call = match &self.state {
+            CallState::Arriving
+            | CallState::Complete
+            | CallState::Waiting(_)
+            | CallState::Running => return Progress::Open,
+            CallState::Malformed => return Progress::Failed("could not be read"),
+            CallState::Ended { call, .. } => call,
+        };
+        match &call.outcome {
+            conversation::Outcome::Ended(result) => match result.next_action {
+                NextAction::ClarificationNeeded => Progress::Asked,
+                NextAction::Complete => Progress::Completed,
+                NextAction::Continue if result.success => Progress::Done,
+                NextAction::Continue | NextAction::Error => Progress::Failed("has failed"),
+            },
+            conversation::Outcome::Skipped(_) => Progress::Failed("was not run"),
+            conversation::Outcome::Cancelled => Progress::Failed("was interrupted"),
+        }
+    }
+
+    /// Its tool and its id, for the model.
+    pub(super) fn title(&self) -> String {
+        match self.whole() {
+            Some((name, _)) => format!("{name} ({})", self.call_id),
+            None => self.call_id.clone(),
+        }
+    }
+
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.state, CallState::Running)
+    }
+
     /// Whether the turn still waits for it.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self.state, CallState::Complete | CallState::Waiting(_) | CallState::Running)
+    }
+
+    /// Puts what was referred to in place of the references.
+    pub(super) fn resolve(&mut self, resolved: Value) {
+        if let Some(written) = &mut self.written
+            && let Ok(arguments) = Arguments::parse(&resolved.to_string())
+        {
+            written.arguments = arguments;
+        }
+        self.state = CallState::Waiting(resolved);
     }
 
     /// Lets a waiting call run, with these arguments.
@@ -244,6 +310,8 @@ impl Draft {
             call_id: format!("call_{}", call + 1),
             round: self.round,
             state: CallState::Arriving,
+            policy: Policy::default(),
+            names: Vec::new(),
             written: None,
         });
         self.queue.push_back(Entry::MarkerDetected { call });
@@ -277,6 +345,35 @@ impl Draft {
             DraftPart::Text(range) => !self.text[range.clone()].trim().is_empty(),
             DraftPart::Call(_) => false,
         })
+    }
+
+    /// The calls whose results some arguments name.
+    pub(super) fn named_calls(&self, at: usize, arguments: &Value) -> Result<Vec<usize>, Refusal> {
+        let target = |reference: &str| {
+            let place = references::target(reference, self.ids_before(at));
+            let bad = || Refusal::Reference(reference.to_owned());
+            place.map(|place| self.first_call + place).ok_or_else(bad)
+        };
+        references::find(arguments).into_iter().map(target).collect()
+    }
+
+    /// A waiting call's arguments with what they name in other calls' results.
+    pub(super) fn resolved(&self, at: usize) -> Result<Value, Refusal> {
+        let CallState::Waiting(arguments) = &self.calls[at].state else { return Ok(Value::Null) };
+        let result_of = |reference: &str| {
+            let place = references::target(reference, self.ids_before(at))?;
+            let CallState::Ended { call, .. } = &self.calls[self.first_call + place].state else {
+                return None;
+            };
+            serde_json::to_value(call.result()).ok()
+        };
+        references::resolve(arguments, &result_of)
+            .map_err(|reference| Refusal::Reference(reference.to_owned()))
+    }
+
+    /// The ids of the calls before one in its message.
+    fn ids_before(&self, at: usize) -> impl ExactSizeIterator<Item = &str> {
+        self.calls[self.first_call..at].iter().map(|call| call.call_id.as_str())
     }
 
     /// Gives a call its outcome.

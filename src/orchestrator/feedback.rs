@@ -28,6 +28,23 @@ pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
     format!("{refusal}\nWrite the call of {name} again, corrected.")
 }
 
+/// A reference to a result that is not there.
+pub(super) fn bad_reference(name: &str, reference: &str) -> String {
+    format!(
+        "The arguments of {name} name the result \"{reference}\", which is not there. A reference \
+         is the id of an earlier call of the same message and a path through its result, like \
+         {{\"$result\": \"call_1.data.id\"}}. Write the call of {name} again, corrected."
+    )
+}
+
+/// What a call is told that was made before and would bring nothing new.
+pub(super) fn repeated(name: &str) -> String {
+    format!(
+        "This is what {name} brought before with the same arguments; it was not run again. Do not \
+         repeat the call: use this result, or answer in words."
+    )
+}
+
 /// The tool ran and ended with an error.
 pub(super) fn tool_failed(name: &str, error: &str) -> String {
     format!("The tool \"{name}\" failed: {error}")

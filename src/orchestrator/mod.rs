@@ -10,6 +10,8 @@ mod draft;
 pub mod driver;
 mod feedback;
 mod prompt;
+mod references;
+mod repeats;
 pub mod turn;
 
 pub use briefing::Briefing;

@@ -74,6 +74,14 @@ pub struct Policy {
     pub timeout: Option<Duration>,
 }
 
+impl Policy {
+    /// Whether calls behind one of this tool wait for it.
+    #[must_use]
+    pub const fn is_barrier(&self) -> bool {
+        self.may_clarify || self.mutates || self.sequential
+    }
+}
+
 #[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
 fn seconds<S: serde::Serializer>(
     timeout: &Option<Duration>,

@@ -152,24 +152,14 @@ impl Registry {
         Ok(subset)
     }
 
-    /// Whether a call may run: its tool is there and its arguments, JSON text,
-    /// are valid. They come back as the value that the tool takes, in which integers
-    /// beyond 64 bits are floating point.
-    pub fn check(&self, name: &str, arguments: &str) -> Result<Value, CallRefusal> {
+    /// Whether a call may run: its tool is there and its arguments are valid.
+    ///
+    /// # Errors
+    /// Why it is not run.
+    pub fn check(&self, name: &str, arguments: &Value) -> Result<(), CallRefusal> {
         let Some(entry) = self.entry(name) else { return Err(self.not_found(name)) };
-        let arguments: Value =
-            serde_json::from_str(arguments).map_err(|error| CallRefusal::Invalid {
-                violations: vec![Violation {
-                    path: "arguments".to_owned(),
-                    expected: "a JSON object".to_owned(),
-                    received: format!("no valid JSON ({error})"),
-                    schema_line: None,
-                }],
-            })?;
-        match entry.schema.validate(&arguments) {
-            Ok(()) => Ok(arguments),
-            Err(violations) => Err(CallRefusal::Invalid { violations }),
-        }
+        let valid = entry.schema.validate(arguments);
+        valid.map_err(|violations| CallRefusal::Invalid { violations })
     }
 
     fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
@@ -313,7 +303,7 @@ mod tests {
 
     #[track_caller]
     fn check_not_found(registry: &Registry, name: &str, told: &str) {
-        assert_eq!(registry.check(name, "{}").unwrap_err().to_string(), told);
+        assert_eq!(registry.check(name, &json!({})).unwrap_err().to_string(), told);
     }
 
     #[test]
@@ -355,7 +345,7 @@ mod tests {
         let many: Vec<String> = (0..FEEDBACK_NAMES_MAX * 2).map(|n| format!("tool_{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let Err(CallRefusal::NotFound { closest, available, .. }) =
-            registry(&many).check("tool_x", "{}")
+            registry(&many).check("tool_x", &json!({}))
         else {
             panic!("there is no such tool")
         };
@@ -367,25 +357,22 @@ mod tests {
     fn arguments_are_checked_before_anything_runs() {
         let mut registry = Registry::default();
         registry.add(tool("t", json!({"properties": {"n": {"type": "integer"}}}))).unwrap();
-        assert_eq!(registry.check("t", r#"{"n": 1}"#), Ok(json!({"n": 1})));
+        assert_eq!(registry.check("t", &json!({"n": 1})), Ok(()));
         assert_eq!(
-            registry.check("t", r#"{"n": "1"}"#).unwrap_err().to_string(),
+            registry.check("t", &json!({"n": "1"})).unwrap_err().to_string(),
             "The arguments are not valid.\n- arguments.n: expected an integer; \
              received a string: \"1\"; its schema is \"n\": {\"type\":\"integer\"}"
         );
-        assert!(registry.check("t", "[]").unwrap_err().to_string().contains("expected an object"));
-        assert!(registry.check("t", "{").unwrap_err().to_string().contains("no valid JSON"));
+        let refusal = registry.check("t", &json!([])).unwrap_err().to_string();
+        assert!(refusal.contains("expected an object"));
     }
 
     proptest! {
         #[test]
-        fn any_call_is_answered(name in any::<String>(), arguments in r#"[{}\[\]"a:,1 ]{0,12}|\PC*"#) {
+        fn any_call_is_answered(name in any::<String>()) {
             let registry = registry(&["get_current_time"]);
-            let refusal = registry.check(&name, &arguments).unwrap_err();
+            let refusal = registry.check(&name, &json!({})).unwrap_err();
             prop_assert!(!refusal.to_string().is_empty());
-            if let Ok(value) = registry.check("get_current_time", &arguments) {
-                prop_assert!(value.is_object());
-            }
         }
     }
 }

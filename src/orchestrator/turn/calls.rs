@@ -3,8 +3,10 @@
 use super::{State, Turn};
 use crate::conversation::{Note, Outcome};
 use crate::event::{FeedbackReason, TurnFinish};
-use crate::orchestrator::draft::{CallDraft, CallState, Entry};
-use crate::orchestrator::{chain, feedback};
+use crate::orchestrator::chain::{Chain, MessageEnd, Move};
+use crate::orchestrator::draft::{CallDraft, CallState, Entry, Progress};
+use crate::orchestrator::feedback;
+use crate::orchestrator::repeats::Repeated;
 use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::RoundFinish;
 
@@ -26,6 +28,20 @@ impl MistakeCounts {
 
     pub(super) fn total(&self) -> u32 {
         self.0.iter().map(|(_, attempts)| attempts).sum()
+    }
+}
+
+/// Why a call is not run, and the model is told.
+#[derive(Debug)]
+pub(in crate::orchestrator) enum Refusal {
+    Call(CallRefusal),
+    /// It names a result that is not there.
+    Reference(String),
+}
+
+impl From<CallRefusal> for Refusal {
+    fn from(refusal: CallRefusal) -> Self {
+        Self::Call(refusal)
     }
 }
 
@@ -70,42 +86,116 @@ impl Turn {
             self.synthesis.get_or_insert(TurnFinish::Stop);
             return;
         }
-        let Some((name, arguments)) = self.draft.calls[at].whole() else { return };
-        match self.request.briefing.tools.check(name, arguments.as_str()) {
-            Ok(checked) => self.draft.calls[at].state = CallState::Waiting(checked),
-            Err(refusal) => {
-                let (reason, message) = match &refusal {
-                    CallRefusal::NotFound { .. } => {
-                        (FeedbackReason::ToolNotFound, feedback::tool_not_found(&refusal))
+        if let Err(refusal) = self.read_call(at) {
+            self.refuse(at, refusal);
+        }
+    }
+
+    /// Reads a call's arguments; it waits for its turn if they are valid. What names
+    /// the result of another call is known to be valid only when that has ended.
+    fn read_call(&mut self, at: usize) -> Result<(), Refusal> {
+        let tools = &self.request.briefing.tools;
+        let Some((name, arguments)) = self.draft.calls[at].whole() else { return Ok(()) };
+        let arguments = arguments.to_value();
+        let names = self.draft.named_calls(at, &arguments)?;
+        match tools.get(name) {
+            Some(tool) if !names.is_empty() => self.draft.calls[at].policy = tool.spec().policy,
+            tool => {
+                let policy = tool.map(|tool| tool.spec().policy).unwrap_or_default();
+                tools.check(name, &arguments)?;
+                self.draft.calls[at].policy = policy;
+            }
+        }
+        let call = &mut self.draft.calls[at];
+        call.names = names;
+        call.state = CallState::Waiting(arguments);
+        Ok(())
+    }
+
+    /// A call that is not run for what is wrong with it.
+    fn refuse(&mut self, at: usize, refusal: Refusal) {
+        let name = self.draft.name_of(at);
+        let (reason, message) = match refusal {
+            Refusal::Call(refusal @ CallRefusal::NotFound { .. }) => {
+                (FeedbackReason::ToolNotFound, feedback::tool_not_found(&refusal))
+            }
+            Refusal::Call(refusal @ CallRefusal::Invalid { .. }) => {
+                (FeedbackReason::InvalidArguments, feedback::invalid_arguments(name, &refusal))
+            }
+            Refusal::Reference(reference) => {
+                (FeedbackReason::InvalidArguments, feedback::bad_reference(name, &reference))
+            }
+        };
+        let result = ToolResult::error(message.clone());
+        self.draft.end_call(at, Outcome::Ended(result), 0, 0);
+        self.refused = true;
+        self.feed_back(Some(at), reason, message);
+    }
+
+    /// Starts what may start, and lets go of what never will.
+    pub(super) fn move_calls(&mut self) {
+        loop {
+            let chain = Chain {
+                calls: &self.draft.calls,
+                first: self.draft.round_calls().start,
+                execution: self.rules.execution,
+                message: self.message_end(),
+                parallel_max: self.rules.max_parallel,
+            };
+            match chain.next_move() {
+                None => return,
+                Some(Move::Skip(at, reason)) => self.skip(at, reason),
+                Some(Move::Start(at)) => {
+                    if let Err(refusal) = self.start_call(at) {
+                        self.refuse(at, refusal);
                     }
-                    CallRefusal::Invalid { .. } => (
-                        FeedbackReason::InvalidArguments,
-                        feedback::invalid_arguments(name, &refusal),
-                    ),
-                };
-                let result = ToolResult::error(message.clone());
-                self.draft.end_call(at, Outcome::Ended(result), 0, 0);
-                self.refused = true;
-                self.feed_back(Some(at), reason, message);
+                }
             }
         }
     }
 
-    pub(super) fn start_waiting_calls(&mut self, round_over: bool) {
-        loop {
-            let calls = self.draft.round_calls();
-            let Some(at) = chain::next_to_start(
-                &self.draft.calls[calls.clone()],
-                calls.start,
-                self.rules.execution,
-                round_over,
-                self.rules.max_parallel,
-            ) else {
-                return;
-            };
-            let Some(arguments) = self.draft.calls[at].start() else { return };
+    fn message_end(&self) -> MessageEnd {
+        match self.finish {
+            _ if self.state == State::Planning => MessageEnd::NotYet,
+            Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
+            _ if self.draft.overflows => MessageEnd::Cut,
+            _ => MessageEnd::Well,
+        }
+    }
+
+    fn skip(&mut self, at: usize, reason: String) {
+        let status = format!("{} was not run: {reason}", self.draft.name_of(at));
+        self.draft.queue.push_back(Entry::Status(status));
+        self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
+    }
+
+    fn start_call(&mut self, at: usize) -> Result<(), Refusal> {
+        if !self.draft.calls[at].names.is_empty() {
+            let resolved = self.draft.resolved(at)?;
+            self.request.briefing.tools.check(self.draft.name_of(at), &resolved)?;
+            self.draft.calls[at].resolve(resolved);
+        }
+        let call = &self.draft.calls[at];
+        let CallState::Waiting(arguments) = &call.state else { return Ok(()) };
+        let name = self.draft.name_of(at);
+        if let Some(repeated) = self.repeats.ask(name, arguments, call.policy.mutates) {
+            self.end_repeated(at, repeated);
+        } else if let Some(arguments) = self.draft.calls[at].start() {
             self.draft.queue.push_back(Entry::ToolStarted { call: at });
             self.draft.queue.push_back(Entry::StartTool { call: at, arguments });
+        }
+        Ok(())
+    }
+
+    /// A call that would bring nothing new gets what it brought before.
+    fn end_repeated(&mut self, at: usize, Repeated { result, is_hopeless }: Repeated) {
+        let name = self.draft.name_of(at);
+        let status = format!("{name} was called again with the same arguments; it was not run");
+        let result = result.with_instruction(feedback::repeated(name));
+        self.draft.queue.push_back(Entry::Status(status));
+        self.draft.end_call(at, Outcome::Ended(result), 0, 0);
+        if is_hopeless {
+            self.synthesis.get_or_insert(TurnFinish::Stop);
         }
     }
 
@@ -116,18 +206,28 @@ impl Turn {
         duration_ms: u64,
         attempts: u32,
     ) {
-        let running = |call: &CallDraft| matches!(call.state, CallState::Running);
-        if !self.draft.calls.get(at).is_some_and(running) {
+        if !self.draft.calls.get(at).is_some_and(CallDraft::is_running) {
             return;
         }
         let failure = result.error.clone();
+        if let Some((name, arguments)) = self.draft.calls[at].whole() {
+            self.repeats.note(name, arguments.to_value(), &result);
+        }
         self.draft.end_call(at, Outcome::Ended(result), duration_ms, attempts);
         self.draft.queue.push_back(Entry::ToolCompleted { call: at });
         if let Some(error) = failure {
             let message = feedback::tool_failed(self.draft.name_of(at), &error);
             self.feed_back(Some(at), FeedbackReason::ToolFailed, message);
         }
-        self.start_waiting_calls(self.state == State::Executing);
+        let ends_chain =
+            matches!(self.draft.calls[at].progress(), Progress::Asked | Progress::Completed);
+        if ends_chain && self.state == State::Planning {
+            // What the model would still say is not wanted any more.
+            self.draft.queue.push_back(Entry::StopRound);
+            self.end_round();
+            return;
+        }
+        self.move_calls();
         self.end_step_if_done();
     }
 

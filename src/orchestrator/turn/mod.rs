@@ -25,6 +25,7 @@ mod words;
 use std::sync::Arc;
 
 use super::draft::{Draft, Entry};
+use super::repeats::Repeats;
 use crate::conversation::{self, Ending, Note};
 use crate::event::{Summary, TurnFinish, Usage};
 use crate::parser::{self, Parser};
@@ -32,6 +33,7 @@ use crate::upstream::RoundFinish;
 
 use calls::MistakeCounts;
 
+pub(super) use calls::Refusal;
 pub use words::{Input, Output, Rules, TurnRequest};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub struct Turn {
     usage: Usage,
     bytes: usize,
     mistakes: MistakeCounts,
+    repeats: Repeats,
     /// What the model is told of calls that the token limit cut.
     cut_calls: Vec<Note>,
     /// The calls before this one have been read.
@@ -104,6 +107,7 @@ impl Turn {
             usage: Usage::default(),
             bytes: 0,
             mistakes: MistakeCounts::default(),
+            repeats: Repeats::default(),
             cut_calls: Vec::new(),
             checked: 0,
             refused: false,

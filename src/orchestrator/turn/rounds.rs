@@ -108,7 +108,7 @@ impl Turn {
     /// one that has used up its calls or its mistakes, or that invents results.
     fn after_text(&mut self) {
         if self.check_new_calls() {
-            self.start_waiting_calls(false);
+            self.move_calls();
         }
         if self.synthesis.is_some() || self.draft.overflows || self.invents_results() {
             self.draft.queue.push_back(Entry::StopRound);
@@ -141,7 +141,7 @@ impl Turn {
         }
         self.state = State::Executing;
         self.check_new_calls();
-        self.start_waiting_calls(true);
+        self.move_calls();
         self.end_step_if_done();
     }
 

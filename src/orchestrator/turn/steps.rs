@@ -3,7 +3,7 @@
 use super::{State, Turn};
 use crate::conversation::{Ending, Note};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
-use crate::orchestrator::draft::{Entry, Mistake};
+use crate::orchestrator::draft::{Entry, Mistake, Progress};
 use crate::orchestrator::feedback;
 use crate::upstream::RoundFinish;
 
@@ -27,6 +27,10 @@ impl Turn {
             return;
         }
         let only_results = notes.is_empty() && !self.refused;
+        if self.draft.round_calls().any(|at| self.draft.calls[at].progress() == Progress::Completed)
+        {
+            self.synthesis.get_or_insert(TurnFinish::Stop);
+        }
         self.push_step(notes);
         if only_results && !self.rules.continue_after_tool {
             self.finish_turn(TurnFinish::Stop);

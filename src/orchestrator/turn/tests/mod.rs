@@ -12,6 +12,7 @@ use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
 use crate::upstream::{Delta, Message, Role, RoundRequest, Sampling};
 
+mod chains;
 mod schedules;
 
 /// A turn, and all that came out of it.

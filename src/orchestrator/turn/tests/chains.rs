@@ -1,0 +1,270 @@
+//! Several calls in one message: barriers, what a result asks for next, results
+//! that others name, repetition.
+
+use super::*;
+use crate::tools::{Clarification, NextAction, Policy, Tool, ToolFuture, ToolSpec};
+
+/// A tool whose results the test makes up.
+#[derive(Debug)]
+struct Named(ToolSpec);
+
+impl Tool for Named {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call(&self, arguments: Value) -> ToolFuture {
+        Box::pin(async { ToolResult::data(arguments) })
+    }
+}
+
+/// `look` may clarify, `send` mutates, `step` is sequential, `read` is nothing of it.
+fn many_tools() -> Registry {
+    let policies = [
+        ("look", Policy { may_clarify: true, ..Policy::default() }),
+        ("send", Policy { mutates: true, ..Policy::default() }),
+        ("step", Policy { sequential: true, ..Policy::default() }),
+        ("read", Policy::default()),
+    ];
+    let mut tools = Registry::default();
+    for (name, policy) in policies {
+        let parameters = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+        tools
+            .add(Arc::new(Named(ToolSpec {
+                name: name.into(),
+                description: format!("{name}s"),
+                parameters,
+                waiting_hint: format!("{name}ing"),
+                examples: Vec::new(),
+                policy,
+            })))
+            .unwrap();
+    }
+    tools
+}
+
+pub(super) fn scene_with(change: impl FnOnce(&mut Rules)) -> Scene {
+    let mut rules = Rules::default();
+    change(&mut rules);
+    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", many_tools()));
+    Scene::with(rules, TurnRequest { briefing, ..request() })
+}
+
+fn scene() -> Scene {
+    scene_with(|_| ())
+}
+
+pub(super) fn call(name: &str) -> String {
+    call_with(name, &json!({}))
+}
+
+pub(super) fn call_with(name: &str, arguments: &Value) -> String {
+    format!("<<function_call>> {{\"name\": \"{name}\", \"arguments\": {arguments}}}\n")
+}
+
+pub(super) fn asks() -> ToolResult {
+    ToolResult::clarification(Clarification {
+        r#type: "choice".into(),
+        question: "Which one?".into(),
+        options: Vec::new(),
+    })
+}
+
+fn completes() -> ToolResult {
+    ToolResult { next_action: NextAction::Complete, ..ok() }
+}
+
+impl Scene {
+    /// The calls that were started, in order.
+    fn started(&self) -> Vec<&str> {
+        let starts = self.deeds.iter().filter_map(|deed| deed.strip_prefix("start "));
+        starts.map(|start| start.split(' ').next().unwrap()).collect()
+    }
+
+    fn statuses(&self) -> Vec<&str> {
+        let statuses = self.events.iter().filter(|event| event["type"] == "status");
+        statuses.map(|event| event["data"]["message"].as_str().unwrap()).collect()
+    }
+}
+
+#[test]
+fn calls_behind_a_barrier_wait_for_it_and_those_beside_it_do_not() {
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("look")).says(&call("read"));
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+    scene.tool_returns(1, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2", "call_3"], "though call_1 still runs");
+}
+
+#[test]
+fn a_mutating_call_waits_for_the_end_of_the_message_and_for_all_before_it() {
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("send"));
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1"], "the model still speaks");
+    scene.stops();
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+
+    let mut scene = self::scene();
+    scene.says(&call("read")).says(&call("send")).stops();
+    assert_eq!(scene.started(), ["call_1"], "call_1 still runs");
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+}
+
+#[test]
+fn a_mutating_call_is_not_run_where_one_before_it_came_to_nothing() {
+    for (before, how) in [
+        (call("nope"), "has failed"),
+        (call_with("read", &json!({ "n": "one" })), "has failed"),
+        ("<<function_call>> {]\n".to_owned(), "could not be read"),
+    ] {
+        let mut scene = scene();
+        scene.says(&before).says(&call("send")).stops();
+        assert!(scene.started().is_empty(), "behind {before}");
+        let told = scene.last_message().content.as_deref().unwrap();
+        assert!(told.contains("not run: ") && told.contains(how), "{told}");
+    }
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("send")).stops();
+    scene.tool_returns(0, ToolResult::error("no"));
+    assert_eq!(scene.started(), ["call_1"]);
+    assert_eq!(
+        scene.statuses(),
+        ["send was not run: read (call_1), which comes first, has failed"]
+    );
+}
+
+#[test]
+fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
+    let mut scene = scene();
+    scene.says(&call("send")).says("and then").finishes(RoundFinish::Length);
+    assert!(scene.started().is_empty());
+    assert!(scene.last_message().content.as_deref().unwrap().contains("cut off"));
+}
+
+#[test]
+fn where_a_barrier_asks_the_user_nothing_behind_it_runs() {
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("look")).says(&call("send")).says(&call("read")).stops();
+    scene.tool_returns(1, asks());
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+    let skipped = scene.statuses();
+    assert_eq!(skipped[0], "send was not run: look (call_2) needs the user's answer first");
+    assert_eq!(skipped[1], "read was not run: look (call_2) needs the user's answer first");
+}
+
+#[test]
+fn where_a_barrier_fails_those_behind_it_are_skipped_and_the_model_is_told() {
+    let mut scene = scene();
+    scene.says(&call("look")).says(&call("read")).stops();
+    scene.tool_returns(0, ToolResult::error("no network"));
+    assert_eq!(scene.started(), ["call_1"]);
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert!(told.contains("no network"), "{told}");
+    assert!(told.contains("not run: look (call_1), which comes first, has failed"), "{told}");
+}
+
+#[test]
+fn a_result_that_ends_the_chain_leads_to_the_answer() {
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("look")).says(&call("read"));
+    scene.tool_returns(1, completes());
+    assert!(scene.deeds.contains(&"stop round".to_owned()), "the model has said enough");
+    assert_eq!(scene.rounds.len(), 1, "call_1 still runs, and its result counts");
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+    assert!(scene.rounds[1].tools.is_empty(), "nothing more is offered");
+    scene.says("Done.").stops();
+    assert_eq!(scene.event("turn_completed")["finish_reason"], "stop");
+}
+
+#[test]
+fn sequential_calls_run_one_after_the_other() {
+    let mut scene = scene();
+    scene.says(&call("step")).says(&call("step")).says(&call("read")).stops();
+    assert_eq!(scene.started(), ["call_1"]);
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+    scene.tool_returns(1, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2", "call_3"]);
+}
+
+#[test]
+fn an_argument_can_name_an_earlier_result() {
+    let mut scene = scene();
+    scene
+        .says(&call("read"))
+        .says(&call_with("read", &json!({ "n": { "$result": "call_1.data.n" } })));
+    assert_eq!(scene.started(), ["call_1"], "it waits for what it names");
+    scene.tool_returns(0, ToolResult::data(json!({ "n": 7 })));
+    assert_eq!(scene.deeds.last().unwrap(), "start call_2 read {\"n\":7}");
+    assert_eq!(scene.event("tool_started")["tool_args"], json!({ "n": 7 }));
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_is_fed_back() {
+    for reference in ["call_1.data.nope", "call_2.data.n", "call_9.data", "John"] {
+        let mut scene = scene();
+        scene.says(&call("read"));
+        scene.says(&call_with("read", &json!({ "n": { "$result": reference } }))).stops();
+        scene.tool_returns(0, ToolResult::data(json!({ "n": 7 })));
+        assert_eq!(scene.started(), ["call_1"]);
+        let feedback = scene.event("feedback");
+        assert_eq!(feedback["reason"], "invalid_arguments");
+        assert!(feedback["message"].as_str().unwrap().contains(reference), "{feedback}");
+    }
+}
+
+#[test]
+fn what_a_reference_leads_to_has_to_be_valid() {
+    let mut scene = scene();
+    scene
+        .says(&call("read"))
+        .says(&call_with("read", &json!({ "n": { "$result": "call_1.data" } })))
+        .stops();
+    scene.tool_returns(0, ToolResult::data(json!("seven")));
+    assert_eq!(scene.event("feedback")["reason"], "invalid_arguments");
+    assert_eq!(scene.started(), ["call_1"]);
+}
+
+#[test]
+fn a_call_whose_named_result_failed_is_not_run() {
+    let mut scene = scene();
+    scene
+        .says(&call("read"))
+        .says(&call_with("read", &json!({ "n": { "$result": "call_1.data" } })))
+        .stops();
+    scene.tool_returns(0, ToolResult::error("no"));
+    assert_eq!(scene.started(), ["call_1"]);
+    assert!(scene.statuses()[0].contains("has failed"));
+}
+
+#[test]
+fn a_call_that_brings_the_same_again_is_told_so_and_then_the_answer_is_asked_for() {
+    let mut scene = scene_with(|rules| rules.max_tool_loops = 10);
+    for at in 0..2 {
+        scene.says(&call("read")).stops();
+        scene.tool_returns(at, ok());
+    }
+    scene.says(&call("read")).stops();
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert!(
+        told.contains("instruction_for_ai") && told.contains("Do not repeat the call"),
+        "{told}"
+    );
+    assert!(!scene.rounds.last().unwrap().tools.is_empty());
+    scene.says(&call("read")).stops();
+    assert!(scene.rounds.last().unwrap().tools.is_empty(), "the fourth time, an answer");
+}
+
+#[test]
+fn a_message_is_not_sent_twice() {
+    let mut scene = scene();
+    scene.says(&call("send")).stops();
+    scene.tool_returns(0, ok());
+    scene.says(&call("send")).stops();
+    assert_eq!(scene.started(), ["call_1"]);
+}
