@@ -220,6 +220,55 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
+/// Where a turn is, as logs, metrics and the session's transcript name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnState {
+    /// The model speaks, and may call tools.
+    Planning,
+    /// The model is silent; tools run.
+    Executing,
+    /// The model answers in words; it may call nothing more.
+    Synthesizing,
+    /// It has ended with a question to the user.
+    AwaitingClarification,
+    /// It has ended otherwise, well or cancelled.
+    Completed,
+    /// It could not go on.
+    Failed,
+}
+
+impl TurnState {
+    /// All of them, in the order of a turn.
+    pub const ALL: [Self; 6] = [
+        Self::Planning,
+        Self::Executing,
+        Self::Synthesizing,
+        Self::AwaitingClarification,
+        Self::Completed,
+        Self::Failed,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Planning => "planning",
+            Self::Executing => "executing",
+            Self::Synthesizing => "synthesizing",
+            Self::AwaitingClarification => "awaiting_clarification",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether nothing follows.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::AwaitingClarification | Self::Completed | Self::Failed)
+    }
+}
+
 /// Who said an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -197,7 +197,7 @@ impl Gateway {
             session_id: session_id.clone(),
             turn_id: turn_id.clone(),
             started_at_ms: now_ms(),
-            prompt: new.prompt,
+            opening: crate::conversation::Opening::Prompt(new.prompt),
             model: upstream.name().to_owned(),
             form: upstream.history().into(),
             sampling: new.sampling,

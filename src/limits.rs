@@ -136,6 +136,13 @@ pub mod turn {
     /// Time for a cancelled turn to end. It drops what it waits for, so this is
     /// for a machine that is out of breath.
     pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Waiting hints that are joined into one sentence; the rest is "and more".
+    pub const ACKNOWLEDGED_HINTS_MAX: usize = 3;
+    /// How much of what a user has heard the model is reminded of, in bytes.
+    pub const HEARD_BYTES_MAX: usize = 400;
+    /// Answers in a row with neither words nor calls, over the turns of a session;
+    /// the turn fails with the last.
+    pub const EMPTY_ANSWERS_MAX: u32 = 3;
     /// Where a model's temperature is not known: what servers default to.
     pub const USUAL_TEMPERATURE: f64 = 0.7;
     /// How warm mistakes can make a model; beyond this, small ones write noise.

@@ -9,6 +9,7 @@
 //! Not here: who decides what a call's outcome is (the orchestrator), and where
 //! a conversation is kept (the session).
 
+mod clarification;
 pub mod render;
 mod size;
 pub mod trim;
@@ -19,10 +20,12 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::event::{FeedbackReason, TurnFinish};
+use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::limits::session as limits;
 use crate::parser::Arguments;
-use crate::tools::ToolResult;
+use crate::tools::{Clarification, ToolResult};
+
+pub use clarification::{Answer, AnswerError, Choice, Given, Opening, Question};
 
 /// The turns of a session that are over, oldest first. Cloning is cheap: what is
 /// cloned shares its turns until one of the two grows.
@@ -78,6 +81,16 @@ impl Conversation {
     }
 }
 
+impl Conversation {
+    /// How often in a row the model has answered with nothing, up to now.
+    #[must_use]
+    pub fn empty_answers(&self) -> u32 {
+        let steps = self.turns().rev().flat_map(|turn| turn.steps.iter().rev());
+        let empty = steps.take_while(|step| step.is_empty_answer()).count();
+        u32::try_from(empty).unwrap_or(u32::MAX)
+    }
+}
+
 /// As the list of its turns.
 impl Serialize for Conversation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -86,22 +99,31 @@ impl Serialize for Conversation {
 }
 
 /// One user message and all that followed from it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Turn {
     /// The turn's id in its session.
     pub turn_id: String,
     /// When it began, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
-    /// The user's words.
+    /// The user's words; of a chosen option, its title.
     pub prompt: String,
+    /// What the turn answers, where it was opened by an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// The question that was open when the user said something else instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<String>,
     /// What the model said and called, in order.
     pub steps: Vec<Step>,
+    /// What it asks the user at its end; further ones wait their turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
     /// How it ended.
     pub ending: Ending,
 }
 
 /// How a turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// With `turn_completed`.
@@ -109,12 +131,15 @@ pub enum Ending {
     /// With `turn_failed`.
     Failed(crate::event::FailureCode),
     /// It still runs; only the history that a running turn renders has this.
+    #[default]
     Running,
 }
 
 /// One message of the model, with what came of its calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
+    /// When the model was asked for it, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
     /// What the model wrote, in order.
     pub parts: Vec<Part>,
     /// What the model is told beside its calls' outcomes.
@@ -127,8 +152,13 @@ impl Step {
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(&**call),
-            Part::Text(_) => None,
+            Part::Text(_) | Part::Said(_) => None,
         })
+    }
+
+    /// Whether the model gave nothing: no words and no call.
+    fn is_empty_answer(&self) -> bool {
+        self.notes.iter().any(|note| note.reason == FeedbackReason::EmptyResponse)
     }
 
     /// Whether the model waits for something after this step.
@@ -146,6 +176,40 @@ pub enum Part {
     Text(String),
     /// A call; shared with the turn that still speaks of it.
     Call(Arc<Call>),
+    /// Something that the gateway said in between.
+    Said(Utterance),
+}
+
+/// What a user was told on the model's behalf, or which of its words served as that.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Utterance {
+    /// What it was for.
+    #[serde(flatten)]
+    pub kind: UtteranceKind,
+    /// The sentence.
+    pub text: String,
+    /// The tools that were being called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// When it was said, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+}
+
+/// What an [`Utterance`] was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "source", rename_all = "snake_case")]
+pub enum UtteranceKind {
+    /// Work has begun. The model's own words stand beside it as text.
+    Acknowledgement(AcknowledgementSource),
+    /// Something to know while waiting; models are not told of it.
+    Status,
+}
+
+impl Utterance {
+    /// Whether it goes to models as something that the assistant has said.
+    fn is_told(&self) -> bool {
+        self.kind == UtteranceKind::Acknowledgement(AcknowledgementSource::Hints)
+    }
 }
 
 /// A call and what came of it.
@@ -162,6 +226,15 @@ pub struct Call {
 }
 
 impl Call {
+    /// The question that it came back with.
+    #[must_use]
+    pub fn asks(&self) -> Option<&Clarification> {
+        match &self.outcome {
+            Outcome::Ended(result) => result.clarification.as_ref(),
+            Outcome::Skipped(_) | Outcome::Cancelled => None,
+        }
+    }
+
     /// What came of it in the standard shape, whether its tool ran or not.
     #[must_use]
     pub fn result(&self) -> Cow<'_, ToolResult> {
@@ -195,6 +268,13 @@ pub struct Note {
     pub reason: FeedbackReason,
     /// What it is told.
     pub message: String,
+}
+
+/// JSON text in which nothing can be taken for a marker or for a role token of a chat
+/// template: both begin with `<`, which JSON can spell `\u003c`.
+fn inert(json: &str) -> Cow<'_, str> {
+    // A `<` in JSON text is always inside a string.
+    if json.contains('<') { Cow::Owned(json.replace('<', "\\u003c")) } else { Cow::Borrowed(json) }
 }
 
 #[cfg(test)]

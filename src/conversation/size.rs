@@ -7,8 +7,8 @@ use std::mem::size_of;
 
 use serde_json::{Map, Value};
 
-use super::{Call, Outcome, Part, Step, Turn};
-use crate::tools::{Clarification, ToolResult};
+use super::{Answer, Call, Given, Outcome, Part, Question, Step, Turn};
+use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
 /// What a shared value has beside itself: two counts.
 const SHARED_BYTES: usize = 2 * size_of::<usize>();
@@ -20,12 +20,33 @@ const ENTRY_BYTES: usize = 4 * size_of::<usize>();
 pub(super) fn of_turn(turn: &Turn) -> usize {
     let steps = turn.steps.capacity() * size_of::<Step>();
     let own = SHARED_BYTES + size_of::<Turn>() + turn.turn_id.capacity() + turn.prompt.capacity();
-    own + steps + turn.steps.iter().map(of_step).sum::<usize>()
+    let dropped = turn.dropped.as_ref().map_or(0, String::capacity);
+    let questions = turn.questions.iter().map(of_question).sum::<usize>();
+    let answer = turn.answer.as_ref().map_or(0, of_answer);
+    own + steps + turn.steps.iter().map(of_step).sum::<usize>() + dropped + questions + answer
+}
+
+fn of_question(question: &Question) -> usize {
+    let Question { clarification_id, call_id, tool_name, clarification } = question;
+    let words = [clarification_id, call_id, tool_name].map(String::capacity);
+    size_of_val(question) + words.iter().sum::<usize>() + of_clarification(clarification)
+}
+
+fn of_answer(answer: &Answer) -> usize {
+    let given = match &answer.given {
+        Given::Option(option) => of_option(option),
+        Given::Text(text) => text.capacity(),
+    };
+    answer.clarification_id.capacity() + answer.question.capacity() + given
 }
 
 fn of_step(step: &Step) -> usize {
     let parts = step.parts.iter().map(|part| match part {
         Part::Text(text) => text.capacity(),
+        Part::Said(said) => {
+            let tools = said.tools.iter().map(|tool| size_of_val(tool) + tool.capacity());
+            said.text.capacity() + tools.sum::<usize>()
+        }
         Part::Call(call) => SHARED_BYTES + size_of::<Call>() + of_call(call),
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
@@ -51,14 +72,16 @@ fn of_result(result: &ToolResult) -> usize {
 }
 
 fn of_clarification(clarification: &Clarification) -> usize {
-    let options = clarification.options.iter().map(|option| {
-        size_of_val(option)
-            + option.id.capacity()
-            + option.title.capacity()
-            + option.subtitle.as_ref().map_or(0, String::capacity)
-            + option.metadata.as_ref().map_or(0, of_value)
-    });
+    let options = clarification.options.iter().map(of_option);
     clarification.r#type.capacity() + clarification.question.capacity() + options.sum::<usize>()
+}
+
+fn of_option(option: &ClarificationOption) -> usize {
+    size_of_val(option)
+        + option.id.capacity()
+        + option.title.capacity()
+        + option.subtitle.as_ref().map_or(0, String::capacity)
+        + option.metadata.as_ref().map_or(0, of_value)
 }
 
 /// What stands behind a value, not the value itself.

@@ -7,15 +7,15 @@ use super::*;
 fn turn(id: usize, steps: Vec<Step>) -> Turn {
     Turn {
         turn_id: format!("{id:08}"),
-        started_at_ms: 0,
         prompt: "?".to_owned(),
         steps,
         ending: Ending::Completed(TurnFinish::Stop),
+        ..Turn::default()
     }
 }
 
 fn words(bytes: usize) -> Step {
-    Step { parts: vec![Part::Text("x".repeat(bytes))], notes: Vec::new() }
+    Step { parts: vec![Part::Text("x".repeat(bytes))], ..Step::default() }
 }
 
 /// A turn that takes exactly that much.
@@ -85,7 +85,7 @@ fn all_that_a_turn_holds_is_counted() {
     let call = |name: String, arguments: &str, outcome| {
         let arguments = Arguments::parse(arguments).unwrap();
         let call = Call { call_id: "call_1".to_owned(), name, arguments, outcome };
-        Step { parts: vec![Part::Call(Arc::new(call))], notes: Vec::new() }
+        Step { parts: vec![Part::Call(Arc::new(call))], ..Step::default() }
     };
     let ended = |result| call("name".to_owned(), "{}", Outcome::Ended(result));
     let long = || "x".repeat(1000);
@@ -97,7 +97,7 @@ fn all_that_a_turn_holds_is_counted() {
     let arguments = json!({"a": long()}).to_string();
     for (bytes, step) in [
         (1000, words(1000)),
-        (1000, Step { parts: Vec::new(), notes: vec![note] }),
+        (1000, Step { notes: vec![note], ..Step::default() }),
         (1000, call(long(), "{}", Outcome::Cancelled)),
         (1000, call("name".to_owned(), &arguments, Outcome::Cancelled)),
         (1000, call("name".to_owned(), "{}", Outcome::Skipped(long()))),

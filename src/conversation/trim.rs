@@ -25,7 +25,7 @@ pub(super) fn kept(
     let mut kept = Vec::new();
     let mut left = budget;
     for turn in history.turns().rev() {
-        let Some(mut room) = left.checked_sub(tokens(&turn.prompt)) else { break };
+        let Some(mut room) = left.checked_sub(tokens(&turn.told())) else { break };
         let mut first_step = turn.steps.len();
         for (index, step) in turn.steps.iter().enumerate().rev() {
             let Some(rest) = room.checked_sub(step_tokens(step)) else { break };

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::references;
 use super::turn::Refusal;
-use crate::conversation::{self, Note, Part, Step};
-use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::conversation::{self, Note, Part, Step, Utterance, UtteranceKind};
+use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::parser::{Arguments, Call, ErrorCode, ParseError, Repair, Segment};
 use crate::tools::{NextAction, Policy};
@@ -114,6 +114,11 @@ impl CallDraft {
         matches!(self.state, CallState::Running)
     }
 
+    /// Whether it runs, or is about to.
+    pub(super) const fn is_taken(&self) -> bool {
+        matches!(self.state, CallState::Waiting(_) | CallState::Running)
+    }
+
     /// Whether the turn still waits for it.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self.state, CallState::Complete | CallState::Waiting(_) | CallState::Running)
@@ -145,6 +150,8 @@ impl CallDraft {
 #[derive(Debug)]
 pub(super) enum Entry {
     TurnStarted,
+    Acknowledgement,
+    Clarification,
     Text(Range<usize>),
     Reasoning(Range<usize>),
     MarkerDetected { call: usize },
@@ -160,6 +167,13 @@ pub(super) enum Entry {
     StopRound,
     StartTool { call: usize, arguments: Value },
     StopTools,
+}
+
+/// What the user has heard before tools ran.
+#[derive(Debug, Clone)]
+pub(super) struct Acknowledged {
+    pub(super) text: String,
+    pub(super) source: AcknowledgementSource,
 }
 
 /// A mistake that the parser found in the running round.
@@ -182,8 +196,9 @@ pub(super) struct Draft {
     pub(super) calls: Vec<CallDraft>,
     pub(super) queue: VecDeque<Entry>,
 
-    /// The running round, from 1.
+    /// The running round, from 1, and when it was asked for.
     pub(super) round: u32,
+    round_at_ms: u64,
     /// What the round wrote, in order.
     parts: Vec<DraftPart>,
     /// Where the round's calls begin in `calls`.
@@ -205,6 +220,7 @@ pub(super) struct Draft {
 enum DraftPart {
     Text(Range<usize>),
     Call(usize),
+    Said(Utterance),
 }
 
 impl Draft {
@@ -213,8 +229,9 @@ impl Draft {
         Self { calls_max, ..Self::default() }
     }
 
-    pub(super) fn begin_round(&mut self) {
+    pub(super) fn begin_round(&mut self, now_ms: u64) {
         self.round += 1;
+        self.round_at_ms = now_ms;
         self.parts.clear();
         self.mistakes.clear();
         self.mended_ends.clear();
@@ -343,8 +360,41 @@ impl Draft {
     pub(super) fn has_words(&self) -> bool {
         self.parts.iter().any(|part| match part {
             DraftPart::Text(range) => !self.text[range.clone()].trim().is_empty(),
-            DraftPart::Call(_) => false,
+            DraftPart::Call(_) | DraftPart::Said(_) => false,
         })
+    }
+
+    /// The words that the round said before a call.
+    pub(super) fn words_before(&self, at: usize) -> String {
+        let before = self
+            .parts
+            .iter()
+            .take_while(|part| !matches!(part, DraftPart::Call(call) if *call == at));
+        let words = before.filter_map(|part| match part {
+            DraftPart::Text(range) => Some(&self.text[range.clone()]),
+            DraftPart::Call(_) | DraftPart::Said(_) => None,
+        });
+        words.collect::<String>().trim().to_owned()
+    }
+
+    /// Whether the round said more words behind its last call.
+    pub(super) fn has_words_behind_call(&self) -> bool {
+        self.text_behind_call().is_some_and(|text| text.bytes().any(|b| !b.is_ascii_whitespace()))
+    }
+
+    /// Puts something that was said in front of the round's calls.
+    pub(super) fn say_before_calls(&mut self, said: Utterance) {
+        let is_call = |part: &DraftPart| matches!(part, DraftPart::Call(_));
+        let at = self.parts.iter().position(is_call).unwrap_or(self.parts.len());
+        self.parts.insert(at, DraftPart::Said(said));
+    }
+
+    /// Says a status, and keeps it for the transcript.
+    pub(super) fn say_status(&mut self, text: String, at_ms: u64) {
+        let kind = UtteranceKind::Status;
+        let said = Utterance { kind, text: text.clone(), tools: Vec::new(), at_ms };
+        self.parts.push(DraftPart::Said(said));
+        self.queue.push_back(Entry::Status(text));
     }
 
     /// The calls whose results some arguments name.
@@ -403,12 +453,13 @@ impl Draft {
             .into_iter()
             .filter_map(|part| match part {
                 DraftPart::Text(range) => Some(Part::Text(self.text[range].to_owned())),
+                DraftPart::Said(said) => Some(Part::Said(said)),
                 DraftPart::Call(at) => match &self.calls[at].state {
                     CallState::Ended { call, .. } => Some(Part::Call(Arc::clone(call))),
                     _ => None,
                 },
             })
             .collect();
-        Step { parts, notes }
+        Step { at_ms: self.round_at_ms, parts, notes }
     }
 }

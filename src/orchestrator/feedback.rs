@@ -14,6 +14,10 @@ use super::prompt;
 pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
      in words, or with a function call.";
 
+/// The same, where that did not help.
+pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Again your message was empty: no words, no call. Write \
+     the answer to the user's last message now, in one or two plain sentences.";
+
 /// The token limit cut a call off.
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";

@@ -7,10 +7,9 @@ use crate::event::{Event, TurnFinish};
 pub(super) fn record(turn_id: &str) -> conversation::Turn {
     conversation::Turn {
         turn_id: turn_id.to_owned(),
-        started_at_ms: 0,
         prompt: "?".to_owned(),
-        steps: Vec::new(),
         ending: Ending::Completed(TurnFinish::Stop),
+        ..conversation::Turn::default()
     }
 }
 

@@ -7,8 +7,7 @@ mod native;
 mod text;
 
 use crate::conversation::trim;
-use crate::conversation::{Conversation, Step, Turn};
-use crate::tools::ToolResult;
+use crate::conversation::{Call, Conversation, Step, Turn, inert};
 use crate::upstream::{History, Message, Role};
 
 /// How calls and their results are written.
@@ -56,7 +55,7 @@ pub fn messages(
     system: &str,
     history: &Conversation,
     current: &Turn,
-    closing: Option<&str>,
+    closing: &[&str],
     rendering: Rendering<'_>,
 ) -> Vec<Message> {
     let mut messages = vec![message(Role::System, system.to_owned())];
@@ -65,23 +64,23 @@ pub fn messages(
         step_tokens(step, rendering)
     });
     for (turn, first_step) in keep {
-        render_turn(&mut messages, &turn.prompt, &turn.steps[first_step..], rendering);
+        render_turn(&mut messages, turn, first_step, rendering);
     }
-    render_turn(&mut messages, &current.prompt, &current.steps, rendering);
-    if let Some(closing) = closing {
-        say(&mut messages, Role::User, closing);
+    render_turn(&mut messages, current, 0, rendering);
+    for words in closing {
+        say(&mut messages, Role::User, words);
     }
     messages
 }
 
 fn render_turn(
     messages: &mut Vec<Message>,
-    prompt: &str,
-    steps: &[Step],
+    turn: &Turn,
+    first_step: usize,
     rendering: Rendering<'_>,
 ) {
-    say(messages, Role::User, prompt);
-    for step in steps {
+    say(messages, Role::User, &turn.told());
+    for step in &turn.steps[first_step..] {
         match rendering.form {
             Form::Native => {
                 let calls_before = messages.iter().map(|message| message.tool_calls.len()).sum();
@@ -91,11 +90,14 @@ fn render_turn(
             Form::Words => text::render(messages, step, None),
         }
     }
+    if let Some(question) = turn.questions.first() {
+        say(messages, Role::Assistant, &inert(&question.clarification.question));
+    }
 }
 
 fn turn_tokens(turn: &Turn, rendering: Rendering<'_>) -> usize {
     let steps = turn.steps.iter().map(|step| step_tokens(step, rendering));
-    trim::tokens(&turn.prompt) + steps.sum::<usize>()
+    trim::tokens(&turn.told()) + steps.sum::<usize>()
 }
 
 fn step_tokens(step: &Step, rendering: Rendering<'_>) -> usize {
@@ -123,12 +125,10 @@ const fn message(role: Role, content: String) -> Message {
     Message { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
 }
 
-/// A result as JSON in which nothing can be taken for a marker or for a role
-/// token of a chat template: both begin with `<`, which JSON can spell `\u003c`.
-fn inert_json(result: &ToolResult) -> String {
-    let json = serde_json::to_string(result).unwrap_or_else(|_| String::from("{}"));
-    // A `<` in JSON text is always inside a string.
-    if json.contains('<') { json.replace('<', "\\u003c") } else { json }
+/// A result as JSON that is only data to a model.
+fn result_json(call: &Call) -> String {
+    let json = serde_json::to_string(&*call.result()).unwrap_or_else(|_| String::from("{}"));
+    inert(&json).into_owned()
 }
 
 #[cfg(test)]

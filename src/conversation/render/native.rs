@@ -1,7 +1,7 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 
-use super::{inert_json, say};
-use crate::conversation::{Part, Step};
+use super::{result_json, say, text};
+use crate::conversation::Step;
 use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
@@ -11,15 +11,7 @@ use crate::upstream::{Message, MessageCall, Role};
 /// take.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usize) {
     let id = |at: usize| format!("call{:05}", calls_before + at + 1);
-    let words: String = step
-        .parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Call(_) => None,
-        })
-        .collect();
-    let words = words.trim_end();
+    let words = text::words(step, None);
     let calls: Vec<_> = step
         .calls()
         .enumerate()
@@ -31,10 +23,10 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
         .collect();
     if calls.is_empty() {
         if !words.is_empty() {
-            say(messages, Role::Assistant, words);
+            say(messages, Role::Assistant, &words);
         }
     } else {
-        let mut content = (!words.is_empty()).then(|| words.to_owned());
+        let mut content = (!words.is_empty()).then_some(words);
         if let Some(before) =
             messages.pop_if(|last| last.role == Role::Assistant && last.tool_calls.is_empty())
         {
@@ -51,7 +43,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     for (at, call) in step.calls().enumerate() {
         messages.push(Message {
             role: Role::Tool,
-            content: Some(inert_json(&call.result())),
+            content: Some(result_json(call)),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
         });

@@ -11,6 +11,7 @@ use super::*;
 use crate::conversation::{Call, Ending, Note, Outcome, Part};
 use crate::event::{FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
+use crate::tools::ToolResult;
 
 const MARKER: &str = "<<function_call>>";
 
@@ -98,8 +99,11 @@ fn any_step() -> impl Strategy<Value = Step> {
     let note =
         "[a-z]{1,12}".prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
     let notes = prop::collection::vec(note, 0..3);
-    (prop::collection::vec(any_part(), 0..5), notes)
-        .prop_map(|(parts, notes)| Step { parts, notes })
+    (prop::collection::vec(any_part(), 0..5), notes).prop_map(|(parts, notes)| Step {
+        at_ms: 0,
+        parts,
+        notes,
+    })
 }
 
 fn any_turn() -> impl Strategy<Value = Turn> {
@@ -115,7 +119,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
             }
         }
         let ending = Ending::Completed(TurnFinish::Stop);
-        Turn { turn_id: "t".into(), started_at_ms: 0, prompt, steps, ending }
+        Turn { turn_id: "t".into(), prompt, steps, ending, ..Turn::default() }
     })
 }
 
@@ -130,7 +134,7 @@ proptest! {
         mut current in any_turn(),
         form in any_form(),
         budget in 0_usize..400,
-        closing in prop::option::of("[a-z]{1,9}"),
+        closing in prop::collection::vec("[a-z]{1,9}", 0..3),
     ) {
         // A request is made at the start of a turn, or after a step that waits.
         if let Some(last) = current.steps.last_mut() && !last.asks_for_more() {
@@ -140,8 +144,9 @@ proptest! {
         for turn in turns {
             history.push(turn);
         }
+        let closing: Vec<&str> = closing.iter().map(String::as_str).collect();
         let rendering = Rendering { form, marker: MARKER, budget };
-        let messages = messages("be kind", &history, &current, closing.as_deref(), rendering);
+        let messages = messages("be kind", &history, &current, &closing, rendering);
         if let Err(wrong) = check_sequence(&messages) {
             let shown = serde_json::to_string_pretty(&messages).unwrap();
             prop_assert!(false, "{wrong}\n{shown}");
@@ -156,7 +161,7 @@ proptest! {
         let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
         let current = turn_with(Outcome::Ended(result));
         let rendering = Rendering { form, marker: MARKER, budget: 4000 };
-        let messages = messages("s", &Conversation::default(), &current, None, rendering);
+        let messages = messages("s", &Conversation::default(), &current, &[], rendering);
         let told = messages.last().unwrap().content.as_deref().unwrap();
         prop_assert!(!told.contains('<'), "{told}");
     }
@@ -172,16 +177,16 @@ fn turn_with(outcome: Outcome) -> Turn {
         outcome,
     };
     let parts = vec![Part::Text("One moment.\n".into()), Part::Call(Arc::new(call))];
-    let steps = vec![Step { parts, notes: Vec::new() }];
+    let steps = vec![Step { parts, ..Step::default() }];
     let prompt = "Where?".into();
-    Turn { turn_id: "t".into(), started_at_ms: 0, prompt, steps, ending: Ending::Running }
+    Turn { turn_id: "t".into(), prompt, steps, ..Turn::default() }
 }
 
 #[track_caller]
 fn check(form: Form, expected: &serde_json::Value) {
     let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
     let rendering = Rendering { form, marker: MARKER, budget: 1000 };
-    let messages = messages("s", &Conversation::default(), &current, None, rendering);
+    let messages = messages("s", &Conversation::default(), &current, &[], rendering);
     assert_eq!(&serde_json::to_value(&messages).unwrap(), expected);
 }
 
@@ -235,13 +240,13 @@ fn in_words_there_is_no_call() {
 
 #[test]
 fn the_oldest_steps_are_left_out_first() {
-    let words = |text: &str| Step { parts: vec![Part::Text(text.into())], notes: Vec::new() };
+    let words = |text: &str| Step { parts: vec![Part::Text(text.into())], ..Step::default() };
     let turn = |prompt: &str, steps: Vec<Step>| Turn {
         turn_id: prompt.into(),
-        started_at_ms: 0,
         prompt: prompt.into(),
         steps,
         ending: Ending::Completed(TurnFinish::Stop),
+        ..Turn::default()
     };
     let long = "word ".repeat(60);
     let mut history = Conversation::default();
@@ -250,7 +255,7 @@ fn the_oldest_steps_are_left_out_first() {
     let current = turn("now", Vec::new());
     let said = |budget| -> Vec<String> {
         let rendering = Rendering { form: Form::Text, marker: MARKER, budget };
-        let messages = messages("s", &history, &current, None, rendering);
+        let messages = messages("s", &history, &current, &[], rendering);
         messages.into_iter().filter_map(|message| message.content).collect()
     };
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, inert_json, say};
-use crate::conversation::{Call, Part, Step};
+use super::{RESULTS_HEADING, result_json, say};
+use crate::conversation::{Call, Part, Step, inert};
 use crate::upstream::{Message, Role};
 
 /// Renders a step; without a marker, its calls leave no trace but their results.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: Option<&str>) {
-    let words = assistant_words(step, marker);
+    let words = words(step, marker);
     if !words.is_empty() {
         say(messages, Role::Assistant, &words);
     }
@@ -19,11 +19,16 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: Option<&s
 }
 
 /// The model's own message: its words, and each call on a line of its own.
-fn assistant_words(step: &Step, marker: Option<&str>) -> String {
+pub(super) fn words(step: &Step, marker: Option<&str>) -> String {
     let mut words = String::new();
     for part in &step.parts {
         match part {
             Part::Text(text) => words.push_str(text),
+            Part::Said(said) if said.is_told() => {
+                words.push_str(&inert(&said.text));
+                words.push('\n');
+            }
+            Part::Said(_) => {}
             Part::Call(call) => {
                 if let Some(marker) = marker {
                     push_call(&mut words, marker, call);
@@ -54,7 +59,7 @@ fn told(step: &Step) -> String {
         }
         let (id, name) = (&call.call_id, serde_json::Value::from(call.name.as_str()));
         let name = name.to_string().replace('<', "\\u003c");
-        let result = inert_json(&call.result());
+        let result = result_json(call);
         let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
     for note in &step.notes {

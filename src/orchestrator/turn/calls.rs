@@ -81,7 +81,7 @@ impl Turn {
                 "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a \
                  last answer without tools follows"
             );
-            self.draft.queue.push_back(Entry::Status(status));
+            self.draft.say_status(status, self.now_ms);
             self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
             self.synthesis.get_or_insert(TurnFinish::Stop);
             return;
@@ -165,7 +165,7 @@ impl Turn {
 
     fn skip(&mut self, at: usize, reason: String) {
         let status = format!("{} was not run: {reason}", self.draft.name_of(at));
-        self.draft.queue.push_back(Entry::Status(status));
+        self.draft.say_status(status, self.now_ms);
         self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
     }
 
@@ -181,7 +181,7 @@ impl Turn {
         if let Some(repeated) = self.repeats.ask(name, arguments, call.policy.mutates) {
             self.end_repeated(at, repeated);
         } else if let Some(arguments) = self.draft.calls[at].start() {
-            self.draft.queue.push_back(Entry::ToolStarted { call: at });
+            self.say_started(at);
             self.draft.queue.push_back(Entry::StartTool { call: at, arguments });
         }
         Ok(())
@@ -192,7 +192,7 @@ impl Turn {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
         let result = result.with_instruction(feedback::repeated(name));
-        self.draft.queue.push_back(Entry::Status(status));
+        self.draft.say_status(status, self.now_ms);
         self.draft.end_call(at, Outcome::Ended(result), 0, 0);
         if is_hopeless {
             self.synthesis.get_or_insert(TurnFinish::Stop);
@@ -209,6 +209,7 @@ impl Turn {
         if !self.draft.calls.get(at).is_some_and(CallDraft::is_running) {
             return;
         }
+        self.acknowledge_if_held();
         let failure = result.error.clone();
         if let Some((name, arguments)) = self.draft.calls[at].whole() {
             self.repeats.note(name, arguments.to_value(), &result);

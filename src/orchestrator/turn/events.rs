@@ -23,6 +23,19 @@ impl Turn {
                 model: &self.request.model,
                 max_tool_loops: self.max_tool_loops,
             },
+            Entry::Acknowledgement => {
+                let heard = self.acknowledged.as_ref().expect("it was said when this was queued");
+                Event::Acknowledgement { text: &heard.text, source: heard.source }
+            }
+            Entry::Clarification => {
+                let asked = self.record.questions.first().expect("the turn ends with a question");
+                Event::ClarificationNeeded {
+                    clarification_id: &asked.clarification_id,
+                    call_id: &asked.call_id,
+                    tool_name: &asked.tool_name,
+                    clarification: &asked.clarification,
+                }
+            }
             Entry::Text(range) => Event::TextDelta { text: &draft.text[range] },
             Entry::Reasoning(range) => Event::ReasoningDelta { text: &draft.reasoning[range] },
             Entry::MarkerDetected { call } => {

@@ -8,15 +8,19 @@
 //! ```text
 //!             ┌──────────── calls ended ───────────┐
 //!             v                                    │
-//!   ─> Planning ── round over, calls open ──> Executing
+//!   ─> Planning ── round over, calls open ──> Executing ── a tool asks ──> AwaitingClarification
 //!        │  │                                      │
 //!        │  └── cap, or too many mistakes ─────────┴──> Synthesizing
-//!        └───────────── an answer ──────────> Ended <──────┘
+//!        └───────────── an answer ────────> Completed <────┘
 //! ```
-//! Cancelling and failing lead to `Ended` from everywhere, with a history that
-//! is valid: what was said is kept, calls without an outcome are cancelled.
+//! Cancelling leads to `Completed` and failing to `Failed` from everywhere, with a
+//! history that is valid: what was said is kept, calls without an outcome are
+//! cancelled. A turn that answers one of several questions begins with the next one
+//! and ends with it, without a round.
 
+mod acknowledge;
 mod calls;
+mod clarify;
 mod events;
 mod rounds;
 mod steps;
@@ -24,10 +28,10 @@ mod words;
 
 use std::sync::Arc;
 
-use super::draft::{Draft, Entry};
+use super::draft::{Acknowledged, Draft, Entry};
 use super::repeats::Repeats;
-use crate::conversation::{self, Ending, Note};
-use crate::event::{Summary, TurnFinish, Usage};
+use crate::conversation::{self, Ending, Note, Opening};
+use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
 use crate::upstream::RoundFinish;
 
@@ -35,14 +39,6 @@ use calls::MistakeCounts;
 
 pub(super) use calls::Refusal;
 pub use words::{Input, Output, Rules, TurnRequest};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Planning,
-    Executing,
-    Synthesizing,
-    Ended,
-}
 
 /// A turn. See the module for its contract.
 #[derive(Debug)]
@@ -67,6 +63,14 @@ pub struct Turn {
     checked: usize,
     /// Whether a call of the round was refused.
     refused: bool,
+    /// What the user has heard before tools ran.
+    acknowledged: Option<Acknowledged>,
+    /// Calls that run while the acknowledgement is still to come.
+    unsaid: Vec<usize>,
+    /// How often in a row the model has answered with nothing.
+    empty_answers: u32,
+    /// Milliseconds since the Unix epoch, as far as the turn was told.
+    now_ms: u64,
     /// Whether a closing answer without words was asked for once more.
     asked_for_words: bool,
     /// Set while a round was asked for that the driver has not been told of yet:
@@ -86,13 +90,8 @@ impl Turn {
         let max_tool_loops = request
             .max_tool_loops
             .map_or(rules.max_tool_loops, |max| max.min(rules.max_tool_loops));
-        let record = conversation::Turn {
-            turn_id: request.turn_id.clone(),
-            started_at_ms: request.started_at_ms,
-            prompt: request.prompt.clone(),
-            steps: Vec::new(),
-            ending: Ending::Running,
-        };
+        let record = open(&request);
+        let (now_ms, empty_answers) = (request.started_at_ms, request.history.empty_answers());
         let draft = Draft::new(rules.max_calls as usize);
         let mut turn = Self {
             rules,
@@ -111,19 +110,38 @@ impl Turn {
             cut_calls: Vec::new(),
             checked: 0,
             refused: false,
+            acknowledged: None,
+            unsaid: Vec::new(),
+            empty_answers,
+            now_ms,
             asked_for_words: false,
             between_rounds: false,
             synthesis: None,
         };
         turn.draft.queue.push_back(Entry::TurnStarted);
-        turn.start_round();
+        match turn.waiting_questions() {
+            Some(questions) => turn.ask_user(questions),
+            None => turn.start_round(),
+        }
         Ok(turn)
+    }
+
+    /// Where the turn is.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
     }
 
     /// Whether the turn is over. What is still to be polled is the rest of it.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.state == State::Ended
+    pub const fn is_over(&self) -> bool {
+        self.state.is_over()
+    }
+
+    /// Tells the time, in milliseconds since the Unix epoch. What the turn writes
+    /// down next bears it.
+    pub const fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
     }
 
     /// How the turn ended, for logs: a finish reason or a failure's code.
@@ -155,7 +173,7 @@ impl Turn {
 
     /// Takes what happened. An ended turn takes nothing more.
     pub fn handle(&mut self, input: Input<'_>) {
-        if self.state == State::Ended {
+        if self.is_over() {
             return;
         }
         match input {
@@ -197,6 +215,25 @@ impl Turn {
             }
             entry => self.poll_event(entry),
         })
+    }
+}
+
+/// The record of a turn that begins.
+fn open(request: &TurnRequest) -> conversation::Turn {
+    let questions = request.history.open_questions();
+    let (answer, dropped) = match &request.opening {
+        Opening::Prompt(_) => {
+            (None, questions.first().map(|open| open.clarification.question.clone()))
+        }
+        Opening::Answer(answer) => (Some(answer.clone()), None),
+    };
+    conversation::Turn {
+        turn_id: request.turn_id.clone(),
+        started_at_ms: request.started_at_ms,
+        prompt: request.opening.words().to_owned(),
+        answer,
+        dropped,
+        ..conversation::Turn::default()
     }
 }
 

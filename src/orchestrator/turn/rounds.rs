@@ -8,18 +8,21 @@ use crate::event::{FailureCode, TurnFinish};
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::draft::Entry;
-use crate::orchestrator::prompt;
+use crate::orchestrator::{acknowledgement, prompt};
 use crate::upstream::{Delta, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
-        let (form, closing, tools) = match self.synthesis {
+        let (form, asked, tools) = match self.synthesis {
             None => (self.request.form, None, Arc::clone(&self.request.briefing.offered)),
             Some(_) if self.asked_for_words => {
                 (Form::Words, Some(prompt::SYNTHESIS_AGAIN), Arc::default())
             }
             Some(_) => (Form::Words, Some(prompt::SYNTHESIS), Arc::default()),
         };
+        let heard = self.acknowledged.as_ref();
+        let heard = heard.map(|heard| acknowledgement::already_heard(&heard.text));
+        let closing: Vec<&str> = heard.as_deref().into_iter().chain(asked).collect();
         let rendering = Rendering {
             form,
             marker: &self.rules.parser.marker,
@@ -30,9 +33,9 @@ impl Turn {
             Some(_) => &self.rules.system_prompt,
         };
         let messages =
-            render::messages(system, &self.request.history, &self.record, closing, rendering);
+            render::messages(system, &self.request.history, &self.record, &closing, rendering);
         let request = RoundRequest { messages, sampling: self.sampling(), tools };
-        self.draft.begin_round();
+        self.draft.begin_round(self.now_ms);
         self.checked = self.draft.calls.len();
         self.refused = false;
         self.finish = None;
@@ -110,6 +113,9 @@ impl Turn {
         if self.check_new_calls() {
             self.move_calls();
         }
+        if self.draft.has_words_behind_call() {
+            self.acknowledge_if_held();
+        }
         if self.synthesis.is_some() || self.draft.overflows || self.invents_results() {
             self.draft.queue.push_back(Entry::StopRound);
             self.end_round();
@@ -142,19 +148,20 @@ impl Turn {
         self.state = State::Executing;
         self.check_new_calls();
         self.move_calls();
+        self.acknowledge_if_held();
         self.end_step_if_done();
     }
 
     pub(super) fn end_synthesis(&mut self) {
         if self.draft.stray_marker {
             let message = "the model tried to call a tool in its closing answer; it was not run";
-            self.draft.queue.push_back(Entry::Status(message.to_owned()));
+            self.draft.say_status(message.to_owned(), self.now_ms);
         }
         if self.draft.has_words() {
             self.complete(self.synthesis.unwrap_or(TurnFinish::Stop));
         } else if !std::mem::replace(&mut self.asked_for_words, true) {
             let status = "the model gave no answer in words; asking it once more";
-            self.draft.queue.push_back(Entry::Status(status.to_owned()));
+            self.draft.say_status(status.to_owned(), self.now_ms);
             self.push_step(Vec::new());
             self.start_round();
         } else {

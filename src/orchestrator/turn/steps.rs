@@ -3,6 +3,7 @@
 use super::{State, Turn};
 use crate::conversation::{Ending, Note};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::limits;
 use crate::orchestrator::draft::{Entry, Mistake, Progress};
 use crate::orchestrator::feedback;
 use crate::upstream::RoundFinish;
@@ -15,6 +16,9 @@ impl Turn {
             return;
         }
         let notes = self.take_notes();
+        if self.draft.has_words() || !self.draft.round_calls().is_empty() || !notes.is_empty() {
+            self.empty_answers = 0;
+        }
         if notes.is_empty() && self.draft.round_calls().is_empty() {
             if self.draft.has_words() {
                 self.complete(match self.finish {
@@ -24,6 +28,12 @@ impl Turn {
             } else {
                 self.nudge();
             }
+            return;
+        }
+        let questions = self.questions();
+        if !questions.is_empty() {
+            self.push_step(notes);
+            self.ask_user(questions);
             return;
         }
         let only_results = notes.is_empty() && !self.refused;
@@ -63,15 +73,21 @@ impl Turn {
     /// Nothing was said and nothing called: the model is asked again, then given up.
     pub(super) fn nudge(&mut self) {
         let reason = FeedbackReason::EmptyResponse;
-        let message = feedback::EMPTY_RESPONSE.to_owned();
-        let attempt = self.mistakes.count(reason);
-        if attempt >= self.rules.feedback_attempts {
+        self.empty_answers += 1;
+        let (message, attempt) = match self.empty_answers {
+            1 => (feedback::EMPTY_RESPONSE, 1),
+            again => (feedback::EMPTY_RESPONSE_AGAIN, again),
+        };
+        let note = Note { reason, message: message.to_owned() };
+        self.mistakes.count(reason);
+        if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
+            self.push_step(vec![note]);
             self.fail_empty();
             return;
         }
         let status = "the model said nothing; asking it again".to_owned();
-        self.draft.queue.push_back(Entry::Status(status));
-        let note = Note { reason, message: message.clone() };
+        self.draft.say_status(status, self.now_ms);
+        let message = message.to_owned();
         self.draft.queue.push_back(Entry::Feedback { call: None, reason, message, attempt });
         self.push_step(vec![note]);
         self.next_round();
@@ -92,7 +108,7 @@ impl Turn {
     pub(super) fn finish_turn(&mut self, finish: TurnFinish) {
         self.usage += std::mem::take(&mut self.round_usage);
         self.record.ending = Ending::Completed(finish);
-        self.state = State::Ended;
+        self.state = State::Completed;
         self.draft.queue.push_back(Entry::Completed(finish));
     }
 
@@ -107,11 +123,12 @@ impl Turn {
         self.push_step(Vec::new());
         self.usage += std::mem::take(&mut self.round_usage);
         self.record.ending = Ending::Failed(code);
-        self.state = State::Ended;
+        self.state = State::Failed;
         self.draft.queue.push_back(Entry::Failed { code, message, retryable });
     }
 
     pub(super) fn stop_all(&mut self) {
+        self.acknowledge_if_held();
         self.draft.queue.push_back(Entry::StopRound);
         self.draft.queue.push_back(Entry::StopTools);
     }

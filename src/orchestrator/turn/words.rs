@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::conversation::Conversation;
 use crate::conversation::render::Form;
+use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::limits;
 use crate::orchestrator::briefing::Briefing;
@@ -69,8 +69,8 @@ pub struct TurnRequest {
     pub turn_id: String,
     /// When it began, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
-    /// The user's words.
-    pub prompt: String,
+    /// The user's words, or an answer.
+    pub opening: Opening,
     /// Name of the upstream that answers.
     pub model: String,
     /// How that upstream takes calls and results.

@@ -16,7 +16,7 @@ async fn tick() {
 /// A turn whose place in the conversation takes some `bytes`.
 fn say(session: &Arc<Session>, turn_id: &str, bytes: usize) {
     let (guard, _writer) = begin(session, turn_id, None);
-    let words = Step { parts: vec![Part::Text("x".repeat(bytes))], notes: Vec::new() };
+    let words = Step { parts: vec![Part::Text("x".repeat(bytes))], ..Step::default() };
     guard.finish(crate::conversation::Turn { steps: vec![words], ..record(turn_id) });
 }
 

@@ -140,13 +140,23 @@ pub enum NextAction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clarification {
-    /// The kind of question, in the tool's own words.
+    /// The kind of question, in the tool's own words; `choice`, `text` and
+    /// `choice_or_text` are understood.
     pub r#type: String,
     /// The question as the user reads it.
     pub question: String,
     /// What can be chosen.
     #[serde(default)]
     pub options: Vec<ClarificationOption>,
+}
+
+impl Clarification {
+    /// Whether it can be answered in words: where there is nothing to choose from, or
+    /// the tool says so by the type `text` or `choice_or_text`.
+    #[must_use]
+    pub fn takes_text(&self) -> bool {
+        self.options.is_empty() || matches!(&*self.r#type, "text" | "choice_or_text")
+    }
 }
 
 /// One choice of a [`Clarification`].

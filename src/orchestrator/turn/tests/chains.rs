@@ -18,15 +18,15 @@ impl Tool for Named {
     }
 }
 
-/// `look` may clarify, `send` mutates, `step` is sequential, `read` is nothing of it.
-fn many_tools() -> Registry {
+/// Adds `look`, which may clarify, `send`, which mutates, `step`, which is sequential,
+/// and `read`, which is nothing of it.
+pub(super) fn add_policies(tools: &mut Registry) {
     let policies = [
         ("look", Policy { may_clarify: true, ..Policy::default() }),
         ("send", Policy { mutates: true, ..Policy::default() }),
         ("step", Policy { sequential: true, ..Policy::default() }),
         ("read", Policy::default()),
     ];
-    let mut tools = Registry::default();
     for (name, policy) in policies {
         let parameters = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
         tools
@@ -40,13 +40,14 @@ fn many_tools() -> Registry {
             })))
             .unwrap();
     }
-    tools
 }
 
 pub(super) fn scene_with(change: impl FnOnce(&mut Rules)) -> Scene {
     let mut rules = Rules::default();
     change(&mut rules);
-    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", many_tools()));
+    let mut tools = Registry::default();
+    add_policies(&mut tools);
+    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
     Scene::with(rules, TurnRequest { briefing, ..request() })
 }
 
@@ -70,7 +71,7 @@ pub(super) fn asks() -> ToolResult {
     })
 }
 
-fn completes() -> ToolResult {
+pub(super) fn completes() -> ToolResult {
     ToolResult { next_action: NextAction::Complete, ..ok() }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::conversation::render::{Form, RESULTS_HEADING};
-use crate::conversation::{Conversation, Outcome};
+use crate::conversation::{Conversation, Opening, Outcome};
 use crate::event::FailureCode;
 use crate::limits;
 use crate::orchestrator::{Briefing, Execution};
@@ -14,6 +14,7 @@ use crate::upstream::{Delta, Message, Role, RoundRequest, Sampling};
 
 mod chains;
 mod schedules;
+mod words;
 
 /// A turn, and all that came out of it.
 struct Scene {
@@ -38,7 +39,7 @@ fn request() -> TurnRequest {
         session_id: "s".into(),
         turn_id: "t".into(),
         started_at_ms: 0,
-        prompt: "What time is it?".into(),
+        opening: Opening::Prompt("What time is it?".into()),
         model: "m".into(),
         form: Form::Text,
         sampling: Sampling::default(),
@@ -204,6 +205,7 @@ fn a_call_runs_and_its_result_goes_back() {
             "turn_started",
             "text_delta",
             "tool_marker_detected",
+            "acknowledgement",
             "tool_started",
             "tool_completed",
             "text_delta",

@@ -2,8 +2,11 @@
 //! every step. A failure prints its seed; run that one again with
 //! `TETHER_SEED=<seed>` and more of them with `TETHER_SCHEDULES=<count>`.
 
+use super::chains::{add_policies, asks, completes};
 use super::*;
+use crate::conversation::Choice;
 use crate::conversation::render::tests::check_sequence;
+use crate::orchestrator::draft::Progress;
 use crate::parser::Segment;
 
 /// `SplitMix64`: small, seedable, the same everywhere.
@@ -38,6 +41,11 @@ const SAYINGS: &[&str] = &[
     "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": 1}}\n",
     "<<function_call>> [{\"name\": \"get_current_time\"}, 7, {\"name\": \"calculate\"}]",
     "<<function_call>> {]",
+    "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n",
+    "<<function_call>> {\"name\": \"look\", \"arguments\": {}}\n",
+    "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n",
+    "<<function_call>> {\"name\": \"send\", \"arguments\": {\"n\": {\"$result\": \"call_1.data.n\"}}}\n",
+    "<<function_call>> {\"name\": \"step\", \"arguments\": {\"n\": 1}}\n",
     "\n<<function_call>> nothing\n",
     "{\"name\": ",
     "}",
@@ -54,6 +62,8 @@ struct Play {
     markers: HashSet<String>,
     started: HashSet<String>,
     completed: HashSet<String>,
+    acknowledged: bool,
+    asked: bool,
     ended: bool,
     /// What the model has written into the running round, and what the text of the
     /// rounds before it has to be.
@@ -68,7 +78,8 @@ struct Play {
 }
 
 impl Play {
-    fn new(dice: &mut Dice) -> Self {
+    /// A turn behind others, with an answer to what they may have asked.
+    fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
         let rules = Rules {
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
             max_parallel: 1 + dice.roll(3),
@@ -85,13 +96,21 @@ impl Play {
             ..Rules::default()
         };
         let form = *dice.pick(&[Form::Text, Form::Native]);
-        let scene = Scene::with(rules, TurnRequest { form, ..request() });
+        let mut tools = tools();
+        add_policies(&mut tools);
+        let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
+        let opening = opening(dice, &history);
+        let turn_id = turn_id.to_owned();
+        let request = TurnRequest { turn_id, form, briefing, opening, history, ..request() };
+        let scene = Scene::with(rules, request);
         Self {
             scene,
             seen: 0,
             markers: HashSet::new(),
             started: HashSet::new(),
             completed: HashSet::new(),
+            acknowledged: false,
+            asked: false,
             ended: false,
             written: String::new(),
             text: String::new(),
@@ -162,7 +181,12 @@ impl Play {
             1..=3 => drop(scene.stops()),
             4..=6 if !scene.running.is_empty() => {
                 let call = *dice.pick(&scene.running);
-                let result = if dice.roll(3) == 0 { ToolResult::error("no") } else { ok() };
+                let result = match dice.roll(12) {
+                    0..=2 => ToolResult::error("no"),
+                    3 => asks(),
+                    4 => completes(),
+                    n => ToolResult::data(json!({ "n": n / 7 })),
+                };
                 scene.tool_returns(call, result);
             }
             7 if dice.roll(12) == 0 => drop(scene.handle(Input::Cancel)),
@@ -203,6 +227,13 @@ impl Play {
                     assert!(self.started.contains(&call), "a start first");
                     assert!(self.completed.insert(call), "once");
                 }
+                "acknowledgement" => {
+                    assert!(self.started.is_empty(), "it comes before all tools");
+                    assert!(!std::mem::replace(&mut self.acknowledged, true), "once");
+                }
+                "clarification_needed" => {
+                    assert!(!std::mem::replace(&mut self.asked, true), "once");
+                }
                 "text_delta" => {
                     let text = event["data"]["text"].as_str().unwrap();
                     assert!(!text.is_empty());
@@ -211,17 +242,36 @@ impl Play {
                 _ => {}
             }
         }
+        self.check_barriers();
         self.seen = self.scene.events.len();
         assert_eq!(self.ended, self.scene.turn.is_over());
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
-        assert_eq!(starts, self.started.len());
+        // What the acknowledgement is waited for runs already.
+        assert_eq!(starts, self.started.len() + self.scene.turn.unsaid.len());
         for request in &self.scene.rounds[self.checked_rounds..] {
             if let Err(wrong) = check_sequence(&request.messages) {
                 panic!("{wrong}: {:#?}", request.messages);
             }
         }
         self.checked_rounds = self.scene.rounds.len();
+    }
+
+    /// No call runs behind a barrier that came to nothing, and none that mutates
+    /// before its message is over or behind one that has not succeeded.
+    fn check_barriers(&self) {
+        let turn = &self.scene.turn;
+        let calls = &turn.draft.calls;
+        for &at in &self.scene.running {
+            let call = &calls[at];
+            let mutates = call.policy.mutates;
+            let message_is_over = turn.state != State::Planning || call.round < turn.draft.round;
+            assert!(!mutates || message_is_over, "{call:?} began before the message's end");
+            let before = calls[..at].iter().filter(|before| before.round == call.round);
+            for before in before.filter(|before| mutates || before.policy.is_barrier()) {
+                assert_eq!(before.progress(), Progress::Done, "{call:?} runs behind {before:?}");
+            }
+        }
     }
 
     /// Brings it to an end, as a driver's patience would.
@@ -240,7 +290,8 @@ impl Play {
         assert!(self.scene.turn.is_over(), "it does not end: {:#?}", self.scene.deeds);
     }
 
-    fn check_end(self) {
+    /// Checks what is left, and returns it as history.
+    fn check_end(self) -> Conversation {
         let said: String = self
             .scene
             .events
@@ -256,8 +307,22 @@ impl Play {
         let rounds = u32::try_from(self.scene.rounds.len()).unwrap();
         // The closing answer may be asked for twice.
         assert!(rounds <= cap + 2, "{rounds} rounds with a cap of {cap}");
+        let asked = self.scene.turn.state() == State::AwaitingClarification;
+        assert_eq!((asked, end["finish_reason"] == "clarification_needed"), (self.asked, asked));
+        let mut history = self.scene.turn.request.history.clone();
         let record = self.scene.turn.into_record();
         assert_ne!(record.ending, Ending::Running);
+        let mut sent: Vec<Value> = Vec::new();
+        for call in record.steps.iter().flat_map(conversation::Step::calls) {
+            let arguments = call.arguments.to_value();
+            if call.name == "send"
+                && self.completed.contains(&call.call_id)
+                && call.result().success
+            {
+                assert!(!sent.contains(&arguments), "sent twice: {call:?}");
+                sent.push(arguments);
+            }
+        }
         let mut ids = HashSet::new();
         for call in record.steps.iter().flat_map(conversation::Step::calls) {
             assert!(ids.insert(call.call_id.clone()), "a call stands once in the history");
@@ -267,19 +332,36 @@ impl Play {
         for call in &self.started {
             assert!(ids.contains(call), "what was started is in the history");
         }
+        history.push(record);
+        history
     }
+}
+
+/// What a client may say next.
+fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
+    let prompt = Opening::Prompt("Go on.".into());
+    let Some(question) = history.open_questions().first() else { return prompt };
+    if dice.roll(3) == 0 {
+        return prompt;
+    }
+    let choice = Choice::Text("the first".into());
+    Opening::Answer(history.answer(&question.clarification_id, choice).unwrap())
 }
 
 fn play(seed: u64) {
     let mut dice = Dice(seed);
-    let mut play = Play::new(&mut dice);
-    play.check();
-    for _ in 0..dice.roll(60) {
-        play.step(&mut dice);
+    let mut history = Conversation::default();
+    for turn_id in &["t1", "t2", "t3"][..=dice.roll(3)] {
+        let mut play = Play::new(&mut dice, turn_id, history);
+        play.settle();
         play.check();
+        for _ in 0..dice.roll(60) {
+            play.step(&mut dice);
+            play.check();
+        }
+        play.finish();
+        history = play.check_end();
     }
-    play.finish();
-    play.check_end();
 }
 
 #[test]

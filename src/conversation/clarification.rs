@@ -1,0 +1,198 @@
+//! Questions that tools could not decide, and what users answered.
+//!
+//! A question stands in the turn that asked it, with its options and their real ids;
+//! the answer stands in the turn that it opens. An option is found by its id and
+//! never by its title: two Johns may share one.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::{Conversation, Ending, Turn, inert};
+use crate::event::TurnFinish;
+use crate::tools::{Clarification, ClarificationOption};
+
+/// A question to the user.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Question {
+    /// Names it in the answer; unique in its session.
+    pub clarification_id: String,
+    /// The call that could not decide.
+    pub call_id: String,
+    /// Its tool.
+    pub tool_name: String,
+    /// What is asked, and what can be chosen.
+    #[serde(flatten)]
+    pub clarification: Clarification,
+}
+
+/// What a client sends to answer a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The id of an option.
+    Option(String),
+    /// Words.
+    Text(String),
+}
+
+/// What opens a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Opening {
+    /// The user says something.
+    Prompt(String),
+    /// The user answers what was asked.
+    Answer(Answer),
+}
+
+/// An answer, found good.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// The question's id.
+    pub clarification_id: String,
+    /// The question, as the user read it.
+    pub question: String,
+    /// The answer.
+    #[serde(flatten)]
+    pub given: Given,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Given {
+    /// One of the options, as the tool offered it.
+    Option(ClarificationOption),
+    /// The user's own words.
+    Text(String),
+}
+
+/// Why an answer is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// Nothing of that id was ever asked here.
+    #[error("no question {0:?} was asked in this session")]
+    UnknownQuestion(String),
+    /// It was answered or dropped before.
+    #[error("the question {0:?} is no longer open; it was answered, or another prompt came first")]
+    Stale(String),
+    /// The question has no such option.
+    #[error("the question has no option {id:?}; its options are {}", .known.join(", "))]
+    UnknownOption {
+        /// What was chosen.
+        id: String,
+        /// What could have been.
+        known: Vec<String>,
+    },
+    /// The question takes one of its options only.
+    #[error("this question takes one of its options as selected_option, not text")]
+    TextNotTaken,
+    /// Nothing was said.
+    #[error("the answer is empty")]
+    EmptyText,
+}
+
+impl Conversation {
+    /// The questions that are still open: the one that was asked, and behind it those
+    /// that wait their turn.
+    #[must_use]
+    pub fn open_questions(&self) -> &[Question] {
+        match self.turns().next_back() {
+            Some(turn) if turn.ending == Ending::Completed(TurnFinish::ClarificationNeeded) => {
+                &turn.questions
+            }
+            _ => &[],
+        }
+    }
+
+    /// Finds the answer to the open question.
+    ///
+    /// # Errors
+    /// See [`AnswerError`].
+    pub fn answer(&self, clarification_id: &str, choice: Choice) -> Result<Answer, AnswerError> {
+        let Some(question) = self.open_questions().first() else {
+            return Err(self.not_open(clarification_id));
+        };
+        if question.clarification_id != clarification_id {
+            return Err(self.not_open(clarification_id));
+        }
+        let Clarification { question: asked, options, .. } = &question.clarification;
+        let given = match choice {
+            Choice::Option(id) => match options.iter().find(|option| option.id == id) {
+                Some(option) => Given::Option(option.clone()),
+                None => {
+                    let known = options.iter().map(|option| option.id.clone()).collect();
+                    return Err(AnswerError::UnknownOption { id, known });
+                }
+            },
+            Choice::Text(_) if !question.clarification.takes_text() => {
+                return Err(AnswerError::TextNotTaken);
+            }
+            Choice::Text(text) if text.trim().is_empty() => return Err(AnswerError::EmptyText),
+            Choice::Text(text) => Given::Text(text),
+        };
+        Ok(Answer { clarification_id: clarification_id.to_owned(), question: asked.clone(), given })
+    }
+
+    fn not_open(&self, clarification_id: &str) -> AnswerError {
+        // Those that wait their turn have not been asked yet.
+        let asked = |turn: &Turn| {
+            turn.questions.first().is_some_and(|asked| asked.clarification_id == clarification_id)
+        };
+        if self.turns().any(|turn| asked(turn)) {
+            AnswerError::Stale(clarification_id.to_owned())
+        } else {
+            AnswerError::UnknownQuestion(clarification_id.to_owned())
+        }
+    }
+}
+
+impl Opening {
+    /// The user's words: of an option, its title.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Prompt(prompt) => prompt,
+            Self::Answer(Answer { given: Given::Option(option), .. }) => &option.title,
+            Self::Answer(Answer { given: Given::Text(text), .. }) => text,
+        }
+    }
+}
+
+impl Turn {
+    /// What the model is told at the beginning of the turn.
+    ///
+    /// A chosen option is a statement with its real id, as JSON: what a tool wrote
+    /// into a title cannot be taken for more than a title.
+    #[must_use]
+    pub fn told(&self) -> Cow<'_, str> {
+        match (&self.answer, &self.dropped) {
+            (Some(Answer { question, given: Given::Option(option), .. }), _) => {
+                let (question, option) = (quoted(question), inert(&as_json(option)).into_owned());
+                Cow::Owned(format!(
+                    "To the question {question} the user has chosen this one: {option}\n\
+                     Go on with what was asked before, with this id. Do not look it up again."
+                ))
+            }
+            (Some(Answer { question, given: Given::Text(text), .. }), _) => {
+                let question = quoted(question);
+                Cow::Owned(format!("To the question {question} the user says: {text}"))
+            }
+            (None, Some(question)) => {
+                let question = quoted(question);
+                Cow::Owned(format!(
+                    "(The question {question} was left unanswered; it is dropped.)\n\n{}",
+                    self.prompt
+                ))
+            }
+            (None, None) => Cow::Borrowed(&self.prompt),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    inert(&as_json(text)).into_owned()
+}
+
+fn as_json(value: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

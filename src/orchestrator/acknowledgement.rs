@@ -1,0 +1,98 @@
+//! The sentence that users hear before tools run, made from the tools' waiting hints.
+
+use crate::limits::turn::{ACKNOWLEDGED_HINTS_MAX, HEARD_BYTES_MAX};
+
+/// Joins waiting hints as a person would say them: "Looking up your appointments and
+/// checking your billing." `None` where there are none.
+pub(super) fn sentence<'a>(hints: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut said: Vec<&str> = Vec::new();
+    for hint in hints.map(|hint| hint.trim().trim_end_matches(['.', '…'])) {
+        if !hint.is_empty() && !said.contains(&hint) {
+            said.push(hint);
+        }
+    }
+    let mut first = said.first()?.chars();
+    let mut sentence: String = first.next().into_iter().flat_map(char::to_uppercase).collect();
+    sentence.push_str(first.as_str());
+    let last = said.len().min(ACKNOWLEDGED_HINTS_MAX) - 1;
+    for (at, hint) in said.iter().enumerate().take(last + 1).skip(1) {
+        let is_last = at == last && said.len() <= ACKNOWLEDGED_HINTS_MAX;
+        sentence.push_str(if is_last { " and " } else { ", " });
+        push_inside(&mut sentence, hint);
+    }
+    if said.len() > ACKNOWLEDGED_HINTS_MAX {
+        sentence.push_str(" and more");
+    }
+    sentence.push('.');
+    Some(sentence)
+}
+
+/// Inside of a sentence a word begins small, unless it is one that does not:
+/// "checking", but "CRM".
+fn push_inside(sentence: &mut String, hint: &str) {
+    let mut chars = hint.chars();
+    let (first, second) = (chars.next(), chars.next());
+    match first {
+        Some(first) if second.is_none_or(char::is_lowercase) => {
+            sentence.extend(first.to_lowercase());
+            sentence.push_str(&hint[first.len_utf8()..]);
+        }
+        _ => sentence.push_str(hint),
+    }
+}
+
+/// What the next model call is told of what the user has heard.
+pub(super) fn already_heard(heard: &str) -> String {
+    let mut end = heard.len().min(HEARD_BYTES_MAX);
+    while !heard.is_char_boundary(end) {
+        end -= 1;
+    }
+    let (heard, cut) = (&heard[..end], if end < heard.len() { "…" } else { "" });
+    format!(
+        "(The user has already read: \"{heard}{cut}\" Do not say it again; give only what was \
+         asked for.)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(hints: &[&str], expected: Option<&str>) {
+        assert_eq!(sentence(hints.iter().copied()).as_deref(), expected);
+    }
+
+    #[test]
+    fn hints_are_joined_as_a_person_would() {
+        check(&[], None);
+        check(&["", " "], None);
+        check(&["checking the time"], Some("Checking the time."));
+        check(&["Checking the time."], Some("Checking the time."));
+        check(
+            &["Looking up your appointments", "Checking your billing"],
+            Some("Looking up your appointments and checking your billing."),
+        );
+        check(&["One", "Two", "Three"], Some("One, two and three."));
+        check(&["One", "Two", "Three", "Four", "Five"], Some("One, two, three and more."));
+    }
+
+    #[test]
+    fn a_hint_is_said_once() {
+        check(&["Checking the time", "Checking the time", ""], Some("Checking the time."));
+    }
+
+    #[test]
+    fn names_keep_their_capitals() {
+        check(&["Asking HR", "CRM lookup", "Éditant"], Some("Asking HR, CRM lookup and éditant."));
+    }
+
+    #[test]
+    fn what_was_heard_is_cut_between_characters() {
+        let long = "é".repeat(HEARD_BYTES_MAX);
+        let told = already_heard(&long);
+        assert!(told.len() < HEARD_BYTES_MAX + 200);
+        assert!(told.contains("é…\""), "{told}");
+        assert!(already_heard("On it.").contains("\"On it.\""));
+    }
+}

@@ -1,0 +1,45 @@
+//! Clarification: a tool cannot decide, so the turn ends with a question to the user.
+
+use super::{State, Turn};
+use crate::conversation::{Ending, Question};
+use crate::event::TurnFinish;
+use crate::orchestrator::draft::{CallState, Entry};
+
+impl Turn {
+    /// The questions that the message's calls came back with, in the order of the
+    /// calls: the first is asked, the others wait their turn.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        let ended = self.draft.round_calls().filter_map(|at| match &self.draft.calls[at].state {
+            CallState::Ended { call, .. } => Some(call),
+            _ => None,
+        });
+        let asked = ended.filter_map(|call| {
+            let clarification = call.asks()?.clone();
+            let (call_id, tool_name) = (call.call_id.clone(), call.name.clone());
+            Some(Question { clarification_id: String::new(), call_id, tool_name, clarification })
+        });
+        asked
+            .zip(1..)
+            .map(|(question, number)| {
+                let clarification_id = format!("{}.{number}", self.request.turn_id);
+                Question { clarification_id, ..question }
+            })
+            .collect()
+    }
+
+    /// The questions that waited for the one that this turn answers.
+    pub(super) fn waiting_questions(&self) -> Option<Vec<Question>> {
+        let (_, waiting) = self.request.history.open_questions().split_first()?;
+        (self.record.answer.is_some() && !waiting.is_empty()).then(|| waiting.to_vec())
+    }
+
+    /// Ends the turn with the first of these questions.
+    pub(super) fn ask_user(&mut self, questions: Vec<Question>) {
+        self.usage += std::mem::take(&mut self.round_usage);
+        self.record.questions = questions;
+        self.record.ending = Ending::Completed(TurnFinish::ClarificationNeeded);
+        self.state = State::AwaitingClarification;
+        self.draft.queue.push_back(Entry::Clarification);
+        self.draft.queue.push_back(Entry::Completed(TurnFinish::ClarificationNeeded));
+    }
+}
