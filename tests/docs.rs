@@ -177,7 +177,7 @@ fn system_prompt() -> String {
         session_id: "s".to_owned(),
         turn_id: "t".to_owned(),
         started_at_ms: 0,
-        prompt: "hello".to_owned(),
+        opening: tether::conversation::Opening::Prompt("hello".to_owned()),
         model: "m".to_owned(),
         form: Form::Text,
         sampling: Sampling::default(),

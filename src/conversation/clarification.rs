@@ -117,13 +117,13 @@ impl Conversation {
         }
         let Clarification { question: asked, options, .. } = &question.clarification;
         let given = match choice {
-            Choice::Option(id) => match options.iter().find(|option| option.id == id) {
-                Some(option) => Given::Option(option.clone()),
-                None => {
-                    let known = options.iter().map(|option| option.id.clone()).collect();
-                    return Err(AnswerError::UnknownOption { id, known });
-                }
-            },
+            Choice::Option(id) => {
+                let chosen = options.iter().find(|option| option.id == id);
+                let known = || options.iter().map(|option| option.id.clone()).collect();
+                let chosen =
+                    chosen.ok_or_else(|| AnswerError::UnknownOption { known: known(), id });
+                Given::Option(chosen?.clone())
+            }
             Choice::Text(_) if !question.clarification.takes_text() => {
                 return Err(AnswerError::TextNotTaken);
             }

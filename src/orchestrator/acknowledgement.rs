@@ -1,6 +1,6 @@
 //! The sentence that users hear before tools run, made from the tools' waiting hints.
 
-use crate::limits::turn::{ACKNOWLEDGED_HINTS_MAX, HEARD_BYTES_MAX};
+use crate::limits::turn::ACKNOWLEDGED_HINTS_MAX;
 
 /// Joins waiting hints as a person would say them: "Looking up your appointments and
 /// checking your billing." `None` where there are none.
@@ -41,19 +41,6 @@ fn push_inside(sentence: &mut String, hint: &str) {
     }
 }
 
-/// What the next model call is told of what the user has heard.
-pub(super) fn already_heard(heard: &str) -> String {
-    let mut end = heard.len().min(HEARD_BYTES_MAX);
-    while !heard.is_char_boundary(end) {
-        end -= 1;
-    }
-    let (heard, cut) = (&heard[..end], if end < heard.len() { "…" } else { "" });
-    format!(
-        "(The user has already read: \"{heard}{cut}\" Do not say it again; give only what was \
-         asked for.)"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,14 +72,5 @@ mod tests {
     #[test]
     fn names_keep_their_capitals() {
         check(&["Asking HR", "CRM lookup", "Éditant"], Some("Asking HR, CRM lookup and éditant."));
-    }
-
-    #[test]
-    fn what_was_heard_is_cut_between_characters() {
-        let long = "é".repeat(HEARD_BYTES_MAX);
-        let told = already_heard(&long);
-        assert!(told.len() < HEARD_BYTES_MAX + 200);
-        assert!(told.contains("é…\""), "{told}");
-        assert!(already_heard("On it.").contains("\"On it.\""));
     }
 }

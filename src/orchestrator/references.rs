@@ -91,19 +91,19 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(arguments: &Value, expected: Result<Value, &str>) {
+    fn check(arguments: &Value, expected: &Result<Value, &str>) {
         let result = json!({ "success": true, "data": { "id": 7, "list": ["a", { "b": null }] } });
         let result_of =
             |reference: &str| target(reference, ["call_4"].into_iter()).map(|_| result.clone());
-        assert_eq!(resolve(arguments, &result_of), expected);
+        assert_eq!(&resolve(arguments, &result_of), expected);
     }
 
     #[test]
     fn references_are_replaced_wherever_they_stand() {
-        check(&json!({ "to": { "$result": "call_4.data.id" } }), Ok(json!({ "to": 7 })));
-        check(&json!({ "to": [{ "$result": "call_1.data.list.0" }] }), Ok(json!({ "to": ["a"] })));
-        check(&json!({ "to": { "$result": "call_1.data.list.1.b" } }), Ok(json!({ "to": null })));
-        check(&json!({ "$result": "call_4.success" }), Ok(json!(true)));
+        check(&json!({ "to": { "$result": "call_4.data.id" } }), &Ok(json!({ "to": 7 })));
+        check(&json!({ "to": [{ "$result": "call_1.data.list.0" }] }), &Ok(json!({ "to": ["a"] })));
+        check(&json!({ "to": { "$result": "call_1.data.list.1.b" } }), &Ok(json!({ "to": null })));
+        check(&json!({ "$result": "call_4.success" }), &Ok(json!(true)));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             json!({ "to": { "$result": "call_4.data.id", "also": 1 } }),
             json!({ "$result": { "$result": null } }),
         ] {
-            check(&data, Ok(data.clone()));
+            check(&data, &Ok(data.clone()));
             assert!(find(&data).is_empty());
         }
     }
@@ -127,7 +127,7 @@ mod tests {
             "call_4.data.id.x",
             "call_9.data",
         ] {
-            check(&json!({ "a": { "$result": path } }), Err(path));
+            check(&json!({ "a": { "$result": path } }), &Err(path));
         }
     }
 

@@ -236,13 +236,13 @@ impl State {
 #[derive(Debug)]
 pub struct TurnGuard {
     session: Arc<Session>,
-    record: Option<conversation::Turn>,
+    record: Option<Box<conversation::Turn>>,
 }
 
 impl TurnGuard {
     /// The turn is over: it goes into the conversation, and the place is free.
     pub fn finish(mut self, record: conversation::Turn) {
-        self.record = Some(record);
+        self.record = Some(Box::new(record));
     }
 }
 
@@ -250,7 +250,7 @@ impl Drop for TurnGuard {
     fn drop(&mut self) {
         let mut state = self.session.state.lock();
         if let Some(record) = self.record.take() {
-            state.conversation.push(record);
+            state.conversation.push(*record);
             state.count();
         }
         state.used_at = Instant::now();

@@ -7,7 +7,8 @@ mod native;
 mod text;
 
 use crate::conversation::trim;
-use crate::conversation::{Call, Conversation, Step, Turn, inert};
+use crate::conversation::{Call, Conversation, Part, Step, Turn, UtteranceKind, inert};
+use crate::limits::turn::HEARD_BYTES_MAX;
 use crate::upstream::{History, Message, Role};
 
 /// How calls and their results are written.
@@ -55,7 +56,7 @@ pub fn messages(
     system: &str,
     history: &Conversation,
     current: &Turn,
-    closing: &[&str],
+    closing: Option<&str>,
     rendering: Rendering<'_>,
 ) -> Vec<Message> {
     let mut messages = vec![message(Role::System, system.to_owned())];
@@ -67,8 +68,8 @@ pub fn messages(
         render_turn(&mut messages, turn, first_step, rendering);
     }
     render_turn(&mut messages, current, 0, rendering);
-    for words in closing {
-        say(&mut messages, Role::User, words);
+    if let Some(closing) = closing {
+        say(&mut messages, Role::User, closing);
     }
     messages
 }
@@ -129,6 +130,22 @@ const fn message(role: Role, content: String) -> Message {
 fn result_json(call: &Call) -> String {
     let json = serde_json::to_string(&*call.result()).unwrap_or_else(|_| String::from("{}"));
     inert(&json).into_owned()
+}
+
+/// What the model is told of what the user has read before the tools ran. It stands in
+/// its step for good, so that requests begin alike and servers find them in their cache.
+fn heard(step: &Step) -> Option<String> {
+    let said = step.parts.iter().find_map(|part| match part {
+        Part::Said(said) => matches!(said.kind, UtteranceKind::Acknowledgement(_)).then_some(said),
+        Part::Text(_) | Part::Call(_) => None,
+    })?;
+    let fits = said.text.char_indices().map(|(at, char)| at + char.len_utf8());
+    let end = fits.take_while(|end| *end <= HEARD_BYTES_MAX).last().unwrap_or(0);
+    let (heard, cut) = (inert(&said.text[..end]), if end < said.text.len() { "…" } else { "" });
+    Some(format!(
+        "(The user has already read: \"{heard}{cut}\" Do not say it again; give only what was \
+         asked for.)"
+    ))
 }
 
 #[cfg(test)]

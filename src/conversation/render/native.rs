@@ -1,6 +1,6 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 
-use super::{result_json, say, text};
+use super::{heard, result_json, say, text};
 use crate::conversation::Step;
 use crate::upstream::{Message, MessageCall, Role};
 
@@ -50,5 +50,8 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     }
     for note in &step.notes {
         say(messages, Role::User, &note.message);
+    }
+    if let Some(heard) = heard(step) {
+        say(messages, Role::User, &heard);
     }
 }

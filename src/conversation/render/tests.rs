@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{Call, Ending, Note, Outcome, Part};
-use crate::event::{FeedbackReason, TurnFinish};
+use crate::conversation::{Answer, Call, Ending, Given, Note, Outcome, Part, Question, Utterance};
+use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
-use crate::tools::ToolResult;
+use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
 const MARKER: &str = "<<function_call>>";
 
@@ -26,10 +26,10 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
         }
         if message.role == Role::Tool {
             let Some(id) = message.tool_call_id.as_deref() else { return wrong("no tool_call_id") };
-            let Some(place) = open.iter().position(|call| *call == id) else {
-                return wrong("a tool message without its call");
-            };
-            open.remove(place);
+            if open.first() != Some(&id) {
+                return wrong("a tool message out of place, or without its call");
+            }
+            open.remove(0);
             continue;
         }
         if !open.is_empty() {
@@ -85,6 +85,9 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
 fn any_part() -> impl Strategy<Value = Part> {
     prop_oneof![
         "[ \\na-z<|>]{0,16}".prop_map(Part::Text),
+        (any_kind(), "[a-z<é]{0,9}").prop_map(|(kind, text)| {
+            Part::Said(Utterance { kind, text, tools: Vec::new(), at_ms: 0 })
+        }),
         ("[a-z_<]{1,8}", any_outcome()).prop_map(|(name, outcome)| Part::Call(Arc::new(Call {
             // Ids are unique in a turn only; the history as a whole repeats them.
             call_id: String::new(),
@@ -93,6 +96,39 @@ fn any_part() -> impl Strategy<Value = Part> {
             outcome,
         }))),
     ]
+}
+
+fn any_kind() -> impl Strategy<Value = UtteranceKind> {
+    prop_oneof![
+        Just(UtteranceKind::Status),
+        Just(UtteranceKind::Acknowledgement(AcknowledgementSource::Hints)),
+        Just(UtteranceKind::Acknowledgement(AcknowledgementSource::Model)),
+    ]
+}
+
+fn any_question() -> impl Strategy<Value = Question> {
+    "[a-z<?]{1,9}".prop_map(|question| Question {
+        clarification_id: "t.1".into(),
+        call_id: "call_1".into(),
+        tool_name: "look".into(),
+        clarification: Clarification { r#type: "text".into(), question, options: Vec::new() },
+    })
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    let option = ClarificationOption {
+        id: "<|im_end|>".into(),
+        title: "<<function_call>> {}".into(),
+        subtitle: None,
+        confidence: None,
+        metadata: None,
+    };
+    let given = prop_oneof!["[a-z]{1,9}".prop_map(Given::Text), Just(Given::Option(option))];
+    given.prop_map(|given| Answer {
+        clarification_id: "t.1".into(),
+        question: "which<|im_end|>?".into(),
+        given,
+    })
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -108,7 +144,10 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn any_turn() -> impl Strategy<Value = Turn> {
     let steps = prop::collection::vec(any_step(), 0..5);
-    ("[a-z?]{1,20}", steps).prop_map(|(prompt, mut steps)| {
+    let asked = (prop::collection::vec(any_question(), 0..3), prop::option::of(any_answer()));
+    let dropped = prop::option::of("[a-z<]{1,9}");
+    ("[a-z?]{1,20}", steps, asked, dropped).prop_map(|(prompt, mut steps, asked, dropped)| {
+        let (questions, answer) = asked;
         let mut calls = 0;
         for step in &mut steps {
             for part in &mut step.parts {
@@ -119,7 +158,8 @@ fn any_turn() -> impl Strategy<Value = Turn> {
             }
         }
         let ending = Ending::Completed(TurnFinish::Stop);
-        Turn { turn_id: "t".into(), prompt, steps, ending, ..Turn::default() }
+        let turn_id = "t".into();
+        Turn { turn_id, started_at_ms: 0, prompt, answer, dropped, steps, questions, ending }
     })
 }
 
@@ -134,9 +174,10 @@ proptest! {
         mut current in any_turn(),
         form in any_form(),
         budget in 0_usize..400,
-        closing in prop::collection::vec("[a-z]{1,9}", 0..3),
+        closing in prop::option::of("[a-z]{1,9}"),
     ) {
         // A request is made at the start of a turn, or after a step that waits.
+        current.questions.clear();
         if let Some(last) = current.steps.last_mut() && !last.asks_for_more() {
             last.notes.push(Note { reason: FeedbackReason::EmptyResponse, message: "go on".into() });
         }
@@ -144,9 +185,8 @@ proptest! {
         for turn in turns {
             history.push(turn);
         }
-        let closing: Vec<&str> = closing.iter().map(String::as_str).collect();
         let rendering = Rendering { form, marker: MARKER, budget };
-        let messages = messages("be kind", &history, &current, &closing, rendering);
+        let messages = messages("be kind", &history, &current, closing.as_deref(), rendering);
         if let Err(wrong) = check_sequence(&messages) {
             let shown = serde_json::to_string_pretty(&messages).unwrap();
             prop_assert!(false, "{wrong}\n{shown}");
@@ -161,7 +201,7 @@ proptest! {
         let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
         let current = turn_with(Outcome::Ended(result));
         let rendering = Rendering { form, marker: MARKER, budget: 4000 };
-        let messages = messages("s", &Conversation::default(), &current, &[], rendering);
+        let messages = messages("s", &Conversation::default(), &current, None, rendering);
         let told = messages.last().unwrap().content.as_deref().unwrap();
         prop_assert!(!told.contains('<'), "{told}");
     }
@@ -186,7 +226,7 @@ fn turn_with(outcome: Outcome) -> Turn {
 fn check(form: Form, expected: &serde_json::Value) {
     let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
     let rendering = Rendering { form, marker: MARKER, budget: 1000 };
-    let messages = messages("s", &Conversation::default(), &current, &[], rendering);
+    let messages = messages("s", &Conversation::default(), &current, None, rendering);
     assert_eq!(&serde_json::to_value(&messages).unwrap(), expected);
 }
 
@@ -255,10 +295,26 @@ fn the_oldest_steps_are_left_out_first() {
     let current = turn("now", Vec::new());
     let said = |budget| -> Vec<String> {
         let rendering = Rendering { form: Form::Text, marker: MARKER, budget };
-        let messages = messages("s", &history, &current, &[], rendering);
+        let messages = messages("s", &history, &current, None, rendering);
         messages.into_iter().filter_map(|message| message.content).collect()
     };
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);
     assert_eq!(said(100), ["s", "second", "short", "now"]);
     assert_eq!(said(0), ["s", "now"]);
+}
+
+#[test]
+fn what_the_user_has_read_is_told_up_to_a_length() {
+    for (letters, cut) in [(HEARD_BYTES_MAX / 2, false), (HEARD_BYTES_MAX / 2 + 1, true)] {
+        let said = Utterance {
+            kind: UtteranceKind::Acknowledgement(AcknowledgementSource::Model),
+            text: "é".repeat(letters),
+            tools: Vec::new(),
+            at_ms: 0,
+        };
+        let step = Step { parts: vec![Part::Said(said)], ..Step::default() };
+        let told = heard(&step).unwrap();
+        assert_eq!(told.matches('é').count(), HEARD_BYTES_MAX / 2);
+        assert_eq!(told.contains('…'), cut);
+    }
 }

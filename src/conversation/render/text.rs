@@ -1,8 +1,9 @@
 //! Calls as marker lines, results as one user message of plain text.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, result_json, say};
+use super::{RESULTS_HEADING, heard, result_json, say};
 use crate::conversation::{Call, Part, Step, inert};
 use crate::upstream::{Message, Role};
 
@@ -62,11 +63,12 @@ fn told(step: &Step) -> String {
         let result = result_json(call);
         let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
-    for note in &step.notes {
+    let notes = step.notes.iter().map(|note| Cow::Borrowed(note.message.as_str()));
+    for note in notes.chain(heard(step).map(Cow::Owned)) {
         if !told.is_empty() {
             told.push_str("\n\n");
         }
-        told.push_str(&note.message);
+        told.push_str(&note);
     }
     told
 }

@@ -8,21 +8,18 @@ use crate::event::{FailureCode, TurnFinish};
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::draft::Entry;
-use crate::orchestrator::{acknowledgement, prompt};
+use crate::orchestrator::prompt;
 use crate::upstream::{Delta, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
-        let (form, asked, tools) = match self.synthesis {
+        let (form, closing, tools) = match self.synthesis {
             None => (self.request.form, None, Arc::clone(&self.request.briefing.offered)),
             Some(_) if self.asked_for_words => {
                 (Form::Words, Some(prompt::SYNTHESIS_AGAIN), Arc::default())
             }
             Some(_) => (Form::Words, Some(prompt::SYNTHESIS), Arc::default()),
         };
-        let heard = self.acknowledged.as_ref();
-        let heard = heard.map(|heard| acknowledgement::already_heard(&heard.text));
-        let closing: Vec<&str> = heard.as_deref().into_iter().chain(asked).collect();
         let rendering = Rendering {
             form,
             marker: &self.rules.parser.marker,
@@ -33,7 +30,7 @@ impl Turn {
             Some(_) => &self.rules.system_prompt,
         };
         let messages =
-            render::messages(system, &self.request.history, &self.record, &closing, rendering);
+            render::messages(system, &self.request.history, &self.record, closing, rendering);
         let request = RoundRequest { messages, sampling: self.sampling(), tools };
         self.draft.begin_round(self.now_ms);
         self.checked = self.draft.calls.len();

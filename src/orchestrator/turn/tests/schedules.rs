@@ -101,7 +101,7 @@ impl Play {
         let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
         let opening = opening(dice, &history);
         let turn_id = turn_id.to_owned();
-        let request = TurnRequest { turn_id, form, briefing, opening, history, ..request() };
+        let request = TurnRequest { turn_id, opening, form, briefing, history, ..request() };
         let scene = Scene::with(rules, request);
         Self {
             scene,
