@@ -279,6 +279,7 @@ fn choose(data: &[u8]) -> Option<(Settings, Vec<usize>, &[u8])> {
     let flag = |bit: u8| flags & 1 << bit != 0;
     let settings = Settings {
         marker: MARKERS[usize::from(marker) % MARKERS.len()].to_owned(),
+        calls: !flag(5),
         strict_balancing: !flag(0),
         max_payload_bytes: if limit < 128 { usize::from(limit) + 1 } else { 1 << 16 },
         tools_in_reasoning: flag(1),

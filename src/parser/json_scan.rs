@@ -33,8 +33,8 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new(marker: &str, lenient: bool) -> Self {
-        let marker =
-            (!may_stand_in_json(marker)).then(|| Openers::new(&[(Opener::Marker, marker)]));
+        let marker = (!may_stand_in_json(marker))
+            .then(|| Openers::new([(Opener::Marker, marker)].into_iter()));
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
             special[usize::from(byte)] = matches!(byte, b'"' | b'{' | b'[' | b'}' | b']')

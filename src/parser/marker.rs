@@ -67,13 +67,13 @@ pub(super) enum Landing {
     Match(usize),
 }
 
-/// One or two openers.
+/// Up to two openers.
 #[derive(Debug, Clone)]
 pub(super) struct Openers {
     patterns: Vec<(Opener, Box<[u8]>)>,
     /// `falls[which][len - 1]` belongs to `Held { which, len }`.
     falls: Vec<Box<[Fall]>>,
-    /// Length of the prefix that both openers share; 0 where there is one.
+    /// Length of the prefix that both openers share; 0 where there are not two.
     shared: usize,
     first: [u8; 2],
     /// What follows on the first byte; nothing where an opener is one byte long.
@@ -82,12 +82,14 @@ pub(super) struct Openers {
 
 impl Openers {
     /// The patterns must be non-empty and shorter than 256 bytes.
-    pub(super) fn new(patterns: &[(Opener, &str)]) -> Self {
+    pub(super) fn new<'a>(patterns: impl Iterator<Item = (Opener, &'a str)>) -> Self {
         let patterns: Vec<(Opener, Box<[u8]>)> =
-            patterns.iter().map(|&(opener, text)| (opener, text.as_bytes().into())).collect();
-        let ends = [&patterns[0].1, &patterns[patterns.len() - 1].1];
-        let first = ends.map(|text| text[0]);
-        let second = ends.iter().all(|text| text.len() > 1).then(|| ends.map(|text| text[1]));
+            patterns.map(|(opener, text)| (opener, text.as_bytes().into())).collect();
+        // Without any, NUL is looked for and then found to begin nothing.
+        let ends = [patterns.first(), patterns.last()]
+            .map(|pattern| pattern.map_or(&[0, 0][..], |(_, text)| text));
+        let first = [ends[0][0], ends[1][0]];
+        let second = ends.iter().all(|text| text.len() > 1).then(|| [ends[0][1], ends[1][1]]);
         let shared = match &patterns[..] {
             [(_, a), (_, b)] => a.iter().zip(b.iter()).take_while(|(a, b)| a == b).count(),
             _ => 0,

@@ -307,11 +307,10 @@ impl Default for State {
 fn openers(stream: &Stream) -> [Openers; 2] {
     let settings = &stream.settings;
     let [open, close] = stream.format.reasoning;
-    let marker = (Opener::Marker, settings.marker.as_str());
-    let in_text = [marker, (Opener::ReasoningOpen, open)];
-    let in_reasoning = [(Opener::ReasoningClose, close), marker];
-    [
-        Openers::new(if settings.reasoning { &in_text } else { &in_text[..1] }),
-        Openers::new(if settings.tools_in_reasoning { &in_reasoning } else { &in_reasoning[..1] }),
-    ]
+    let marker = settings.calls.then_some((Opener::Marker, settings.marker.as_str()));
+    let open = settings.reasoning.then_some((Opener::ReasoningOpen, open));
+    let close = Some((Opener::ReasoningClose, close));
+    let [in_text, in_reasoning] =
+        [[marker, open], [close, marker.filter(|_| settings.tools_in_reasoning)]];
+    [in_text, in_reasoning].map(|openers| Openers::new(openers.into_iter().flatten()))
 }

@@ -32,6 +32,9 @@ pub struct Settings {
     /// Where a marker and a reasoning tag begin at the same byte, the one that
     /// ends first counts; otherwise the one that begins first.
     pub marker: String,
+    /// Whether calls are looked for, as they are by default. Otherwise a marker is
+    /// text: where a model has no tools, what it writes about calls is not mangled.
+    pub calls: bool,
     /// `true`, the default, refuses a payload that is not JSON; `false` mends
     /// what the model plainly meant ([`Repair`](super::Repair)).
     pub strict_balancing: bool,
@@ -72,6 +75,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             marker: MARKER_JSON.marker.to_owned(),
+            calls: true,
             strict_balancing: true,
             max_payload_bytes: PAYLOAD_BYTES_MAX,
             tools_in_reasoning: false,

@@ -86,7 +86,10 @@ impl Turn {
     /// # Errors
     /// When the parser's settings are not usable.
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
-        let parser = Parser::new(rules.parser.clone())?;
+        let has_tools = !request.briefing.tools.is_empty();
+        let settings =
+            parser::Settings { calls: has_tools && rules.parser.calls, ..rules.parser.clone() };
+        let parser = Parser::new(settings)?;
         let max_tool_loops = request
             .max_tool_loops
             .map_or(rules.max_tool_loops, |max| max.min(rules.max_tool_loops));

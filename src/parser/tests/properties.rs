@@ -90,11 +90,12 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
 prop_compose! {
     fn any_settings()(
         marker in prop::sample::select(MARKERS),
-        flags in any::<[bool; 5]>(),
+        flags in any::<[bool; 6]>(),
         max_payload_bytes in prop_oneof![3 => Just(65536_usize), 1 => 1_usize..80],
     ) -> Settings {
         Settings {
             marker: marker.to_owned(),
+            calls: flags[5],
             strict_balancing: flags[0],
             max_payload_bytes,
             tools_in_reasoning: flags[1],

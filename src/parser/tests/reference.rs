@@ -69,7 +69,7 @@ impl Reference<'_> {
         } else if self.s.reasoning {
             openers.push((Opener::Open, b"<think>"));
         }
-        if !self.reasoning || self.s.tools_in_reasoning {
+        if self.s.calls && (!self.reasoning || self.s.tools_in_reasoning) {
             // In front of an equal tag in text, behind it in reasoning.
             openers.insert(usize::from(self.reasoning), (Opener::Marker, self.marker()));
         }

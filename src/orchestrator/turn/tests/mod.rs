@@ -218,6 +218,14 @@ fn a_call_runs_and_its_result_goes_back() {
 }
 
 #[test]
+fn without_tools_what_is_written_about_calls_is_text() {
+    let briefing = Arc::new(Briefing::new("", "<<function_call>>", Registry::default()));
+    let mut scene = Scene::with(Rules::default(), TurnRequest { briefing, ..request() });
+    scene.says(TIME).stops();
+    scene.ends("stop", TIME);
+}
+
+#[test]
 fn an_eager_call_runs_while_the_model_still_speaks() {
     let mut scene = Scene::new();
     scene.says(TIME);

@@ -458,6 +458,15 @@ fn reasoning_is_a_setting() {
 }
 
 #[test]
+fn without_calls_a_marker_is_text() {
+    let settings = with(|s| s.calls = false);
+    check(&settings, r#"§ {"name":"f"}"#, &[r#"text «<<function_call>> {"name":"f"}»"#]);
+    check(&settings, "<think>§{}</think>b", &["reasoning «<<function_call>>{}»", "text «b»"]);
+    let nothing = with(|s| (s.calls, s.reasoning) = (false, false));
+    check(&nothing, "\0§{}<think>\0\0", &["text «\\0<<function_call>>{}<think>\\0\\0»"]);
+}
+
+#[test]
 fn a_stream_that_begins_in_reasoning() {
     let settings = with(|s| s.starts_in_reasoning = true);
     check(&settings, "why</think>because", &["reasoning «why»", "text «because»"]);
