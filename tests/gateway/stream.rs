@@ -95,6 +95,7 @@ async fn a_call_runs_and_the_model_answers_with_its_result() {
             "turn_started",
             "text_delta",
             "tool_marker_detected",
+            "acknowledgement",
             "tool_started",
             "tool_completed",
             "text_delta",
@@ -102,6 +103,8 @@ async fn a_call_runs_and_the_model_answers_with_its_result() {
         ]
     );
     let find = |event: &str| frames.iter().find(|frame| frame.event == event).unwrap();
+    let heard = json!({"text": "Let me see.", "source": "model"});
+    assert_eq!(find("acknowledgement").data, heard);
     assert_eq!(find("tool_started").data["tool_args"], json!({"expression": "6 * 7"}));
     assert_eq!(find("tool_completed").data["tool_result"]["success"], true);
     let last = frames.last().unwrap();

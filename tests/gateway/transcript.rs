@@ -38,11 +38,17 @@ async fn a_turn_with_a_call() {
     assert!(age < 60_000, "{age}");
     assert_eq!(turn["prompt"], "Hello?");
     assert_eq!(turn["ending"], json!({"completed": "stop"}));
-    let call = &turn["steps"][0]["parts"][1]["call"];
+    let steps = &turn["steps"];
+    assert_eq!(keys(&steps[0]), ["at_ms", "parts"]);
+    assert!(steps[0]["at_ms"].as_u64() >= turn["started_at_ms"].as_u64(), "{turn}");
+    let said = &steps[0]["parts"][1]["said"];
+    assert_eq!(keys(said), ["kind", "source", "text", "tools", "at_ms"]);
+    assert_eq!((&said["text"], &said["tools"]), (&json!("Let me see."), &json!(["calculate"])));
+    let call = &steps[0]["parts"][2]["call"];
     assert_eq!(keys(call), ["call_id", "name", "arguments", "outcome"]);
     assert_eq!(call["arguments"], json!({"expression": "1+1"}));
     assert_eq!(call["outcome"]["ended"]["success"], true);
-    assert_eq!(turn["steps"][1], json!({"parts": [{"text": "Two."}]}));
+    assert_eq!(steps[1]["parts"], json!([{"text": "Two."}]));
 }
 
 #[tokio::test]
@@ -77,7 +83,7 @@ async fn how_a_turn_ended() {
     stream.rest().await;
     let shown = transcript(&gateway).await;
     assert_eq!(shown["turns"][0]["ending"], json!({"completed": "cancelled"}));
-    assert_eq!(shown["turns"][0]["steps"], json!([{"parts": [{"text": "Half"}]}]));
+    assert_eq!(shown["turns"][0]["steps"][0]["parts"], json!([{"text": "Half"}]));
     assert_eq!(shown["turns"][1]["ending"], json!({"failed": "upstream_error"}));
 }
 
