@@ -157,7 +157,7 @@ pub mod turn {
 
 /// Bounds of tools, their arguments and their results.
 pub mod tools {
-    use super::KIB;
+    use super::{Duration, KIB};
 
     /// Longest name of a tool, in bytes; what every model server accepts.
     pub const NAME_BYTES_MAX: usize = 64;
@@ -182,6 +182,16 @@ pub mod tools {
     /// A tool's result as JSON text, in bytes. What is over is cut and the model
     /// is told so: a longer one would push the conversation out of its context.
     pub const OUTPUT_BYTES_MAX: usize = 32 * KIB;
+    /// Attempts of one call, the first included: more would keep the user waiting for
+    /// something that a server's restart or a busy minute does not explain.
+    pub const ATTEMPTS_MAX: u32 = 3;
+    /// The wait behind a call's first failed attempt, at most; it doubles with each
+    /// further one, and at least half of it is waited.
+    pub const RETRY_BACKOFF: Duration = Duration::from_millis(250);
+    /// Longest wait that a `Retry-After` can ask a call for. Who asks for more is told
+    /// of to the model instead: a user is waiting.
+    pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
+
     /// The least that a result can be cut to, in bytes: room for the note that
     /// says so and for the words of a tool beside it.
     pub const OUTPUT_BYTES_MIN: usize = 2 * KIB;

@@ -61,6 +61,8 @@ struct Ended {
 /// A turn that is being driven.
 pub struct Driver {
     turn: Turn,
+    /// Names the turn's calls to the tools: unique, as the turn is.
+    turn_id: String,
     writer: Writer,
     upstream: Arc<Upstream>,
     briefing: Arc<Briefing>,
@@ -93,6 +95,7 @@ impl Driver {
     pub fn new(parts: Parts) -> Self {
         let Parts { turn, writer, upstream, briefing, tool_timeout, disconnect_grace } = parts;
         let mut driver = Self {
+            turn_id: turn.turn_id().to_owned(),
             turn,
             writer,
             upstream,
@@ -168,13 +171,15 @@ impl Driver {
                     span.in_scope(|| debug!("tool begins"));
                     let tool =
                         self.briefing.tools.get(name).expect("the machine has checked the call");
-                    let run = run::run(Arc::clone(tool), arguments, self.tool_timeout);
+                    let key = Arc::from(format!("{}/{call_id}", self.turn_id));
+                    let run = run::run(Arc::clone(tool), arguments, key, self.tool_timeout);
                     let run = async move {
                         let begun = Instant::now();
                         let run = run.await;
                         let duration = begun.elapsed();
                         debug!(
                             end = run.end.name(),
+                            attempts = run.attempts,
                             duration_ms = duration.as_millis(),
                             "tool ended"
                         );
@@ -246,9 +251,11 @@ impl Driver {
     fn take_calls(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(ended)) = self.calls.poll_join_next(cx) {
             // What was aborted has no result, and nobody waits for one.
-            let Ok(Ended { call, run: Run { result, .. }, duration }) = ended else { continue };
+            let Ok(Ended { call, run: Run { result, attempts, .. }, duration }) = ended else {
+                continue;
+            };
             let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts: 1 });
+            self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
             self.unpolled = true;
         }
     }

@@ -4,6 +4,7 @@
 //! is one file that implements [`Tool`].
 
 pub mod builtin;
+pub mod fault;
 pub mod registry;
 pub mod result;
 pub mod run;
@@ -13,11 +14,13 @@ pub(crate) mod words;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
+pub use fault::ToolFault;
 pub use registry::{CallRefusal, Registry, RegistryError};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
@@ -31,7 +34,9 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
-    /// What the user hears while it runs, as a verb phrase: "checking the time".
+    /// What the user hears while it runs: lower case, a present participle first and
+    /// no full stop last, so that several make one sentence ("looking up your
+    /// appointments", "checking your billing").
     pub waiting_hint: String,
     /// What the orchestrator may do with its calls.
     pub policy: Policy,
@@ -90,8 +95,26 @@ fn seconds<S: serde::Serializer>(
     timeout.map(|timeout| timeout.as_secs_f64()).serialize(serializer)
 }
 
-/// The run of a call. Dropping it abandons the call.
-pub type ToolFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
+/// Which attempt of which call a tool is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallContext {
+    /// The same in all attempts of one call, and in no other call. A tool that
+    /// mutates and is idempotent hands it on, so that the change is made once.
+    pub idempotency_key: Arc<str>,
+    /// Counted from 1.
+    pub attempt: u32,
+}
+
+impl CallContext {
+    /// The first attempt of a call.
+    #[must_use]
+    pub fn first(idempotency_key: impl Into<Arc<str>>) -> Self {
+        Self { idempotency_key: idempotency_key.into(), attempt: 1 }
+    }
+}
+
+/// One attempt of a call. Dropping it abandons the call.
+pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolResult, ToolFault>> + Send>>;
 
 /// Something that a model can call.
 pub trait Tool: fmt::Debug + Send + Sync {
@@ -100,7 +123,11 @@ pub trait Tool: fmt::Debug + Send + Sync {
 
     /// Runs it. `arguments` are an object that the tool's schema has accepted.
     ///
+    /// A tool that could not do its work ends with a [`ToolFault`]; where that is
+    /// transient, it may be called again with the same arguments and key. What it has
+    /// to say to the model, a refusal too, is a [`ToolResult`].
+    ///
     /// A panic inside the future is caught by the caller and becomes an error
     /// result; so does running out of time.
-    fn call(&self, arguments: Value) -> ToolFuture;
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture;
 }

@@ -219,7 +219,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::{Policy, ToolFuture, ToolResult};
+    use crate::tools::{CallContext, Policy, ToolFuture, ToolResult};
 
     #[derive(Debug)]
     struct Named(ToolSpec);
@@ -229,8 +229,8 @@ mod tests {
             &self.0
         }
 
-        fn call(&self, arguments: Value) -> ToolFuture {
-            Box::pin(async { ToolResult::data(arguments) })
+        fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
+            Box::pin(async { Ok(ToolResult::data(arguments)) })
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tether::tools::{Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use tether::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 use tokio::sync::Semaphore;
 
 use super::within;
@@ -66,7 +66,7 @@ impl Tool for Wait {
         &self.spec
     }
 
-    fn call(&self, _arguments: Value) -> ToolFuture {
+    fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
         let this = self.clone();
         this.running.fetch_add(1, Ordering::Relaxed);
         let running = Running(Arc::clone(&this.running));
@@ -74,7 +74,7 @@ impl Tool for Wait {
             let _running = running;
             this.started.add_permits(1);
             this.released.acquire().await.unwrap().forget();
-            ToolResult::data(json!({"waited": true}))
+            Ok(ToolResult::data(json!({"waited": true})))
         })
     }
 }

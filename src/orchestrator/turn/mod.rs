@@ -129,6 +129,12 @@ impl Turn {
         Ok(turn)
     }
 
+    /// The turn's id.
+    #[must_use]
+    pub fn turn_id(&self) -> &str {
+        &self.request.turn_id
+    }
+
     /// Where the turn is.
     #[must_use]
     pub const fn state(&self) -> State {

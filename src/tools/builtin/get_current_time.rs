@@ -7,7 +7,7 @@ use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
 use super::zone;
-use crate::tools::{Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// What tells a [`GetCurrentTime`] the time.
 pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -49,8 +49,8 @@ impl Tool for GetCurrentTime {
         &self.spec
     }
 
-    fn call(&self, arguments: Value) -> ToolFuture {
-        Box::pin(future::ready(answer((self.clock)(), &arguments)))
+    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
+        Box::pin(future::ready(Ok(answer((self.clock)(), &arguments))))
     }
 }
 
@@ -223,10 +223,20 @@ mod tests {
     #[tokio::test]
     async fn the_tool_reads_its_clock_at_each_call() {
         let tool = GetCurrentTime::with_clock(Box::new(|| Timestamp::UNIX_EPOCH));
-        let data = tool.call(json!({"format": "iso"})).await.data.unwrap();
+        let data = tool
+            .call(json!({"format": "iso"}), CallContext::first("k"))
+            .await
+            .unwrap()
+            .data
+            .unwrap();
         assert_eq!(data["time"], "1970-01-01T00:00:00+00:00");
         let before = Timestamp::now().as_second();
-        let data = GetCurrentTime::new().call(json!({"format": "iso"})).await.data.unwrap();
+        let data = GetCurrentTime::new()
+            .call(json!({"format": "iso"}), CallContext::first("k"))
+            .await
+            .unwrap()
+            .data
+            .unwrap();
         let told: Timestamp = data["time"].as_str().unwrap().parse().unwrap();
         assert!((before..=Timestamp::now().as_second()).contains(&told.as_second()));
     }

@@ -2,7 +2,7 @@
 //! that others name, repetition.
 
 use super::*;
-use crate::tools::{Clarification, NextAction, Policy, Tool, ToolFuture, ToolSpec};
+use crate::tools::{CallContext, Clarification, NextAction, Policy, Tool, ToolFuture, ToolSpec};
 
 /// A tool whose results the test makes up.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ impl Tool for Named {
         &self.0
     }
 
-    fn call(&self, arguments: Value) -> ToolFuture {
-        Box::pin(async { ToolResult::data(arguments) })
+    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
+        Box::pin(async { Ok(ToolResult::data(arguments)) })
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::limits::tools::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
 use crate::tools::words::quote;
-use crate::tools::{Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `calculate`.
 ///
@@ -43,9 +43,9 @@ impl Tool for Calculate {
         &self.spec
     }
 
-    fn call(&self, arguments: Value) -> ToolFuture {
+    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
         let expression = arguments["expression"].as_str().unwrap_or_default();
-        Box::pin(future::ready(calculate(expression)))
+        Box::pin(future::ready(Ok(calculate(expression))))
     }
 }
 

@@ -170,7 +170,10 @@ fn the_schema_lets_expressions_through_that_the_tool_takes() {
 
 #[tokio::test]
 async fn the_tool_answers_at_once() {
-    let result = Calculate::new().call(json!({"expression": "17 * 23"})).await;
+    let result = Calculate::new()
+        .call(json!({"expression": "17 * 23"}), CallContext::first("k"))
+        .await
+        .unwrap();
     assert_eq!(result.data.unwrap()["result"], "391");
 }
 

@@ -1,0 +1,82 @@
+//! Whether a call that failed for a passing reason is tried again, and when.
+
+use std::time::Duration;
+
+use crate::limits::tools::{ATTEMPTS_MAX, RETRY_AFTER_MAX, RETRY_BACKOFF};
+use crate::tools::Policy;
+
+/// Whether a call may be made more than once: what changes nothing may, and what
+/// knows a call by its idempotency key.
+pub(super) const fn is_repeatable(policy: &Policy) -> bool {
+    !policy.mutates || policy.idempotent
+}
+
+/// The wait behind `attempt` (from 1) that failed for a passing reason; `None` where
+/// there is no other one.
+///
+/// Half of the step, which doubles with each attempt, and as much of the other half
+/// as `jitter` (0 to 1) says, so that calls which failed together do not come back
+/// together. Where the other side asked for a wait, that takes the place of the
+/// first half; longer than [`RETRY_AFTER_MAX`] nobody is kept waiting.
+pub(super) fn wait(
+    attempt: u32,
+    retry_after: Option<Duration>,
+    jitter: impl FnOnce() -> f64,
+) -> Option<Duration> {
+    if attempt >= ATTEMPTS_MAX || retry_after.is_some_and(|asked| asked > RETRY_AFTER_MAX) {
+        return None;
+    }
+    let half = RETRY_BACKOFF * 2_u32.pow(attempt - 1) / 2;
+    let least = retry_after.map_or(half, |asked| asked.max(half));
+    Some(least + half.mul_f64(jitter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn only_what_changes_nothing_or_knows_its_key_is_repeatable() {
+        for (mutates, idempotent, repeatable) in
+            [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
+        {
+            let policy = Policy { mutates, idempotent, ..Policy::default() };
+            assert_eq!(is_repeatable(&policy), repeatable, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn the_wait_doubles_until_the_attempts_are_used_up() {
+        let waits: Vec<_> = (1..=4).map(|attempt| wait(attempt, None, || 1.0)).collect();
+        assert_eq!(waits, [Some(250 * MS), Some(500 * MS), None, None]);
+        assert_eq!(wait(1, None, || 0.0), Some(125 * MS));
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_is_kept_up_to_the_bound() {
+        let wait = |asked| super::wait(1, Some(asked), || 0.0);
+        assert_eq!(wait(RETRY_AFTER_MAX), Some(RETRY_AFTER_MAX));
+        assert_eq!(wait(RETRY_AFTER_MAX + MS), None);
+        assert_eq!(wait(Duration::MAX), None);
+        assert_eq!(wait(Duration::ZERO), Some(125 * MS), "never sooner than without");
+    }
+
+    proptest! {
+        #[test]
+        fn a_wait_is_what_was_asked_and_at_most_half_a_step_more(
+            attempt in 1..ATTEMPTS_MAX,
+            asked in proptest::option::of(0..=RETRY_AFTER_MAX.as_millis()),
+            jitter in 0.0..=1.0,
+        ) {
+            let asked = asked.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap()));
+            let wait = wait(attempt, asked, || jitter).unwrap();
+            let half = RETRY_BACKOFF * 2_u32.pow(attempt) / 4;
+            let least = asked.unwrap_or_default().max(half);
+            prop_assert!((least..=least + half).contains(&wait), "{:?}", wait);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Time is paused: a test waits for nothing and measures exactly.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+use crate::limits::tools::{ATTEMPTS_MAX, RETRY_AFTER_MAX, RETRY_BACKOFF};
+use crate::tools::Policy;
+use crate::tools::ToolFuture;
+
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A tool that is one function.
+struct Fake<F> {
+    spec: ToolSpec,
+    call: F,
+}
+
+impl<F> std::fmt::Debug for Fake<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fake")
+    }
+}
+
+impl<F: Fn(Value, CallContext) -> ToolFuture + Send + Sync> Tool for Fake<F> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
+        (self.call)(arguments, context)
+    }
+}
+
+fn fake(
+    policy: Policy,
+    call: impl Fn(Value, CallContext) -> ToolFuture + Send + Sync + 'static,
+) -> Arc<dyn Tool> {
+    let spec = ToolSpec {
+        name: "fake".into(),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+        waiting_hint: String::new(),
+        examples: Vec::new(),
+        policy,
+    };
+    Arc::new(Fake { spec, call })
+}
+
+/// Changes nothing; no timeout of its own.
+fn looks() -> Policy {
+    Policy::default()
+}
+
+fn mutates(idempotent: bool) -> Policy {
+    Policy { mutates: true, idempotent, ..Policy::default() }
+}
+
+/// A tool whose attempts end like this, one after the other, the last one for ever.
+fn scripted(policy: Policy, attempts: Vec<Result<ToolResult, ToolFault>>) -> Arc<dyn Tool> {
+    fake(policy, move |_, context| {
+        let at = (context.attempt as usize).min(attempts.len()) - 1;
+        Box::pin(future::ready(attempts[at].clone()))
+    })
+}
+
+/// Without jitter.
+async fn run_evenly(tool: &Arc<dyn Tool>) -> Run {
+    run_with(&**tool, json!({}), Arc::from("key"), TIMEOUT, || 0.0).await
+}
+
+fn busy(retry_after: Option<Duration>) -> ToolFault {
+    ToolFault { retry_after, ..ToolFault::transient("the shop is busy") }
+}
+
+fn found() -> ToolResult {
+    ToolResult::data(json!({"found": 1}))
+}
+
+#[tokio::test]
+async fn a_tool_that_answers_is_done() {
+    let tool = fake(looks(), |arguments, _| Box::pin(async { Ok(ToolResult::data(arguments)) }));
+    let run = run(tool, json!({"a": 1}), Arc::from("key"), TIMEOUT).await;
+    let result = ToolResult::data(json!({"a": 1}));
+    assert_eq!(run, Run { result, end: RunEnd::Done, attempts: 1, retry_may_help: false });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_final_also_where_it_is_an_error() {
+    let error = ToolResult::error("no such order");
+    let run = run_evenly(&scripted(looks(), vec![Ok(error.clone()), Ok(found())])).await;
+    let failed = Run { result: error, end: RunEnd::Failed, attempts: 1, retry_may_help: false };
+    assert_eq!(run, failed);
+}
+
+#[tokio::test]
+async fn a_result_that_breaks_the_shape_is_a_failure() {
+    let broken = ToolResult { next_action: NextAction::Error, ..ToolResult::data(json!(1)) };
+    let run = run_evenly(&scripted(looks(), vec![Ok(broken)])).await;
+    assert_eq!(run.end, RunEnd::Failed);
+    assert!(run.result.error.unwrap().contains("breaks the standard shape"));
+}
+
+#[tokio::test]
+async fn a_flood_is_capped_be_it_data_or_a_fault() {
+    let flood = "x".repeat(1 << 20);
+    let data = run_evenly(&scripted(looks(), vec![Ok(ToolResult::data(json!(flood)))])).await;
+    assert_eq!(serde_json::to_string(&data.result).unwrap().len(), OUTPUT_BYTES_MAX);
+    let fault = run_evenly(&scripted(looks(), vec![Err(ToolFault::lasting(flood))])).await;
+    assert!(serde_json::to_string(&fault.result).unwrap().len() <= OUTPUT_BYTES_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passing_fault_is_not_noticed_above() {
+    let begun = Instant::now();
+    let attempts = vec![Err(busy(None)), Err(busy(None)), Ok(found())];
+    let run = run_evenly(&scripted(looks(), attempts)).await;
+    let done = Run { result: found(), end: RunEnd::Done, attempts: 3, retry_may_help: false };
+    assert_eq!(run, done);
+    // Without jitter half of each step: one, then two.
+    assert_eq!(begun.elapsed().as_millis(), (RETRY_BACKOFF * 3 / 2).as_millis());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_stays_is_told_with_what_it_means() {
+    let run = run_evenly(&scripted(looks(), vec![Err(busy(None))])).await;
+    let message = "the shop is busy (3 attempts); calling it again later may help";
+    let result = ToolResult::error(message);
+    let end = RunEnd::Unavailable;
+    assert_eq!(run, Run { result, end, attempts: ATTEMPTS_MAX, retry_may_help: true });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_fault_is_not_tried_again() {
+    let fault = ToolFault::lasting("the shop has no such address");
+    let run = run_evenly(&scripted(looks(), vec![Err(fault), Ok(found())])).await;
+    let message = "the shop has no such address; calling it again will not help";
+    let result = ToolResult::error(message);
+    assert_eq!(run, Run { result, end: RunEnd::Failed, attempts: 1, retry_may_help: false });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_the_world_is_tried_again_only_if_idempotent() {
+    let attempts = vec![Err(busy(None)), Ok(found())];
+    let once = run_evenly(&scripted(mutates(false), attempts.clone())).await;
+    assert_eq!((once.attempts, once.end), (1, RunEnd::Unavailable));
+    assert!(!once.retry_may_help, "the model's retry would be one, too");
+    assert_eq!(
+        once.result.error.unwrap(),
+        "the shop is busy; whether it took effect is not known, so do not call it again but tell \
+         the user"
+    );
+    let twice = run_evenly(&scripted(mutates(true), attempts)).await;
+    assert_eq!((twice.attempts, twice.end), (2, RunEnd::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_timed_out_is_not_made_again() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let tool = fake(mutates(false), move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Box::pin(future::pending())
+    });
+    let run = run_evenly(&tool).await;
+    assert_eq!((run.end, run.attempts, run.retry_may_help), (RunEnd::TimedOut, 1, false));
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_attempt_knows_its_number_and_the_one_key() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let tool = fake(mutates(true), move |arguments, context| {
+        noted.lock().push((arguments, context));
+        Box::pin(future::ready(Err(busy(None))))
+    });
+    run_with(&*tool, json!({"n": 7}), Arc::from("turn/call_1"), TIMEOUT, || 0.5).await;
+    let contexts = (1..=ATTEMPTS_MAX).map(|attempt| {
+        let idempotency_key = Arc::from("turn/call_1");
+        (json!({"n": 7}), CallContext { idempotency_key, attempt })
+    });
+    assert_eq!(*seen.lock(), contexts.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_asked_for_is_kept_unless_it_is_too_long() {
+    let over = RETRY_AFTER_MAX + Duration::from_millis(1);
+    for (asked, attempts, waited) in
+        [(RETRY_AFTER_MAX, 2, RETRY_AFTER_MAX), (over, 1, Duration::ZERO)]
+    {
+        let begun = Instant::now();
+        let run = run_evenly(&scripted(looks(), vec![Err(busy(Some(asked))), Ok(found())])).await;
+        assert_eq!(run.attempts, attempts, "{asked:?}");
+        assert_eq!(begun.elapsed().as_millis(), waited.as_millis());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_has_the_tools_own_time_or_the_usual_one() {
+    let own = Duration::from_millis(1500);
+    for (timeout, time) in [(None, TIMEOUT), (Some(own), own)] {
+        let begun = Instant::now();
+        let tool = fake(Policy { timeout, ..looks() }, |_, _| Box::pin(future::pending()));
+        let run = run_evenly(&tool).await;
+        assert_eq!((run.end, run.attempts), (RunEnd::TimedOut, ATTEMPTS_MAX));
+        let all = time * ATTEMPTS_MAX + RETRY_BACKOFF * 3 / 2;
+        assert_eq!(begun.elapsed().as_millis(), all.as_millis());
+        let seconds = time.as_secs_f64();
+        assert_eq!(
+            run.result.error.unwrap(),
+            format!(
+                "the tool did not answer within {seconds} seconds and was stopped (3 attempts); \
+                 calling it again later may help"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_caught_wherever_it_happens_and_ends_the_run() {
+    let before: fn(Value, CallContext) -> ToolFuture = |_, _| panic!("before the first await");
+    let behind: fn(Value, CallContext) -> ToolFuture = |_, _| {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            panic!("behind {}", "it")
+        })
+    };
+    for call in [before, behind] {
+        let run = run_evenly(&fake(looks(), call)).await;
+        assert_eq!((run.end, run.attempts, run.retry_may_help), (RunEnd::Panicked, 1, false));
+        let error = run.result.error.unwrap();
+        assert!(!error.contains("await"), "the model is not told of our insides: {error}");
+    }
+}
+
+#[test]
+fn the_jitter_differs_and_stays_in_its_range() {
+    let drawn: Vec<f64> = (0..100).map(|_| random()).collect();
+    assert!(drawn.iter().all(|drawn| (0.0..=1.0).contains(drawn)));
+    assert!(drawn.iter().any(|drawn| *drawn < 0.5) && drawn.iter().any(|drawn| *drawn > 0.5));
+}
+
+/// A live attempt, counted.
+struct Alive(Arc<AtomicU32>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicU32>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// How an attempt of a random run ends, and how long it takes.
+#[derive(Debug, Clone)]
+enum End {
+    Answer,
+    Lasting,
+    Transient(Option<Duration>),
+    Panic,
+}
+
+fn ends() -> impl Strategy<Value = Vec<(End, Duration)>> {
+    let ms = |range: std::ops::Range<u64>| range.prop_map(Duration::from_millis);
+    let end = prop_oneof![
+        1 => Just(End::Answer),
+        1 => Just(End::Lasting),
+        4 => proptest::option::of(ms(0..6000)).prop_map(End::Transient),
+        1 => Just(End::Panic),
+    ];
+    proptest::collection::vec((end, ms(0..20_000)), 1..6)
+}
+
+proptest! {
+    /// Whatever the attempts do, and whenever the run is dropped: the number of
+    /// attempts is that of a plain model of the rules, and nothing is left running.
+    #[test]
+    fn any_run_keeps_the_rules_and_leaves_nothing_behind(
+        script in ends(),
+        (mutating, idempotent) in (any::<bool>(), any::<bool>()),
+        jitter in 0.0..=1.0,
+        dropped_at in proptest::option::of((0..60_000_u64).prop_map(Duration::from_millis)),
+    ) {
+        let expected = if mutating && !idempotent { 1 } else {
+            let passes = |(end, time): &(End, Duration)| *time >= TIMEOUT || match end {
+                End::Transient(asked) => asked.is_none_or(|asked| asked <= RETRY_AFTER_MAX),
+                _ => false,
+            };
+            let last = script.len() - 1;
+            let failed = (0..ATTEMPTS_MAX as usize - 1).take_while(|at| passes(&script[(*at).min(last)]));
+            1 + u32::try_from(failed.count()).unwrap()
+        };
+        let (calls, alive) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (counted, living) = (Arc::clone(&calls), Arc::clone(&alive));
+        let tool = fake(Policy { mutates: mutating, idempotent, ..Policy::default() }, move |_, context| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let alive = Alive::new(&living);
+            let (end, time) = script[(context.attempt as usize).min(script.len()) - 1].clone();
+            Box::pin(async move {
+                tokio::time::sleep(time).await;
+                drop(alive);
+                match end {
+                    End::Answer => Ok(found()),
+                    End::Lasting => Err(ToolFault::lasting("gone")),
+                    End::Transient(asked) => Err(busy(asked)),
+                    End::Panic => panic!("out of order"),
+                }
+            })
+        });
+        let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let ended = clock.block_on(async {
+            let run = run_with(&*tool, json!({}), Arc::from("key"), TIMEOUT, || jitter);
+            match dropped_at {
+                Some(at) => timeout(at, run).await.ok(),
+                None => Some(run.await),
+            }
+        });
+        prop_assert_eq!(alive.load(Ordering::SeqCst), 0);
+        let calls = calls.load(Ordering::SeqCst);
+        match ended {
+            Some(run) => prop_assert_eq!((run.attempts, calls), (expected, expected)),
+            None => prop_assert!(calls <= expected),
+        }
+    }
+}
