@@ -179,6 +179,11 @@ pub mod tools {
     /// stack.
     pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
+    /// A person's name to look up, in characters.
+    pub const NAME_CHARS_MAX: usize = 80;
+    /// A demonstration message, in characters.
+    pub const TEXT_CHARS_MAX: usize = 2000;
+
     /// A tool's result as JSON text, in bytes. What is over is cut and the model
     /// is told so: a longer one would push the conversation out of its context.
     pub const OUTPUT_BYTES_MAX: usize = 32 * KIB;

@@ -7,7 +7,7 @@ use crate::config::{Config, Constrain, History, OpenaiChatConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::server::{self, AuthOptions, Patience};
-use crate::tools::builtin::{Calculate, GetCurrentTime};
+use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
 use crate::upstream::{self, OptionsError, ServerOptions, Upstream, openai_chat};
@@ -56,6 +56,11 @@ pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
             other => unreachable!("the configuration was checked, and {other:?} is none of ours"),
         };
         registry.add(tool)?;
+    }
+    if config.tools.demo {
+        for tool in demo::tools() {
+            registry.add(tool)?;
+        }
     }
     Ok(registry)
 }

@@ -191,7 +191,7 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
             whole(1..=bounds::PARALLEL_MAX, "calls"),
         ),
         builtin: keys.list("builtin", default.builtin, builtin),
-        demo: keys.read("demo", default.demo, off("the demonstration tools")),
+        demo: keys.read("demo", default.demo, truth),
         http: keys.list("http", default.http, not_built),
         command: keys.list("command", default.command, not_built),
         mcp: keys.list("mcp", default.mcp, not_built),

@@ -112,11 +112,6 @@ fn what_this_build_does_not_have_is_said() {
          built-in tools only",
     );
     check(
-        "tools: {demo: true}",
-        "1:15: tools.demo: found `true`, expected `false`: this build does not have the \
-         demonstration tools",
-    );
-    check(
         "stream: {parser: {marker_nonce: true}}",
         "1:33: stream.parser.marker_nonce: found `true`, expected `false`: this build does not \
          have markers with a nonce",

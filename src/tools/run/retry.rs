@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_was_asked_for_is_kept_up_to_the_bound() {
-        let wait = |asked| super::wait(1, Some(asked), || 0.0);
+        let wait = |asked| wait(1, Some(asked), || 0.0);
         assert_eq!(wait(RETRY_AFTER_MAX), Some(RETRY_AFTER_MAX));
         assert_eq!(wait(RETRY_AFTER_MAX + MS), None);
         assert_eq!(wait(Duration::MAX), None);

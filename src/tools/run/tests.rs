@@ -307,7 +307,7 @@ proptest! {
             let alive = Alive::new(&living);
             let (end, time) = script[(context.attempt as usize).min(script.len()) - 1].clone();
             Box::pin(async move {
-                tokio::time::sleep(time).await;
+                sleep(time).await;
                 drop(alive);
                 match end {
                     End::Answer => Ok(found()),

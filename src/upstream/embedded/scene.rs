@@ -38,9 +38,26 @@ impl Outcome {
         self.result["error"].as_str().unwrap_or("it said nothing more")
     }
 
+    /// What the user is asked, where the tool cannot decide.
+    pub(super) fn question(&self) -> Option<&str> {
+        self.result["clarification"]["question"].as_str()
+    }
+
+    fn was_skipped(&self) -> bool {
+        !self.success() && self.error().starts_with("not run")
+    }
+
     fn options(&self) -> &[Value] {
         self.result["clarification"]["options"].as_array().map_or(&[], Vec::as_slice)
     }
+}
+
+/// An option that the user has chosen.
+pub(super) struct Chosen<'s, Q> {
+    pub(super) id: &'s str,
+    pub(super) title: &'s str,
+    /// The question behind which it was offered and those before it, the latest first.
+    pub(super) questions: Q,
 }
 
 impl<'m> Scene<'m> {
@@ -53,19 +70,50 @@ impl<'m> Scene<'m> {
                 Role::Tool => {
                     let tool = tool_of(&messages[..position], message);
                     let result = serde_json::from_str(content).unwrap_or_default();
-                    scene.last().outcomes.push(Outcome { tool, result });
+                    scene.note(Outcome { tool, result });
                 }
-                Role::User => {
-                    let before = scene.last().outcomes.len();
-                    scene.last().outcomes.extend(content.lines().filter_map(outcome_of_line));
-                    if scene.last().outcomes.len() == before {
-                        scene.exchanges.push(Exchange { question: content, outcomes: Vec::new() });
-                    }
-                }
+                Role::User => scene.read_user(content),
             }
         }
         scene.last();
         scene
+    }
+
+    /// A user message: what a person says, results, or all of it in one, where
+    /// nothing stood between them.
+    fn read_user(&mut self, content: &'m str) {
+        let (mut before, mut behind) = (content, "");
+        let mut at = 0;
+        for line in content.split_inclusive('\n') {
+            let start = at;
+            at += line.len();
+            if let Some(outcome) = outcome_of_line(line.trim_end()) {
+                if behind.is_empty() && before.len() == content.len() {
+                    before = &content[..start];
+                    self.ask(without_heading(before));
+                }
+                self.note(outcome);
+                behind = &content[at..];
+            }
+        }
+        if before.len() == content.len() {
+            self.exchanges.push(Exchange { question: content, outcomes: Vec::new() });
+        } else if self.option_named_in(behind, self.exchanges.len()).is_some() {
+            self.ask(behind);
+        }
+    }
+
+    fn ask(&mut self, question: &'m str) {
+        if !question.trim().is_empty() {
+            self.exchanges.push(Exchange { question, outcomes: Vec::new() });
+        }
+    }
+
+    /// A call that was not run has no outcome: it is still to be made.
+    fn note(&mut self, outcome: Outcome) {
+        if !outcome.was_skipped() {
+            self.last().outcomes.push(outcome);
+        }
     }
 
     /// What is being answered.
@@ -75,22 +123,51 @@ impl<'m> Scene<'m> {
         self.exchanges.last().unwrap_or(NOTHING)
     }
 
-    /// What was said before the current question, the latest first.
-    pub(super) fn earlier_questions(&self) -> impl Iterator<Item = &'m str> {
-        self.exchanges.iter().rev().skip(1).map(|exchange| exchange.question)
+    /// The option of an earlier question to the user that the current words name
+    /// by its id.
+    pub(super) fn chosen(&self) -> Option<Chosen<'_, impl Iterator<Item = &'m str> + '_>> {
+        let earlier = self.exchanges.len().saturating_sub(1);
+        let (at, id, title) = self.option_named_in(self.current().question, earlier)?;
+        Some(Chosen { id, title, questions: self.questions_until(at) })
     }
 
-    /// The option of an earlier question to the user that the current words name
-    /// by its id: the id and the title.
-    pub(super) fn chosen(&self) -> Option<(&str, &str)> {
-        let words = self.current().question;
-        let earlier = self.exchanges.iter().rev().skip(1);
-        let options = earlier.flat_map(|exchange| &exchange.outcomes).flat_map(Outcome::options);
+    /// The name in the user's own words, where the last question offered people and
+    /// the answer names one without an id; with the questions before it, the latest
+    /// first.
+    pub(super) fn named_in_words(&self) -> Option<(String, impl Iterator<Item = &'m str> + '_)> {
+        let at = self.exchanges.len().checked_sub(2)?;
+        let options = self.exchanges[at].outcomes.last()?.options();
+        let titles: Vec<&str> =
+            options.iter().filter_map(|option| option["title"].as_str()).collect();
+        let words = self.current().question.split(|char: char| !char.is_alphanumeric());
+        let is_of_title = |word: &&str| {
+            titles.iter().any(|title| title.split(' ').any(|part| part.eq_ignore_ascii_case(word)))
+        };
+        let name: Vec<&str> = words.filter(is_of_title).collect();
+        (!name.is_empty()).then(|| (name.join(" "), self.questions_until(at)))
+    }
+
+    fn questions_until(&self, at: usize) -> impl Iterator<Item = &'m str> + '_ {
+        self.exchanges[..=at].iter().rev().map(|exchange| exchange.question)
+    }
+
+    /// Where among the first `count` exchanges the option was offered whose id stands
+    /// last in `words`; its id and title.
+    fn option_named_in(&self, words: &str, count: usize) -> Option<(usize, &str, &str)> {
+        let exchanges = self.exchanges[..count].iter().enumerate();
+        let options = exchanges.flat_map(|(at, exchange)| {
+            let options = exchange.outcomes.iter().flat_map(Outcome::options);
+            options.map(move |option| (at, option))
+        });
         options
-            .filter_map(|option| Some((option["id"].as_str()?, option["title"].as_str()?)))
-            .filter(|(id, _)| names(words, id))
-            // So that c1:work is not taken for c1.
-            .max_by_key(|(id, _)| id.len())
+            .filter_map(|(at, option)| {
+                let (id, title) = (option["id"].as_str()?, option["title"].as_str()?);
+                Some((last_end(words, id)?, id.len(), at, id, title))
+            })
+            // c1 is in c1:work, too, and ends before it. Of the same option offered
+            // twice the later one counts.
+            .max_by_key(|(end, length, at, ..)| (*end, *length, *at))
+            .map(|(_, _, at, id, title)| (at, id, title))
     }
 
     fn last(&mut self) -> &mut Exchange<'m> {
@@ -120,13 +197,24 @@ fn outcome_of_line(line: &str) -> Option<Outcome> {
     Some(Outcome { tool, result })
 }
 
-/// Whether `words` contain `id` by itself.
-fn names(words: &str, id: &str) -> bool {
+/// What stands before results, without the line that announces them.
+fn without_heading(before: &str) -> &str {
+    let text = before.trim_end();
+    let Some(text) = text.strip_suffix(':') else { return text };
+    text.rfind('\n').map_or("", |line| &text[..line])
+}
+
+/// Where `id` stands in `words` by itself for the last time, and ends.
+fn last_end(words: &str, id: &str) -> Option<usize> {
+    if id.is_empty() {
+        return None;
+    }
     let joins = |char: char| char.is_alphanumeric() || "_-".contains(char);
-    !id.is_empty()
-        && words.match_indices(id).any(|(start, _)| {
-            let before = words[..start].chars().next_back();
-            let behind = words[start + id.len()..].chars().next();
-            !before.is_some_and(joins) && !behind.is_some_and(joins)
-        })
+    let alone = |start: &usize| {
+        let before = words[..*start].chars().next_back();
+        let behind = words[start + id.len()..].chars().next();
+        !before.is_some_and(joins) && !behind.is_some_and(joins)
+    };
+    let starts = words.match_indices(id).map(|(start, _)| start);
+    starts.filter(alone).last().map(|start| start + id.len())
 }

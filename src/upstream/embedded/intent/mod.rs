@@ -1,6 +1,7 @@
 //! What a person wants, by keywords. It understands little, and nothing that it
 //! does not know for sure.
 
+mod message;
 mod sum;
 
 use serde_json::{Value, json};
@@ -12,6 +13,8 @@ pub(super) const TIME_TOOL: &str = "get_current_time";
 pub(super) const SUM_TOOL: &str = "calculate";
 pub(super) const LOOKUP_TOOL: &str = "lookup_contacts";
 pub(super) const SEND_TOOL: &str = "send_message";
+pub(super) const APPOINTMENTS_TOOL: &str = "lookup_appointments";
+pub(super) const INVOICES_TOOL: &str = "lookup_invoices";
 
 /// Longest count, in numbers: a stream of minutes, to leave and re-join.
 const COUNT_MAX: u32 = 10_000;
@@ -23,8 +26,9 @@ pub(super) enum Task {
     Time(Option<String>),
     /// A sum.
     Sum(String),
-    /// A message to a person.
-    Tell { name: String, text: String },
+    /// A message to a person. Whoever is hasty sends it in the same breath in which
+    /// the person is looked up.
+    Tell { name: String, text: String, hasty: bool },
     /// A tool that the words name by themselves, called without arguments.
     Named(String),
 }
@@ -52,7 +56,7 @@ impl Task {
 
 /// The tasks in `question`, in the order in which they are done.
 pub(super) fn tasks(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
-    if let Some(tell) = message(question) {
+    if let Some(tell) = message::find(question) {
         // What is to be told may mention times and numbers.
         return vec![tell];
     }
@@ -154,60 +158,35 @@ fn trim(word: &str) -> &str {
     word.trim_matches(|char: char| "?!.,;:\"'()".contains(char))
 }
 
-/// "Tell John I'm running late", "Send a message to Jane: hello".
-fn message(question: &str) -> Option<Task> {
-    let words: Vec<&str> = question.split_whitespace().collect();
-    let plain: Vec<String> = words.iter().map(|word| trim(word).to_lowercase()).collect();
-    let verb = plain.iter().position(|word| {
-        ["tell", "text", "message", "inform", "notify", "send"].contains(&word.as_str())
-    })?;
-    let skipped = plain[verb + 1..]
-        .iter()
-        .take_while(|word| ["a", "message", "to", "text", "note"].contains(&word.as_str()))
-        .count();
-    let first = verb + 1 + skipped;
-    let is_name = |word: &&&str| {
-        let word = trim(word);
-        word.starts_with(char::is_uppercase)
-            && word != "I"
-            && !word.starts_with("I'")
-            && !word.starts_with("I’")
-    };
-    let mut length = words.get(first..)?.iter().take(2).take_while(is_name).count();
-    if length == 2 && trim(words[first]).len() != words[first].len() {
-        length = 1;
-    }
-    if length == 0 {
-        return None;
-    }
-    let name = trim(&words[first..first + length].join(" ")).to_owned();
-    let mut text = &words[first + length..];
-    while let [filler, rest @ ..] = text
-        && ["that", "saying", "a", "message"].contains(&trim(filler).to_lowercase().as_str())
-    {
-        text = rest;
-    }
-    let text = if text.is_empty() { "Hello!".to_owned() } else { text.join(" ") };
-    Some(Task::Tell { name, text })
-}
+/// What people call the things that some tools have another name for.
+const MEANINGS: [(&str, &[&str]); 2] = [
+    (APPOINTMENTS_TOOL, &["appointment", "calendar", "schedule"]),
+    (INVOICES_TOOL, &["bill", "bills", "billing", "invoice"]),
+];
 
 /// Offered tools that the question names and that need no arguments: "check my
-/// appointments" is `check_appointments`.
+/// appointments" is `lookup_appointments`.
 fn named(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
     const KNOWN: [&str; 4] = [TIME_TOOL, SUM_TOOL, LOOKUP_TOOL, SEND_TOOL];
     // Words that stand in the names of all kinds of tools.
     const COMMON: [&str; 8] = ["check", "list", "lookup", "find", "search", "show", "tool", "read"];
     const CHARS_MIN: usize = 4;
     let question = question.to_lowercase();
+    let is_meant = |tool: &OfferedTool| {
+        let words = question.split(|char: char| !char.is_alphanumeric());
+        let mut meanings = MEANINGS.iter().filter(|(name, _)| *name == tool.name);
+        meanings.any(|(_, meaning)| words.clone().any(|word| meaning.contains(&word)))
+    };
     let is_named = |tool: &&OfferedTool| {
         let name = tool.name.to_lowercase();
         let words = name.split(['_', '-', '.']).map(str::to_owned);
         let needs_nothing = tool.parameters["required"].as_array().is_none_or(Vec::is_empty);
         needs_nothing
             && !KNOWN.contains(&tool.name.as_str())
-            && words
-                .filter(|word| word.len() >= CHARS_MIN && !COMMON.contains(&word.as_str()))
-                .any(|word| question.contains(&word))
+            && (is_meant(tool)
+                || words
+                    .filter(|word| word.len() >= CHARS_MIN && !COMMON.contains(&word.as_str()))
+                    .any(|word| question.contains(&word)))
     };
     tools.iter().filter(is_named).map(|tool| Task::Named(tool.name.clone())).collect()
 }

@@ -1,8 +1,11 @@
+mod contacts;
+mod lists;
+
 use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
 use super::*;
-use crate::tools::builtin::{Calculate, GetCurrentTime};
+use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, Tool as _};
 use crate::upstream::{Message, MessageCall, OfferedTool, Role, Sampling};
 
@@ -12,21 +15,14 @@ fn offered(name: &str, parameters: Value) -> OfferedTool {
     OfferedTool { name: name.into(), description: String::new(), parameters }
 }
 
-/// The built-in tools and the demonstration tools.
+/// The built-in tools, the demonstration tools, and one that it has never heard of.
 fn all_tools() -> Vec<OfferedTool> {
     let builtin = [GetCurrentTime::new().spec().clone(), Calculate::new().spec().clone()];
+    let demo = demo::tools().map(|tool| tool.spec().clone());
+    let specs = builtin.into_iter().chain(demo);
     let mut tools: Vec<OfferedTool> =
-        builtin.into_iter().map(|spec| offered(&spec.name, spec.parameters)).collect();
-    tools.push(offered(
-        "lookup_contacts",
-        json!({"properties": {"name": {"type": "string"}}, "required": ["name"]}),
-    ));
-    tools.push(offered(
-        "send_message",
-        json!({"properties": {"contact_id": {}, "text": {}}, "required": ["contact_id", "text"]}),
-    ));
-    tools.push(offered("check_appointments", json!({"type": "object"})));
-    tools.push(offered("check_billing", json!({"type": "object"})));
+        specs.map(|spec| offered(&spec.name, spec.parameters)).collect();
+    tools.push(offered("check_parcels", json!({"type": "object"})));
     tools
 }
 
@@ -229,118 +225,6 @@ fn a_wrong_tool_is_mended_after_feedback() {
 }
 
 #[test]
-fn one_contact_is_looked_up_and_told() {
-    let question = "Tell Jane I'm running late";
-    let lookup = "Let me look up Jane.\n\n<<function_call>> \
-                  {\"name\":\"lookup_contacts\",\"arguments\":{\"name\":\"Jane\"}}";
-    let send = "Sending it to Jane.\n\n<<function_call>> {\"name\":\"send_message\",\
-                \"arguments\":{\"contact_id\":\"c7\",\"text\":\"I'm running late\"}}";
-    let found =
-        results(&[("lookup_contacts", data(&json!({"contact_id": "c7", "name": "Jane Roe"})))]);
-    check(&[user(question)], lookup);
-    check(&[user(question), assistant(lookup), found.clone()], send);
-    check(
-        &[
-            user(question),
-            assistant(lookup),
-            found,
-            assistant(send),
-            results(&[("send_message", data(&json!({"sent": true})))]),
-        ],
-        "Done: the message is sent.",
-    );
-}
-
-#[test]
-fn a_choice_of_the_user_goes_to_its_real_id_without_a_second_lookup() {
-    let asked = json!({
-        "success": true, "next_action": "clarification_needed",
-        "clarification": {"type": "contact", "question": "Which John?", "options": [
-            {"id": "c1", "title": "John Doe"}, {"id": "c12", "title": "John Roe"},
-            {"id": "c1:work", "title": "John Poe"}
-        ]}
-    });
-    let history = |choice: &str| {
-        vec![
-            user("Tell John I'm running late"),
-            assistant("..."),
-            results(&[("lookup_contacts", asked.clone())]),
-            assistant("Which John?"),
-            user(choice),
-        ]
-    };
-    let sending = |person: &str, id: &str| {
-        format!(
-            "Sending it to {person}.\n\n<<function_call>> {{\"name\":\"send_message\",\
-             \"arguments\":{{\"contact_id\":\"{id}\",\"text\":\"I'm running late\"}}}}"
-        )
-    };
-    check(&history("The user chose \"John Doe\" (id: c1)."), &sending("John Doe", "c1"));
-    check(&history("The user chose \"John Roe\" (id: c12)."), &sending("John Roe", "c12"));
-    check(&history("The user chose \"John Poe\" (id: c1:work)."), &sending("John Poe", "c1:work"));
-    let mut sent = history("The user chose \"John Doe\" (id: c1).");
-    sent.extend([assistant("..."), results(&[("send_message", data(&json!({"sent": true})))])]);
-    check(&sent, "Done: the message is sent.");
-}
-
-#[test]
-fn nobody_found_is_said() {
-    for nobody in
-        [data(&json!({"contacts": []})), data(&json!({"matches": []})), data(&json!(null))]
-    {
-        check(
-            &[
-                user("Tell Zorgblort hello"),
-                assistant("..."),
-                results(&[("lookup_contacts", nobody)]),
-            ],
-            "I found nobody of that name, so I sent nothing.",
-        );
-    }
-    check(
-        &[
-            user("Tell Zorgblort hello"),
-            assistant("..."),
-            results(&[("lookup_contacts", error("nobody is called Zorgblort"))]),
-        ],
-        "lookup_contacts did not work: nobody is called Zorgblort.",
-    );
-}
-
-#[test]
-fn messages_are_understood() {
-    for (question, name) in [
-        ("Tell J I'm late", "J"),
-        ("please tell John Doe that dinner is at 8", "John Doe"),
-        ("Send a message to Jane: hello", "Jane"),
-    ] {
-        check_calls(question, &[("lookup_contacts", json!({"name": name}))]);
-    }
-    check_calls("Tell me the time", &[("get_current_time", json!({}))]);
-}
-
-#[test]
-fn tools_that_are_named_are_called_together() {
-    check(
-        &[user("Check my appointments and billing")],
-        "Let me check both.\n\n\
-         <<function_call>> {\"name\":\"check_appointments\",\"arguments\":{}}\n\
-         <<function_call>> {\"name\":\"check_billing\",\"arguments\":{}}",
-    );
-    check(
-        &[
-            user("Check my appointments and billing"),
-            assistant("..."),
-            results(&[
-                ("check_appointments", data(&json!([{"at": "10:00"}]))),
-                ("check_billing", data(&json!({"due": 12.5}))),
-            ]),
-        ],
-        "check_appointments says: [{\"at\":\"10:00\"}] check_billing says: {\"due\":12.5}",
-    );
-}
-
-#[test]
 fn native_results_are_read_like_rendered_ones() {
     let call = MessageCall {
         id: "call_1".into(),
@@ -366,7 +250,7 @@ fn native_results_are_read_like_rendered_ones() {
 #[test]
 fn a_tool_that_is_not_offered_is_not_called() {
     let calculate = vec![all_tools().remove(1)];
-    let script = answer(&request(vec![user("Tell Jane hello")], calculate.clone()), MARKER);
+    let script = answer(&request(vec![user("Text Jane hello")], calculate.clone()), MARKER);
     assert_eq!(
         script.text(),
         "For that I would need the tool lookup_contacts, which I was not offered."
@@ -455,9 +339,9 @@ fn a_marker_in_a_result_is_not_repeated() {
     let script = answer(
         &request(
             vec![
-                user("check billing"),
+                user("check parcels"),
                 assistant("..."),
-                results(&[("check_billing", data(&json!({"note": smuggled})))]),
+                results(&[("check_parcels", data(&json!({"note": smuggled})))]),
             ],
             all_tools(),
         ),

@@ -1,17 +1,18 @@
 //! What the embedded model says in a round: words, calls, or both.
 
+mod report;
+mod talk;
+
 use serde_json::{Value, json};
 
-use super::intent::{self, LOOKUP_TOOL, SEND_TOOL, SUM_TOOL, TIME_TOOL, Task};
+use self::report::{contact_of, report};
+use self::talk::{count_to, introduction, long_answer};
+use super::intent::{self, LOOKUP_TOOL, SEND_TOOL, TIME_TOOL, Task};
 use super::scene::{Outcome, Scene};
-use crate::tools::words::cut;
 use crate::upstream::OfferedTool;
 
 /// What it calls where a tool that does not exist is wanted.
 const WRONG_TOOL: &str = "get_time";
-
-/// Longest data that is quoted from a tool it knows nothing about, in bytes.
-const QUOTE_BYTES_MAX: usize = 300;
 
 /// The answer to a conversation, calls included.
 pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], marker: &str) -> String {
@@ -40,7 +41,7 @@ struct Reply<'r> {
     marker: &'r str,
 }
 
-/// A call that is still to be made, and what is said before it.
+/// A call that is still to be made, and what is said before it, which may be nothing.
 struct Call {
     words: String,
     tool: String,
@@ -71,7 +72,9 @@ impl Reply<'_> {
             text.push(' ');
         }
         text.push_str(&self.quote_safely(&self.narration(&offered)));
-        text.push_str("\n\n");
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
         let calls: Vec<String> = offered.iter().map(|call| self.written(call)).collect();
         text.push_str(&calls.join("\n"));
         text
@@ -80,12 +83,22 @@ impl Reply<'_> {
     /// What is wanted, with a choice that the user has made since in it.
     fn tasks(&self) -> Vec<Task> {
         let question = self.scene.current().question;
-        if self.scene.chosen().is_some() {
-            let mut earlier =
-                self.scene.earlier_questions().flat_map(|question| intent::tasks(question, &[]));
-            return earlier.find(|task| matches!(task, Task::Tell { .. })).into_iter().collect();
+        if let Some(chosen) = self.scene.chosen() {
+            return asked_for(chosen.questions).into_iter().collect();
         }
-        intent::tasks(question, self.tools)
+        let tasks = intent::tasks(question, self.tools);
+        match self.scene.named_in_words() {
+            Some((name, questions)) if tasks.is_empty() => {
+                let carefully = |task| match task {
+                    Task::Tell { text, .. } => {
+                        Task::Tell { name: name.clone(), text, hasty: false }
+                    }
+                    other => other,
+                };
+                asked_for(questions).map(carefully).into_iter().collect()
+            }
+            _ => tasks,
+        }
     }
 
     /// The next call of each task that is not done.
@@ -95,9 +108,10 @@ impl Reply<'_> {
         for task in tasks {
             let done = take(&mut outcomes, task.tool());
             match (task, done) {
-                (Task::Tell { name, text }, lookup) => {
-                    let sent = take(&mut outcomes, SEND_TOOL).is_some();
-                    calls.extend(self.tell(name, text, lookup, sent));
+                (Task::Tell { name, text, hasty }, lookup) => {
+                    if take(&mut outcomes, SEND_TOOL).is_none() {
+                        calls.extend(self.tell(name, text, *hasty, lookup));
+                    }
                 }
                 (_, Some(_)) => {}
                 (_, None) => calls.push(Call {
@@ -111,27 +125,37 @@ impl Reply<'_> {
     }
 
     /// A message takes two calls: who it is, unless the user has said so, and
-    /// the message itself.
-    fn tell(&self, name: &str, text: &str, lookup: Option<&Outcome>, sent: bool) -> Option<Call> {
-        let found = lookup.map(|lookup| contact_of(lookup.data()));
-        let chosen = self.scene.chosen().map(|(id, title)| (id.to_owned(), title.to_owned()));
-        let (id, person) = match (chosen, found) {
-            _ if sent => return None,
-            (Some(chosen), _) => chosen,
-            (None, Some(found)) => (found?, name.to_owned()),
-            (None, None) => {
-                return Some(Call {
-                    words: format!("Let me look up {name}."),
-                    tool: LOOKUP_TOOL.to_owned(),
-                    arguments: json!({"name": name}),
-                });
-            }
-        };
-        Some(Call {
-            words: format!("Sending it to {person}."),
+    /// the message itself. Haste makes both at once, the second with the first's
+    /// result for an id.
+    fn tell(&self, name: &str, text: &str, hasty: bool, lookup: Option<&Outcome>) -> Vec<Call> {
+        let send = |words: String, id: Value| Call {
+            words,
             tool: SEND_TOOL.to_owned(),
             arguments: json!({"contact_id": id, "text": text}),
-        })
+        };
+        if let Some(chosen) = self.scene.chosen() {
+            return vec![send(format!("Sending it to {}.", chosen.title), json!(chosen.id))];
+        }
+        if let Some(lookup) = lookup {
+            let id = contact_of(lookup.data());
+            return id
+                .map(|id| send(format!("Sending it to {name}."), json!(id)))
+                .into_iter()
+                .collect();
+        }
+        let lookup = |words: String| Call {
+            words,
+            tool: LOOKUP_TOOL.to_owned(),
+            arguments: json!({"name": name}),
+        };
+        if hasty {
+            // The lookup is the message's first call.
+            let id = json!({"$result": "call_1.data.contact_id"});
+            let words = format!("Let me find {name} and pass that on.");
+            vec![lookup(words), send(String::new(), id)]
+        } else {
+            vec![lookup(format!("Let me look up {name}."))]
+        }
     }
 
     fn narration(&self, calls: &[Call]) -> String {
@@ -142,8 +166,14 @@ impl Reply<'_> {
                 calls.first().map_or(TIME_TOOL, |call| &call.tool)
             );
         }
-        match calls {
-            [call] => call.words.clone(),
+        let words: Vec<&str> = calls
+            .iter()
+            .map(|call| call.words.as_str())
+            .filter(|words| !words.is_empty())
+            .collect();
+        match words.as_slice() {
+            [] => String::new(),
+            [words] => (*words).to_owned(),
             [_, _] => "Let me check both.".to_owned(),
             _ => "Let me check all of that.".to_owned(),
         }
@@ -189,24 +219,16 @@ impl Reply<'_> {
     }
 }
 
+/// The latest message that one of `questions` (the latest first) asked to be sent.
+fn asked_for<'q>(questions: impl Iterator<Item = &'q str>) -> Option<Task> {
+    let mut tasks = questions.flat_map(|question| intent::tasks(question, &[]));
+    tasks.find(|task| matches!(task, Task::Tell { .. }))
+}
+
 /// Takes the first outcome of a tool out of those that no task has claimed.
 fn take<'o>(outcomes: &mut Vec<&'o Outcome>, tool: &str) -> Option<&'o Outcome> {
     let position = outcomes.iter().position(|outcome| outcome.tool == tool)?;
     Some(outcomes.remove(position))
-}
-
-/// The id of the one contact that a lookup has found.
-fn contact_of(data: &Value) -> Option<String> {
-    let id = |contact: &Value| {
-        let id = contact["contact_id"].as_str().or_else(|| contact["id"].as_str());
-        id.map(str::to_owned)
-    };
-    let listed = ["contacts", "matches", "results"].iter().find_map(|key| data[key].as_array());
-    match listed.map(Vec::as_slice) {
-        Some([contact]) => id(contact),
-        Some(_) => None,
-        None => id(data).or_else(|| id(&data["contact"])),
-    }
 }
 
 fn announcement(task: &Task) -> String {
@@ -215,48 +237,9 @@ fn announcement(task: &Task) -> String {
         Task::Time(None) => "Let me check the time.".to_owned(),
         Task::Sum(_) => "Let me work that out.".to_owned(),
         Task::Tell { name, .. } => format!("Let me look up {name}."),
-        Task::Named(tool) => format!("Let me ask {tool}."),
+        // It lets the gateway speak: the tools have waiting hints.
+        Task::Named(_) => String::new(),
     }
-}
-
-/// All results in words.
-fn report(outcomes: &[Outcome]) -> String {
-    let recovered = outcomes.iter().any(Outcome::success);
-    let sentences: Vec<String> = outcomes
-        .iter()
-        // Its mistake was said when it was mended.
-        .filter(|outcome| !(recovered && outcome.tool == WRONG_TOOL))
-        // The message says who was found.
-        .filter(|outcome| !(outcome.tool == LOOKUP_TOOL && contact_of(outcome.data()).is_some()))
-        .map(words_of)
-        .collect();
-    sentences.join(" ")
-}
-
-fn words_of(outcome: &Outcome) -> String {
-    let data = outcome.data();
-    let text = |key: &str| data[key].as_str();
-    if !outcome.success() {
-        return format!(
-            "{} did not work: {}.",
-            outcome.tool,
-            outcome.error().trim_end_matches('.')
-        );
-    }
-    match (outcome.tool.as_str(), text("timezone"), text("time")) {
-        (TIME_TOOL, Some(zone), Some(time)) => return format!("In {zone} it is {time}."),
-        (LOOKUP_TOOL, ..) => return "I found nobody of that name, so I sent nothing.".to_owned(),
-        (SEND_TOOL, ..) => return "Done: the message is sent.".to_owned(),
-        _ => {}
-    }
-    if let (SUM_TOOL, Some(sum), Some(result)) =
-        (outcome.tool.as_str(), text("expression"), text("result"))
-    {
-        let about = if data["exact"] == false { "about " } else { "" };
-        let exactly = text("fraction").map(|fraction| format!(", exactly {fraction}"));
-        return format!("{sum} = {about}{result}{}.", exactly.unwrap_or_default());
-    }
-    format!("{} says: {}", outcome.tool, cut(&data.to_string(), QUOTE_BYTES_MAX))
 }
 
 fn report_missing(calls: &[Call], tools: &[OfferedTool]) -> String {
@@ -268,47 +251,4 @@ fn report_missing(calls: &[Call], tools: &[OfferedTool]) -> String {
     }
     let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
     format!("For that I would need the tool {}, which I was not offered.", names.join(" and "))
-}
-
-fn introduction(tools: &[OfferedTool]) -> String {
-    let mut text = "Hello. I am the rehearsal model inside Tether, not a language model: I follow \
-                    a script, so that you can watch the gateway work before you connect a real \
-                    one. Try one of these:\n\n\
-                    - What time is it in Tokyo?\n\
-                    - What is 17 * 23, and what time is it in Lisbon?\n\
-                    - Try a wrong tool for the time in Paris.\n\
-                    - Tell John I'm running late.\n\
-                    - Think aloud: what is 2 ^ 64?\n\
-                    - Count to 500.\n\n"
-        .to_owned();
-    if !tools.is_empty() {
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-        text.extend(["The tools I was offered: ", &names.join(", "), ". "]);
-    }
-    text.push_str(
-        "For real answers start Tether with --upstream and the URL of a model server, such as \
-         llama.cpp's http://127.0.0.1:8081/v1, and --model with the model's name.",
-    );
-    text
-}
-
-/// `1, 2, 3.`
-fn count_to(last: u32) -> String {
-    let numbers: Vec<String> = (1..=last).map(|number| number.to_string()).collect();
-    format!("{}.", numbers.join(", "))
-}
-
-/// Some minutes of reading, at a human pace.
-fn long_answer() -> String {
-    const PARAGRAPHS: u32 = 40;
-    let paragraphs: Vec<String> = (1..=PARAGRAPHS)
-        .map(|number| {
-            format!(
-                "Paragraph {number} of {PARAGRAPHS}. This text has no meaning, only length: it is \
-                 here so that you can leave while it runs, come back, and see that nothing of it \
-                 was lost and nothing came twice."
-            )
-        })
-        .collect();
-    paragraphs.join("\n\n")
 }

@@ -1,0 +1,50 @@
+//! Tools to show with: an address book, messages, appointments, bills. All that they
+//! know is made up, and nothing leaves the process.
+//!
+//! They are what a real assistant's tools are like: a lookup that can be ambiguous, an
+//! act that cannot be taken back, two lists that have nothing to do with each other.
+
+mod address_book;
+mod lookup_appointments;
+mod lookup_contacts;
+mod lookup_invoices;
+mod send_message;
+
+use std::sync::Arc;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+pub use lookup_appointments::LookupAppointments;
+pub use lookup_contacts::LookupContacts;
+pub use lookup_invoices::LookupInvoices;
+pub use send_message::SendMessage;
+
+use super::get_current_time::Clock;
+use crate::tools::Tool;
+
+/// All of them.
+#[must_use]
+pub fn tools() -> [Arc<dyn Tool>; 4] {
+    [
+        Arc::new(LookupContacts::new()),
+        Arc::new(SendMessage::new()),
+        Arc::new(LookupAppointments::new()),
+        Arc::new(LookupInvoices::new()),
+    ]
+}
+
+/// The day that the clock shows, in UTC.
+fn today(clock: &Clock) -> Date {
+    clock().to_zoned(TimeZone::UTC).date()
+}
+
+/// `Monday, 23 November 2026`
+fn in_words(date: Date) -> String {
+    date.strftime("%A, %-d %B %Y").to_string()
+}
+
+/// The day `days` after another one, the calendar's last one where it ends before.
+fn after(date: Date, days: i64) -> Date {
+    date.saturating_add(jiff::SignedDuration::from_hours(24 * days))
+}

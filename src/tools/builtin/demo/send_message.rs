@@ -1,0 +1,124 @@
+//! A message to a person of the address book. Nothing is sent: the result says what
+//! would have been, and to whom.
+
+use std::future;
+
+use serde_json::{Value, json};
+
+use super::address_book;
+use crate::limits::tools::TEXT_CHARS_MAX;
+use crate::tools::words::quote;
+use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+
+/// The tool `send_message`.
+#[derive(Debug)]
+pub struct SendMessage {
+    spec: ToolSpec,
+}
+
+impl SendMessage {
+    /// The tool; it has no settings.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { spec: spec() }
+    }
+}
+
+impl Default for SendMessage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tool for SendMessage {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
+        let text = |key: &str| arguments[key].as_str().unwrap_or_default();
+        Box::pin(future::ready(Ok(send(text("contact_id"), text("text")))))
+    }
+}
+
+fn spec() -> ToolSpec {
+    ToolSpec {
+        name: "send_message".to_owned(),
+        description: "Sends a text message to a person. Needs the contact_id that lookup_contacts \
+                      has told or the user has chosen; never make one up."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "contact_id": {
+                    "type": "string",
+                    "description": "The person's contact_id, not the name.",
+                    "minLength": 1
+                },
+                "text": {
+                    "type": "string",
+                    "description": "The message, in the user's own words.",
+                    "minLength": 1,
+                    "maxLength": TEXT_CHARS_MAX
+                }
+            },
+            "required": ["contact_id", "text"],
+            "additionalProperties": false
+        }),
+        waiting_hint: "sending your message".to_owned(),
+        examples: vec![Example {
+            question: "write \"See you at eight\" to contact_maria_lopez".to_owned(),
+            calls: vec![json!({ "contact_id": "contact_maria_lopez", "text": "See you at eight" })],
+        }],
+        policy: Policy { mutates: true, ..Policy::default() },
+    }
+}
+
+fn send(contact_id: &str, text: &str) -> ToolResult {
+    let Some(contact) = address_book::by_id(contact_id) else {
+        return ToolResult::error(format!(
+            "there is no contact_id {}, nothing was sent; find the right one with lookup_contacts",
+            quote(contact_id)
+        ));
+    };
+    if text.trim().is_empty() {
+        return ToolResult::error("the text is empty, nothing was sent");
+    }
+    ToolResult::data(json!({
+        "sent": true, "contact_id": contact.id, "name": contact.name, "text": text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_result_says_what_went_to_whom() {
+        assert_eq!(
+            send("contact_john_doe", "I'm late"),
+            ToolResult::data(json!({
+                "sent": true, "contact_id": "contact_john_doe", "name": "John Doe",
+                "text": "I'm late"
+            }))
+        );
+    }
+
+    #[test]
+    fn a_message_of_nothing_is_not_sent() {
+        let error = send("contact_john_doe", " \n").error.unwrap();
+        assert_eq!(error, "the text is empty, nothing was sent");
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_that_was_guessed_sends_nothing(id in "\\PC{0,40}|contact_[a-z_]{0,12}|John( Doe)?") {
+            prop_assume!(address_book::by_id(&id).is_none());
+            let result = send(&id, "I'm late");
+            prop_assert!(!result.success && result.data.is_none());
+            prop_assert!(result.error.unwrap().contains("nothing was sent"));
+        }
+    }
+}
