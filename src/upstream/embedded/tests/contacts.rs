@@ -49,7 +49,7 @@ fn haste_looks_up_and_sends_in_one_message() {
         calls_lookup("Jane"),
         calls_send(&id, "I'm running late")
     );
-    check(&[question.clone()], &calls);
+    check(std::slice::from_ref(&question), &calls);
     check(
         &[question, assistant(&calls), results(&[lookup("Jane"), sent("contact_jane_miller")])],
         "Done: the message to Jane Miller is sent.",
