@@ -97,14 +97,16 @@ impl<'m> Scene<'m> {
             }
         }
         if before.len() == content.len() {
-            self.exchanges.push(Exchange { question: content, outcomes: Vec::new() });
+            let question = without_note(content);
+            self.exchanges.push(Exchange { question, outcomes: Vec::new() });
         } else if self.option_named_in(behind, self.exchanges.len()).is_some() {
             self.ask(behind);
         }
     }
 
     fn ask(&mut self, question: &'m str) {
-        if !question.trim().is_empty() {
+        let question = without_note(question.trim());
+        if !question.is_empty() {
             self.exchanges.push(Exchange { question, outcomes: Vec::new() });
         }
     }
@@ -195,6 +197,14 @@ fn outcome_of_line(line: &str) -> Option<Outcome> {
     let tool = fields["tool"].as_str()?.to_owned();
     let result = fields.get_mut("result")?.take();
     Some(Outcome { tool, result })
+}
+
+/// What a person said, without a note in brackets that the gateway has put before it.
+fn without_note(words: &str) -> &str {
+    match words.split_once(")\n\n") {
+        Some((note, rest)) if note.starts_with('(') => rest,
+        _ => words,
+    }
 }
 
 /// What stands before results, without the line that announces them.

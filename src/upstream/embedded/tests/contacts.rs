@@ -159,6 +159,11 @@ fn something_else_instead_of_an_answer_drops_the_question() {
         let script = answer(&request(messages, all_tools()), MARKER);
         assert!(!script.text().contains("send_message\",") && !script.text().contains("I'm late"));
     }
+    let mut messages = which_john("Tell John I'm late");
+    let note = "(The question \"Which John do you mean?\" was left unanswered; it is dropped.)";
+    messages.push(user(&format!("{note}\n\nNever mind")));
+    let script = answer(&request(messages, all_tools()), MARKER);
+    assert!(script.text().contains("I am the rehearsal model"), "{}", script.text());
 }
 
 #[test]
