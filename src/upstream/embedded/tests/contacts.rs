@@ -92,6 +92,11 @@ fn the_choice_goes_to_its_real_id_without_a_second_lookup() {
         ] {
             for choice in [
                 format!("The user chose \"{title}\" (id: {id})."),
+                format!(
+                    "To the question \"Which John do you mean?\" the user has chosen this one: \
+                     {{\"id\":\"{id}\",\"title\":\"{title}\"}}\nGo on with what was asked before, \
+                     with this id. Do not look it up again."
+                ),
                 format!("I mean {title}, whose id is {id}"),
                 format!(
                     "The question was \"Which John do you mean?\" Selected: {{\"id\":\"{id}\"}}"
@@ -144,7 +149,7 @@ fn an_id_inside_a_longer_one_is_not_taken_for_it() {
 #[test]
 fn an_answer_in_words_is_looked_up() {
     let mut messages = which_john("Tell John I'm late");
-    messages.push(user("The user answered: \"Doe, please\""));
+    messages.push(user("To the question \"Which one do you mean?\" the user says: Doe, please"));
     check(&messages, &format!("Let me look up Doe.\n\n{}", calls_lookup("Doe")));
     messages.extend([assistant("..."), results(&[lookup("Doe")])]);
     let send = calls_send(&json!("contact_john_doe"), "I'm late");
