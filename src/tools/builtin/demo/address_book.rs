@@ -30,6 +30,7 @@ const BOOK: &[Contact] = &[
     contact("contact_jack_turner", "Jack Turner", "Turner & Sons", "Galway"),
     contact("contact_julia_weber", "Julia Weber", "Weber Optics", "Jena"),
     contact("contact_maria_lopez", "Maria Lopez", "Casa Verde", "Valencia"),
+    contact("contact_mario_rossi", "Mario Rossi", "Rossi Boats", "Genoa"),
 ];
 
 const fn contact(
@@ -119,6 +120,8 @@ mod tests {
         check("doe, john", &[("John Doe", 0.9)]);
         check("smith", &[("John Smith", 0.9)]);
         check("Jane", &[("Jane Miller", 0.9)]);
+        // Mario is one letter away, and not meant.
+        check("Maria", &[("Maria Lopez", 0.9)]);
         check("Zorgblort", &[]);
         check("John Zorgblort", &[]);
         check("John John John", &[]);
