@@ -4,8 +4,6 @@
 //! What runs when, and what the model is told to do again, is decided elsewhere.
 
 mod retry;
-#[cfg(test)]
-mod tests;
 
 use std::any::Any;
 use std::future;
@@ -216,3 +214,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
+
+#[cfg(test)]
+mod tests;
