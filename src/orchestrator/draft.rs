@@ -351,6 +351,15 @@ impl Draft {
         self.mistakes.push(Mistake { call, error });
     }
 
+    /// Nothing more comes of calls that are still being written.
+    pub(super) fn forget_arriving(&mut self) {
+        for call in &mut self.calls[self.first_call..] {
+            if matches!(call.state, CallState::Arriving) {
+                call.state = CallState::Malformed;
+            }
+        }
+    }
+
     /// The text that the round wrote behind its last call.
     pub(super) fn text_behind_call(&self) -> Option<&str> {
         self.text_behind_call.map(|at| &self.text[at..])

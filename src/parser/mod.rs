@@ -230,6 +230,14 @@ impl Parser {
         self.calm = self.stream.is_calm();
     }
 
+    /// Ends the stream without its end, for a caller who has heard enough: what was
+    /// held back, half a marker or half a call, is forgotten and not decided.
+    pub fn abandon(&mut self) {
+        self.state = State::default();
+        self.stream.abandon();
+        self.calm = self.stream.is_calm();
+    }
+
     #[inline]
     fn lets_through(&self, chunk: &[u8]) -> bool {
         self.calm && self.openers[usize::from(self.stream.reasoning)].absent(chunk)

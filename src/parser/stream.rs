@@ -61,6 +61,13 @@ impl Stream {
         self.calls = 0;
     }
 
+    /// The same, whatever is still unfinished.
+    pub(super) fn abandon(&mut self) {
+        self.buffer.clear();
+        self.utf8 = Utf8::default();
+        self.begin();
+    }
+
     /// Whether text may go straight through: no character is unfinished, and nobody
     /// asks where bytes went.
     pub(super) fn is_calm(&self) -> bool {

@@ -55,7 +55,8 @@ describe('the playground', () => {
   test('loses nothing and doubles nothing when its connections break', async (t) => {
     t.diagnostic(`TEST_SEED=${SEED}`);
     const next = random();
-    const cuts = Array.from({ length: 4 }, () => next(1, 4000));
+    // Early ones: on a busy machine tokens share frames, and the stream is shorter.
+    const cuts = Array.from({ length: 4 }, () => next(1, 1000));
     const gateway = await startGateway(t, { tokensPerSec: 100 });
     const proxy = await startProxy(t, gateway.port, cuts);
     const browser = await startBrowser(t);

@@ -223,9 +223,7 @@ impl Turn {
         let ends_chain =
             matches!(self.draft.calls[at].progress(), Progress::Asked | Progress::Completed);
         if ends_chain && self.state == State::Planning {
-            // What the model would still say is not wanted any more.
-            self.draft.queue.push_back(Entry::StopRound);
-            self.end_round();
+            self.stop_round();
             return;
         }
         self.move_calls();

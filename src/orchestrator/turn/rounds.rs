@@ -114,9 +114,17 @@ impl Turn {
             self.acknowledge_if_held();
         }
         if self.synthesis.is_some() || self.draft.overflows || self.invents_results() {
-            self.draft.queue.push_back(Entry::StopRound);
-            self.end_round();
+            self.stop_round();
         }
+    }
+
+    /// Stops the model: what it would still say is not wanted, nor is the half of a
+    /// call or of a marker that it has just begun.
+    pub(super) fn stop_round(&mut self) {
+        self.draft.queue.push_back(Entry::StopRound);
+        self.parser.abandon();
+        self.draft.forget_arriving();
+        self.close_round();
     }
 
     /// Whether the text behind the last call begins as only the gateway's does.
@@ -137,6 +145,10 @@ impl Turn {
 
     pub(super) fn end_round(&mut self) {
         self.finish_parsing();
+        self.close_round();
+    }
+
+    fn close_round(&mut self) {
         self.usage += std::mem::take(&mut self.round_usage);
         if self.state == State::Synthesizing {
             self.end_synthesis();

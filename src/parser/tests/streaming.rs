@@ -42,6 +42,26 @@ fn with_deltas() -> Settings {
 }
 
 #[test]
+fn an_abandoned_stream_leaves_nothing_behind() {
+    for half in
+        ["a <<func", "a <<function_call>> ", "<<function_call>> {\"name\": \"f", "<think>a", "é<"]
+    {
+        let mut parser = Parser::new(Settings::default()).unwrap();
+        parser.push(half.as_bytes(), |_| ());
+        parser.push(&[0xC3], |_| ());
+        parser.abandon();
+        let mut said = String::new();
+        let mut take = |segment: Segment<'_>| match segment {
+            Segment::Text(text) => said.push_str(text),
+            other => panic!("{half}: {other:?}"),
+        };
+        parser.push_str("fresh <", &mut take);
+        parser.finish(&mut take);
+        assert_eq!(said, "fresh <", "behind {half}");
+    }
+}
+
+#[test]
 fn only_what_may_be_an_opener_is_held() {
     let s = settings();
     check(&s, &["a<", "b"], &[&["text a"], &["text <", "text b"], &[]]);

@@ -74,6 +74,7 @@ struct Play {
     usage: Usage,
     /// Rounds that were asked for, of which the last runs.
     round: usize,
+    settled_deeds: usize,
     checked_rounds: usize,
 }
 
@@ -117,6 +118,7 @@ impl Play {
             round_usage: Usage::default(),
             usage: Usage::default(),
             round: 1,
+            settled_deeds: 0,
             checked_rounds: 0,
         }
     }
@@ -136,7 +138,9 @@ impl Play {
     }
 
     /// The round's text has to be what the parser makes of all of it at once.
-    fn end_round(&mut self) {
+    ///
+    /// A round that the turn itself has stopped keeps what was decided until then.
+    fn end_round(&mut self, was_stopped: bool) {
         let mut parser = Parser::new(self.scene.turn.rules.parser.clone()).unwrap();
         let text = &mut self.text;
         let mut take = |segment: Segment<'_>| {
@@ -145,7 +149,9 @@ impl Play {
             }
         };
         parser.push_str(&std::mem::take(&mut self.written), &mut take);
-        parser.finish(&mut take);
+        if !was_stopped {
+            parser.finish(&mut take);
+        }
         self.usage += std::mem::take(&mut self.round_usage);
     }
 
@@ -201,10 +207,17 @@ impl Play {
 
     /// Closes the books of a round that ended otherwise than by a delta.
     fn settle(&mut self) {
+        // Cancelling and failing stop the tools, too.
+        let deeds = &self.scene.deeds[self.settled_deeds..];
+        let stops = |(at, deed): (usize, &String)| {
+            deed == "stop round" && deeds.get(at + 1).is_none_or(|next| next != "stop tools")
+        };
+        let was_stopped = deeds.iter().enumerate().any(stops);
+        self.settled_deeds = self.scene.deeds.len();
         let turn = &self.scene.turn;
         if turn.state == State::Executing || turn.is_over() || self.scene.rounds.len() > self.round
         {
-            self.end_round();
+            self.end_round(was_stopped);
         }
         self.round = self.scene.rounds.len();
     }

@@ -153,6 +153,17 @@ fn a_question_stops_the_model_at_once() {
 }
 
 #[test]
+fn half_a_call_behind_the_question_is_neither_shown_nor_a_mistake() {
+    for half in ["<<functi", "<<function_call>> {\"name\": \"se"] {
+        let mut scene = scene();
+        scene.says(&call("look")).says(half);
+        scene.tool_returns(0, which_john());
+        scene.ends("clarification_needed", "");
+        assert!(!scene.types().contains(&"feedback"), "behind {half}");
+    }
+}
+
+#[test]
 fn a_question_waits_for_the_tools_beside_it() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look")).stops();
