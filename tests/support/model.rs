@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -220,6 +221,14 @@ impl Round {
             }
         }
         times * bytes.len()
+    }
+
+    /// Writes the same again and again at that pace, until nobody takes it any more.
+    pub(crate) async fn drip(&mut self, bytes: &[u8], every: Duration) {
+        let mut pace = tokio::time::interval(every);
+        while self.socket.write_all(bytes).await.is_ok() {
+            pace.tick().await;
+        }
     }
 
     /// Writes the head of a chunked answer.
