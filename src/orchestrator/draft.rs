@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::references;
 use super::turn::Refusal;
+use super::{feedback, references};
 use crate::conversation::{self, Note, Part, Step, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
@@ -433,6 +433,12 @@ impl Draft {
     /// The ids of the calls before one in its message.
     fn ids_before(&self, at: usize) -> impl ExactSizeIterator<Item = &str> {
         self.calls[self.first_call..at].iter().map(|call| call.call_id.as_str())
+    }
+
+    /// What the model is told of a call whose tool failed.
+    pub(super) fn failure_of(&self, at: usize) -> Option<String> {
+        let CallState::Ended { call, .. } = &self.calls[at].state else { return None };
+        feedback::tool_failed(&call.name, &call.result())
     }
 
     /// Gives a call its outcome.

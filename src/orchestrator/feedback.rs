@@ -6,7 +6,7 @@
 
 use crate::event::FeedbackReason;
 use crate::parser::{ErrorCode, ParseError, Settings};
-use crate::tools::CallRefusal;
+use crate::tools::{CallRefusal, ToolResult};
 
 use super::prompt;
 
@@ -29,7 +29,7 @@ pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {
 
 /// The arguments break the tool's schema.
 pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
-    format!("{refusal}\nWrite the call of {name} again, corrected.")
+    format!("The call of {name} was not run. {refusal}\nWrite it again, corrected.")
 }
 
 /// A reference to a result that is not there.
@@ -49,9 +49,21 @@ pub(super) fn repeated(name: &str) -> String {
     )
 }
 
-/// The tool ran and ended with an error.
-pub(super) fn tool_failed(name: &str, error: &str) -> String {
-    format!("The tool \"{name}\" failed: {error}")
+/// A failed tool's result, with what to do now where the tool itself does not say it.
+pub(super) fn with_guidance(result: ToolResult) -> ToolResult {
+    if result.error.is_none() || result.instruction_for_ai.is_some() {
+        return result;
+    }
+    result.with_instruction("Answer with what you have, or find another way.")
+}
+
+/// What a tool's failure comes to: its error and its guidance, as the model reads them
+/// in the result.
+pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
+    let error = result.error.as_deref()?.trim_end();
+    let stop = if error.ends_with(['.', '!', '?']) { "" } else { "." };
+    let guidance = result.instruction_for_ai.as_deref().unwrap_or_default();
+    Some(format!("The tool \"{name}\" failed: {error}{stop} {guidance}").trim_end().to_owned())
 }
 
 /// The payload is no call. `cut` says that the token limit cut the message off.

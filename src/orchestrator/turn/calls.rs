@@ -210,14 +210,13 @@ impl Turn {
             return;
         }
         self.acknowledge_if_held();
-        let failure = result.error.clone();
+        let result = feedback::with_guidance(result);
         if let Some((name, arguments)) = self.draft.calls[at].whole() {
             self.repeats.note(name, arguments.to_value(), &result);
         }
         self.draft.end_call(at, Outcome::Ended(result), duration_ms, attempts);
         self.draft.queue.push_back(Entry::ToolCompleted { call: at });
-        if let Some(error) = failure {
-            let message = feedback::tool_failed(self.draft.name_of(at), &error);
+        if let Some(message) = self.draft.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, message);
         }
         let ends_chain =

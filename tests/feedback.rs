@@ -1,0 +1,176 @@
+//! `docs/feedback.md` shows what the model is told of its mistakes, word for word.
+//!
+//! Each mistake is made by a scripted model; what the turn says of it has to stand in
+//! the page.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tether::config::Config;
+use tether::conversation::render::Form;
+use tether::conversation::{Conversation, Opening};
+use tether::event::{Event, FeedbackReason};
+use tether::orchestrator::{Briefing, Input, Output, Rules, Turn, TurnRequest};
+use tether::tools::ToolResult;
+use tether::upstream::{Delta, RoundFinish, Sampling};
+
+fn page() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feedback.md");
+    std::fs::read_to_string(path).expect("the page is there").replace("<br>", "\n")
+}
+
+/// A turn with the built-in tools, and what it says of the model's mistakes.
+struct Scene {
+    turn: Turn,
+    said: Vec<(Option<FeedbackReason>, String)>,
+    running: Vec<usize>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut rules = Rules { max_calls: 4, ..Rules::default() };
+        rules.parser.max_payload_bytes = 2048;
+        let tools = tether::app::tools(&Config::default()).expect("the defaults are good");
+        let briefing = Briefing::new(&rules.system_prompt, &rules.parser.marker, tools);
+        let request = TurnRequest {
+            session_id: "s".to_owned(),
+            turn_id: "t".to_owned(),
+            started_at_ms: 0,
+            opening: Opening::Prompt("hello".to_owned()),
+            model: "m".to_owned(),
+            form: Form::Text,
+            sampling: Sampling::default(),
+            max_tool_loops: None,
+            briefing: Arc::new(briefing),
+            history: Conversation::default(),
+        };
+        let turn = Turn::new(Arc::new(rules), request).expect("the rules are good");
+        let mut scene = Self { turn, said: Vec::new(), running: Vec::new() };
+        scene.drain();
+        scene
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.turn.poll() {
+            match output {
+                Output::Event(Event::Feedback { reason, message, .. }) => {
+                    self.said.push((Some(reason), message.to_owned()));
+                }
+                Output::Event(Event::Status { message }) => {
+                    self.said.push((None, message.to_owned()));
+                }
+                Output::StartTool { call, .. } => self.running.push(call),
+                _ => {}
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.turn.handle(input);
+        self.drain();
+    }
+
+    /// One message of the model.
+    fn says(&mut self, text: &str, finish: RoundFinish) {
+        self.handle(Input::Delta(Delta::Text(text)));
+        self.handle(Input::Delta(Delta::Finish(finish)));
+        self.handle(Input::RoundEnded);
+    }
+
+    fn return_all(&mut self, result: &ToolResult) {
+        for call in std::mem::take(&mut self.running) {
+            let result = result.clone();
+            self.handle(Input::ToolEnded { call, result, duration_ms: 1, attempts: 1 });
+        }
+    }
+}
+
+/// Makes a mistake; what is said of it first has this reason and stands in the page.
+#[track_caller]
+fn check(reason: Option<FeedbackReason>, play: impl FnOnce(&mut Scene)) {
+    let mut scene = Scene::new();
+    play(&mut scene);
+    let (found, message) = scene.said.first().expect("the mistake was noticed");
+    assert_eq!(*found, reason, "{message}");
+    assert!(page().contains(message), "docs/feedback.md does not show:\n{message}");
+}
+
+fn call(name: &str, arguments: &serde_json::Value) -> String {
+    format!("<<function_call>> {{\"name\": \"{name}\", \"arguments\": {arguments}}}\n")
+}
+
+fn sum() -> String {
+    call("calculate", &json!({ "expression": "1+1" }))
+}
+
+#[test]
+fn calls_that_are_not_run() {
+    let stop = RoundFinish::Stop;
+    check(Some(FeedbackReason::ToolNotFound), |scene| {
+        scene.says(&call("get_time", &json!({})), stop);
+    });
+    check(Some(FeedbackReason::InvalidArguments), |scene| {
+        scene.says(&call("calculate", &json!({ "expression": 17, "digits": 2 })), stop);
+    });
+    check(Some(FeedbackReason::InvalidArguments), |scene| {
+        scene
+            .says(&call("calculate", &json!({ "expression": { "$result": "call_7.data" } })), stop);
+    });
+}
+
+#[test]
+fn calls_that_cannot_be_read() {
+    let stop = RoundFinish::Stop;
+    check(Some(FeedbackReason::MalformedCall), |scene| {
+        scene.says("<<function_call>> {\"name\": calculate}\n", stop);
+    });
+    check(Some(FeedbackReason::MalformedCall), |scene| {
+        scene.says("<<function_call>> calculate 1+1\n", stop);
+    });
+    check(Some(FeedbackReason::MalformedCall), |scene| {
+        scene.says("<<function_call>> {\"expression\": \"1+1\"}\n", stop);
+    });
+    check(Some(FeedbackReason::IncompleteCall), |scene| {
+        scene.says("<<function_call>> {\"name\": \"calculate\", \"argum", stop);
+    });
+    check(Some(FeedbackReason::IncompleteCall), |scene| {
+        scene.says("<<function_call>> {\"name\": \"calculate\", \"argum", RoundFinish::Length);
+    });
+    check(Some(FeedbackReason::PayloadTooLarge), |scene| {
+        scene.says(&call("calculate", &json!({ "expression": "1".repeat(4096) })), stop);
+    });
+}
+
+#[test]
+fn calls_that_come_to_nothing() {
+    let stop = RoundFinish::Stop;
+    check(Some(FeedbackReason::ToolFailed), |scene| {
+        scene.says(&sum(), stop);
+        scene.return_all(&ToolResult::error("the service is closed until 8:00"));
+    });
+    check(None, |scene| {
+        for _ in 0..3 {
+            scene.says(&sum(), stop);
+            scene.return_all(&ToolResult::data(json!({ "result": "2" })));
+        }
+    });
+    check(None, |scene| {
+        scene.says(&[sum(), sum(), sum(), sum(), sum()].concat(), stop);
+    });
+}
+
+#[test]
+fn silence() {
+    let stop = RoundFinish::Stop;
+    check(None, |scene| scene.says("", stop));
+    for (empty, at) in [(1, 0), (2, 1)] {
+        let mut scene = Scene::new();
+        for _ in 0..empty {
+            scene.says(" \n", stop);
+        }
+        let told = scene.said.iter().filter(|(reason, _)| reason.is_some()).nth(at);
+        let (reason, message) = told.expect("it is told so");
+        assert_eq!(*reason, Some(FeedbackReason::EmptyResponse));
+        assert!(page().contains(message), "{message}");
+    }
+}
