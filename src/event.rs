@@ -187,12 +187,23 @@ impl Event<'_> {
 pub struct Summary<'a> {
     /// Rounds: how often the model was called.
     pub loops: u32,
-    /// Calls that the model made.
+    /// Calls that the model made, whether they were run or not.
     pub tool_calls: u32,
     /// Tokens, summed over the rounds.
     pub usage: Usage,
     /// All text of the turn, as in its text deltas.
     pub text: &'a str,
+}
+
+impl Usage {
+    /// The same with the sum where the server left it out.
+    #[must_use]
+    pub const fn with_total(self) -> Self {
+        let Self { prompt_tokens, completion_tokens, total_tokens } = self;
+        let sum = prompt_tokens.saturating_add(completion_tokens);
+        let total_tokens = if total_tokens == 0 { sum } else { total_tokens };
+        Self { prompt_tokens, completion_tokens, total_tokens }
+    }
 }
 
 /// Tokens that model servers counted.

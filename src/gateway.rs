@@ -16,7 +16,7 @@ use crate::limits;
 use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, SettingsError};
 use crate::session::{Begin, Found, LoggedTurn, Session, Sessions, TurnGuard};
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, millis};
 use crate::tools::{Registry, RegistryError};
 use crate::upstream::{RoundFailure, Sampling, Upstream};
 
@@ -366,7 +366,7 @@ fn brief(rules: &Rules, tools: Registry) -> Briefing {
 
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    millis(since)
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub mod parser {
     /// Default of `stream.parser.max_payload_bytes`: a call longer than this is
     /// refused the moment it passes the limit.
     pub const PAYLOAD_BYTES_MAX: usize = 64 * KIB;
+    /// How much of a value that cannot be taken its error's message shows, in characters.
+    pub const REFUSED_CHARS_MAX: usize = 40;
     /// How much of an offending payload an error quotes, in bytes.
     pub const ERROR_RAW_BYTES_MAX: usize = KIB;
 }

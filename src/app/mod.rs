@@ -31,9 +31,6 @@ pub enum RunError {
     /// Metrics are recorded already.
     #[error("metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
-    /// The greeting could not be written.
-    #[error(transparent)]
-    Output(std::io::Error),
 }
 
 /// Runs the gateway until a signal ends it, and drains it then. What to open and
@@ -53,7 +50,10 @@ async fn serve(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
     let running = start(config, tools, Patience::default(), metrics).await?;
     let model = running.gateway().default_upstream().name();
     let wants_key = !config.server.api_keys.is_empty();
-    greet(out, running.address(), model, wants_key).map_err(RunError::Output)?;
+    if let Err(error) = greet(out, running.address(), model, wants_key) {
+        // Nobody reads what is printed; whoever asks is served all the same.
+        warn!(%error, "the greeting could not be printed");
+    }
     drain(running.gateway(), signals, config.server.drain_timeout).await;
     running.stop().await;
     info!("stopped");

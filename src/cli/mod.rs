@@ -160,7 +160,6 @@ impl From<RunError> for CliError {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Start(StartError::Assembly(error)) => Self::Usage(error.to_string()),
-            RunError::Output(error) => Self::Io(error),
             error => Self::Failed(error.to_string()),
         }
     }

@@ -351,6 +351,12 @@ impl Draft {
         self.mistakes.push(Mistake { call, error });
     }
 
+    /// How many calls the model has written whole in the turn.
+    pub(super) fn calls_made(&self) -> u32 {
+        let whole = self.calls.iter().filter(|call| call.whole().is_some()).count();
+        u32::try_from(whole).unwrap_or(u32::MAX)
+    }
+
     /// Nothing more comes of calls that are still being written.
     pub(super) fn forget_arriving(&mut self) {
         for call in &mut self.calls[self.first_call..] {

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
-use tracing::{Instrument as _, Span, debug, debug_span};
+use tracing::{Instrument as _, Span, debug, info_span};
 
 use super::briefing::Briefing;
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
 use crate::event::Event;
 use crate::session::Writer;
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, millis};
 use crate::tools::run::{self, Run};
 use crate::upstream::{Round, RoundFailure, Upstream};
 
@@ -157,7 +157,7 @@ impl Driver {
                 }
                 Output::StartRound(request) => {
                     self.rounds += 1;
-                    self.span = debug_span!("round", r#loop = self.rounds);
+                    self.span = info_span!("round", r#loop = self.rounds);
                     let span = self.span.clone();
                     span.in_scope(|| debug!(messages = request.messages.len(), "round begins"));
                     let upstream = Arc::clone(&self.upstream);
@@ -167,7 +167,7 @@ impl Driver {
                 }
                 Output::StopRound => self.round = RoundState::None,
                 Output::StartTool { call, call_id, name, arguments } => {
-                    let span = debug_span!(parent: &self.span, "tool", call_id, tool = name);
+                    let span = info_span!(parent: &self.span, "tool", call_id, tool = name);
                     span.in_scope(|| debug!("tool begins"));
                     let tool =
                         self.briefing.tools.get(name).expect("the machine has checked the call");
@@ -180,7 +180,7 @@ impl Driver {
                         debug!(
                             end = run.end.name(),
                             attempts = run.attempts,
-                            duration_ms = duration.as_millis(),
+                            duration_ms = millis(duration),
                             "tool ended"
                         );
                         Ended { call, run, duration }
@@ -254,7 +254,7 @@ impl Driver {
             let Ok(Ended { call, run: Run { result, attempts, .. }, duration }) = ended else {
                 continue;
             };
-            let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            let duration_ms = millis(duration);
             self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
             self.unpolled = true;
         }
@@ -271,7 +271,7 @@ impl Driver {
             tool_calls = summary.tool_calls,
             prompt_tokens = summary.usage.prompt_tokens,
             completion_tokens = summary.usage.completion_tokens,
-            duration_ms = duration.as_millis(),
+            duration_ms = millis(duration),
             "turn ended"
         );
     }

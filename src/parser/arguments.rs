@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use crate::limits::parser::DEPTH_MAX;
+use crate::limits::parser::{DEPTH_MAX, REFUSED_CHARS_MAX};
 
 /// A JSON object that keeps its text: numbers lose no digits, keys their order.
 ///
@@ -89,15 +89,15 @@ fn check(json: &str) -> Result<(), serde_json::Error> {
             b'"' => {
                 let (end, decode) = string_end(bytes, at);
                 at = end;
-                if decode {
-                    serde_json::from_str::<String>(&json[start..end])?;
+                if decode && serde_json::from_str::<String>(&json[start..end]).is_err() {
+                    return Err(refused(&json[start..end], "is no Unicode text"));
                 }
             }
             b'-' | b'0'..=b'9' => {
                 let (end, decode) = number_end(bytes, at);
                 at = end;
-                if decode {
-                    serde_json::from_str::<f64>(&json[start..end])?;
+                if decode && serde_json::from_str::<f64>(&json[start..end]).is_err() {
+                    return Err(refused(&json[start..end], "is a number too large to be read"));
                 }
             }
             b'{' | b'[' => {
@@ -115,6 +115,14 @@ fn check(json: &str) -> Result<(), serde_json::Error> {
         }
     }
     Ok(())
+}
+
+/// Valid JSON that no program can take. Where it stands is not said: `serde_json`
+/// would count from the value and not from the payload.
+fn refused(value: &str, why: &str) -> serde_json::Error {
+    let shown: String = value.chars().take(REFUSED_CHARS_MAX).collect();
+    let cut = if shown.len() < value.len() { "..." } else { "" };
+    Error::custom(format_args!("{shown}{cut} {why}"))
 }
 
 /// The end of a string, and whether it has a `\u` escape.

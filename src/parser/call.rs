@@ -60,7 +60,12 @@ impl Fault {
     }
 
     fn json(error: &serde_json::Error) -> Self {
-        Self::new(ErrorCode::InvalidJson, format!("not JSON: {error}"))
+        // What is JSON and still cannot be taken has a message of its own.
+        let message = match error.classify() {
+            serde_json::error::Category::Data => error.to_string(),
+            _ => format!("not JSON: {error}"),
+        };
+        Self::new(ErrorCode::InvalidJson, message)
     }
 }
 

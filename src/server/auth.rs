@@ -114,7 +114,10 @@ impl Auth {
 /// The name that a request asks for, with its port: `Host`, or `:authority`.
 fn host_of(request: &Parts) -> Option<&str> {
     let authority = request.uri.authority().map(Authority::as_str);
-    authority.or_else(|| request.headers.get(HOST)?.to_str().ok())
+    // One of several hosts is none: who reads another one than we do is deceived.
+    let mut hosts = request.headers.get_all(HOST).iter();
+    let host = hosts.next().filter(|_| hosts.next().is_none());
+    authority.or_else(|| host?.to_str().ok())
 }
 
 fn without_port(host: &str) -> &str {

@@ -101,6 +101,12 @@ const fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t' && byte != 0x1b
 }
 
+/// A duration for a log line or an event, in milliseconds: a number, which a 128-bit one
+/// is not to JSON.
+pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,7 +58,7 @@ pub(super) struct Server {
     idle_timeout: Duration,
     known: Mutex<Known>,
     /// Held by the round that asks what the server is.
-    asking: tokio::sync::Mutex<()>,
+    asking: tokio::sync::Mutex<Option<Asked>>,
 }
 
 /// What is known of a server.
@@ -96,7 +96,7 @@ impl Server {
             dialect,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
-            asking: tokio::sync::Mutex::new(()),
+            asking: tokio::sync::Mutex::new(None),
         })
     }
 
@@ -156,8 +156,9 @@ impl Server {
     /// not say is taken as it is, unless a model's name is needed.
     async fn models(&self) -> Result<Models, Failed> {
         let needs_name = self.dialect.model.is_empty();
-        // Rounds that begin together ask once.
-        let _asking = self.asking.lock().await;
+        // Rounds that begin together ask once, and share what came of it.
+        let since = Instant::now();
+        let mut asked = self.asking.lock().await;
         match &*self.known.lock() {
             Known::Models { models, .. } if !needs_name || models.first.is_some() => {
                 return Ok(models.clone());
@@ -165,13 +166,22 @@ impl Server {
             Known::Unwilling if !needs_name => return Ok(Models::default()),
             _ => {}
         }
+        if let Some(Asked { failed, at }) = &*asked
+            && *at >= since
+        {
+            return Err(failed.clone());
+        }
         match self.look().await {
             Err(failed) if !needs_name && failed.was_reached => {
                 debug!(reason = %failed.failure.message, "the server does not list its models");
                 *self.known.lock() = Known::Unwilling;
                 Ok(Models::default())
             }
-            outcome => outcome,
+            Err(failed) => {
+                *asked = Some(Asked { failed: failed.clone(), at: Instant::now() });
+                Err(failed)
+            }
+            Ok(models) => Ok(models),
         }
     }
 
@@ -230,8 +240,16 @@ impl Server {
     }
 }
 
+/// The last time that the server did not say what it has.
+#[derive(Debug)]
+struct Asked {
+    failed: Failed,
+    at: Instant,
+}
+
 /// A request that came to nothing, and how long to wait before the next, where
 /// that makes sense.
+#[derive(Debug, Clone)]
 struct Failed {
     failure: RoundFailure,
     wait: Option<Duration>,

@@ -135,6 +135,9 @@ async fn a_request_without_a_name_is_no_request() {
     let mut client = gateway.client().await;
     client.send("GET /healthz HTTP/1.1\r\n\r\n").await;
     assert!(matches!(client.head().await.status, 400 | 421));
+    let mut client = gateway.client().await;
+    client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n").await;
+    assert!(matches!(client.head().await.status, 400 | 421), "nor is one with two");
 }
 
 #[tokio::test]

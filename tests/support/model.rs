@@ -86,6 +86,11 @@ impl Model {
         self.listing.lock().status = "500 Oh";
     }
 
+    /// From now on it does not answer who asks for its models.
+    pub(crate) fn stall_listing(&self) {
+        self.listing.lock().status = "";
+    }
+
     /// How often its models were asked for.
     pub(crate) fn listed(&self) -> usize {
         self.listing.lock().asked
@@ -164,6 +169,9 @@ impl Round {
                 let mut listing = self.listing.lock();
                 listing.asked += 1;
                 let Listing { status, body, .. } = &*listing;
+                if status.is_empty() {
+                    continue;
+                }
                 let length = body.len();
                 format!(
                     "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\

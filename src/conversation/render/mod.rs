@@ -7,7 +7,8 @@ mod native;
 mod text;
 
 use crate::conversation::trim;
-use crate::conversation::{Call, Conversation, Part, Step, Turn, UtteranceKind, inert};
+use crate::conversation::{Call, Conversation, Ending, Part, Step, Turn, UtteranceKind, inert};
+use crate::event::TurnFinish;
 use crate::limits::turn::HEARD_BYTES_MAX;
 use crate::upstream::{History, Message, Role};
 
@@ -44,6 +45,9 @@ pub struct Rendering<'a> {
     /// Tokens that the messages may take, as [`trim::tokens`] counts them.
     pub budget: usize,
 }
+
+/// What stands for the answer of a turn that failed or was cancelled before it.
+const NO_ANSWER: &str = "(No answer was given.)";
 
 /// What the messages of results begin with. A model that writes this itself is
 /// inventing a result.
@@ -90,6 +94,13 @@ fn render_turn(
             Form::Text => text::render(messages, step, Some(rendering.marker)),
             Form::Words => text::render(messages, step, None),
         }
+    }
+    let went_wrong =
+        matches!(turn.ending, Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_));
+    if went_wrong && messages.last().is_some_and(|last| last.role != Role::Assistant) {
+        // Otherwise the next prompt is read as the rest of this one, and both are
+        // answered.
+        say(messages, Role::Assistant, NO_ANSWER);
     }
     if let Some(question) = turn.questions.first() {
         say(messages, Role::Assistant, &inert(&question.clarification.question));

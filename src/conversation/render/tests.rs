@@ -279,6 +279,25 @@ fn in_words_there_is_no_call() {
 }
 
 #[test]
+fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
+    use crate::event::FailureCode;
+
+    for (ending, answered) in [
+        (Ending::Failed(FailureCode::UpstreamUnavailable), true),
+        (Ending::Completed(TurnFinish::Cancelled), true),
+        (Ending::Completed(TurnFinish::Stop), false),
+    ] {
+        let mut history = Conversation::default();
+        history.push(Turn { prompt: "first".into(), ending, ..Turn::default() });
+        let current = Turn { prompt: "second".into(), ..Turn::default() };
+        let rendering = Rendering { form: Form::Text, marker: MARKER, budget: 1000 };
+        let messages = messages("s", &history, &current, None, rendering);
+        let last = messages.last().unwrap().content.as_deref();
+        assert_eq!(last == Some("second"), answered, "{ending:?}: {messages:#?}");
+    }
+}
+
+#[test]
 fn the_oldest_steps_are_left_out_first() {
     let words = |text: &str| Step { parts: vec![Part::Text(text.into())], ..Step::default() };
     let turn = |prompt: &str, steps: Vec<Step>| Turn {

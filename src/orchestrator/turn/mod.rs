@@ -174,7 +174,7 @@ impl Turn {
     pub fn summary(&self) -> Summary<'_> {
         Summary {
             loops: self.draft.round,
-            tool_calls: u32::try_from(self.draft.calls.len()).unwrap_or(u32::MAX),
+            tool_calls: self.draft.calls_made(),
             usage: self.usage,
             text: &self.draft.text,
         }

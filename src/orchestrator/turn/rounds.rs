@@ -49,6 +49,8 @@ impl Turn {
         if mistakes > 0 {
             let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);
             let warmer = self.rules.temperature_step.mul_add(f64::from(mistakes), base);
+            // In hundredths, as people write them.
+            let warmer = (warmer * 100.0).round() / 100.0;
             sampling.temperature = Some(warmer.min(limits::turn::WARMED_TEMPERATURE_MAX).max(base));
         }
         sampling
@@ -71,7 +73,7 @@ impl Turn {
                 self.is_too_large(text.len());
             }
             Delta::Finish(finish) => self.finish = Some(finish),
-            Delta::Usage(usage) => self.round_usage = usage,
+            Delta::Usage(usage) => self.round_usage = usage.with_total(),
         }
     }
 

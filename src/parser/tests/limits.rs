@@ -3,6 +3,7 @@
 use super::*;
 use crate::limits::parser::{
     DEPTH_MAX, ERROR_RAW_BYTES_MAX, GAP_BYTES_MAX, MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    REFUSED_CHARS_MAX,
 };
 
 const MARKER: &str = "<<function_call>>";
@@ -17,6 +18,32 @@ fn code_of(settings: &Settings, input: &str) -> Option<ErrorCode> {
         Event::Error { code, .. } => Some(*code),
         _ => None,
     })
+}
+
+#[track_caller]
+fn check_refused(value: &str, message: &str) {
+    let mut said = Vec::new();
+    let mut parser = Parser::new(Settings::default()).unwrap();
+    let call = format!("<<function_call>> {{\"name\":\"f\",\"arguments\":{{\"a\":{value}}}}}");
+    parser.push_str(&call, |segment| {
+        if let Segment::Error(error) = segment {
+            said.push(error.message);
+        }
+    });
+    assert_eq!(said, [message]);
+}
+
+/// They are JSON, so the message does not say otherwise, nor where they stand.
+#[test]
+fn values_that_no_program_can_take_are_named() {
+    check_refused("1e400", "1e400 is a number too large to be read");
+    check_refused("\"\\ud800\"", "\"\\ud800\" is no Unicode text");
+    let digits = |count: usize| format!("1{}e400", "0".repeat(count));
+    let shown = "1".to_owned() + &"0".repeat(REFUSED_CHARS_MAX - 1);
+    let long = format!("{shown}... is a number too large to be read");
+    check_refused(&digits(REFUSED_CHARS_MAX), &long);
+    let fits = digits(REFUSED_CHARS_MAX - 5);
+    check_refused(&fits, &format!("{fits} is a number too large to be read"));
 }
 
 #[test]

@@ -115,7 +115,12 @@ async fn run_with(
             }
             return concluded(ended, attempts, is_repeatable, timeout);
         };
-        debug!(tool = name, attempt = attempts, wait_ms = wait.as_millis(), "tool is tried again");
+        debug!(
+            tool = name,
+            attempt = attempts,
+            wait_ms = crate::telemetry::millis(wait),
+            "tool is tried again"
+        );
         sleep(wait).await;
     }
 }

@@ -97,7 +97,6 @@ impl Client {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
-        http.set_connect_timeout(Some(connect_timeout));
         let builder = HttpsConnectorBuilder::new();
         let builder = if origin.scheme_str() == Some("https") {
             builder.with_provider_and_native_roots(rustls::crypto::ring::default_provider())?

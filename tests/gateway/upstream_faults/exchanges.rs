@@ -38,6 +38,27 @@ async fn answer_and_close(mut round: Round) {
     round.write(UNTIL_CLOSE.to_owned() + &text("Well.") + &finish("stop")).await;
 }
 
+/// Turns do not queue up behind each other to ask a server that says nothing.
+#[tokio::test]
+async fn turns_that_begin_together_share_the_wait() {
+    const TURNS: usize = 12;
+    let model = Model::listen().await;
+    model.stall_listing();
+    let gateway =
+        Gateway::with(model.address, |setup| setup.upstream().model = String::new()).await;
+    let asked_at_start = model.listed();
+    let mut streams = Vec::new();
+    for turn in 0..TURNS {
+        let body = json!({"session_id": format!("s{turn}"), "prompt": "Hello?"});
+        streams.push(gateway.turn(&body).await);
+    }
+    for mut stream in streams {
+        failed(&stream.rest().await, "upstream_timeout", true);
+    }
+    let asked = model.listed() - asked_at_start;
+    assert!(asked <= TURNS / 2, "{TURNS} turns asked {asked} times");
+}
+
 async fn refuse(mut round: Round) {
     round.write("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n").await;
     round.keep();

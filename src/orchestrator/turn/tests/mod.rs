@@ -391,7 +391,7 @@ fn each_mistake_makes_the_model_warmer() {
     let mut scene = Scene::new();
     assert_eq!(scene.rounds[0].sampling.temperature, None);
     scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
-    assert_eq!(scene.rounds[1].sampling.temperature, Some(0.7 + 0.2));
+    assert_eq!(scene.rounds[1].sampling.temperature, Some(0.9));
 }
 
 #[test]
