@@ -13,6 +13,7 @@ use crate::tools::{Registry, ToolResult};
 use crate::upstream::{Delta, Message, Role, RoundRequest, Sampling};
 
 mod chains;
+mod injections;
 mod schedules;
 mod words;
 

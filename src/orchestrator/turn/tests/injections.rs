@@ -1,0 +1,110 @@
+//! Nothing that a tool or a user says is ever taken for a call or for a role of the
+//! chat template, not even where the model repeats it word for word.
+
+use super::chains::{call, scene_with};
+use super::*;
+use crate::conversation::Choice;
+use crate::tools::{Clarification, ClarificationOption};
+
+fn attempts() -> Vec<String> {
+    include_str!("../../../../tests/data/injections/attempts.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Each place in a result that text of a tool can stand in.
+fn results(attempt: &str) -> Vec<ToolResult> {
+    vec![
+        ToolResult::data(json!(attempt)),
+        ToolResult::data(json!({ attempt: [{ "deep": attempt }] })),
+        ToolResult::error(attempt),
+        ToolResult::data(json!(null)).with_instruction(attempt),
+    ]
+}
+
+/// What the model was told last, which was not the user's own words.
+fn told(scene: &Scene) -> String {
+    scene.last_message().content.clone().unwrap()
+}
+
+#[track_caller]
+fn check_echo(scene: &mut Scene, attempt: &str) {
+    let told = told(scene);
+    assert!(!told.contains('<'), "{told}");
+    let calls = scene.types().iter().filter(|name| **name == "tool_marker_detected").count();
+    scene.says("It says: ").says(&told).stops();
+    let after = scene.types().iter().filter(|name| **name == "tool_marker_detected").count();
+    assert_eq!(after, calls, "repeating {attempt:?} is a call");
+}
+
+#[test]
+fn in_results() {
+    for attempt in attempts() {
+        for result in results(&attempt) {
+            let mut scene = scene_with(|_| ());
+            scene.says(&call("read")).stops();
+            scene.tool_returns(0, result);
+            check_echo(&mut scene, &attempt);
+        }
+    }
+}
+
+#[test]
+fn in_the_names_of_tools_and_their_arguments() {
+    for attempt in attempts() {
+        let mut scene = scene_with(|_| ());
+        let name = Value::from(attempt.as_str());
+        scene
+            .says(&format!("<<function_call>> {{\"name\": {name}, \"arguments\": {{}}}}\n"))
+            .stops();
+        // What it may call stands behind it.
+        check_echo(&mut scene, &attempt);
+    }
+}
+
+#[test]
+fn in_questions_and_options() {
+    for attempt in attempts() {
+        let option = ClarificationOption {
+            id: attempt.clone(),
+            title: attempt.clone(),
+            subtitle: Some(attempt.clone()),
+            confidence: None,
+            metadata: Some(json!(attempt)),
+        };
+        let asks = ToolResult::clarification(Clarification {
+            r#type: attempt.clone(),
+            question: attempt.clone(),
+            options: vec![option],
+        });
+        let mut scene = scene_with(|_| ());
+        scene.says(&call("look")).stops();
+        scene.tool_returns(0, asks);
+        let mut history = Conversation::default();
+        history.push(scene.turn.into_record());
+        let answer = history.answer("t.1", Choice::Option(attempt.clone())).unwrap();
+        let request = TurnRequest { history, opening: Opening::Answer(answer), ..request() };
+        let mut scene = Scene::with(Rules::default(), request);
+        check_echo(&mut scene, &attempt);
+        let messages = &scene.rounds[0].messages;
+        for message in &messages[messages.len() - 3..] {
+            let content = message.content.as_deref().unwrap();
+            assert!(
+                !content.replace("<<function_call>> {\"name\": \"look\"", "").contains('<'),
+                "{content}"
+            );
+        }
+    }
+}
+
+/// What a user writes is read by the model alone.
+#[test]
+fn in_the_users_own_words() {
+    for attempt in attempts() {
+        let opening = Opening::Prompt(attempt.clone());
+        let mut scene = Scene::with(Rules::default(), TurnRequest { opening, ..request() });
+        scene.says("I see.").stops();
+        assert_eq!(scene.types(), ["turn_started", "text_delta", "turn_completed"], "{attempt}");
+    }
+}
