@@ -232,10 +232,11 @@ impl std::ops::AddAssign for Usage {
 }
 
 /// Where a turn is, as logs, metrics and the session's transcript name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
     /// The model speaks, and may call tools.
+    #[default]
     Planning,
     /// The model is silent; tools run.
     Executing,

@@ -12,10 +12,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument as _, info_span, warn};
 use uuid::Uuid;
 
+use crate::conversation::{AnswerError, Ask};
 use crate::limits;
 use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, SettingsError};
-use crate::session::{Begin, Found, LoggedTurn, Session, Sessions, TurnGuard};
+use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Registry, RegistryError};
 use crate::upstream::{RoundFailure, Sampling, Upstream};
@@ -67,8 +68,8 @@ pub struct Gateway {
 pub struct NewTurn {
     /// The session; a new one where absent.
     pub session_id: Option<String>,
-    /// The user's words.
-    pub prompt: String,
+    /// What the user says.
+    pub ask: Ask,
     /// Name of an upstream; the first where absent.
     pub model: Option<String>,
     /// Names of the tools that may be used; all where absent.
@@ -98,6 +99,9 @@ pub enum BeginError {
     /// One runs already.
     #[error("a turn is running in session {0}; cancel it or wait for its end")]
     TurnInProgress(String),
+    /// An answer that is not taken.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     /// The key's turn is over and no longer held.
     #[error(
         "the turn that this Idempotency-Key began is over and no longer held; \
@@ -184,26 +188,27 @@ impl Gateway {
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
-        let (session, begun) = self.sessions.begin(&session_id, &turn_id, key);
-        let (guard, writer) = match begun {
-            Begin::New(guard, writer) => (guard, writer),
+        let begun = match self.sessions.begin(&session_id, &turn_id, key, &new.ask) {
+            Begin::New(begun) => begun,
             Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
             Begin::Gone => return Err(BeginError::TurnGone),
+            Begin::Refused(error) => return Err(error.into()),
             Begin::Busy | Begin::Forgotten => return Err(BeginError::TurnInProgress(session_id)),
         };
+        let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         let log = Arc::clone(writer.log());
         let request = TurnRequest {
             session_id: session_id.clone(),
             turn_id: turn_id.clone(),
             started_at_ms: now_ms(),
-            opening: crate::conversation::Opening::Prompt(new.prompt),
+            opening,
             model: upstream.name().to_owned(),
             form: upstream.history().into(),
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
             briefing: Arc::clone(&briefing),
-            history: session.conversation(),
+            history,
         };
         let parts = Parts {
             turn: self.turn(request),
@@ -412,7 +417,7 @@ mod tests {
     async fn a_gateway_that_drains_begins_no_turn() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         assert!(gateway.drain(Duration::ZERO).await);
-        let refused = gateway.begin(NewTurn { prompt: "?".to_owned(), ..NewTurn::default() });
+        let refused = gateway.begin(NewTurn::default());
         assert!(matches!(refused, Err(BeginError::Draining)));
         assert_eq!(gateway.running(), 0);
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Conversation, Ending, Turn, inert};
 use crate::event::TurnFinish;
+use crate::tools::words::quote;
 use crate::tools::{Clarification, ClarificationOption};
 
 /// A question to the user.
@@ -24,6 +25,26 @@ pub struct Question {
     /// What is asked, and what can be chosen.
     #[serde(flatten)]
     pub clarification: Clarification,
+}
+
+/// What a client sends to open a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// The user's words.
+    Prompt(String),
+    /// An answer to the open question, not yet looked at.
+    Answer {
+        /// The question's id.
+        clarification_id: String,
+        /// What is answered.
+        choice: Choice,
+    },
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Self::Prompt(String::new())
+    }
 }
 
 /// What a client sends to answer a question.
@@ -70,13 +91,21 @@ pub enum Given {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// Nothing of that id was ever asked here.
-    #[error("no question {0:?} was asked in this session")]
-    UnknownQuestion(String),
+    #[error("no question {} was asked in this session; {}", quote(id), open_one(open.as_deref()))]
+    UnknownQuestion {
+        /// What was answered.
+        id: String,
+        /// The question that is open.
+        open: Option<String>,
+    },
     /// It was answered or dropped before.
-    #[error("the question {0:?} is no longer open; it was answered, or another prompt came first")]
+    #[error(
+        "the question {} is no longer open; it was answered, or another prompt came first",
+        quote(.0)
+    )]
     Stale(String),
     /// The question has no such option.
-    #[error("the question has no option {id:?}; its options are {}", .known.join(", "))]
+    #[error("the question has no option {}; {}", quote(id), ways(known))]
     UnknownOption {
         /// What was chosen.
         id: String,
@@ -84,8 +113,11 @@ pub enum AnswerError {
         known: Vec<String>,
     },
     /// The question takes one of its options only.
-    #[error("this question takes one of its options as selected_option, not text")]
-    TextNotTaken,
+    #[error("this question takes no text; {}", ways(known))]
+    TextNotTaken {
+        /// The options' ids.
+        known: Vec<String>,
+    },
     /// Nothing was said.
     #[error("the answer is empty")]
     EmptyText,
@@ -101,6 +133,19 @@ impl Conversation {
                 &turn.questions
             }
             _ => &[],
+        }
+    }
+
+    /// What opens the next turn.
+    ///
+    /// # Errors
+    /// Where it is an answer that is not taken; see [`AnswerError`].
+    pub fn open(&self, ask: &Ask) -> Result<Opening, AnswerError> {
+        match ask {
+            Ask::Prompt(prompt) => Ok(Opening::Prompt(prompt.clone())),
+            Ask::Answer { clarification_id, choice } => {
+                self.answer(clarification_id, choice.clone()).map(Opening::Answer)
+            }
         }
     }
 
@@ -125,7 +170,8 @@ impl Conversation {
                 Given::Option(chosen?.clone())
             }
             Choice::Text(_) if !question.clarification.takes_text() => {
-                return Err(AnswerError::TextNotTaken);
+                let known = options.iter().map(|option| option.id.clone()).collect();
+                return Err(AnswerError::TextNotTaken { known });
             }
             Choice::Text(text) if text.trim().is_empty() => return Err(AnswerError::EmptyText),
             Choice::Text(text) => Given::Text(text),
@@ -141,7 +187,8 @@ impl Conversation {
         if self.turns().any(|turn| asked(turn)) {
             AnswerError::Stale(clarification_id.to_owned())
         } else {
-            AnswerError::UnknownQuestion(clarification_id.to_owned())
+            let open = self.open_questions().first().map(|open| open.clarification_id.clone());
+            AnswerError::UnknownQuestion { id: clarification_id.to_owned(), open }
         }
     }
 }
@@ -187,6 +234,18 @@ impl Turn {
             (None, None) => Cow::Borrowed(&self.prompt),
         }
     }
+}
+
+fn open_one(open: Option<&str>) -> String {
+    open.map_or_else(|| "none is open".to_owned(), |id| format!("the open one is {id:?}"))
+}
+
+/// How a question with these options is answered.
+fn ways(options: &[String]) -> String {
+    if options.is_empty() {
+        return "it has no options; answer with text".to_owned();
+    }
+    format!("send one of its options' ids as selected_option: {}", options.join(", "))
 }
 
 fn quoted(text: &str) -> String {

@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
+use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish, TurnState};
 use crate::limits::session as limits;
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ToolResult};
 
-pub use clarification::{Answer, AnswerError, Choice, Given, Opening, Question};
+pub use clarification::{Answer, AnswerError, Ask, Choice, Given, Opening, Question};
 
 /// The turns of a session that are over, oldest first. Cloning is cheap: what is
 /// cloned shares its turns until one of the two grows.
@@ -133,6 +133,19 @@ pub enum Ending {
     /// It still runs; only the history that a running turn renders has this.
     #[default]
     Running,
+}
+
+impl Ending {
+    /// The state that a turn with this ending is in.
+    #[must_use]
+    pub const fn state(self) -> TurnState {
+        match self {
+            Self::Completed(TurnFinish::ClarificationNeeded) => TurnState::AwaitingClarification,
+            Self::Completed(_) => TurnState::Completed,
+            Self::Failed(_) => TurnState::Failed,
+            Self::Running => TurnState::Planning,
+        }
+    }
 }
 
 /// One message of the model, with what came of its calls.

@@ -20,7 +20,7 @@ use tracing::{Instrument as _, Span, debug, info_span};
 use super::briefing::Briefing;
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
-use crate::event::Event;
+use crate::event::{Event, TurnState};
 use crate::session::Writer;
 use crate::telemetry::{metrics, millis};
 use crate::tools::run::{self, Run};
@@ -63,6 +63,8 @@ pub struct Driver {
     turn: Turn,
     /// Names the turn's calls to the tools: unique, as the turn is.
     turn_id: String,
+    /// The turn's state as it was told last.
+    state: Option<TurnState>,
     writer: Writer,
     upstream: Arc<Upstream>,
     briefing: Arc<Briefing>,
@@ -97,6 +99,7 @@ impl Driver {
         let mut driver = Self {
             turn_id: turn.turn_id().to_owned(),
             turn,
+            state: None,
             writer,
             upstream,
             briefing,
@@ -134,6 +137,7 @@ impl Driver {
             self.act();
             self.turn.handle(Input::Logged(self.writer.bytes()));
             self.act();
+            self.tell_state();
             if self.turn.is_over() {
                 return Poll::Ready(());
             }
@@ -144,6 +148,18 @@ impl Driver {
             self.take_audience(cx);
             self.take_round(cx);
             self.take_calls(cx);
+        }
+    }
+
+    /// Tells a new state. Of the last one the session tells, once it is free.
+    fn tell_state(&mut self) {
+        let state = self.turn.state();
+        if self.state.replace(state) == Some(state) {
+            return;
+        }
+        debug!(state = state.name(), "the turn's state has changed");
+        if !state.is_over() {
+            self.writer.log().set_turn_state(state);
         }
     }
 

@@ -16,7 +16,8 @@ use super::rescue::Refusal;
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query, request};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Question};
+use crate::event::TurnState;
 use crate::gateway::BegunTurn;
 use crate::limits;
 use crate::session::Found;
@@ -141,17 +142,24 @@ async fn cancel(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Ref
 #[derive(Serialize)]
 struct Transcript<'a> {
     session_id: &'a str,
-    running_turn_id: Option<String>,
+    state: Option<TurnState>,
+    running_turn_id: Option<&'a str>,
+    clarification: Option<&'a Question>,
     dropped_turns: u64,
-    turns: Conversation,
+    turns: &'a Conversation,
 }
 
 fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
-    let (turns, running) = session.transcript();
-    let running_turn_id = running.map(|turn| turn.turn_id);
-    let dropped_turns = turns.dropped();
-    let transcript = Transcript { session_id: session.id(), running_turn_id, dropped_turns, turns };
+    let glance = session.glance();
+    let transcript = Transcript {
+        session_id: session.id(),
+        state: glance.state,
+        running_turn_id: glance.running.as_ref().map(|turn| &*turn.turn_id),
+        clarification: glance.question(),
+        dropped_turns: glance.conversation.dropped(),
+        turns: &glance.conversation,
+    };
     Ok(json_reply(StatusCode::OK, &transcript))
 }
 

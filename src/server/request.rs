@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::object::Object;
 use super::rescue::Refusal;
+use crate::conversation::{Ask, Choice};
 use crate::gateway::NewTurn;
 use crate::limits;
 use crate::upstream::Sampling;
@@ -50,40 +51,46 @@ struct Raw {
 #[serde(deny_unknown_fields)]
 struct RawClarificationResponse {
     clarification_id: String,
-    #[serde(rename = "selected_option")]
-    _selected_option: Option<Object<SelectedOption>>,
-    #[serde(rename = "text")]
-    _text: Option<String>,
+    selected_option: Option<Object<SelectedOption>>,
+    text: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SelectedOption {
-    #[serde(rename = "id")]
-    _id: String,
+    id: String,
 }
 
 /// Reads a turn to begin.
 pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
     let raw: Raw = from_json(body)?;
-    if let Some(Object(response)) = raw.clarification_response {
-        return Err(Refusal::invalid(
-            "clarification_response.clarification_id",
-            format!(
-                "no question with the id {:?} waits in this session",
-                response.clarification_id
-            ),
-        ));
-    }
-    let Some(prompt) = raw.prompt else {
-        return Err(Refusal::invalid("prompt", "prompt is required: the user's words, a string"));
-    };
-    if prompt.trim().is_empty() {
-        return Err(Refusal::invalid("prompt", "prompt is empty; send the user's words"));
-    }
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
     }
+    let ask = match (raw.prompt, raw.clarification_response) {
+        (Some(prompt), None) => read_prompt(prompt)?,
+        (None, Some(Object(response))) if raw.session_id.is_some() => read_answer(response)?,
+        (None, Some(_)) => {
+            return Err(Refusal::invalid(
+                "session_id",
+                "session_id is required with clarification_response: the session that asked",
+            ));
+        }
+        (Some(_), Some(_)) => {
+            return Err(Refusal::invalid(
+                "prompt",
+                "prompt and clarification_response exclude each other: an answer says all in \
+                 itself, and a prompt drops the question",
+            ));
+        }
+        (None, None) => {
+            return Err(Refusal::invalid(
+                "prompt",
+                "prompt is required: the user's words, a string; or clarification_response, to \
+                 answer a question",
+            ));
+        }
+    };
     if raw.max_tool_loops == Some(0) {
         return Err(Refusal::invalid(
             "max_tool_loops",
@@ -103,13 +110,36 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
     }
     Ok(NewTurn {
         session_id: raw.session_id,
-        prompt,
+        ask,
         model: raw.model,
         tools: raw.tools,
         max_tool_loops: raw.max_tool_loops,
         sampling,
         idempotency_key,
     })
+}
+
+fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
+    if prompt.trim().is_empty() {
+        return Err(Refusal::invalid("prompt", "prompt is empty; send the user's words"));
+    }
+    Ok(Ask::Prompt(prompt))
+}
+
+fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
+    let RawClarificationResponse { clarification_id, selected_option, text } = response;
+    let choice = match (selected_option, text) {
+        (Some(Object(SelectedOption { id })), None) => Choice::Option(id),
+        (None, Some(text)) => Choice::Text(text),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Refusal::invalid(
+                "clarification_response",
+                "clarification_response takes one of selected_option and text: {\"id\": \"...\"} of \
+                 an option, or the user's words",
+            ));
+        }
+    };
+    Ok(Ask::Answer { clarification_id, choice })
 }
 
 /// The body of `POST /api/v1/chat/cancel`.

@@ -8,6 +8,7 @@ use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::json;
 
 use super::reply::{Reply, json_reply};
+use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
 use crate::limits;
 use crate::tools::words::cut;
@@ -81,10 +82,13 @@ impl Refusal {
             Self::Gone(_) => (StatusCode::GONE, "gone"),
             Self::Begin(error) => match error {
                 BeginError::TurnInProgress(_) => (StatusCode::CONFLICT, "turn_in_progress"),
-                BeginError::TurnGone => (StatusCode::GONE, "gone"),
-                BeginError::UnknownModel { .. } | BeginError::UnknownTool { .. } => {
-                    (StatusCode::BAD_REQUEST, "invalid_request")
+                BeginError::Answer(AnswerError::Stale(_)) => {
+                    (StatusCode::CONFLICT, "clarification_stale")
                 }
+                BeginError::TurnGone => (StatusCode::GONE, "gone"),
+                BeginError::UnknownModel { .. }
+                | BeginError::UnknownTool { .. }
+                | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
                 BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
                 BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             },
@@ -98,6 +102,15 @@ impl Refusal {
             Self::Invalid { param, .. } => Some(param),
             Self::Begin(BeginError::UnknownModel { .. }) => Some("model"),
             Self::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
+            Self::Begin(BeginError::Answer(error)) => Some(match error {
+                AnswerError::UnknownQuestion { .. } | AnswerError::Stale(_) => {
+                    "clarification_response.clarification_id"
+                }
+                AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
+                AnswerError::TextNotTaken { .. } | AnswerError::EmptyText => {
+                    "clarification_response.text"
+                }
+            }),
             _ => None,
         }
     }

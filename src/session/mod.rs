@@ -16,7 +16,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::conversation::{self, Conversation};
+use crate::conversation::{self, AnswerError, Ask, Conversation, Opening, Question};
+use crate::event::TurnState;
 use crate::limits::session as limits;
 
 use ledger::{Entry, Ledger, Ticket};
@@ -68,16 +69,51 @@ pub struct LoggedTurn {
 /// What came of asking for a turn.
 #[derive(Debug)]
 pub enum Begin {
-    /// It begins. The guard frees the session when it is dropped.
-    New(TurnGuard, Writer),
+    /// It begins.
+    New(Box<Begun>),
     /// The idempotency key has begun this turn before.
     Repeated(LoggedTurn),
     /// The idempotency key has begun a turn that is no longer held.
     Gone,
     /// Another turn runs.
     Busy,
+    /// It answers a question, and the answer is not taken.
+    Refused(AnswerError),
     /// The session is found under its id no more.
     Forgotten,
+}
+
+/// A turn that begins.
+#[derive(Debug)]
+pub struct Begun {
+    /// Frees the session when it is dropped.
+    pub guard: TurnGuard,
+    /// Writes the turn's log.
+    pub writer: Writer,
+    /// What opens it; an answer has been found good.
+    pub opening: Opening,
+    /// The turns before it.
+    pub history: Conversation,
+}
+
+/// A session as of one moment.
+#[derive(Debug)]
+pub struct Glance {
+    /// Where the turn is that runs, or where the latest has ended; `None` where no
+    /// turn has left anything.
+    pub state: Option<TurnState>,
+    /// The turn that runs.
+    pub running: Option<LoggedTurn>,
+    /// The turns that are over.
+    pub conversation: Conversation,
+}
+
+impl Glance {
+    /// The question that can be answered now.
+    #[must_use]
+    pub fn question(&self) -> Option<&Question> {
+        self.conversation.open_questions().first().filter(|_| self.running.is_none())
+    }
 }
 
 /// What came of looking for a turn.
@@ -116,8 +152,9 @@ impl Session {
         self.state.lock().used_at = Instant::now();
     }
 
-    /// Begins a turn, unless one runs or `key` has begun one before.
-    pub fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>) -> Begin {
+    /// Begins a turn, unless one runs or `key` has begun one before. An answer is
+    /// looked up in the same moment, so that of two only one is taken.
+    pub fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>, ask: &Ask) -> Begin {
         let mut state = self.state.lock();
         if state.is_forgotten {
             return Begin::Forgotten;
@@ -131,6 +168,10 @@ impl Session {
         if state.running.is_some() {
             return Begin::Busy;
         }
+        let opening = match state.conversation.open(ask) {
+            Ok(opening) => opening,
+            Err(error) => return Begin::Refused(error),
+        };
         if let Some(key) = key {
             if state.keys.len() == limits::IDEMPOTENCY_KEYS_MAX {
                 state.keys.pop_front();
@@ -141,7 +182,8 @@ impl Session {
         let (log, writer) = Writer::new();
         state.running = Some(LoggedTurn { turn_id: turn_id.to_owned(), log });
         let guard = TurnGuard { session: Arc::clone(self), record: None };
-        Begin::New(guard, writer)
+        let history = state.conversation.clone();
+        Begin::New(Box::new(Begun { guard, writer, opening, history }))
     }
 
     /// The turn that an idempotency key has begun; `None` where it has begun none.
@@ -156,17 +198,12 @@ impl Session {
         self.state.lock().turn(turn_id)
     }
 
-    /// The turns that are over.
+    /// What the session holds now.
     #[must_use]
-    pub fn conversation(&self) -> Conversation {
-        self.state.lock().conversation.clone()
-    }
-
-    /// The turns that are over and the one that runs, as of one moment.
-    #[must_use]
-    pub fn transcript(&self) -> (Conversation, Option<LoggedTurn>) {
+    pub fn glance(&self) -> Glance {
         let state = self.state.lock();
-        (state.conversation.clone(), state.running.clone())
+        let (running, conversation) = (state.running.clone(), state.conversation.clone());
+        Glance { state: state.turn_state(), running, conversation }
     }
 
     /// The turn that runs.
@@ -196,6 +233,14 @@ impl State {
     fn begun_by(&self, key: &str) -> Option<Found> {
         let (_, turn_id) = self.keys.iter().find(|(known, _)| known == key)?;
         Some(self.turn(Some(turn_id)))
+    }
+
+    fn turn_state(&self) -> Option<TurnState> {
+        let finished = || self.finished.back().map(|finished| &finished.turn);
+        match self.running.as_ref().or_else(finished) {
+            Some(turn) => Some(turn.log.turn_state()),
+            None => self.conversation.turns().next_back().map(|turn| turn.ending.state()),
+        }
     }
 
     fn turn(&self, turn_id: Option<&str>) -> Found {
@@ -249,12 +294,15 @@ impl TurnGuard {
 impl Drop for TurnGuard {
     fn drop(&mut self) {
         let mut state = self.session.state.lock();
+        let mut turn_state = TurnState::Failed;
         if let Some(record) = self.record.take() {
+            turn_state = record.ending.state();
             state.conversation.push(*record);
             state.count();
         }
         state.used_at = Instant::now();
         let Some(turn) = state.running.take() else { return };
+        turn.log.set_turn_state(turn_state);
         let bytes = turn.log.memory();
         let entry = self.session.ledger.enter(&self.session, bytes);
         state.keep(FinishedTurn { turn, bytes, entry });

@@ -19,8 +19,8 @@ pub(super) fn begin(
     turn_id: &str,
     key: Option<&str>,
 ) -> (TurnGuard, Writer) {
-    match session.begin(turn_id, key) {
-        Begin::New(guard, writer) => (guard, writer),
+    match session.begin(turn_id, key, &Ask::default()) {
+        Begin::New(begun) => (begun.guard, begun.writer),
         other => panic!("{other:?}"),
     }
 }
@@ -37,12 +37,12 @@ async fn a_session_has_one_turn_at_a_time() {
     let sessions = Sessions::new(Duration::from_secs(1));
     let session = sessions.open("s");
     let (guard, writer) = begin(&session, "one", None);
-    assert!(matches!(session.begin("two", None), Begin::Busy));
+    assert!(matches!(session.begin("two", None, &Ask::default()), Begin::Busy));
     guard.finish(record("one"));
     // The last event is still to come, and the place is free.
     begin(&session, "two", None);
     drop(writer);
-    assert_eq!(session.conversation().turns().len(), 1);
+    assert_eq!(session.glance().conversation.turns().len(), 1);
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_turn_whose_driver_dies_frees_its_place() {
     let session = sessions.open("s");
     drop(begin(&session, "one", None));
     begin(&session, "two", None);
-    assert_eq!(session.conversation().turns().len(), 0);
+    assert_eq!(session.glance().conversation.turns().len(), 0);
 }
 
 #[tokio::test]
@@ -80,8 +80,8 @@ async fn keys_are_remembered_up_to_their_number() {
         guard.finish(record(&format!("turn-{n}")));
     }
     let newest = format!("key-{}", limits::IDEMPOTENCY_KEYS_MAX);
-    assert!(matches!(session.begin("again", Some(&newest)), Begin::Repeated(_)));
-    assert!(matches!(session.begin("again", Some("key-1")), Begin::Gone));
+    assert!(matches!(session.begin("again", Some(&newest), &Ask::default()), Begin::Repeated(_)));
+    assert!(matches!(session.begin("again", Some("key-1"), &Ask::default()), Begin::Gone));
     begin(&session, "again", Some("key-0"));
 }
 
@@ -102,8 +102,8 @@ fn no_turn_begins_where_nobody_finds_it() {
     let sessions = Sessions::new(Duration::from_secs(60));
     let found = sessions.open("s");
     assert!(sessions.forget("s"));
-    assert!(matches!(found.begin("one", None), Begin::Forgotten));
-    let (session, begun) = sessions.begin("s", "one", None);
-    assert!(matches!(begun, Begin::New(..)));
-    assert!(Arc::ptr_eq(&session, &sessions.find("s").unwrap()));
+    assert!(matches!(found.begin("one", None, &Ask::default()), Begin::Forgotten));
+    let begun = sessions.begin("s", "one", None, &Ask::default());
+    let Begin::New(begun) = begun else { panic!("{begun:?}") };
+    assert!(Arc::ptr_eq(&begun.guard.session, &sessions.find("s").unwrap()));
 }

@@ -27,8 +27,12 @@ async fn a_turn_with_a_call() {
     stream.rest().await;
 
     let shown = transcript(&gateway).await;
-    assert_eq!(keys(&shown), ["session_id", "running_turn_id", "dropped_turns", "turns"]);
+    assert_eq!(
+        keys(&shown),
+        ["session_id", "state", "running_turn_id", "clarification", "dropped_turns", "turns"]
+    );
     assert_eq!((&shown["session_id"], &shown["running_turn_id"]), (&json!("s"), &Value::Null));
+    assert_eq!((&shown["state"], &shown["clarification"]), (&json!("completed"), &Value::Null));
     let turn = &shown["turns"][0];
     assert_eq!(keys(turn), ["turn_id", "started_at_ms", "prompt", "steps", "ending"]);
     let location = stream.head.header("location").unwrap();
@@ -57,7 +61,7 @@ async fn a_turn_that_runs_is_named_and_not_yet_told() {
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let shown = transcript(&gateway).await;
-    assert_eq!(shown["turns"], json!([]));
+    assert_eq!((&shown["turns"], &shown["state"]), (&json!([]), &json!("planning")));
     let started = stream.up_to("turn_started").await;
     assert_eq!(shown["running_turn_id"], started[0].data["turn_id"]);
     round.answer("Well.").await;
@@ -85,6 +89,7 @@ async fn how_a_turn_ended() {
     assert_eq!(shown["turns"][0]["ending"], json!({"completed": "cancelled"}));
     assert_eq!(shown["turns"][0]["steps"][0]["parts"], json!([{"text": "Half"}]));
     assert_eq!(shown["turns"][1]["ending"], json!({"failed": "upstream_error"}));
+    assert_eq!(shown["state"], "failed");
 }
 
 #[tokio::test]

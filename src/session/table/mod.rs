@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::ledger::Ledger;
 use super::tally::Tally;
 use super::{Begin, Session};
+use crate::conversation::{AnswerError, Ask};
 use crate::limits::session as limits;
 
 /// All sessions, in memory.
@@ -60,14 +61,23 @@ impl Sessions {
     }
 
     /// Begins a turn in the session of that id, which begins with it where there is
-    /// none yet.
-    pub fn begin(&self, id: &str, turn_id: &str, key: Option<&str>) -> (Arc<Session>, Begin) {
+    /// none yet. An answer begins no session: nothing was asked there.
+    pub fn begin(&self, id: &str, turn_id: &str, key: Option<&str>, ask: &Ask) -> Begin {
         loop {
-            let session = self.open(id);
-            match session.begin(turn_id, key) {
+            let session = match ask {
+                Ask::Prompt(_) => self.open(id),
+                Ask::Answer { clarification_id, .. } => {
+                    let Some(session) = self.find(id) else {
+                        let id = clarification_id.clone();
+                        return Begin::Refused(AnswerError::UnknownQuestion { id, open: None });
+                    };
+                    session
+                }
+            };
+            match session.begin(turn_id, key, ask) {
                 // In between. Nobody could find a turn in it any more.
                 Begin::Forgotten => {}
-                begun => return (session, begun),
+                begun => return begun,
             }
         }
     }

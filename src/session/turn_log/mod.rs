@@ -16,7 +16,7 @@ use memchr::memmem;
 use parking_lot::Mutex;
 
 use super::frame;
-use crate::event::{Event, FailureCode, Summary, Usage};
+use crate::event::{Event, FailureCode, Summary, TurnState, Usage};
 use crate::limits::stream as limits;
 
 /// A turn's frames, and who reads them.
@@ -29,6 +29,8 @@ pub struct TurnLog {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Where the turn is.
+    at: TurnState,
     batches: Vec<Batch>,
     /// The last frame's sequence number; 0 before the first.
     last: u64,
@@ -74,6 +76,17 @@ impl TurnLog {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state.lock().ended
+    }
+
+    /// Where the turn is. That it is over is known when its session is free again.
+    #[must_use]
+    pub fn turn_state(&self) -> TurnState {
+        self.state.lock().at
+    }
+
+    /// Says where the turn is.
+    pub fn set_turn_state(&self, turn_state: TurnState) {
+        self.state.lock().at = turn_state;
     }
 
     /// The last frame's sequence number; 0 before the first.

@@ -202,12 +202,12 @@ fn a_new_prompt_drops_the_question_and_says_so() {
 #[test]
 fn only_the_open_question_and_its_options_can_be_answered() {
     let history = history_that_asks(which_john());
-    let unknown = AnswerError::UnknownQuestion("t.2".into());
+    let unknown = AnswerError::UnknownQuestion { id: "t.2".into(), open: Some("t.1".into()) };
     assert_eq!(history.answer("t.2", Choice::Option("c_1".into())), Err(unknown));
-    let no_text = history.answer("t.1", Choice::Text("the tall one".into()));
-    assert_eq!(no_text, Err(AnswerError::TextNotTaken));
-    let by_title = history.answer("t.1", Choice::Option("John Doe".into())).unwrap_err();
     let known = vec!["c_1".to_owned(), "c_2".to_owned()];
+    let no_text = history.answer("t.1", Choice::Text("the tall one".into()));
+    assert_eq!(no_text, Err(AnswerError::TextNotTaken { known: known.clone() }));
+    let by_title = history.answer("t.1", Choice::Option("John Doe".into())).unwrap_err();
     assert_eq!(by_title, AnswerError::UnknownOption { id: "John Doe".into(), known });
 }
 
