@@ -8,6 +8,7 @@ mod support;
 
 mod access;
 mod cancel;
+mod clarification;
 mod drain;
 mod http2;
 mod leaks;

@@ -278,6 +278,13 @@ impl Round {
         self.end().await;
     }
 
+    /// The same in one write: for an answer of which the gateway may not want the end.
+    pub(crate) async fn answer_at_once(mut self, words: &str) {
+        let body = text(words) + &finish("stop") + DONE;
+        self.write(format!("{CHUNKED}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).await;
+        self.keep();
+    }
+
     /// Waits for the gateway to close the connection.
     #[track_caller]
     pub(crate) fn closed(&mut self) -> impl Future<Output = ()> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tether::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 use tokio::sync::Semaphore;
@@ -76,5 +77,64 @@ impl Tool for Wait {
             this.released.acquire().await.unwrap().forget();
             Ok(ToolResult::data(json!({"waited": true})))
         })
+    }
+}
+
+/// What a tool was called with, in the order of the calls.
+pub(crate) type Seen = Arc<Mutex<Vec<Value>>>;
+
+/// Another tool, watched: what it was really run with, whatever events say.
+#[derive(Debug)]
+pub(crate) struct Watched<T> {
+    tool: T,
+    seen: Seen,
+}
+
+impl<T> Watched<T> {
+    pub(crate) fn new(tool: T) -> (Self, Seen) {
+        let seen = Seen::default();
+        (Self { tool, seen: Arc::clone(&seen) }, seen)
+    }
+}
+
+impl<T: Tool> Tool for Watched<T> {
+    fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
+        self.seen.lock().push(arguments.clone());
+        self.tool.call(arguments, context)
+    }
+}
+
+/// A tool that always comes back with the same.
+#[derive(Debug)]
+pub(crate) struct Always {
+    spec: ToolSpec,
+    result: ToolResult,
+}
+
+impl Always {
+    pub(crate) fn new(name: &str, policy: Policy, result: ToolResult) -> Self {
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: "Does what the test says.".to_owned(),
+            parameters: json!({"type": "object"}),
+            waiting_hint: "looking".to_owned(),
+            examples: Vec::new(),
+            policy,
+        };
+        Self { spec, result }
+    }
+}
+
+impl Tool for Always {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
+        Box::pin(std::future::ready(Ok(self.result.clone())))
     }
 }
