@@ -9,6 +9,7 @@ mod support;
 mod access;
 mod cancel;
 mod clarification;
+mod conversations;
 mod drain;
 mod http2;
 mod leaks;

@@ -1,0 +1,212 @@
+//! Conversations in which a message must never go to the wrong John: the real gateway
+//! with its demonstration tools and the rehearsal model, over HTTP. What was sent is
+//! read from the tool itself and not from events.
+
+mod orders;
+mod wordings;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tether::config::{Config, EmbeddedConfig, UpstreamKind};
+use tether::orchestrator::Execution;
+use tether::tools::builtin::demo::{
+    LookupAppointments, LookupContacts, LookupInvoices, SendMessage,
+};
+
+use crate::support::events::{outcome, said};
+use crate::support::gateway::{STREAM, Setup};
+use crate::support::tools::{Seen, Watched};
+use crate::support::{Frame, Gateway};
+
+const JOHNS: [(&str, &str); 3] = [
+    ("contact_john_doe", "John Doe"),
+    ("contact_john_smith", "John Smith"),
+    ("contact_john_carter", "John Carter"),
+];
+
+/// A pace that costs no time.
+const AT_ONCE: EmbeddedConfig = EmbeddedConfig { tokens_per_sec: 100_000 };
+
+/// A gateway whose lookups and messages are watched.
+struct Desk {
+    gateway: Gateway,
+    looked_up: Seen,
+    sent: Seen,
+}
+
+impl Desk {
+    /// In front of the rehearsal model.
+    async fn open(execution: Execution) -> Self {
+        Self::with(SocketAddr::from(([127, 0, 0, 1], 9)), |setup| {
+            setup.config.upstreams = Config::default().upstreams;
+            setup.config.upstreams[0].kind = UpstreamKind::Embedded(AT_ONCE);
+            setup.config.tools.execution = execution;
+        })
+        .await
+    }
+
+    async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
+        let (lookup, looked_up) = Watched::new(LookupContacts::new());
+        let (messenger, sent) = Watched::new(SendMessage::new());
+        let gateway = Gateway::with(model, |setup| {
+            change(setup);
+            setup.tools.add(Arc::new(lookup)).unwrap();
+            setup.tools.add(Arc::new(messenger)).unwrap();
+            setup.tools.add(Arc::new(LookupAppointments::new())).unwrap();
+            setup.tools.add(Arc::new(LookupInvoices::new())).unwrap();
+        })
+        .await;
+        Self { gateway, looked_up, sent }
+    }
+
+    async fn say(&self, prompt: &str) -> Vec<Frame> {
+        let body = json!({"session_id": "s", "prompt": prompt});
+        self.gateway.turn(&body).await.rest().await
+    }
+
+    /// Chooses from the session's open question, as a client does that has reloaded.
+    async fn choose(&self, id: &str) -> Vec<Frame> {
+        self.gateway.turn(&self.choice(id).await).await.rest().await
+    }
+
+    async fn choice(&self, id: &str) -> Value {
+        let shown = self.gateway.get("/api/v1/sessions/s").await.json();
+        assert_eq!(shown["state"], "awaiting_clarification", "{shown}");
+        json!({"session_id": "s", "clarification_response": {
+            "clarification_id": shown["clarification"]["clarification_id"],
+            "selected_option": {"id": id},
+        }})
+    }
+
+    /// An answer that the question does not have is not taken.
+    async fn choose_in_vain(&self, id: &str) {
+        let reply = self.gateway.post(STREAM, &self.choice(id).await).await;
+        assert_eq!(reply.status(), 400, "{}", reply.message());
+    }
+
+    /// Who was sent what.
+    fn sent(&self) -> Vec<(String, String)> {
+        let text = |sent: &Value, key: &str| sent[key].as_str().unwrap().to_owned();
+        let sent = self.sent.lock();
+        sent.iter().map(|sent| (text(sent, "contact_id"), text(sent, "text"))).collect()
+    }
+
+    fn lookups(&self) -> usize {
+        self.looked_up.lock().len()
+    }
+}
+
+/// The ids that a turn's question offers.
+#[track_caller]
+fn offered(frames: &[Frame]) -> Vec<String> {
+    assert_eq!(outcome(frames), "clarification_needed", "{frames:#?}");
+    let asked = frames.iter().find(|frame| frame.event == "clarification_needed").unwrap();
+    let options = asked.data["options"].as_array().unwrap();
+    options.iter().map(|option| option["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn count(frames: &[Frame], event: &str) -> usize {
+    frames.iter().filter(|frame| frame.event == event).count()
+}
+
+const BOTH: [Execution; 2] = [Execution::Eager, Execution::AfterTurn];
+
+#[tokio::test]
+async fn three_johns_are_asked_about_and_nothing_is_sent() {
+    for execution in BOTH {
+        let desk = Desk::open(execution).await;
+        let frames = desk.say("Tell John I'm running late").await;
+        assert_eq!(offered(&frames), JOHNS.map(|(id, _)| id));
+        assert_eq!(desk.sent(), []);
+    }
+}
+
+#[tokio::test]
+async fn one_jane_is_sent_the_message() {
+    for execution in BOTH {
+        let desk = Desk::open(execution).await;
+        let frames = desk.say("Tell Jane I'm running late").await;
+        assert_eq!(outcome(&frames), "stop");
+        let message = ("contact_jane_miller".to_owned(), "I'm running late".to_owned());
+        assert_eq!(desk.sent(), [message]);
+        assert!(said(&frames).ends_with("Done: the message to Jane Miller is sent."));
+    }
+}
+
+#[tokio::test]
+async fn the_john_who_was_chosen_gets_it_without_a_second_lookup() {
+    for execution in BOTH {
+        for (id, name) in JOHNS {
+            let desk = Desk::open(execution).await;
+            offered(&desk.say("Tell John I'm running late").await);
+            let frames = desk.choose(id).await;
+            assert_eq!(outcome(&frames), "stop");
+            assert_eq!(desk.sent(), [(id.to_owned(), "I'm running late".to_owned())]);
+            assert_eq!(desk.lookups(), 1);
+            assert!(said(&frames).contains(name), "{}", said(&frames));
+        }
+    }
+}
+
+#[tokio::test]
+async fn that_nobody_was_found_is_told() {
+    for execution in BOTH {
+        let desk = Desk::open(execution).await;
+        let frames = desk.say("Tell Zorgblort I'm running late").await;
+        assert_eq!(outcome(&frames), "stop");
+        assert!(said(&frames).contains("I found nobody called Zorgblort"), "{}", said(&frames));
+        assert_eq!(desk.sent(), []);
+    }
+}
+
+#[tokio::test]
+async fn an_initial_is_too_little_to_be_sure() {
+    for execution in BOTH {
+        let desk = Desk::open(execution).await;
+        let frames = desk.say("Tell J I'm running late").await;
+        assert_eq!(offered(&frames).len(), 6);
+        assert_eq!(desk.sent(), []);
+    }
+}
+
+#[tokio::test]
+async fn two_questions_at_once_run_both_tools_behind_one_acknowledgement() {
+    for execution in BOTH {
+        let desk = Desk::open(execution).await;
+        let frames = desk.say("Check my appointments and billing").await;
+        assert_eq!(outcome(&frames), "stop");
+        let tools = ["tool_started", "tool_completed"].map(|event| count(&frames, event));
+        assert_eq!((tools, count(&frames, "acknowledgement")), ([2, 2], 1));
+        let last = &frames.last().unwrap().data;
+        assert_eq!(last["loops"], 2, "one answer to both");
+        let said = said(&frames);
+        assert!(said.contains("3 appointments") && said.contains("174.50 EUR are open"), "{said}");
+        if execution == Execution::AfterTurn {
+            let order: Vec<_> = frames
+                .iter()
+                .map(|frame| &*frame.event)
+                .filter(|event| event.starts_with("tool_") || *event == "acknowledgement")
+                .filter(|event| *event != "tool_marker_detected")
+                .collect();
+            assert_eq!(order[..3], ["acknowledgement", "tool_started", "tool_started"]);
+            let heard = frames.iter().find(|frame| frame.event == "acknowledgement").unwrap();
+            let hints = "Looking up your appointments and checking your billing.";
+            assert_eq!(heard.data, json!({"text": hints, "source": "hints"}));
+        }
+    }
+}
+
+/// Numbers by seed: the same for the same seed, on every machine (`SplitMix64`).
+struct Dice(u64);
+
+impl Dice {
+    fn one_of<'t, T>(&mut self, among: &'t [T]) -> &'t T {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let rolled = usize::try_from((mixed ^ (mixed >> 31)) % among.len() as u64);
+        &among[rolled.expect("less than a length")]
+    }
+}

@@ -1,0 +1,108 @@
+//! The same calls in many orders, from a model that stumbles: it guesses ids, sends
+//! before it has looked, looks twice, names results that are not there.
+
+use serde_json::{Value, json};
+
+use super::{BOTH, Desk, Dice, JOHNS, offered};
+use crate::support::events::outcome;
+use crate::support::model::call;
+use crate::support::{Frame, Model};
+
+const TEXT: &str = "I'm running late";
+
+fn look_up(name: &str) -> String {
+    call("lookup_contacts", &json!({ "name": name }))
+}
+
+fn send_to(contact_id: &Value) -> String {
+    call("send_message", &json!({"contact_id": contact_id, "text": TEXT}))
+}
+
+/// Sends to what the how-manieth call of the message finds.
+fn send_to_found(number: usize) -> String {
+    send_to(&json!({"$result": format!("call_{number}.data.contact_id")}))
+}
+
+/// First messages of the model. A guess that is a real id stands behind a lookup: of
+/// an id alone, nobody can tell where a model has it from.
+fn first_messages(name: &str, guess: &str) -> Vec<Vec<String>> {
+    let sum = || call("calculate", &json!({"expression": "12*7"}));
+    let bills = || call("lookup_invoices", &json!({}));
+    vec![
+        vec![look_up(name)],
+        vec![look_up(name), send_to_found(1)],
+        vec![look_up(name), send_to(&json!(guess))],
+        vec![look_up(name), send_to(&json!(name))],
+        vec![look_up(name), look_up("Jane"), send_to_found(2)],
+        vec![look_up(name), look_up(name), send_to(&json!(guess)), send_to_found(1)],
+        vec![sum(), look_up(name), send_to_found(2)],
+        vec![look_up(name), sum(), bills(), send_to(&json!(guess))],
+        vec![bills(), look_up(name), sum(), send_to_found(2)],
+        vec![send_to_found(2), look_up(name)],
+        vec![send_to(&json!(name)), look_up(name)],
+        vec![send_to(&json!("contact_john")), look_up(name), sum()],
+    ]
+}
+
+/// Drives a turn to its end: the first message, and then, as often as the model is
+/// asked again, the other one.
+async fn drive(
+    desk: &Desk,
+    model: &mut Model,
+    body: &Value,
+    first: &str,
+    then: &str,
+) -> Vec<Frame> {
+    let mut stream = desk.gateway.turn(body).await;
+    model.round().await.answer_at_once(first).await;
+    let mut rest = std::pin::pin!(stream.rest());
+    loop {
+        tokio::select! {
+            biased;
+            frames = rest.as_mut() => return frames,
+            round = model.round() => round.answer_at_once(then).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_whatever_order_calls_come_the_message_goes_to_who_was_chosen() {
+    for seed in 0..40 {
+        let mut dice = Dice(seed);
+        let name = *dice.one_of(&["John", "J", "john"]);
+        let (guess, _) = *dice.one_of(&JOHNS);
+        let first = dice.one_of(&first_messages(name, guess)).join("\n");
+        let execution = *dice.one_of(&BOTH);
+        let variation = format!("seed {seed}, {execution:?}:\n{first}");
+
+        let mut model = Model::listen().await;
+        let change = |setup: &mut crate::support::gateway::Setup| {
+            setup.config.tools.execution = execution;
+        };
+        let desk = Desk::with(model.address, change).await;
+        let body = json!({"session_id": "s", "prompt": "Tell John I'm running late"});
+        let frames = drive(&desk, &mut model, &body, &first, &look_up(name)).await;
+        let options = offered(&frames);
+        let delivered = |desk: &Desk| {
+            let sent = desk.sent().into_iter();
+            // What names nobody reaches nobody.
+            sent.filter(|(id, _)| id != name && id != "contact_john").collect::<Vec<_>>()
+        };
+        assert_eq!(delivered(&desk), [], "{variation}");
+
+        let mut chosen = dice.one_of(&options).clone();
+        if *dice.one_of(&[true, false, false]) {
+            // It looks up again what was just answered, and so asks again.
+            let again = [look_up(name), send_to_found(1)].join("\n");
+            let body = desk.choice(&chosen).await;
+            let frames = drive(&desk, &mut model, &body, &again, "Well.").await;
+            assert_eq!(offered(&frames), options, "{variation}");
+            assert_eq!(delivered(&desk), [], "{variation}");
+            chosen.clone_from(dice.one_of(&options));
+        }
+        let body = desk.choice(&chosen).await;
+        let frames = drive(&desk, &mut model, &body, &send_to(&json!(chosen)), "It is sent.").await;
+        assert_eq!(outcome(&frames), "stop", "{variation}");
+        assert_eq!(delivered(&desk), [(chosen, TEXT.to_owned())], "{variation}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The same wish in many words, answered by the rehearsal model.
+
+use super::{BOTH, Desk, Dice, offered};
+use crate::support::events::outcome;
+
+/// How people ask, with whom and what left open. Some make the model look up and send
+/// in one message, others in two.
+const WISHES: [&str; 10] = [
+    "Tell {} {}",
+    "please tell {} that {}",
+    "Tell {}: {}",
+    "Send a message to {}: {}",
+    "Let {} know {}",
+    "let {} know that {}",
+    "Text {} that {}",
+    "Could you message {}, {}",
+    "Send \"{text}\" to {name}",
+    "Notify {} {}",
+];
+const TEXTS: [&str; 4] = ["I'm running late", "I'll call at 5", "we're on 12*7", "I'm at Jane's"];
+const NAMES: [&str; 3] = ["John", "J", "Jo"];
+/// What was talked about before.
+const BEFORE: [Option<&str>; 4] =
+    [None, Some("What is 12*7?"), Some("Tell Maria I'm home"), Some("Tell John I'm here")];
+
+#[tokio::test]
+async fn however_it_is_said_it_goes_to_who_was_chosen_and_nobody_else() {
+    for seed in 0..20 {
+        let mut dice = Dice(seed);
+        let (wish, text, name) = (dice.one_of(&WISHES), dice.one_of(&TEXTS), dice.one_of(&NAMES));
+        let (before, execution) = (*dice.one_of(&BEFORE), *dice.one_of(&BOTH));
+        let prompt = match wish.split_once("{text}") {
+            Some(_) => wish.replace("{text}", text).replace("{name}", name),
+            None => wish.replacen("{}", name, 1).replacen("{}", text, 1),
+        };
+        let variation = format!("seed {seed}, {execution:?}, behind {before:?}: {prompt}");
+
+        let desk = Desk::open(execution).await;
+        if let Some(before) = before {
+            desk.say(before).await;
+        }
+        let sent_before = desk.sent();
+        assert!(sent_before.iter().all(|(id, _)| id == "contact_maria_lopez"), "{variation}");
+        let lookups_before = desk.lookups();
+
+        let options = offered(&desk.say(&prompt).await);
+        assert_eq!(desk.sent(), sent_before, "{variation}");
+        if *dice.one_of(&[true, false]) {
+            desk.choose_in_vain(name).await;
+            desk.choose_in_vain("contact_maria_lopez").await;
+        }
+        let chosen = dice.one_of(&options);
+        let frames = desk.choose(chosen).await;
+        assert_eq!(outcome(&frames), "stop", "{variation}");
+        let message = (chosen.clone(), (*text).to_owned());
+        assert_eq!(desk.sent()[sent_before.len()..], [message], "{variation}");
+        assert_eq!(desk.lookups(), lookups_before + 1, "{variation}");
+    }
+}
