@@ -13,6 +13,8 @@ import { SEED, random } from '../lib/random.mjs';
 
 const SCREENSHOTS = fileURLToPath(new URL('../.cache/screenshots', import.meta.url));
 const PROMPT = 'What time is it in Tokyo, and what is 12*7?';
+const RUNNING_LATE = "Tell John I'm running late.";
+const JOHNS = ['John Doe\nAcme Tools, Boston', 'John Smith\nHarbour Books, Bristol', 'John Carter\nRed Sand Travel, Richmond'];
 const COUNTED = Array.from({ length: 150 }, (_, index) => index + 1).join(', ');
 
 async function ask(page, prompt) {
@@ -96,6 +98,109 @@ describe('the playground', () => {
     assert.match(await page.locator('.end').textContent(), /^cancelled/);
   });
 
+  test('asks with a button for each option, and the answer goes to the one chosen', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
+    const browser = await startBrowser(t);
+    const { page, complaints } = await openPage(browser, gateway.origin);
+
+    await ask(page, RUNNING_LATE);
+    const question = page.getByRole('group', { name: 'Which John do you mean?' });
+    assert.deepEqual(await question.getByRole('button').allInnerTexts(), JOHNS);
+    assert.equal(await question.getByRole('textbox').count(), 0, 'it takes no text');
+    assert.match((await page.locator('.call .state').allTextContents()).join(), /^asks · \d+ ms,not run$/);
+    assert.match(await page.locator('.status').textContent(), /^send_message was not run: .* needs the user's answer first$/);
+
+    // By keyboard alone: the first option has the focus.
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.locator('.end').nth(1).waitFor();
+
+    assert.match(await said(page), /Done: the message to John Smith is sent\./);
+    assert.equal(await question.getByRole('button', { pressed: true }).innerText(), JOHNS[1]);
+    assert.equal(await question.locator('button:enabled').count(), 0);
+    assert.deepEqual(await page.locator('.user').allTextContents(), [RUNNING_LATE, 'John Smith']);
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'prompt');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('has a field where a question takes text', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
+    const browser = await startBrowser(t);
+    const { page } = await openPage(browser, gateway.origin);
+    // No demonstration tool asks for words, so the stream is the test's own.
+    const asked = { clarification_id: 'q.1', call_id: 'call_1', tool_name: 'pick_day', type: 'text', question: 'Which day?', options: [] };
+    const events = [
+      { type: 'clarification_needed', data: asked },
+      { type: 'turn_completed', data: { finish_reason: 'clarification_needed', loops: 1, tool_calls: 1, usage: { total_tokens: 0 }, text: '' } },
+    ];
+    const body = events.map((event, at) => `id: 1-${at + 1}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('');
+    const sent = [];
+    await page.route('**/api/v1/chat/stream', (route) => {
+      sent.push(route.request().postDataJSON());
+      return route.fulfill({ contentType: 'text/event-stream', body });
+    });
+
+    await ask(page, 'Make an appointment.');
+    const field = page.getByRole('textbox', { name: 'Which day?' });
+    await field.waitFor();
+    await page.keyboard.type('the day after');
+    await page.keyboard.press('Enter');
+    await page.locator('.end').nth(1).waitFor();
+
+    assert.deepEqual(sent[1].clarification_response, { clarification_id: 'q.1', text: 'the day after' });
+    assert.equal(sent[1].prompt, undefined);
+    assert.equal(await page.locator('.question.closed input').inputValue(), 'the day after');
+  });
+
+  test('shows the open question again after a reload, even where its turn is gone', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
+    const browser = await startBrowser(t);
+    const { page } = await openPage(browser, gateway.origin);
+    const options = page.locator('.question:not(.closed) button');
+
+    await ask(page, RUNNING_LATE);
+    await options.nth(2).waitFor();
+    await page.reload();
+    await options.nth(2).waitFor();
+    assert.equal(await page.locator('.question').count(), 1);
+
+    // Of the turn nothing can be read any more; of the session it can.
+    await page.route(/stream\?/, (route) => route.fulfill({ status: 410, json: { error: { code: 'gone', message: 'gone' } } }));
+    await page.reload();
+    await options.nth(2).waitFor();
+    await page.unroute(/stream\?/);
+    await options.filter({ hasText: 'John Carter' }).click();
+    await page.locator('.said').filter({ hasText: 'John Carter is sent' }).waitFor();
+    await page.reload();
+    await page.locator('.said').filter({ hasText: 'John Carter is sent' }).waitFor();
+    assert.equal(await page.locator('.question:not(.closed)').count(), 0);
+  });
+
+  test('an answer that comes too late is refused, and something else can be asked instead', async (t) => {
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
+    const browser = await startBrowser(t);
+    const { page } = await openPage(browser, gateway.origin);
+
+    await ask(page, RUNNING_LATE);
+    const options = page.locator('.question:not(.closed) button');
+    await options.first().waitFor();
+    // Another client of the same session has dropped the question.
+    const { session } = await page.evaluate(() => JSON.parse(sessionStorage.getItem('tether')));
+    const elsewhere = await fetch(`${gateway.origin}/api/v1/chat/stream`, {
+      method: 'POST', body: JSON.stringify({ session_id: session, prompt: 'What is 12*7?' }),
+    });
+    await elsewhere.text();
+    await options.first().click();
+    await page.locator('.end.bad').waitFor();
+    assert.match(await page.locator('.end.bad').textContent(), /no longer open/);
+
+    await ask(page, RUNNING_LATE);
+    await options.first().waitFor();
+    await ask(page, PROMPT);
+    await page.locator('.call.good b').filter({ hasText: 'calculate' }).waitFor();
+    assert.equal(await page.locator('.question:not(.closed)').count(), 0);
+  });
+
   test('asks for a key where the gateway wants one', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, server: { api_keys: ['open-sesame'] } });
     const browser = await startBrowser(t);
@@ -111,7 +216,7 @@ describe('the playground', () => {
   for (const colorScheme of ['light', 'dark']) {
     for (const [device, viewport] of [['desktop', { width: 1280, height: 800 }], ['phone', { width: 390, height: 844 }]]) {
       test(`is accessible, ${colorScheme}, on a ${device}`, async (t) => {
-        const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
+        const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
         const browser = await startBrowser(t);
         const { page } = await openPage(browser, gateway.origin, { colorScheme, viewport });
         await mkdir(SCREENSHOTS, { recursive: true });
@@ -133,6 +238,14 @@ describe('the playground', () => {
         await check('answered');
         await page.click('#toggle');
         await check('events');
+        await page.click('#toggle');
+        await ask(page, RUNNING_LATE);
+        await page.locator('.question').waitFor();
+        await page.locator('.end').nth(2).waitFor();
+        await check('asked');
+        await page.locator('.question button').nth(1).click();
+        await page.locator('.end').nth(3).waitFor();
+        await check('chosen');
       });
     }
   }
