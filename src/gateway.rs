@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tracing::{Instrument as _, info_span, warn};
+use tracing::{Instrument as _, debug, info_span, warn};
 use uuid::Uuid;
 
-use crate::conversation::{AnswerError, Ask};
+use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits;
 use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, SettingsError};
@@ -197,6 +197,7 @@ impl Gateway {
         };
         let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
+        span.in_scope(|| note_question(&opening, &history));
         let log = Arc::clone(writer.log());
         let request = TurnRequest {
             session_id: session_id.clone(),
@@ -349,6 +350,17 @@ impl Gateway {
     pub fn cancel_all(&self) {
         self.sessions.cancel_all();
     }
+}
+
+/// What becomes of the open question, if there is one.
+fn note_question(opening: &Opening, history: &Conversation) {
+    let Some(question) = history.open_questions().first() else { return };
+    let outcome = match opening {
+        Opening::Answer(_) => "answered",
+        Opening::Prompt(_) => "dropped",
+    };
+    debug!(outcome, tool = question.tool_name, "the user was asked");
+    metrics::clarification(outcome);
 }
 
 fn list(names: &[String]) -> String {

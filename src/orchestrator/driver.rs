@@ -301,6 +301,10 @@ fn count(event: &Event<'_>) {
             metrics::tool_ended(tool_name, tool_result.success, duration);
         }
         Event::Feedback { reason, .. } => metrics::feedback(reason.name()),
+        Event::ClarificationNeeded { tool_name, .. } => {
+            debug!(tool = tool_name, "the user is asked");
+            metrics::clarification("asked");
+        }
         _ => {}
     }
 }

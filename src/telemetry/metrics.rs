@@ -58,6 +58,11 @@ pub fn feedback(reason: &'static str) {
     counter!("tether_feedback_total", "reason" => reason).increment(1);
 }
 
+/// A question to the user was `asked`, `answered`, or `dropped` for another prompt.
+pub fn clarification(outcome: &'static str) {
+    counter!("tether_clarifications_total", "outcome" => outcome).increment(1);
+}
+
 /// A request was answered.
 pub fn request(route: &'static str, status: u16) {
     counter!("tether_http_requests_total", "route" => route, "status" => status.to_string())

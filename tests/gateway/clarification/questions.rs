@@ -6,6 +6,7 @@ use super::{DOE, Desk, FOUND, asked, check_refusal, look_up, option, send_to};
 use crate::support::events::{names, outcome};
 use crate::support::gateway::STREAM;
 use crate::support::model::call;
+use crate::support::process::Process;
 use crate::support::within;
 
 #[tokio::test]
@@ -135,4 +136,26 @@ async fn the_session_shows_where_its_turn_is() {
     round.answer("Well.").await;
     assert_eq!(outcome(&stream.rest().await), "loop_limit");
     assert_eq!(desk.session("s").await["state"], "completed");
+}
+
+#[tokio::test]
+async fn the_metrics_count_what_became_of_questions() {
+    let gateway = Process::start(
+        "upstreams: [{name: model, kind: embedded, tokens_per_sec: 100000}]\ntools: {demo: true}",
+    )
+    .await;
+    let tell_john = json!({"session_id": "s", "prompt": "Tell John I'm late"});
+    for _ in 0..2 {
+        let first = asked(&gateway.turn(&tell_john).await.rest().await);
+        // The one is answered, the other dropped for the same wish again.
+        let second = asked(&gateway.turn(&tell_john).await.rest().await);
+        let stale = gateway.post(STREAM, &option("s", &first, DOE)).await;
+        assert_eq!(stale.status(), 409);
+        gateway.turn(&option("s", &second, DOE)).await.rest().await;
+    }
+    let metrics = String::from_utf8(gateway.get("/metrics").await.body).unwrap();
+    for (outcome, count) in [("asked", 4), ("answered", 2), ("dropped", 2)] {
+        let line = format!("tether_clarifications_total{{outcome=\"{outcome}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
 }
