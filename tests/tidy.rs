@@ -463,6 +463,17 @@ fn docs_describe_every_event_with_its_fields_and_no_other() {
 }
 
 #[test]
+fn docs_describe_every_metric_and_no_other() {
+    fn names(text: &str) -> BTreeSet<String> {
+        let ends = |char: char| !(char.is_ascii_lowercase() || char == '_');
+        let rest = text.split("tether_").skip(1);
+        rest.map(|name| name.split(ends).next().unwrap_or_default().to_owned()).collect()
+    }
+    let (code, docs) = (read("src/telemetry/metrics.rs"), read("docs/metrics.md"));
+    assert_eq!(names(&code), names(&docs));
+}
+
+#[test]
 fn nothing_names_the_machine_it_was_written_on() {
     let needles = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
     let mut complaints = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::turn::Refusal;
+use super::turn::{NotRun, Refusal};
 use super::{feedback, references};
 use crate::conversation::{self, Note, Part, Step, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish};
@@ -166,6 +166,7 @@ pub(super) enum Entry {
     StartRound(Box<RoundRequest>),
     StopRound,
     StartTool { call: usize, arguments: Value },
+    NotRun { call: usize, why: NotRun },
     StopTools,
 }
 

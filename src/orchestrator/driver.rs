@@ -75,6 +75,10 @@ pub struct Driver {
     /// Runs while nobody reads the log.
     abandoned: Option<Pin<Box<Sleep>>>,
     begun: Instant,
+    /// The same by the clock on the wall.
+    begun_at_ms: u64,
+    /// When the last round was over.
+    silent_since: Option<Instant>,
     /// Rounds so far, and the span of the last.
     rounds: u32,
     span: Span,
@@ -98,6 +102,7 @@ impl Driver {
         let Parts { turn, writer, upstream, briefing, tool_timeout, disconnect_grace } = parts;
         let mut driver = Self {
             turn_id: turn.turn_id().to_owned(),
+            begun_at_ms: turn.started_at_ms(),
             turn,
             state: None,
             writer,
@@ -109,6 +114,7 @@ impl Driver {
             calls: JoinSet::new(),
             abandoned: None,
             begun: Instant::now(),
+            silent_since: None,
             rounds: 0,
             span: Span::none(),
             unpolled: false,
@@ -133,6 +139,7 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.unpolled = true;
+        self.turn.set_now(self.begun_at_ms.saturating_add(millis(self.begun.elapsed())));
         loop {
             self.act();
             self.turn.handle(Input::Logged(self.writer.bytes()));
@@ -173,6 +180,7 @@ impl Driver {
                 }
                 Output::StartRound(request) => {
                     self.rounds += 1;
+                    self.silent_since = None;
                     self.span = info_span!("round", r#loop = self.rounds);
                     let span = self.span.clone();
                     span.in_scope(|| debug!(messages = request.messages.len(), "round begins"));
@@ -181,7 +189,10 @@ impl Driver {
                     self.round = RoundState::Opening(Box::pin(opening.instrument(span)));
                     self.unpolled = true;
                 }
-                Output::StopRound => self.round = RoundState::None,
+                Output::StopRound => {
+                    self.round = RoundState::None;
+                    self.silent_since = Some(Instant::now());
+                }
                 Output::StartTool { call, call_id, name, arguments } => {
                     let span = info_span!(parent: &self.span, "tool", call_id, tool = name);
                     span.in_scope(|| debug!("tool begins"));
@@ -203,6 +214,12 @@ impl Driver {
                     };
                     self.calls.spawn(run.instrument(span));
                     self.unpolled = true;
+                }
+                Output::NotRun { call_id, name, position, why } => {
+                    self.span.in_scope(|| {
+                        debug!(call_id, tool = name, position, why = why.name(), "call is not run");
+                    });
+                    metrics::call_not_run(why.name());
                 }
                 Output::StopTools => self.calls.abort_all(),
             }
@@ -254,6 +271,7 @@ impl Driver {
 
     fn end_round(&mut self, outcome: Result<(), RoundFailure>) {
         self.round = RoundState::None;
+        self.silent_since = Some(Instant::now());
         self.unpolled = true;
         self.turn.handle(match outcome {
             Ok(()) => Input::RoundEnded,
@@ -271,6 +289,9 @@ impl Driver {
                 continue;
             };
             let duration_ms = millis(duration);
+            // What of it passed while the model still wrote cost nobody any time.
+            let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
+            metrics::tool_hidden(duration.saturating_sub(waited));
             self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
             self.unpolled = true;
         }

@@ -53,6 +53,16 @@ pub fn tool_ended(tool: &str, success: bool, duration: Duration) {
     histogram!("tether_tool_seconds", "tool" => tool).record(duration);
 }
 
+/// A call was not run.
+pub fn call_not_run(why: &'static str) {
+    counter!("tether_calls_not_run_total", "why" => why).increment(1);
+}
+
+/// So much of a tool's time passed while the model still wrote.
+pub fn tool_hidden(hidden: Duration) {
+    histogram!("tether_tool_hidden_seconds").record(hidden);
+}
+
 /// The model was told of a mistake.
 pub fn feedback(reason: &'static str) {
     counter!("tether_feedback_total", "reason" => reason).increment(1);

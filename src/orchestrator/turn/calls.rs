@@ -1,6 +1,6 @@
 //! Calls: checked, started, ended, fed back.
 
-use super::{State, Turn};
+use super::{NotRun, State, Turn};
 use crate::conversation::{Note, Outcome};
 use crate::event::{FeedbackReason, TurnFinish};
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
@@ -82,6 +82,7 @@ impl Turn {
                  last answer without tools follows"
             );
             self.draft.say_status(status, self.now_ms);
+            self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Skipped });
             self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
             self.synthesis.get_or_insert(TurnFinish::Stop);
             return;
@@ -129,6 +130,7 @@ impl Turn {
         let result = ToolResult::error(message.clone());
         self.draft.end_call(at, Outcome::Ended(result), 0, 0);
         self.refused = true;
+        self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Refused });
         self.feed_back(Some(at), reason, message);
     }
 
@@ -165,6 +167,7 @@ impl Turn {
 
     fn skip(&mut self, at: usize, reason: String) {
         let status = format!("{} was not run: {reason}", self.draft.name_of(at));
+        self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Skipped });
         self.draft.say_status(status, self.now_ms);
         self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
     }
@@ -192,6 +195,7 @@ impl Turn {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
         let result = result.with_instruction(feedback::repeated(name));
+        self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Repeated });
         self.draft.say_status(status, self.now_ms);
         self.draft.end_call(at, Outcome::Ended(result), 0, 0);
         if is_hopeless {

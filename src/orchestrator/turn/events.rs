@@ -62,6 +62,7 @@ impl Turn {
             Entry::StartRound(_)
             | Entry::StopRound
             | Entry::StartTool { .. }
+            | Entry::NotRun { .. }
             | Entry::StopTools => unreachable!("poll has returned these"),
         })
     }

@@ -38,7 +38,7 @@ use crate::upstream::RoundFinish;
 use calls::MistakeCounts;
 
 pub(super) use calls::Refusal;
-pub use words::{Input, Output, Rules, TurnRequest};
+pub use words::{Input, NotRun, Output, Rules, TurnRequest};
 
 /// A turn. See the module for its contract.
 #[derive(Debug)]
@@ -135,6 +135,12 @@ impl Turn {
         &self.request.turn_id
     }
 
+    /// When the turn began, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn started_at_ms(&self) -> u64 {
+        self.record.started_at_ms
+    }
+
     /// Where the turn is.
     #[must_use]
     pub const fn state(&self) -> State {
@@ -217,6 +223,13 @@ impl Turn {
             }
             Entry::StopRound => Output::StopRound,
             Entry::StopTools => Output::StopTools,
+            Entry::NotRun { call, why } => {
+                let draft = &self.draft.calls[call];
+                let before = self.draft.calls[..call].iter().rev();
+                let position = 1 + before.take_while(|call| call.round == draft.round).count();
+                let name = self.draft.name_of(call);
+                Output::NotRun { call_id: &draft.call_id, name, position, why }
+            }
             Entry::StartTool { call, arguments } => {
                 let draft = &self.draft.calls[call];
                 let name = self.draft.name_of(call);

@@ -118,6 +118,29 @@ pub enum Input<'a> {
     Cancel,
 }
 
+/// Why a call is not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotRun {
+    /// Something is wrong with it: its tool, its arguments.
+    Refused,
+    /// It stands behind one that asked, failed or ended the chain, or over a cap.
+    Skipped,
+    /// It would bring nothing new.
+    Repeated,
+}
+
+impl NotRun {
+    /// Its name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Skipped => "skipped",
+            Self::Repeated => "repeated",
+        }
+    }
+}
+
 /// What is to be done.
 #[derive(Debug)]
 pub enum Output<'a> {
@@ -127,6 +150,17 @@ pub enum Output<'a> {
     StartRound(Box<RoundRequest>),
     /// Drop the running round; nothing of it is wanted any more.
     StopRound,
+    /// A call is not run. The model and the user are told by events; this is for logs.
+    NotRun {
+        /// The call's id in this turn.
+        call_id: &'a str,
+        /// The tool that it names.
+        name: &'a str,
+        /// Its place in its message, from 1.
+        position: usize,
+        /// Why.
+        why: NotRun,
+    },
     /// Run a tool.
     StartTool {
         /// Names the call in [`Input::ToolEnded`].

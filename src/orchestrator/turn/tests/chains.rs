@@ -154,6 +154,7 @@ fn where_a_barrier_asks_the_user_nothing_behind_it_runs() {
     let skipped = scene.statuses();
     assert_eq!(skipped[0], "send was not run: look (call_2) needs the user's answer first");
     assert_eq!(skipped[1], "read was not run: look (call_2) needs the user's answer first");
+    assert_eq!(scene.not_run, ["call_3 at 3: skipped", "call_4 at 4: skipped"]);
 }
 
 #[test]
@@ -251,6 +252,7 @@ fn a_call_that_brings_the_same_again_is_told_so_and_then_the_answer_is_asked_for
     }
     scene.says(&call("read")).stops();
     assert_eq!(scene.started(), ["call_1", "call_2"]);
+    assert_eq!(scene.not_run, ["call_3 at 1: repeated"]);
     let told = scene.last_message().content.as_deref().unwrap();
     assert!(
         told.contains("instruction_for_ai") && told.contains("Do not repeat the call"),

@@ -26,6 +26,8 @@ struct Scene {
     deeds: Vec<String>,
     rounds: Vec<RoundRequest>,
     running: Vec<usize>,
+    /// Calls that are not run, with their places and why.
+    not_run: Vec<String>,
 }
 
 fn tools() -> Registry {
@@ -69,6 +71,7 @@ impl Scene {
             deeds: Vec::new(),
             rounds: Vec::new(),
             running: Vec::new(),
+            not_run: Vec::new(),
         };
         scene.drain();
         scene
@@ -86,6 +89,9 @@ impl Scene {
                 Output::StartTool { call, call_id, name, arguments } => {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
                     self.running.push(call);
+                }
+                Output::NotRun { call_id, position, why, .. } => {
+                    self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
                 }
                 Output::StopTools => {
                     self.deeds.push("stop tools".into());
