@@ -138,6 +138,9 @@ pub mod turn {
     /// Time for a cancelled turn to end. It drops what it waits for, so this is
     /// for a machine that is out of breath.
     pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+    /// How long what is said of tools waits for an acknowledgement that names them all:
+    /// about as long as a model on a small machine writes another call.
+    pub const ACKNOWLEDGEMENT_WAIT: Duration = Duration::from_secs(1);
     /// Waiting hints that are joined into one sentence; the rest is "and more".
     pub const ACKNOWLEDGED_HINTS_MAX: usize = 3;
     /// How much of what a user has heard the model is reminded of, in bytes.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -167,6 +168,7 @@ pub(super) enum Entry {
     StopRound,
     StartTool { call: usize, arguments: Value },
     NotRun { call: usize, why: NotRun },
+    StartTimer(Duration),
     StopTools,
 }
 

@@ -74,6 +74,8 @@ pub struct Driver {
     calls: JoinSet<Ended>,
     /// Runs while nobody reads the log.
     abandoned: Option<Pin<Box<Sleep>>>,
+    /// What the machine wants to be told of.
+    timer: Option<Pin<Box<Sleep>>>,
     begun: Instant,
     /// The same by the clock on the wall.
     begun_at_ms: u64,
@@ -113,6 +115,7 @@ impl Driver {
             round: RoundState::None,
             calls: JoinSet::new(),
             abandoned: None,
+            timer: None,
             begun: Instant::now(),
             silent_since: None,
             rounds: 0,
@@ -155,6 +158,17 @@ impl Driver {
             self.take_audience(cx);
             self.take_round(cx);
             self.take_calls(cx);
+            self.take_timer(cx);
+        }
+    }
+
+    fn take_timer(&mut self, cx: &mut Context<'_>) {
+        if let Some(timer) = &mut self.timer
+            && timer.as_mut().poll(cx).is_ready()
+        {
+            self.timer = None;
+            self.turn.handle(Input::TimerEnded);
+            self.unpolled = true;
         }
     }
 
@@ -213,6 +227,10 @@ impl Driver {
                         Ended { call, run, duration }
                     };
                     self.calls.spawn(run.instrument(span));
+                    self.unpolled = true;
+                }
+                Output::StartTimer(duration) => {
+                    self.timer = Some(Box::pin(sleep(duration)));
                     self.unpolled = true;
                 }
                 Output::NotRun { call_id, name, position, why } => {

@@ -213,13 +213,12 @@ impl Turn {
         if !self.draft.calls.get(at).is_some_and(CallDraft::is_running) {
             return;
         }
-        self.acknowledge_if_held();
         let result = feedback::with_guidance(result);
         if let Some((name, arguments)) = self.draft.calls[at].whole() {
             self.repeats.note(name, arguments.to_value(), &result);
         }
         self.draft.end_call(at, Outcome::Ended(result), duration_ms, attempts);
-        self.draft.queue.push_back(Entry::ToolCompleted { call: at });
+        self.say_of_tool(Entry::ToolCompleted { call: at });
         if let Some(message) = self.draft.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, message);
         }
@@ -245,6 +244,6 @@ impl Turn {
         if attempt >= self.rules.feedback_attempts {
             self.synthesis.get_or_insert(TurnFinish::Stop);
         }
-        self.draft.queue.push_back(Entry::Feedback { call, reason, message, attempt });
+        self.say_of_tool(Entry::Feedback { call, reason, message, attempt });
     }
 }

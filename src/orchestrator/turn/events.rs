@@ -63,6 +63,7 @@ impl Turn {
             | Entry::StopRound
             | Entry::StartTool { .. }
             | Entry::NotRun { .. }
+            | Entry::StartTimer(_)
             | Entry::StopTools => unreachable!("poll has returned these"),
         })
     }

@@ -65,8 +65,8 @@ pub struct Turn {
     refused: bool,
     /// What the user has heard before tools ran.
     acknowledged: Option<Acknowledged>,
-    /// Calls that run while the acknowledgement is still to come.
-    unsaid: Vec<usize>,
+    /// What is to be said of tools once the acknowledgement has come.
+    held: Vec<Entry>,
     /// How often in a row the model has answered with nothing.
     empty_answers: u32,
     /// Milliseconds since the Unix epoch, as far as the turn was told.
@@ -114,7 +114,7 @@ impl Turn {
             checked: 0,
             refused: false,
             acknowledged: None,
-            unsaid: Vec::new(),
+            held: Vec::new(),
             empty_answers,
             now_ms,
             asked_for_words: false,
@@ -204,6 +204,7 @@ impl Turn {
                 self.end_tool(call, result, duration_ms, attempts);
             }
             Input::Logged(bytes) => self.check_logged(bytes),
+            Input::TimerEnded => self.acknowledge_if_held(),
             Input::Cancel => {
                 self.finish_parsing();
                 self.stop_all();
@@ -221,6 +222,7 @@ impl Turn {
                 self.between_rounds = false;
                 Output::StartRound(request)
             }
+            Entry::StartTimer(duration) => Output::StartTimer(duration),
             Entry::StopRound => Output::StopRound,
             Entry::StopTools => Output::StopTools,
             Entry::NotRun { call, why } => {

@@ -1,6 +1,7 @@
 //! What goes into the turn machine, and what comes out of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -116,6 +117,8 @@ pub enum Input<'a> {
     Logged(usize),
     /// Nobody wants the answer any more.
     Cancel,
+    /// The timer has run out.
+    TimerEnded,
 }
 
 /// Why a call is not run.
@@ -150,6 +153,8 @@ pub enum Output<'a> {
     StartRound(Box<RoundRequest>),
     /// Drop the running round; nothing of it is wanted any more.
     StopRound,
+    /// Tell when this much time has passed. There is one timer; a new one replaces it.
+    StartTimer(Duration),
     /// A call is not run. The model and the user are told by events; this is for logs.
     NotRun {
         /// The call's id in this turn.

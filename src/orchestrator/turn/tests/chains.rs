@@ -202,6 +202,7 @@ fn an_argument_can_name_an_earlier_result() {
     assert_eq!(scene.started(), ["call_1"], "it waits for what it names");
     scene.tool_returns(0, ToolResult::data(json!({ "n": 7 })));
     assert_eq!(scene.deeds.last().unwrap(), "start call_2 read {\"n\":7}");
+    scene.stops();
     assert_eq!(scene.event("tool_started")["tool_args"], json!({ "n": 7 }));
 }
 

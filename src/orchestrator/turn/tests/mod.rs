@@ -90,6 +90,7 @@ impl Scene {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
                     self.running.push(call);
                 }
+                Output::StartTimer(_) => self.deeds.push("timer".into()),
                 Output::NotRun { call_id, position, why, .. } => {
                     self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
                 }

@@ -182,7 +182,7 @@ impl Play {
     /// Whatever else may happen to a turn.
     fn act(&mut self, dice: &mut Dice) {
         let scene = &mut self.scene;
-        match dice.roll(9) {
+        match dice.roll(10) {
             0 => drop(scene.finishes(RoundFinish::Length)),
             1..=3 => drop(scene.stops()),
             4..=6 if !scene.running.is_empty() => {
@@ -195,6 +195,7 @@ impl Play {
                 };
                 scene.tool_returns(call, result);
             }
+            9 => drop(scene.handle(Input::TimerEnded)),
             7 if dice.roll(12) == 0 => drop(scene.handle(Input::Cancel)),
             8 if dice.roll(12) == 0 => drop(scene.handle(Input::RoundFailed {
                 code: FailureCode::UpstreamTimeout,
@@ -260,8 +261,10 @@ impl Play {
         assert_eq!(self.ended, self.scene.turn.is_over());
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
-        // What the acknowledgement is waited for runs already.
-        assert_eq!(starts, self.started.len() + self.scene.turn.unsaid.len());
+        // What waits for the acknowledgement runs already.
+        let held = self.scene.turn.held.iter();
+        let held = held.filter(|entry| matches!(entry, Entry::ToolStarted { .. })).count();
+        assert_eq!(starts, self.started.len() + held);
         for request in &self.scene.rounds[self.checked_rounds..] {
             if let Err(wrong) = check_sequence(&request.messages) {
                 panic!("{wrong}: {:#?}", request.messages);

@@ -68,7 +68,7 @@ fn the_models_own_words_are_the_acknowledgement() {
 fn where_the_model_said_nothing_the_hints_of_all_its_calls_are_one_sentence() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look"));
-    assert_eq!(scene.deeds, ["round", "start call_1 read {}", "start call_2 look {}"]);
+    assert_eq!(scene.deeds, ["round", "timer", "start call_1 read {}", "start call_2 look {}"]);
     assert!(acknowledgements(&scene).is_empty(), "there may be more calls");
     scene.stops();
     assert_eq!(acknowledgements(&scene), [("hints", "Reading and looking.")]);
@@ -78,11 +78,29 @@ fn where_the_model_said_nothing_the_hints_of_all_its_calls_are_one_sentence() {
 }
 
 #[test]
-fn the_acknowledgement_waits_for_nothing_longer_than_a_result_or_more_words() {
+fn the_acknowledgement_names_also_what_was_done_before_the_message_ended() {
     let mut scene = scene();
     scene.says(&call("read"));
-    scene.tool_returns(0, ok());
+    scene.tool_returns(0, ToolResult::error("no"));
+    assert_eq!(scene.types().last(), Some(&"tool_marker_detected"), "it would come first");
+    scene.says(&call("look")).stops();
+    assert_eq!(acknowledgements(&scene), [("hints", "Reading and looking.")]);
+    let types = scene.types();
+    let said = types.iter().position(|name| *name == "acknowledgement").unwrap();
+    let behind = ["tool_started", "tool_completed", "feedback", "tool_started"];
+    assert_eq!(types[said + 1..], behind);
+}
+
+#[test]
+fn the_acknowledgement_waits_for_nothing_longer_than_more_words_or_the_timer() {
+    let mut scene = scene();
+    scene.says(&call("read"));
+    assert_eq!(scene.deeds.iter().filter(|deed| *deed == "timer").count(), 1);
+    scene.handle(Input::TimerEnded);
     assert_eq!(acknowledgements(&scene), [("hints", "Reading.")]);
+    scene.says(&call("look"));
+    assert_eq!(scene.types().last(), Some(&"tool_started"), "nothing is held any more");
+
     let mut scene = self::scene();
     scene.says(&call("read")).says("\n ");
     assert!(acknowledgements(&scene).is_empty(), "white space is no words");
