@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits;
-use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
+use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
@@ -155,7 +155,7 @@ impl Gateway {
         upstreams: Vec<Arc<Upstream>>,
         tools: Registry,
     ) -> Result<Self, OptionsError> {
-        Parser::new(options.rules.parser.clone())?;
+        Parser::new(options.rules.parser_settings())?;
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }
@@ -378,7 +378,12 @@ async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
 }
 
 fn brief(rules: &Rules, tools: Registry) -> Briefing {
-    Briefing::new(&rules.system_prompt, &rules.parser.marker, tools)
+    match rules.call_contract {
+        CallContract::MarkerJson => {
+            Briefing::new(&rules.system_prompt, &rules.parser.marker, tools)
+        }
+        CallContract::Native => Briefing::native(&rules.system_prompt, tools),
+    }
 }
 
 fn now_ms() -> u64 {

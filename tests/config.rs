@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use tether::config::{
-    self, Config, ConfigError, Constrain, EmbeddedConfig, OpenaiChatConfig, Overrides,
+    self, Config, ConfigError, Constrain, EmbeddedConfig, History, OpenaiChatConfig, Overrides,
     UpstreamConfig, UpstreamKind,
 };
 
@@ -90,6 +90,19 @@ mod defaults {
         let written: Value = serde_yaml::from_str(&text).unwrap();
         assert_eq!(written, serde_json::to_value(&both).unwrap());
         assert_eq!(load(&text), Ok(both));
+    }
+
+    /// A server on the command line too, which replaces what the file names.
+    #[test]
+    fn with_native_calls_the_history_is_native() {
+        let text = "tools: {call_contract: native}";
+        let url = "http://h/v1".parse().unwrap();
+        let overrides = Overrides { upstream: Some(url), ..Overrides::default() };
+        let config = load_with(text, &overrides, &[]).unwrap();
+        assert_eq!(model_server(&config).history, History::Native);
+        let config = load(&format!("{text}\nupstreams: [{{}}]")).unwrap();
+        assert_eq!(model_server(&config).history, History::Native);
+        assert_eq!(model_server(&load("upstreams: [{}]").unwrap()).history, History::Text);
     }
 
     #[test]

@@ -74,9 +74,9 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
                     answer.deltas += 1;
                     parser.push_str(text, |segment| take(&mut answer.pieces, segment));
                 }
-                Delta::Reasoning(text) => panic!("no reasoning model: {text}"),
                 Delta::Finish(finish) => answer.finish = Some(finish),
                 Delta::Usage(usage) => answer.usage = Some(usage),
+                other => panic!("no reasoning model, no tools: {other:?}"),
             });
             if let Err(error) = outcome {
                 answer.error = Some(error);

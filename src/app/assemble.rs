@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config;
-use crate::config::{Config, Constrain, History, OpenaiChatConfig, UpstreamKind};
+use crate::config::{CallContract, Config, Constrain, History, OpenaiChatConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::server::{self, AuthOptions, Patience};
@@ -79,6 +79,7 @@ pub(super) fn server_options(config: &Config, patience: Patience) -> server::Opt
 fn rules(config: &Config) -> Rules {
     Rules {
         system_prompt: config.model.system_prompt.clone(),
+        call_contract: config.tools.call_contract,
         parser: config.stream.parser_settings(),
         context_budget_tokens: config.model.context_budget_tokens,
         continue_after_tool: config.tools.continue_after_tool,
@@ -120,7 +121,7 @@ fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOption
                     Some(Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() })
                 }
             },
-            native_calls: false,
+            native_calls: config.tools.call_contract == CallContract::Native,
         },
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,

@@ -20,18 +20,37 @@ use crate::orchestrator::Execution;
 pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     let mut keys = Keys::new(String::new(), root, mistakes);
     let limits = limits(keys.section("limits"));
+    let tools = tools(keys.section("tools"));
     let config = Config {
         server: server(keys.section("server")),
-        upstreams: upstreams(&mut keys),
+        upstreams: upstreams(&mut keys, tools.call_contract),
         model: model(keys.section("model")),
-        tools: tools(keys.section("tools")),
         feedback: feedback(keys.section("feedback")),
         stream: stream(keys.section("stream"), &limits),
         sessions: sessions(keys.section("sessions")),
+        tools,
         limits,
     };
     keys.finish();
     config
+}
+
+/// Notes what the command line may have changed and cannot be.
+pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
+    if config.tools.call_contract != CallContract::Native {
+        return;
+    }
+    for upstream in &config.upstreams {
+        if matches!(upstream.kind, UpstreamKind::Embedded(_)) {
+            let message = format!(
+                "found `native`, expected `marker_json`: the upstream `{}` is the embedded model, \
+                 which makes no other calls",
+                upstream.name
+            );
+            let key = "tools.call_contract".to_owned();
+            mistakes.push(Mistake { place: None, key, message });
+        }
+    }
 }
 
 fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
@@ -76,10 +95,10 @@ enum Kind {
     Embedded,
 }
 
-fn upstreams(keys: &mut Keys<'_, '_>) -> Vec<UpstreamConfig> {
+fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamConfig> {
     let mut names: Vec<String> = Vec::new();
     let upstreams = keys.sections("upstreams", |mut keys| {
-        let upstream = upstream(&mut keys);
+        let upstream = upstream(&mut keys, contract);
         if names.contains(&upstream.name) {
             let message = format!(
                 "found `{}`, expected a name that no upstream before it has",
@@ -103,7 +122,7 @@ fn upstreams(keys: &mut Keys<'_, '_>) -> Vec<UpstreamConfig> {
     }
 }
 
-fn upstream(keys: &mut Keys<'_, '_>) -> UpstreamConfig {
+fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
     const OF_SERVERS: [&str; 7] = [
         "base_url",
         "model",
@@ -126,7 +145,7 @@ fn upstream(keys: &mut Keys<'_, '_>) -> UpstreamConfig {
         UpstreamKind::Embedded(embedded(keys))
     } else {
         keys.refuse_all(&["tokens_per_sec"], "has a meaning for kind `embedded` alone");
-        UpstreamKind::OpenaiChat(openai_chat(keys))
+        UpstreamKind::OpenaiChat(openai_chat(keys, contract))
     };
     UpstreamConfig { name, kind }
 }
@@ -137,19 +156,37 @@ fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
     EmbeddedConfig { tokens_per_sec: keys.read("tokens_per_sec", default.tokens_per_sec, pace) }
 }
 
-fn openai_chat(keys: &mut Keys<'_, '_>) -> OpenaiChatConfig {
+fn openai_chat(keys: &mut Keys<'_, '_>, contract: CallContract) -> OpenaiChatConfig {
     let default = OpenaiChatConfig::default();
     let constraints = &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)];
-    let histories = &[("text", History::Text), ("native", History::Native)];
-    OpenaiChatConfig {
+    let server = OpenaiChatConfig {
         base_url: keys.read("base_url", default.base_url, server_url),
         model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
         api_key: keys.read("api_key", default.api_key, secret),
         constrain: keys.read("constrain", default.constrain, choice("constrain", constraints)),
-        history: keys.read("history", default.history, choice("history", histories)),
+        history: history(keys, contract),
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
+    };
+    if contract == CallContract::Native && server.constrain != Constrain::None {
+        let message = "found a grammar, expected `none`: with tools.call_contract `native` the \
+                       server itself sees to it that calls are valid";
+        keys.refuse("constrain", message.to_owned());
     }
+    server
+}
+
+/// What a model calls natively goes back natively: marker lines would teach it to
+/// write some.
+fn history(keys: &mut Keys<'_, '_>, contract: CallContract) -> History {
+    let histories = &[("text", History::Text), ("native", History::Native)];
+    let default = UpstreamConfig::usual_history(contract);
+    let history = keys.read("history", default, choice("history", histories));
+    if contract == CallContract::Native && history == History::Text {
+        let message = "found `text`, expected `native`, since tools.call_contract is `native`";
+        keys.refuse("history", message.to_owned());
+    }
+    history
 }
 
 fn model(mut keys: Keys<'_, '_>) -> ModelConfig {
@@ -174,7 +211,10 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
         call_contract: keys.read(
             "call_contract",
             default.call_contract,
-            choice("call_contract", &[("marker_json", CallContract::MarkerJson)]),
+            choice(
+                "call_contract",
+                &[("marker_json", CallContract::MarkerJson), ("native", CallContract::Native)],
+            ),
         ),
         continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, truth),
         execution: keys.read(

@@ -10,10 +10,10 @@ use std::path::Path;
 
 use hyper::Uri;
 
-use super::check::check;
+use super::check::{check, check_whole};
 use super::mistake::{ConfigError, Mistake};
 use super::raw::{Node, Place, Value};
-use super::{Config, UpstreamConfig, UpstreamKind};
+use super::{Config, OpenaiChatConfig, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
 
 /// Looks a variable up; the process's own environment, or a test's.
@@ -64,6 +64,7 @@ pub fn load_text(
     substitute(&mut root, "", environment, &mut mistakes);
     let mut config = check(&root, &mut mistakes);
     apply(overrides, &mut config, &mut mistakes);
+    check_whole(&config, &mut mistakes);
     if mistakes.is_empty() { Ok(config) } else { Err(ConfigError::new(source_name, mistakes)) }
 }
 
@@ -216,7 +217,14 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
         let written =
             |upstream: &UpstreamConfig| matches!(upstream.kind, UpstreamKind::OpenaiChat(_));
         let found = config.upstreams.iter().find(|upstream| written(upstream)).cloned();
-        let mut upstream = found.unwrap_or_else(UpstreamConfig::openai_chat);
+        let mut upstream = found.unwrap_or_else(|| {
+            let history = UpstreamConfig::usual_history(config.tools.call_contract);
+            let server = OpenaiChatConfig { history, ..OpenaiChatConfig::default() };
+            UpstreamConfig {
+                kind: UpstreamKind::OpenaiChat(server),
+                ..UpstreamConfig::openai_chat()
+            }
+        });
         if let UpstreamKind::OpenaiChat(server) = &mut upstream.kind {
             server.base_url = url.clone();
         }

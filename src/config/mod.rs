@@ -32,6 +32,7 @@ pub use self::upstream::{
     base_url_with_version,
 };
 use crate::limits;
+pub use crate::orchestrator::CallContract;
 use crate::orchestrator::{Execution, Rules};
 use crate::parser::Settings;
 
@@ -88,7 +89,7 @@ pub struct ModelConfig {
 /// `tools`: which there are, and how calls run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolsConfig {
-    /// How the model writes a call.
+    /// How the model makes a call.
     pub call_contract: CallContract,
     /// Whether the model sees the results and goes on.
     pub continue_after_tool: bool,
@@ -111,14 +112,6 @@ pub struct ToolsConfig {
 /// The options of something that this build does not have: there is no value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum NotBuilt {}
-
-/// `tools.call_contract`: how a model writes a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallContract {
-    /// A marker, then JSON.
-    MarkerJson,
-}
 
 /// `feedback`: how a model is told of its mistakes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -285,9 +278,10 @@ impl ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        let Rules { continue_after_tool, execution, max_parallel, .. } = Rules::default();
+        let Rules { call_contract, continue_after_tool, execution, max_parallel, .. } =
+            Rules::default();
         Self {
-            call_contract: CallContract::MarkerJson,
+            call_contract,
             continue_after_tool,
             execution,
             max_parallel,

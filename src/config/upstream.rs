@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::Uri;
 use serde::{Serialize, Serializer};
 
-use super::{Secret, seconds};
+use super::{CallContract, Secret, seconds};
 use crate::limits;
 pub use crate::upstream::History;
 
@@ -84,6 +84,17 @@ impl UpstreamConfig {
     pub fn openai_chat() -> Self {
         let kind = UpstreamKind::OpenaiChat(OpenaiChatConfig::default());
         Self { name: "local".to_owned(), kind }
+    }
+}
+
+impl UpstreamConfig {
+    /// How calls and results go back where nothing is said of it.
+    #[must_use]
+    pub const fn usual_history(contract: CallContract) -> History {
+        match contract {
+            CallContract::MarkerJson => History::Text,
+            CallContract::Native => History::Native,
+        }
     }
 }
 

@@ -3,9 +3,22 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::prompt;
 use crate::tools::Registry;
 use crate::upstream::OfferedTool;
+
+/// How a model makes a call: `tools.call_contract`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallContract {
+    /// It writes a marker, then JSON, as the system prompt teaches.
+    #[default]
+    MarkerJson,
+    /// Its server is told of the tools and tells the calls from the words.
+    Native,
+}
 
 /// A set of tools, and how a model hears of it.
 #[derive(Debug)]
@@ -23,6 +36,18 @@ impl Briefing {
     #[must_use]
     pub fn new(instructions: &str, marker: &str, tools: Registry) -> Self {
         let system = prompt::system(instructions, &tools, marker);
+        Self::with(tools, system)
+    }
+
+    /// A briefing on `tools` for servers that tell the model of them: no call is
+    /// taught.
+    #[must_use]
+    pub fn native(instructions: &str, tools: Registry) -> Self {
+        let system = prompt::native_system(instructions, &tools);
+        Self::with(tools, system)
+    }
+
+    fn with(tools: Registry, system: String) -> Self {
         let offered = tools
             .specs()
             .map(|spec| OfferedTool {

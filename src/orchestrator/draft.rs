@@ -369,6 +369,23 @@ impl Draft {
         }
     }
 
+    /// Leaves the calls that nothing more comes of: they were cut.
+    pub(super) fn leave_unfinished(&mut self) {
+        for index in 0..u32::try_from(self.round_calls().len()).unwrap_or(u32::MAX) {
+            let call = &self.calls[self.first_call + index as usize];
+            if matches!(call.state, CallState::Arriving) {
+                self.push_mistake(ParseError {
+                    code: ErrorCode::IncompletePayload,
+                    message: "the answer ended inside the call".to_owned(),
+                    offset: 0,
+                    raw: String::new(),
+                    index: Some(index),
+                    at_line_start: true,
+                });
+            }
+        }
+    }
+
     /// The text that the round wrote behind its last call.
     pub(super) fn text_behind_call(&self) -> Option<&str> {
         self.text_behind_call.map(|at| &self.text[at..])

@@ -8,7 +8,8 @@ use crate::event::FeedbackReason;
 use crate::parser::{ErrorCode, ParseError, Settings};
 use crate::tools::{CallRefusal, ToolResult};
 
-use super::prompt;
+use super::briefing::CallContract;
+use super::prompt::{self, NATIVE_EXAMPLE};
 
 /// Nothing was said and nothing called.
 pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
@@ -70,10 +71,17 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
 pub(super) fn malformed(
     error: &ParseError,
     settings: &Settings,
+    contract: CallContract,
     cut: bool,
 ) -> (FeedbackReason, String) {
     let marker = &settings.marker;
     let example = prompt::example(marker);
+    let (like_this, on_one_line) = match contract {
+        CallContract::MarkerJson => {
+            (format!("like this: {example}"), format!("on one line: {example}"))
+        }
+        CallContract::Native => (NATIVE_EXAMPLE.to_owned(), NATIVE_EXAMPLE.to_owned()),
+    };
     match error.code {
         ErrorCode::IncompletePayload if cut => {
             (FeedbackReason::IncompleteCall, CUT_CALL.to_owned())
@@ -82,7 +90,7 @@ pub(super) fn malformed(
             FeedbackReason::IncompleteCall,
             format!(
                 "Your function call ended before its JSON was closed and was not run. Write it \
-                 again, whole, on one line: {example}"
+                 again, whole, {on_one_line}"
             ),
         ),
         ErrorCode::PayloadTooLarge => (
@@ -102,8 +110,8 @@ pub(super) fn malformed(
         | ErrorCode::InvalidCall => (
             FeedbackReason::MalformedCall,
             format!(
-                "Your function call could not be read and was not run: {}. Write it again like \
-                 this: {example}",
+                "Your function call could not be read and was not run: {}. Write it again \
+                 {like_this}",
                 error.message
             ),
         ),

@@ -29,6 +29,30 @@ pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
     prompt
 }
 
+/// The system message of a model whose server tells it of the tools. What the server
+/// cannot know follows the operator's words.
+pub(super) fn native_system(operator: &str, tools: &Registry) -> String {
+    let mut prompt = operator.trim_end().to_owned();
+    if tools.is_empty() {
+        return prompt;
+    }
+    prompt.push_str(
+        "\n\nAlways call a function where one fits. Never describe a call and never guess a \
+         result. Where none fits, or when you have the results, answer in words.\n\
+         When a result says next_action \"clarification_needed\", stop: the user will be asked.",
+    );
+    for spec in tools.specs().filter(|spec| spec.policy.may_clarify) {
+        let name = &spec.name;
+        let _ =
+            write!(prompt, "\nWait for the result of {name} before you call what depends on it.");
+    }
+    prompt
+}
+
+/// A call's arguments as they are to be written, for a model that has not.
+pub(super) const NATIVE_EXAMPLE: &str =
+    "with its arguments as one JSON object, such as {\"key\": \"value\"}";
+
 /// A call as it is to be written, for a model that has not.
 pub(super) fn example(marker: &str) -> String {
     format!("{marker} {{\"name\": \"tool_name\", \"arguments\": {{\"key\": \"value\"}}}}")

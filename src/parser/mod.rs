@@ -98,6 +98,7 @@ mod payload;
 mod prose;
 mod repair;
 mod segment;
+mod separate;
 mod settings;
 mod stream;
 mod tail;
@@ -114,6 +115,7 @@ pub use arguments::Arguments;
 pub use call::Call;
 pub use repair::Repair;
 pub use segment::{ErrorCode, ParseError, Place, Segment, Span};
+pub use separate::read_call;
 pub use settings::{Settings, SettingsError};
 
 use discard::Discard;

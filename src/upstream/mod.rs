@@ -35,7 +35,29 @@ pub enum Delta<'a> {
     Text(&'a str),
     /// Reasoning that the server has separated already.
     Reasoning(&'a str),
-    /// The model stopped.
+    /// A call begins that the server tells from the words itself. Calls of a round
+    /// count from 0.
+    CallStarted {
+        /// Names it in what follows.
+        index: u32,
+    },
+    /// More of a call's arguments.
+    CallArguments {
+        /// The call.
+        index: u32,
+        /// The next piece of their text.
+        json: &'a str,
+    },
+    /// A call is whole, as far as the server knows. Calls become whole in their order.
+    CallCompleted {
+        /// The call.
+        index: u32,
+        /// The tool's name; empty where the server gave none.
+        name: &'a str,
+        /// All of the arguments' text, mostly a JSON object.
+        arguments: &'a str,
+    },
+    /// The model stopped. What was cut becomes whole behind it.
     Finish(RoundFinish),
     /// Tokens of this round.
     Usage(Usage),

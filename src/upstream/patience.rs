@@ -120,9 +120,12 @@ impl Patience {
 /// What a delta may take on the wire, in bytes; 0 where it holds no words.
 pub(super) const fn words_bytes(delta: &Delta<'_>) -> usize {
     match delta {
-        Delta::Text(words) | Delta::Reasoning(words) if !words.is_empty() => {
+        Delta::Text(words) | Delta::Reasoning(words) | Delta::CallArguments { json: words, .. }
+            if !words.is_empty() =>
+        {
             limits::FRAME_OVERHEAD_BYTES + ESCAPED_BYTES_MAX * words.len()
         }
+        Delta::CallStarted { .. } => limits::FRAME_OVERHEAD_BYTES,
         _ => 0,
     }
 }
@@ -229,6 +232,9 @@ mod tests {
         assert_eq!(words_bytes(&Delta::Text("")), 0);
         assert_eq!(words_bytes(&Delta::Finish(crate::upstream::RoundFinish::Stop)), 0);
         assert_eq!(words_bytes(&Delta::Usage(crate::event::Usage::default())), 0);
+        assert_eq!(words_bytes(&Delta::CallArguments { index: 0, json: "" }), 0);
         assert!(words_bytes(&Delta::Reasoning("a")) > 0);
+        assert!(words_bytes(&Delta::CallArguments { index: 0, json: "{" }) > 0);
+        assert!(words_bytes(&Delta::CallStarted { index: 0 }) > 0);
     }
 }

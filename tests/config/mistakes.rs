@@ -118,12 +118,36 @@ fn what_this_build_does_not_have_is_said() {
     );
     check(
         "tools: {call_contract: hermes}",
-        "1:24: tools.call_contract: found the text `hermes`, expected `marker_json`",
+        "1:24: tools.call_contract: found the text `hermes`, expected `marker_json` \
+         or `native`",
     );
     check(
         "tools: {execution: lazy}",
         "1:20: tools.execution: found the text `lazy`, expected `eager` or `after_turn`",
     );
+}
+
+#[test]
+fn what_native_calls_cannot_stand_beside_is_refused() {
+    check(
+        "tools: {call_contract: native}\nupstreams: [{history: text}]",
+        "2:23: upstreams[0].history: found `text`, expected `native`, since tools.call_contract \
+         is `native`",
+    );
+    check(
+        "tools: {call_contract: native}\nupstreams: [{constrain: llama_grammar}]",
+        "2:25: upstreams[0].constrain: found a grammar, expected `none`: with \
+         tools.call_contract `native` the server itself sees to it that calls are valid",
+    );
+    for text in ["", "upstreams: [{}, {kind: embedded}]\n"] {
+        let text = format!("{text}tools: {{call_contract: native}}");
+        let message = load(&text).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "t.yml: tools.call_contract: found `native`, expected `marker_json`: the upstream \
+             `embedded` is the embedded model, which makes no other calls"
+        );
+    }
 }
 
 #[test]

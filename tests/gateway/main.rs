@@ -14,6 +14,7 @@ mod drain;
 mod http2;
 mod leaks;
 mod limits;
+mod native;
 mod rejoin;
 mod requests;
 mod slow_reader;

@@ -87,8 +87,8 @@ impl Turn {
     /// When the parser's settings are not usable.
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
         let has_tools = !request.briefing.tools.is_empty();
-        let settings =
-            parser::Settings { calls: has_tools && rules.parser.calls, ..rules.parser.clone() };
+        let settings = rules.parser_settings();
+        let settings = parser::Settings { calls: has_tools && settings.calls, ..settings };
         let parser = Parser::new(settings)?;
         let max_tool_loops = request
             .max_tool_loops

@@ -7,8 +7,10 @@ use crate::conversation::render::{self, Form, RESULTS_HEADING, Rendering};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
+use crate::orchestrator::CallContract;
 use crate::orchestrator::draft::Entry;
 use crate::orchestrator::prompt;
+use crate::parser::{self, Segment};
 use crate::upstream::{Delta, RoundRequest, Sampling};
 
 impl Turn {
@@ -72,8 +74,35 @@ impl Turn {
                 self.draft.push_reasoning(text);
                 self.is_too_large(text.len());
             }
+            Delta::CallStarted { index } => {
+                self.take_call(Segment::CallStarted { index, offset: 0 }, 0);
+            }
+            Delta::CallArguments { index, json } => {
+                self.take_call(Segment::ArgumentsDelta { index, json }, json.len());
+            }
+            Delta::CallCompleted { index, name, arguments } => {
+                let call = parser::read_call(index, name, arguments, &self.rules.parser);
+                self.take_call(call.map_or_else(Segment::Error, Segment::CallCompleted), 0);
+            }
             Delta::Finish(finish) => self.finish = Some(finish),
             Delta::Usage(usage) => self.round_usage = usage.with_total(),
+        }
+    }
+
+    /// Takes what the server tells of a call: the same as what the parser finds, from
+    /// here on. Servers that were told of no tools have none to tell of.
+    fn take_call(&mut self, segment: Segment<'_>, bytes: usize) {
+        if self.rules.call_contract != CallContract::Native {
+            return;
+        }
+        let takes_calls = self.state == State::Planning;
+        let is_unwanted =
+            matches!(segment, Segment::ArgumentsDelta { .. }) && !self.rules.parser.argument_deltas;
+        if !is_unwanted {
+            self.draft.take(segment, takes_calls);
+        }
+        if !self.is_too_large(bytes) && takes_calls {
+            self.after_text();
         }
     }
 
@@ -125,6 +154,10 @@ impl Turn {
     pub(super) fn stop_round(&mut self) {
         self.draft.queue.push_back(Entry::StopRound);
         self.parser.abandon();
+        if self.draft.overflows {
+            // Native calls may all be unfinished; the model has to hear of them.
+            self.draft.leave_unfinished();
+        }
         self.draft.forget_arriving();
         self.close_round();
     }
@@ -142,6 +175,7 @@ impl Turn {
         if matches!(self.state, State::Planning | State::Synthesizing) {
             let (draft, takes_calls) = (&mut self.draft, self.state == State::Planning);
             self.parser.finish(|segment| draft.take(segment, takes_calls));
+            draft.leave_unfinished();
         }
     }
 

@@ -9,7 +9,7 @@ use crate::conversation::render::Form;
 use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::limits;
-use crate::orchestrator::briefing::Briefing;
+use crate::orchestrator::briefing::{Briefing, CallContract};
 use crate::orchestrator::chain::Execution;
 use crate::parser;
 use crate::tools::ToolResult;
@@ -20,7 +20,9 @@ use crate::upstream::{Delta, RoundRequest, Sampling};
 pub struct Rules {
     /// The operator's instructions to the model.
     pub system_prompt: String,
-    /// How calls are read.
+    /// How the model makes a call.
+    pub call_contract: CallContract,
+    /// How calls are read; see [`Rules::parser_settings`].
     pub parser: parser::Settings,
     /// Tokens that a request to the model may take.
     pub context_budget_tokens: usize,
@@ -47,6 +49,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             system_prompt: String::from("You are a helpful assistant."),
+            call_contract: CallContract::MarkerJson,
             parser: parser::Settings::default(),
             context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
             continue_after_tool: true,
@@ -58,6 +61,16 @@ impl Default for Rules {
             max_calls: limits::turn::CALLS_MAX,
             max_turn_bytes: limits::turn::BYTES_MAX,
         }
+    }
+}
+
+impl Rules {
+    /// The settings of the parser that reads the model's words. With native calls it
+    /// looks for none: a marker is text then.
+    #[must_use]
+    pub fn parser_settings(&self) -> parser::Settings {
+        let calls = self.parser.calls && self.call_contract == CallContract::MarkerJson;
+        parser::Settings { calls, ..self.parser.clone() }
     }
 }
 

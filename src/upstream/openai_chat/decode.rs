@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json_string::unescape;
 use super::memo::{Shape, Words};
+use super::tool_calls::{Assembler, Piece};
 use crate::event::Usage;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
@@ -33,6 +34,7 @@ pub struct Decoder {
     /// The last frame's shape; `None` where every frame is to be parsed.
     shape: Option<Shape>,
     scratch: String,
+    calls: Assembler,
     finished: bool,
     done: bool,
 }
@@ -53,11 +55,18 @@ impl Decoder {
     /// A decoder that parses every frame: what the other is measured against.
     #[doc(hidden)]
     #[must_use]
-    pub const fn without_memo() -> Self {
-        Self { shape: None, scratch: String::new(), finished: false, done: false }
+    pub fn without_memo() -> Self {
+        Self {
+            shape: None,
+            scratch: String::new(),
+            calls: Assembler::default(),
+            finished: false,
+            done: false,
+        }
     }
 
-    /// Gives the deltas of one frame, reasoning before text, to `sink`.
+    /// Gives the deltas of one frame to `sink`: reasoning, text, calls, the finish. Calls
+    /// that are still open become whole behind the finish.
     ///
     /// Bytes that are no UTF-8, and halves of surrogate pairs, become U+FFFD.
     /// Only the first choice is read; what is unknown is skipped.
@@ -127,9 +136,15 @@ impl Decoder {
             let Some(raw) = raw else { continue };
             sink(words.delta(string(raw, &mut self.scratch)?));
         }
+        // Some servers write an empty list beside each word.
+        let calls = delta.tool_calls.filter(|raw| is_said(raw) && raw.get() != "[]");
+        if let Some(raw) = calls {
+            self.push_calls(raw, &mut sink)?;
+        }
         if let Some(finish) = finish {
             self.finished = true;
             sink(Delta::Finish(finish));
+            self.calls.finish(&mut sink);
         }
         if let Some(usage) = usage {
             sink(Delta::Usage(usage));
@@ -138,6 +153,7 @@ impl Decoder {
         // With both names said, the second would count once the first is empty.
         let one_effect = finish.is_none()
             && usage.is_none()
+            && calls.is_none()
             && (reasoning_content.is_none() || reasoning_other.is_none());
         if let Some(shape) = &mut self.shape
             && one_effect
@@ -149,6 +165,16 @@ impl Decoder {
             }
         }
         Ok(())
+    }
+
+    fn push_calls(
+        &mut self,
+        raw: &RawValue,
+        sink: &mut impl FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
+        let pieces: Vec<Piece<'_>> =
+            serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)?;
+        pieces.iter().try_for_each(|piece| self.calls.push(piece, &mut *sink))
     }
 }
 
@@ -196,6 +222,8 @@ struct ChoiceDelta<'a> {
     reasoning_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     reasoning: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {

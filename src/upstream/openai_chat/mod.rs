@@ -16,4 +16,4 @@ mod tool_calls;
 pub use decode::{Decoder, FrameError};
 pub use models::{Flavour, Models};
 pub use request::{Options, request_body};
-pub use tool_calls::{Assembler, Function, NativeCall, Piece};
+pub use tool_calls::{Assembler, Function, Piece};

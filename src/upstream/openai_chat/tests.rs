@@ -12,6 +12,9 @@ use crate::upstream::{Delta, RoundFinish};
 enum Said {
     Text(String),
     Reasoning(String),
+    CallStarted(u32),
+    CallArguments(u32, String),
+    CallCompleted(u32, String, String),
     Finish(RoundFinish),
     Usage(u64, u64, u64),
 }
@@ -21,6 +24,11 @@ impl From<Delta<'_>> for Said {
         match delta {
             Delta::Text(text) => Self::Text(text.to_owned()),
             Delta::Reasoning(text) => Self::Reasoning(text.to_owned()),
+            Delta::CallStarted { index } => Self::CallStarted(index),
+            Delta::CallArguments { index, json } => Self::CallArguments(index, json.to_owned()),
+            Delta::CallCompleted { index, name, arguments } => {
+                Self::CallCompleted(index, name.to_owned(), arguments.to_owned())
+            }
             Delta::Finish(finish) => Self::Finish(finish),
             Delta::Usage(Usage { prompt_tokens, completion_tokens, total_tokens }) => {
                 Self::Usage(prompt_tokens, completion_tokens, total_tokens)
@@ -203,7 +211,7 @@ fn only_the_first_choice_is_read() {
 #[test]
 fn what_is_unknown_is_skipped() {
     check(
-        r#"{"choices":[{"delta":{"content":"a","tool_calls":[{"index":0}],"x":{"content":"no"}},"logprobs":{"content":[]}}],"timings":{"a":1.5},"obfuscation":"xx"}"#,
+        r#"{"choices":[{"delta":{"content":"a","function_call":{"name":"f"},"x":{"content":"no"}},"logprobs":{"content":[]}}],"timings":{"a":1.5},"obfuscation":"xx"}"#,
         &[text("a")],
     );
     check(r#"{"prompt_progress":{"total":4}}"#, &[]);
@@ -368,4 +376,55 @@ proptest! {
             prop_assert_eq!(decode(&mut with, frame), decode(&mut without, frame), "{}", String::from_utf8_lossy(frame));
         }
     }
+}
+
+#[test]
+fn calls_of_the_servers_own_are_told_as_they_arrive() {
+    let mut decoder = Decoder::new();
+    let mut said = Vec::new();
+    for frame in [
+        // vLLM: the name first, then the arguments in pieces.
+        r#"{"choices":[{"index":0,"delta":{"content":"So. "}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"a","type":"function","index":0,"function":{"name":"f","arguments":""}}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":null,"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}]}"#,
+        // Ollama: a whole call in one piece; and words in between.
+        r#"{"choices":[{"index":0,"delta":{"content":"And. ","tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"","tool_calls":[]},"finish_reason":"length"}]}"#,
+    ] {
+        let (outcome, deltas) = decode(&mut decoder, frame.as_bytes());
+        assert_eq!(outcome, Ok(()), "{frame}");
+        said.extend(deltas);
+    }
+    let arguments = |index, json: &str| Said::CallArguments(index, json.to_owned());
+    let completed = |index, name: &str, json: &str| {
+        Said::CallCompleted(index, name.to_owned(), json.to_owned())
+    };
+    assert_eq!(
+        said,
+        [
+            text("So. "),
+            Said::CallStarted(0),
+            arguments(0, "{\"x\""),
+            arguments(0, ":1}"),
+            text("And. "),
+            completed(0, "f", "{\"x\":1}"),
+            Said::CallStarted(1),
+            arguments(1, "{"),
+            Said::Finish(RoundFinish::Length),
+            // Cut, and known to be so.
+            completed(1, "g", "{"),
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_list_of_calls_is_malformed() {
+    for calls in ["7", "{}", r#"[{"index":"a"}]"#, "[7]", r#"[{"function":{"name":1}}]"#] {
+        let frame = format!(r#"{{"choices":[{{"delta":{{"tool_calls":{calls}}}}}]}}"#);
+        let (outcome, said) = decode(&mut Decoder::new(), frame.as_bytes());
+        assert_eq!((outcome, said), (Err(FrameError::Malformed), Vec::new()), "{calls}");
+    }
+    check(r#"{"choices":[{"delta":{"tool_calls":null}}]}"#, &[]);
+    check(r#"{"choices":[{"delta":{"tool_calls":[]}}]}"#, &[]);
 }

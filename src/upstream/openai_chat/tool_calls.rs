@@ -3,24 +3,24 @@
 //! The standard writes id and name once, then arguments in pieces, told apart by
 //! `index`. Servers depart from it: one index for several calls, no index, no id,
 //! names in pieces, all of it repeated in each piece, arguments as an object. A
-//! call is whole only when the model has finished: until then, pieces of several
-//! may come in any order. Whether a call is valid is not judged here.
+//! call is surely whole only when the model has finished: until then, pieces of several
+//! may come in any order. One whose arguments are a whole object is taken for whole
+//! as soon as the next begins. Whether a call is valid is not judged here.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::decode::FrameError;
 use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
+use crate::upstream::Delta;
 
-/// A call as the model made it.
+/// A call as the model makes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NativeCall {
-    /// The server's id; empty where it gave none.
-    pub id: String,
-    /// The tool's name; empty where it gave none.
-    pub name: String,
-    /// The arguments' text, mostly a JSON object.
-    pub arguments: String,
+struct NativeCall {
+    /// The server's id, by which it may name the call again.
+    id: String,
+    name: String,
+    arguments: String,
 }
 
 /// One element of `delta.tool_calls`.
@@ -52,6 +52,8 @@ pub struct Function<'a> {
 #[derive(Debug, Default)]
 pub struct Assembler {
     calls: Vec<Open>,
+    /// The calls before this one were handed out as whole.
+    whole: usize,
     bytes: usize,
 }
 
@@ -63,12 +65,17 @@ struct Open {
 }
 
 impl Assembler {
-    /// Adds a piece; returns the position of the call that it belongs to.
+    /// Adds a piece, and tells what it adds to which call. Where it begins one, those
+    /// before it that nothing can be added to are whole.
     ///
     /// # Errors
     /// Where it is no piece of a call, or passes [`NATIVE_CALLS_MAX`] or
     /// [`NATIVE_CALL_BYTES_MAX`].
-    pub fn push(&mut self, piece: &Piece<'_>) -> Result<usize, FrameError> {
+    pub fn push(
+        &mut self,
+        piece: &Piece<'_>,
+        mut sink: impl FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
         let id = text(piece.id)?;
         let function = piece.function.unwrap_or_default();
         let name = text(function.name)?;
@@ -81,10 +88,17 @@ impl Assembler {
             Some(at) => at,
             None if self.calls.len() == NATIVE_CALLS_MAX => return Err(FrameError::Malformed),
             None => {
+                self.hand_out(&mut sink, is_surely_whole);
                 self.calls.push(Open { index: piece.index, call: NativeCall::default() });
-                self.calls.len() - 1
+                let at = self.calls.len() - 1;
+                sink(Delta::CallStarted { index: index(at) });
+                at
             }
         };
+        if at < self.whole && !arguments.is_empty() {
+            // It may run already, with other arguments.
+            return Err(FrameError::Malformed);
+        }
         let call = &mut self.calls[at].call;
         if call.id.is_empty() {
             call.id = id;
@@ -94,19 +108,30 @@ impl Assembler {
             call.name.push_str(&name);
         }
         call.arguments.push_str(&arguments);
-        Ok(at)
+        if !arguments.is_empty() {
+            sink(Delta::CallArguments { index: index(at), json: &arguments });
+        }
+        Ok(())
     }
 
-    /// Whether nothing has come.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+    /// Hands out all calls that are left. The model has finished.
+    pub fn finish(&mut self, mut sink: impl FnMut(Delta<'_>)) {
+        self.hand_out(&mut sink, |_| true);
     }
 
-    /// All calls, in the order in which they began. The model has finished.
-    pub fn take(&mut self) -> Vec<NativeCall> {
-        self.bytes = 0;
-        std::mem::take(&mut self.calls).into_iter().map(|open| open.call).collect()
+    fn hand_out(
+        &mut self,
+        sink: &mut impl FnMut(Delta<'_>),
+        is_whole: impl Fn(&NativeCall) -> bool,
+    ) {
+        while let Some(Open { call, .. }) = self.calls.get(self.whole) {
+            if !is_whole(call) {
+                return;
+            }
+            let NativeCall { id: _, name, arguments } = call;
+            sink(Delta::CallCompleted { index: index(self.whole), name, arguments });
+            self.whole += 1;
+        }
     }
 
     /// The call that a piece goes on with; `None` where it begins one.
@@ -132,6 +157,17 @@ impl Assembler {
         };
         (!is_another).then_some(at)
     }
+}
+
+/// Whether nothing can be added to a call. Some servers send `{}` first and what they
+/// mean behind it.
+fn is_surely_whole(call: &NativeCall) -> bool {
+    call.arguments.trim() != "{}" && is_whole(&call.arguments)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most NATIVE_CALLS_MAX")]
+const fn index(at: usize) -> u32 {
+    at as u32
 }
 
 /// Whether arguments are a JSON object, so that nothing can follow. Halves are mostly
@@ -163,23 +199,50 @@ mod tests {
 
     use super::*;
 
-    fn assemble(pieces: &[Value]) -> Result<Vec<NativeCall>, FrameError> {
-        let mut assembler = Assembler::default();
-        for piece in pieces {
-            let json = piece.to_string();
-            assembler.push(&serde_json::from_str(&json).unwrap())?;
-        }
-        Ok(assembler.take())
+    /// The calls that come out, with what is told of their arguments on the way.
+    #[derive(Debug, Default)]
+    struct Heard {
+        arguments: Vec<String>,
+        calls: Vec<(String, String)>,
     }
 
-    fn call(id: &str, name: &str, arguments: &str) -> NativeCall {
-        NativeCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+    impl Heard {
+        fn take(&mut self, delta: Delta<'_>) {
+            match delta {
+                Delta::CallStarted { index } => {
+                    assert_eq!(index as usize, self.arguments.len());
+                    self.arguments.push(String::new());
+                }
+                Delta::CallArguments { index, json } => {
+                    assert!(index as usize >= self.calls.len(), "it is not whole yet");
+                    self.arguments[index as usize].push_str(json);
+                }
+                Delta::CallCompleted { index, name, arguments } => {
+                    assert_eq!(index as usize, self.calls.len(), "in their order");
+                    assert_eq!(self.arguments[index as usize], arguments);
+                    self.calls.push((name.to_owned(), arguments.to_owned()));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn assemble(pieces: &[Value]) -> Result<Vec<(String, String)>, FrameError> {
+        let (mut assembler, mut heard) = (Assembler::default(), Heard::default());
+        for piece in pieces {
+            let json = piece.to_string();
+            assembler.push(&serde_json::from_str(&json).unwrap(), |delta| heard.take(delta))?;
+        }
+        assembler.finish(|delta| heard.take(delta));
+        assert_eq!(heard.calls.len(), heard.arguments.len());
+        Ok(heard.calls)
     }
 
     #[track_caller]
-    fn check(pieces: &Value, expected: &[(&str, &str, &str)]) {
-        let expected: Vec<_> =
-            expected.iter().map(|(id, name, arguments)| call(id, name, arguments)).collect();
+    fn check(pieces: &Value, expected: &[(&str, &str)]) {
+        let owned =
+            |(name, arguments): &(&str, &str)| ((*name).to_owned(), (*arguments).to_owned());
+        let expected: Vec<_> = expected.iter().map(owned).collect();
         assert_eq!(assemble(pieces.as_array().unwrap()).unwrap(), expected, "{pieces}");
     }
 
@@ -191,7 +254,7 @@ mod tests {
                 {"index": 0, "function": {"arguments": "{\"x\""}},
                 {"index": 0, "function": {"arguments": ":1}"}},
             ]),
-            &[("a", "f", "{\"x\":1}")],
+            &[("f", "{\"x\":1}")],
         );
         check(&json!([]), &[]);
     }
@@ -205,7 +268,7 @@ mod tests {
                 {"index": 0, "function": {"arguments": "}"}},
                 {"index": 1, "function": {"arguments": "\"y\":2}"}},
             ]),
-            &[("a", "f", "{}"), ("b", "g", "{\"y\":2}")],
+            &[("f", "{}"), ("g", "{\"y\":2}")],
         );
     }
 
@@ -217,7 +280,7 @@ mod tests {
                 {"index": 0, "id": "b", "function": {"name": "f", "arguments": "{"}},
                 {"index": 0, "function": {"arguments": "}"}},
             ]),
-            &[("a", "f", "{}"), ("b", "f", "{}")],
+            &[("f", "{}"), ("f", "{}")],
         );
     }
 
@@ -228,7 +291,7 @@ mod tests {
                 {"index": 0, "function": {"name": "f", "arguments": "{}"}},
                 {"index": 0, "function": {"name": "f", "arguments": "{}"}},
             ]),
-            &[("", "f", "{}"), ("", "f", "{}")],
+            &[("f", "{}"), ("f", "{}")],
         );
         check(
             &json!([
@@ -236,7 +299,7 @@ mod tests {
                 {"function": {"arguments": "}"}},
                 {"function": {"name": "g", "arguments": {"x": 1}}},
             ]),
-            &[("", "f", "{}"), ("", "g", "{\"x\":1}")],
+            &[("f", "{}"), ("g", "{\"x\":1}")],
         );
     }
 
@@ -247,7 +310,7 @@ mod tests {
                 {"index": 0, "id": "a", "function": {"name": "get_"}},
                 {"index": 0, "function": {"name": "time", "arguments": "{}"}},
             ]),
-            &[("a", "get_time", "{}")],
+            &[("get_time", "{}")],
         );
         check(
             &json!([
@@ -255,7 +318,7 @@ mod tests {
                 {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{"}},
                 {"index": 0, "id": "a", "function": {"name": "f", "arguments": "}"}},
             ]),
-            &[("a", "f", "{}")],
+            &[("f", "{}")],
         );
     }
 
@@ -266,8 +329,27 @@ mod tests {
                 {"index": 0, "function": {"name": "f"}},
                 {"index": 0, "id": "a", "function": {"arguments": "{}"}},
             ]),
-            &[("a", "f", "{}")],
+            &[("f", "{}")],
         );
+    }
+
+    #[test]
+    fn a_call_is_whole_as_soon_as_the_next_begins_and_nothing_can_be_added_to_it() {
+        let piece = |index: u8, name: &str, arguments: &str| {
+            let piece = json!({"index": index, "function": {"name": name, "arguments": arguments}});
+            piece.to_string()
+        };
+        for (first, whole) in [("{\"x\":1}", 1), ("{\"x\":", 0), ("{}", 0), ("", 0)] {
+            let (mut assembler, mut heard) = (Assembler::default(), Heard::default());
+            for json in [piece(0, "f", first), piece(1, "g", "")] {
+                let piece = serde_json::from_str(&json).unwrap();
+                assembler.push(&piece, |delta| heard.take(delta)).unwrap();
+            }
+            assert_eq!(heard.calls.len(), whole, "{first}");
+            let more = piece(0, "", " ");
+            let more = assembler.push(&serde_json::from_str(&more).unwrap(), |_| {});
+            assert_eq!(more.is_err(), whole == 1, "what was handed out stays as it is");
+        }
     }
 
     #[test]
@@ -301,13 +383,14 @@ mod tests {
             cuts in prop::collection::vec((0_usize..5, 1_usize..4), 0..60),
         ) {
             let calls: Vec<_> = texts.iter().enumerate().map(|(at, text)| {
-                call(&format!("id{at}"), &format!("f{at}"), &json!({"x": text}).to_string())
+                (format!("f{at}"), json!({"x": text}).to_string())
             }).collect();
-            let mut pieces: Vec<_> = calls.iter().enumerate().map(|(at, call)| {
-                json!({"index": at, "id": call.id, "function": {"name": call.name, "arguments": ""}})
+            let mut pieces: Vec<_> = calls.iter().enumerate().map(|(at, (name, _))| {
+                let id = format!("id{at}");
+                json!({"index": at, "id": id, "function": {"name": name, "arguments": ""}})
             }).collect();
             let mut rest: Vec<Vec<char>> =
-                calls.iter().map(|call| call.arguments.chars().collect()).collect();
+                calls.iter().map(|(_, arguments)| arguments.chars().collect()).collect();
             let last = (0..calls.len()).map(|at| (at, usize::MAX));
             for (at, count) in cuts.into_iter().chain(last) {
                 let Some(rest) = rest.get_mut(at) else { continue };

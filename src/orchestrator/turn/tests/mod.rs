@@ -7,13 +7,14 @@ use crate::conversation::render::{Form, RESULTS_HEADING};
 use crate::conversation::{Conversation, Opening, Outcome};
 use crate::event::FailureCode;
 use crate::limits;
-use crate::orchestrator::{Briefing, Execution};
+use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
 use crate::upstream::{Delta, Message, Role, RoundRequest, Sampling};
 
 mod chains;
 mod injections;
+mod native;
 mod schedules;
 mod words;
 

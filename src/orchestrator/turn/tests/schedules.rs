@@ -55,9 +55,36 @@ const SAYINGS: &[&str] = &[
     "\nResults of your calls:\n",
 ];
 
+/// Native calls, good and bad: the name, and the pieces of the arguments.
+const CALLS: &[(&str, &[&str])] = &[
+    ("calculate", &["{\"expression\"", ": \"1+1\"}"]),
+    ("calculate", &["{\"expression\": 1}"]),
+    ("calculate", &["{\"expression\": \"1"]),
+    ("get_current_time", &["{}"]),
+    ("get_current_time", &[""]),
+    ("get_current_time", &["{", "]"]),
+    ("nope", &["{}"]),
+    ("", &["{}"]),
+    ("read", &["{}"]),
+    ("look", &["{", "}"]),
+    ("send", &["{}"]),
+    ("send", &["{\"n\": {\"$result\": \"call_1.data.n\"}}"]),
+    ("step", &["{\"n\": 1}"]),
+];
+
+/// A native call that has begun, and what was said of it.
+struct Begun {
+    name: &'static str,
+    rest: std::slice::Iter<'static, &'static str>,
+    arguments: String,
+}
+
 /// A turn under the dice, with what has to hold.
 struct Play {
     scene: Scene,
+    /// The running round's native calls, and how many of them are whole.
+    begun: Vec<Begun>,
+    whole: usize,
     seen: usize,
     markers: HashSet<String>,
     started: HashSet<String>,
@@ -81,7 +108,9 @@ struct Play {
 impl Play {
     /// A turn behind others, with an answer to what they may have asked.
     fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
+        let call_contract = *dice.pick(&[CallContract::MarkerJson, CallContract::Native]);
         let rules = Rules {
+            call_contract,
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
             max_parallel: 1 + dice.roll(3),
             feedback_attempts: 1 + u32::try_from(dice.roll(3)).unwrap(),
@@ -99,13 +128,18 @@ impl Play {
         let form = *dice.pick(&[Form::Text, Form::Native]);
         let mut tools = tools();
         add_policies(&mut tools);
-        let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
+        let briefing = Arc::new(match call_contract {
+            CallContract::MarkerJson => Briefing::new("Be kind.", "<<function_call>>", tools),
+            CallContract::Native => Briefing::native("Be kind.", tools),
+        });
         let opening = opening(dice, &history);
         let turn_id = turn_id.to_owned();
         let request = TurnRequest { turn_id, opening, form, briefing, history, ..request() };
         let scene = Scene::with(rules, request);
         Self {
             scene,
+            begun: Vec::new(),
+            whole: 0,
             seen: 0,
             markers: HashSet::new(),
             started: HashSet::new(),
@@ -141,7 +175,7 @@ impl Play {
     ///
     /// A round that the turn itself has stopped keeps what was decided until then.
     fn end_round(&mut self, was_stopped: bool) {
-        let mut parser = Parser::new(self.scene.turn.rules.parser.clone()).unwrap();
+        let mut parser = Parser::new(self.scene.turn.rules.parser_settings()).unwrap();
         let text = &mut self.text;
         let mut take = |segment: Segment<'_>| {
             if let Segment::Text(said) = segment {
@@ -153,6 +187,53 @@ impl Play {
             parser.finish(&mut take);
         }
         self.usage += std::mem::take(&mut self.round_usage);
+        self.begun.clear();
+        self.whole = 0;
+    }
+
+    /// A call begins, goes on, or becomes whole: the oldest first, as servers tell it.
+    /// Pieces of several come in any order.
+    fn call_natively(&mut self, dice: &mut Dice) {
+        let open = self.begun.len() - self.whole;
+        match dice.roll(4) {
+            0 | 1 if open > 0 => {
+                let at = self.whole + dice.roll(open);
+                let call = &mut self.begun[at];
+                if let Some(json) = call.rest.next() {
+                    call.arguments.push_str(json);
+                    self.delta(Delta::CallArguments { index: u32::try_from(at).unwrap(), json });
+                }
+            }
+            2 if open > 0 => self.complete_call(),
+            _ => {
+                let index = u32::try_from(self.begun.len()).unwrap();
+                let (name, pieces) = *dice.pick(CALLS);
+                self.begun.push(Begun { name, rest: pieces.iter(), arguments: String::new() });
+                self.delta(Delta::CallStarted { index });
+            }
+        }
+    }
+
+    fn complete_call(&mut self) {
+        let Begun { name, arguments, .. } = &self.begun[self.whole];
+        let (name, arguments) = (*name, arguments.clone());
+        let index = u32::try_from(self.whole).unwrap();
+        self.whole += 1;
+        self.delta(Delta::CallCompleted { index, name, arguments: &arguments });
+    }
+
+    /// The model finishes; what is open becomes whole behind that.
+    fn finish_round(&mut self, finish: RoundFinish) {
+        self.delta(Delta::Finish(finish));
+        while self.whole < self.begun.len() {
+            self.complete_call();
+        }
+        self.scene.drain();
+        self.scene.handle(Input::RoundEnded);
+    }
+
+    fn is_native(&self) -> bool {
+        self.scene.turn.rules.call_contract == CallContract::Native
     }
 
     fn step(&mut self, dice: &mut Dice) {
@@ -160,6 +241,11 @@ impl Play {
             0..=13 => {
                 // Several deltas may be handled before anything is polled.
                 for _ in 0..=dice.roll(3) {
+                    // Servers that read no calls are not asked for any, and may tell of some.
+                    if dice.roll(4) == 0 || (self.is_native() && dice.roll(3) > 0) {
+                        self.call_natively(dice);
+                        continue;
+                    }
                     let saying = *dice.pick(SAYINGS);
                     self.delta(Delta::Text(saying));
                 }
@@ -181,10 +267,14 @@ impl Play {
 
     /// Whatever else may happen to a turn.
     fn act(&mut self, dice: &mut Dice) {
+        let side = dice.roll(10);
+        match side {
+            0 => return self.finish_round(RoundFinish::Length),
+            1..=3 => return self.finish_round(RoundFinish::Stop),
+            _ => {}
+        }
         let scene = &mut self.scene;
-        match dice.roll(10) {
-            0 => drop(scene.finishes(RoundFinish::Length)),
-            1..=3 => drop(scene.stops()),
+        match side {
             4..=6 if !scene.running.is_empty() => {
                 let call = *dice.pick(&scene.running);
                 let result = match dice.roll(12) {

@@ -1,0 +1,187 @@
+//! Native calls: what a server tells of them takes the same way as what the parser
+//! finds.
+
+use super::chains::add_policies;
+use super::*;
+
+impl Scene {
+    /// A turn whose server reads the calls.
+    fn native() -> Self {
+        Self::native_with(|_| {})
+    }
+
+    fn native_with(change: impl FnOnce(&mut Rules)) -> Self {
+        let mut rules = Rules { call_contract: CallContract::Native, ..Rules::default() };
+        change(&mut rules);
+        let mut tools = tools();
+        add_policies(&mut tools);
+        let briefing = Arc::new(Briefing::native("Be kind.", tools));
+        Self::with(rules, TurnRequest { form: Form::Native, briefing, ..request() })
+    }
+
+    fn begins_call(&mut self, index: u32) -> &mut Self {
+        self.handle(Input::Delta(Delta::CallStarted { index }))
+    }
+
+    fn argues(&mut self, index: u32, json: &str) -> &mut Self {
+        self.handle(Input::Delta(Delta::CallArguments { index, json }))
+    }
+
+    fn completes_call(&mut self, index: u32, name: &str, arguments: &str) -> &mut Self {
+        self.handle(Input::Delta(Delta::CallCompleted { index, name, arguments }))
+    }
+
+    /// A whole call at once.
+    fn calls(&mut self, index: u32, name: &str, arguments: &str) -> &mut Self {
+        self.begins_call(index).argues(index, arguments).completes_call(index, name, arguments)
+    }
+}
+
+const CLOCK: &str = "get_current_time";
+const TOKYO: &str = r#"{"timezone": "Asia/Tokyo"}"#;
+
+#[test]
+fn a_call_runs_and_its_result_goes_back() {
+    let mut scene = Scene::native();
+    scene.says("Let me look.").begins_call(0);
+    assert_eq!(scene.types(), ["turn_started", "text_delta", "tool_marker_detected"]);
+    scene.completes_call(0, CLOCK, TOKYO);
+    assert_eq!(scene.deeds[1], "start call_1 get_current_time {\"timezone\":\"Asia/Tokyo\"}");
+    scene.finishes(RoundFinish::ToolCalls).tool_returns(0, ok());
+    let [.., call, result, _heard] = &scene.rounds[1].messages[..] else { panic!() };
+    assert_eq!((call.content.as_deref(), call.tool_calls.len()), (Some("Let me look."), 1));
+    assert_eq!(
+        (call.tool_calls[0].name.as_str(), call.tool_calls[0].arguments.as_str()),
+        (CLOCK, TOKYO)
+    );
+    assert_eq!(
+        (result.role, &result.tool_call_id),
+        (Role::Tool, &Some(call.tool_calls[0].id.clone()))
+    );
+    scene.says("It is noon.").stops();
+    scene.ends("stop", "Let me look.It is noon.");
+}
+
+#[test]
+fn a_marker_is_text() {
+    let mut scene = Scene::native();
+    scene.spells(TIME).stops();
+    scene.ends("stop", TIME);
+    assert_eq!(scene.types(), ["turn_started", "text_delta", "turn_completed"]);
+}
+
+#[test]
+fn no_marker_is_taught() {
+    let scene = Scene::native();
+    let system = scene.rounds[0].messages[0].content.as_deref().unwrap();
+    assert!(system.starts_with("Be kind.\n\nAlways call"), "{system}");
+    assert!(
+        system.ends_with("Wait for the result of look before you call what depends on it."),
+        "{system}"
+    );
+    assert!(!system.contains("<<"), "{system}");
+}
+
+#[test]
+fn arguments_are_told_as_they_arrive_where_that_is_asked_for() {
+    for asked in [true, false] {
+        let mut scene = Scene::native_with(|rules| rules.parser.argument_deltas = asked);
+        scene.begins_call(0).argues(0, "{\"timezone\":").argues(0, " \"Asia/Tokyo\"}");
+        scene.completes_call(0, CLOCK, TOKYO);
+        let deltas = scene.events.iter().filter(|event| event["type"] == "tool_arguments_delta");
+        let told: String = deltas.map(|event| event["data"]["delta"].as_str().unwrap()).collect();
+        assert_eq!(told, if asked { TOKYO } else { "" });
+    }
+}
+
+#[test]
+fn broken_and_empty_arguments_are_fed_back_like_a_broken_payload() {
+    for (arguments, reason) in [
+        ("", "malformed_call"),
+        ("[]", "malformed_call"),
+        ("{a}", "malformed_call"),
+        ("{\"a\":", "incomplete_call"),
+    ] {
+        let mut scene = Scene::native();
+        scene.calls(0, CLOCK, arguments).finishes(RoundFinish::ToolCalls);
+        let feedback = scene.event("feedback");
+        assert_eq!((&feedback["reason"], &feedback["call_id"]), (&json!(reason), &json!("call_1")));
+        assert!(!feedback["message"].as_str().unwrap().contains("<<"), "no marker is taught");
+        assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
+        let told = scene.last_message().content.as_deref().unwrap();
+        assert!(told.ends_with(feedback["message"].as_str().unwrap()), "{told}");
+    }
+}
+
+#[test]
+fn unknown_tools_and_wrong_arguments_are_fed_back() {
+    for (name, arguments, reason) in [
+        ("nope", "{}", "tool_not_found"),
+        ("calculate", "{\"expression\": 1}", "invalid_arguments"),
+        ("", "{}", "malformed_call"),
+    ] {
+        let mut scene = Scene::native();
+        scene.calls(0, name, arguments).finishes(RoundFinish::ToolCalls);
+        assert_eq!(scene.event("feedback")["reason"], reason);
+        assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
+    }
+}
+
+#[test]
+fn a_call_that_the_token_limit_cut_is_never_run() {
+    // Mending would close what is open.
+    for strict in [true, false] {
+        let mut scene = Scene::native_with(|rules| rules.parser.strict_balancing = strict);
+        scene.begins_call(0).argues(0, "{\"timezone\": \"Asia");
+        scene.handle(Input::Delta(Delta::Finish(RoundFinish::Length)));
+        scene.completes_call(0, CLOCK, "{\"timezone\": \"Asia").handle(Input::RoundEnded);
+        assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
+        assert_eq!(scene.event("feedback")["message"], feedback::CUT_CALL);
+        assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
+    }
+}
+
+#[test]
+fn a_call_that_never_becomes_whole_is_fed_back() {
+    let mut scene = Scene::native();
+    scene.begins_call(0).argues(0, "{").stops();
+    assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
+    assert_eq!(scene.rounds.len(), 2);
+}
+
+#[test]
+fn calls_over_the_cap_are_reported_and_not_run() {
+    let mut scene = Scene::native_with(|rules| rules.max_calls = 1);
+    for index in 0..3 {
+        scene.calls(index, CLOCK, TOKYO);
+    }
+    assert_eq!(
+        scene.deeds,
+        ["round", "start call_1 get_current_time {\"timezone\":\"Asia/Tokyo\"}", "stop round"]
+    );
+    scene.tool_returns(0, ok());
+    assert!(scene.event("status")["message"].as_str().unwrap().contains("max_calls_per_turn"));
+    let record = &scene.rounds[1].messages;
+    assert!(serde_json::to_string(record).unwrap().contains("not run"), "the model is told");
+    assert!(scene.rounds[1].tools.is_empty(), "none are offered any more");
+}
+
+#[test]
+fn a_call_in_the_closing_answer_is_reported_and_not_run() {
+    let mut scene = Scene::native_with(|rules| rules.max_tool_loops = 1);
+    scene.calls(0, CLOCK, TOKYO).stops().tool_returns(0, ok());
+    assert!(scene.rounds[1].tools.is_empty());
+    scene.says("Noon. ").calls(0, CLOCK, TOKYO).finishes(RoundFinish::ToolCalls);
+    scene.ends("loop_limit", "Noon. ");
+    let status = scene.event("status")["message"].as_str().unwrap();
+    assert!(status.contains("tried to call a tool"), "{status}");
+    assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start")).count(), 1);
+}
+
+#[test]
+fn calls_of_a_server_that_was_told_of_no_tools_are_not_taken() {
+    let mut scene = Scene::new();
+    scene.says("Hello.").calls(0, CLOCK, TOKYO).finishes(RoundFinish::ToolCalls);
+    scene.ends("stop", "Hello.");
+    assert!(!scene.types().contains(&"tool_marker_detected"));
+}

@@ -1,0 +1,139 @@
+//! A call whose name and arguments came apart, as servers hand them out that read
+//! calls themselves.
+
+use serde_json::value::RawValue;
+
+use super::call::{Call, Fault};
+use super::repair::{self, Repair};
+use super::segment::{self, ErrorCode, ParseError};
+use super::{Arguments, Settings};
+
+/// Reads a call from a name and the text of its arguments, by the rules that hold
+/// for a payload: nothing is guessed, and with
+/// [`strict_balancing`](Settings::strict_balancing) off, what was plainly meant is mended.
+///
+/// `index` is the call's own, from 0 in its stream. The error's offset is 0.
+///
+/// # Errors
+/// Where it is no call: without a name, or with arguments that are no JSON object, are
+/// cut ([`ErrorCode::IncompletePayload`]) or longer than
+/// [`max_payload_bytes`](Settings::max_payload_bytes).
+pub fn read_call(
+    index: u32,
+    name: &str,
+    arguments: &str,
+    settings: &Settings,
+) -> Result<Call, ParseError> {
+    let mut repaired = Vec::new();
+    match read(name, arguments, settings, &mut repaired) {
+        Ok(arguments) => Ok(Call { index, name: name.to_owned(), arguments, repaired }),
+        Err(Fault { code, message }) => Err(ParseError {
+            code,
+            message,
+            offset: 0,
+            raw: segment::quote(arguments.as_bytes()),
+            index: Some(index),
+            at_line_start: true,
+        }),
+    }
+}
+
+fn read(
+    name: &str,
+    text: &str,
+    settings: &Settings,
+    repaired: &mut Vec<Repair>,
+) -> Result<Arguments, Fault> {
+    if text.len() > settings.max_payload_bytes {
+        let message = format!("longer than {} bytes", settings.max_payload_bytes);
+        return Err(Fault::new(ErrorCode::PayloadTooLarge, message));
+    }
+    if name.is_empty() {
+        return Err(Fault::new(ErrorCode::InvalidCall, "the name is missing"));
+    }
+    if text.trim().is_empty() {
+        let message = "the arguments are empty; those of a call without any are {}";
+        return Err(Fault::new(ErrorCode::InvalidCall, message));
+    }
+    match object(text) {
+        Err(Fault { code: ErrorCode::InvalidJson | ErrorCode::IncompletePayload, .. })
+            if !settings.strict_balancing =>
+        {
+            let mended = repair::mend(text, repaired);
+            // What was not mended is told as it was written.
+            object(&mended).or_else(|_| object(text))
+        }
+        outcome => outcome,
+    }
+}
+
+fn object(text: &str) -> Result<Arguments, Fault> {
+    let value: &RawValue = serde_json::from_str(text).map_err(|error| {
+        let code =
+            if error.is_eof() { ErrorCode::IncompletePayload } else { ErrorCode::InvalidJson };
+        Fault::new(code, format!("not JSON: {error}"))
+    })?;
+    if !value.get().starts_with('{') {
+        return Err(Fault::new(ErrorCode::InvalidCall, "the arguments are no object"));
+    }
+    Arguments::new(value)
+        .map_err(|error| Fault::new(ErrorCode::InvalidJson, format!("not JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, arguments: &str, settings: &Settings, expected: Result<&str, ErrorCode>) {
+        let outcome = read_call(3, name, arguments, settings);
+        let short = outcome.as_ref().map(|call| call.arguments.as_str()).map_err(|e| e.code);
+        assert_eq!(short, expected, "{arguments}");
+        match outcome {
+            Ok(call) => assert_eq!((call.index, call.name.as_str()), (3, name)),
+            Err(error) => assert_eq!((error.index, error.raw.as_str()), (Some(3), arguments)),
+        }
+    }
+
+    #[test]
+    fn arguments_are_an_object_and_keep_their_text() {
+        let strict = Settings::default();
+        check("f", r#"{"a": 1.00}"#, &strict, Ok(r#"{"a": 1.00}"#));
+        check("f", "{}", &strict, Ok("{}"));
+        check("f", r#" {"a":"<<function_call>>"} "#, &strict, Ok(r#"{"a":"<<function_call>>"}"#));
+        for (arguments, code) in [
+            ("", ErrorCode::InvalidCall),
+            (" \n", ErrorCode::InvalidCall),
+            ("null", ErrorCode::InvalidCall),
+            ("[1]", ErrorCode::InvalidCall),
+            (r#""{}""#, ErrorCode::InvalidCall),
+            (r#"{"a":"#, ErrorCode::IncompletePayload),
+            (r#"{"a":"x"#, ErrorCode::IncompletePayload),
+            (r#"{"a":1}}"#, ErrorCode::InvalidJson),
+            (r#"{"a":1}{"b":2}"#, ErrorCode::InvalidJson),
+            (r#"{"a":1e999}"#, ErrorCode::InvalidJson),
+            ("{a}", ErrorCode::InvalidJson),
+        ] {
+            check("f", arguments, &strict, Err(code));
+        }
+        check("", "{}", &strict, Err(ErrorCode::InvalidCall));
+    }
+
+    #[test]
+    fn what_was_plainly_meant_is_mended_where_that_is_allowed() {
+        let lenient = Settings { strict_balancing: false, ..Settings::default() };
+        check("f", r#"{"a": True,}"#, &lenient, Ok(r#"{"a": true}"#));
+        let cut = read_call(0, "f", r#"{"a": [1"#, &lenient).unwrap();
+        assert_eq!(cut.arguments.as_str(), r#"{"a": [1]}"#);
+        assert_eq!(cut.repaired, [Repair::OpenBracket]);
+        check("f", "", &lenient, Err(ErrorCode::InvalidCall));
+        check("f", "{a b}", &lenient, Err(ErrorCode::InvalidJson));
+    }
+
+    #[test]
+    fn arguments_are_bounded() {
+        let settings = Settings { max_payload_bytes: 8, ..Settings::default() };
+        check("f", r#"{"a": 1}"#, &settings, Ok(r#"{"a": 1}"#));
+        check("f", r#"{"a": 10}"#, &settings, Err(ErrorCode::PayloadTooLarge));
+    }
+}
