@@ -19,7 +19,7 @@ use crate::parser::{Parser, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Registry, RegistryError};
-use crate::upstream::{RoundFailure, Sampling, Upstream};
+use crate::upstream::{RoundFailure, Route, Sampling, Upstream};
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
@@ -205,7 +205,6 @@ impl Gateway {
             started_at_ms: now_ms(),
             opening,
             model: upstream.name().to_owned(),
-            form: upstream.history().into(),
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
             briefing: Arc::clone(&briefing),
@@ -214,7 +213,7 @@ impl Gateway {
         let parts = Parts {
             turn: self.turn(request),
             writer,
-            upstream: Arc::clone(upstream),
+            route: Route::new(upstream, &self.upstreams),
             briefing,
             tool_timeout: self.tool_timeout,
             disconnect_grace: self.disconnect_grace,

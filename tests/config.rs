@@ -9,8 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use tether::config::{
-    self, Config, ConfigError, Constrain, EmbeddedConfig, History, OpenaiChatConfig, Overrides,
-    UpstreamConfig, UpstreamKind,
+    self, Config, ConfigError, Constrain, EmbeddedConfig, History, OpenaiChatConfig,
+    OpenaiResponsesConfig, Overrides, UpstreamConfig, UpstreamKind,
 };
 
 fn load_with(
@@ -90,6 +90,19 @@ mod defaults {
         let written: Value = serde_yaml::from_str(&text).unwrap();
         assert_eq!(written, serde_json::to_value(&both).unwrap());
         assert_eq!(load(&text), Ok(both));
+    }
+
+    #[test]
+    fn a_server_of_the_responses_api_has_the_same_defaults() {
+        let text = "upstreams: [{kind: openai_responses, name: r}]";
+        let config =
+            load_with(text, &Overrides { model: Some("m".into()), ..Overrides::default() }, &[])
+                .unwrap();
+        let server =
+            OpenaiResponsesConfig { model: "m".into(), ..OpenaiResponsesConfig::default() };
+        let kind = UpstreamKind::OpenaiResponses(server);
+        assert_eq!(config.upstreams, [UpstreamConfig { name: "r".into(), kind }]);
+        assert_eq!(load(&config.to_yaml().unwrap()), Ok(config));
     }
 
     /// A server on the command line too, which replaces what the file names.

@@ -15,9 +15,8 @@ use serde_json::Value;
 use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
-use tether::conversation::render::Form;
 use tether::orchestrator::{Briefing, Output, Rules, Turn, TurnRequest};
-use tether::upstream::Sampling;
+use tether::upstream::{History, Sampling};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -179,7 +178,6 @@ fn system_prompt() -> String {
         started_at_ms: 0,
         opening: tether::conversation::Opening::Prompt("hello".to_owned()),
         model: "m".to_owned(),
-        form: Form::Text,
         sampling: Sampling::default(),
         max_tool_loops: None,
         briefing: Arc::new(Briefing::new(
@@ -192,7 +190,7 @@ fn system_prompt() -> String {
     let mut turn = Turn::new(Arc::new(rules), request).unwrap();
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
-            return round.messages[0].content.clone().unwrap();
+            return round.prompt.messages(History::Text)[0].content.clone().unwrap();
         }
     }
 }

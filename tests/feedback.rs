@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tether::config::Config;
-use tether::conversation::render::Form;
 use tether::conversation::{Conversation, Opening};
 use tether::event::{Event, FeedbackReason};
 use tether::orchestrator::{Briefing, Input, Output, Rules, Turn, TurnRequest};
@@ -38,7 +37,6 @@ impl Scene {
             started_at_ms: 0,
             opening: Opening::Prompt("hello".to_owned()),
             model: "m".to_owned(),
-            form: Form::Text,
             sampling: Sampling::default(),
             max_tool_loops: None,
             briefing: Arc::new(briefing),

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use crate::config;
-use crate::config::{CallContract, Config, Constrain, History, OpenaiChatConfig, UpstreamKind};
+use crate::config::{
+    CallContract, Config, Constrain, History, OpenaiChatConfig, OpenaiResponsesConfig, UpstreamKind,
+};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::server::{self, AuthOptions, Patience};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{self, OptionsError, ServerOptions, Upstream, openai_chat};
+use crate::upstream::{
+    self, Dialect, OptionsError, ServerOptions, Upstream, openai_chat, openai_responses,
+};
 
 /// Why a configuration that reads well cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +100,11 @@ fn rules(config: &Config) -> Rules {
 fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
     let (history, kind) = match &upstream.kind {
         UpstreamKind::OpenaiChat(server) => {
-            (server.history, upstream::Kind::OpenAiChat(server_options_of(server, config)))
+            (server.history, upstream::Kind::Server(chat_options(server, config)))
+        }
+        UpstreamKind::OpenaiResponses(server) => {
+            let options = responses_options(&upstream.name, server, config);
+            (server.history, upstream::Kind::Server(options))
         }
         UpstreamKind::Embedded(embedded) => {
             let kind = upstream::Kind::Embedded {
@@ -109,11 +117,11 @@ fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstr
     upstream::Options { name: upstream.name.clone(), history, kind }
 }
 
-fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOptions {
+fn chat_options(server: &OpenaiChatConfig, config: &Config) -> ServerOptions {
     ServerOptions {
         base_url: server.base_url.clone(),
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
-        dialect: openai_chat::Options {
+        dialect: Dialect::Chat(openai_chat::Options {
             model: server.model.clone(),
             constraint: match server.constrain {
                 Constrain::None => None,
@@ -122,7 +130,25 @@ fn server_options_of(server: &OpenaiChatConfig, config: &Config) -> ServerOption
                 }
             },
             native_calls: config.tools.call_contract == CallContract::Native,
-        },
+        }),
+        connect_timeout: server.connect_timeout,
+        idle_timeout: server.idle_timeout,
+    }
+}
+
+fn responses_options(
+    upstream: &str,
+    server: &OpenaiResponsesConfig,
+    config: &Config,
+) -> ServerOptions {
+    ServerOptions {
+        base_url: server.base_url.clone(),
+        api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
+        dialect: Dialect::Responses(openai_responses::Options {
+            upstream: upstream.to_owned(),
+            model: server.model.clone(),
+            native_calls: config.tools.call_contract == CallContract::Native,
+        }),
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
     }

@@ -9,8 +9,8 @@ use super::reader::{self, Keys, Refused, decimal, text, truth, wait, whole};
 use super::values::{address, builtin, marker, name, not_built, off, origin, secret, server_url};
 use super::{
     CallContract, Config, Constrain, EmbeddedConfig, FeedbackConfig, History, LimitsConfig,
-    ModelConfig, OpenaiChatConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
-    ToolsConfig, UpstreamConfig, UpstreamKind,
+    ModelConfig, OpenaiChatConfig, OpenaiResponsesConfig, ParserConfig, ServerConfig,
+    SessionsConfig, Store, StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
 };
 use crate::limits::config as bounds;
 use crate::orchestrator::Execution;
@@ -75,7 +75,7 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
 
 /// What the contract names for a key, and this build does not have.
 const LATER: &[(&str, &[&str])] = &[
-    ("kind", &["openai_responses", "llama_completion", "ollama"]),
+    ("kind", &["llama_completion", "ollama"]),
     ("constrain", &["structural_tag"]),
     ("store", &["embedded", "redis"]),
 ];
@@ -92,6 +92,7 @@ fn choice<T: Copy>(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     OpenaiChat,
+    OpenaiResponses,
     Embedded,
 }
 
@@ -132,7 +133,11 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
         "connect_timeout_sec",
         "idle_timeout_sec",
     ];
-    let kinds = &[("openai_chat", Kind::OpenaiChat), ("embedded", Kind::Embedded)];
+    let kinds = &[
+        ("openai_chat", Kind::OpenaiChat),
+        ("openai_responses", Kind::OpenaiResponses),
+        ("embedded", Kind::Embedded),
+    ];
     let kind = keys.read("kind", Kind::OpenaiChat, choice("kind", kinds));
     let default = if kind == Kind::Embedded {
         UpstreamConfig::embedded()
@@ -140,12 +145,19 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
         UpstreamConfig::openai_chat()
     };
     let name = keys.read("name", default.name, name);
-    let kind = if kind == Kind::Embedded {
-        keys.refuse_all(&OF_SERVERS, "has no meaning for kind `embedded`");
-        UpstreamKind::Embedded(embedded(keys))
-    } else {
+    if kind != Kind::Embedded {
         keys.refuse_all(&["tokens_per_sec"], "has a meaning for kind `embedded` alone");
-        UpstreamKind::OpenaiChat(openai_chat(keys, contract))
+    }
+    let kind = match kind {
+        Kind::Embedded => {
+            keys.refuse_all(&OF_SERVERS, "has no meaning for kind `embedded`");
+            UpstreamKind::Embedded(embedded(keys))
+        }
+        Kind::OpenaiChat => UpstreamKind::OpenaiChat(openai_chat(keys, contract)),
+        Kind::OpenaiResponses => {
+            keys.refuse_all(&["constrain"], "has a meaning for kind `openai_chat` alone");
+            UpstreamKind::OpenaiResponses(openai_responses(keys, contract))
+        }
     };
     UpstreamConfig { name, kind }
 }
@@ -174,6 +186,18 @@ fn openai_chat(keys: &mut Keys<'_, '_>, contract: CallContract) -> OpenaiChatCon
         keys.refuse("constrain", message.to_owned());
     }
     server
+}
+
+fn openai_responses(keys: &mut Keys<'_, '_>, contract: CallContract) -> OpenaiResponsesConfig {
+    let default = OpenaiResponsesConfig::default();
+    OpenaiResponsesConfig {
+        base_url: keys.read("base_url", default.base_url, server_url),
+        model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
+        api_key: keys.read("api_key", default.api_key, secret),
+        history: history(keys, contract),
+        connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
+        idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
+    }
 }
 
 /// What a model calls natively goes back natively: marker lines would teach it to

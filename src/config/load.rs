@@ -215,8 +215,8 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
     }
     if let Some(url) = &overrides.upstream {
         let written =
-            |upstream: &UpstreamConfig| matches!(upstream.kind, UpstreamKind::OpenaiChat(_));
-        let found = config.upstreams.iter().find(|upstream| written(upstream)).cloned();
+            |upstream: &&UpstreamConfig| !matches!(upstream.kind, UpstreamKind::Embedded(_));
+        let found = config.upstreams.iter().find(written).cloned();
         let mut upstream = found.unwrap_or_else(|| {
             let history = UpstreamConfig::usual_history(config.tools.call_contract);
             let server = OpenaiChatConfig { history, ..OpenaiChatConfig::default() };
@@ -225,15 +225,15 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
                 ..UpstreamConfig::openai_chat()
             }
         });
-        if let UpstreamKind::OpenaiChat(server) = &mut upstream.kind {
-            server.base_url = url.clone();
+        if let Some(base_url) = upstream.kind.base_url_mut() {
+            base_url.clone_from(url);
         }
         config.upstreams = vec![upstream];
     }
     if let Some(model) = &overrides.model {
-        match config.upstreams.first_mut().map(|upstream| &mut upstream.kind) {
-            Some(UpstreamKind::OpenaiChat(server)) => server.model.clone_from(model),
-            Some(UpstreamKind::Embedded(_)) => mistakes.push(Mistake {
+        match config.upstreams.first_mut().map(|upstream| upstream.kind.model_mut()) {
+            Some(Some(name)) => name.clone_from(model),
+            Some(None) => mistakes.push(Mistake {
                 place: None,
                 key: "--model".to_owned(),
                 message: "the first upstream is the embedded model, which has no other; \

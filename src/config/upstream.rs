@@ -25,6 +25,8 @@ pub struct UpstreamConfig {
 pub enum UpstreamKind {
     /// Streaming Chat Completions.
     OpenaiChat(OpenaiChatConfig),
+    /// The Responses API, streaming.
+    OpenaiResponses(OpenaiResponsesConfig),
     /// The embedded model.
     Embedded(EmbeddedConfig),
 }
@@ -54,6 +56,42 @@ pub struct OpenaiChatConfig {
     pub idle_timeout: Duration,
 }
 
+/// A server of the Responses API.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OpenaiResponsesConfig {
+    /// What `/responses` is appended to, as with Chat Completions.
+    #[serde(serialize_with = "without_trailing_slash")]
+    pub base_url: Uri,
+    /// The model's name on that server; empty: the first that the server lists.
+    pub model: String,
+    /// Sent as `Authorization: Bearer`.
+    #[serde(serialize_with = "secret_or_empty")]
+    pub api_key: Option<Secret>,
+    /// How calls and results go back.
+    pub history: History,
+    /// Longest wait for a connection.
+    #[serde(rename = "connect_timeout_sec", serialize_with = "seconds")]
+    pub connect_timeout: Duration,
+    /// Longest silence inside a stream.
+    #[serde(rename = "idle_timeout_sec", serialize_with = "seconds")]
+    pub idle_timeout: Duration,
+}
+
+impl Default for OpenaiResponsesConfig {
+    fn default() -> Self {
+        let OpenaiChatConfig {
+            base_url,
+            model,
+            api_key,
+            constrain: _,
+            history,
+            connect_timeout,
+            idle_timeout,
+        } = OpenaiChatConfig::default();
+        Self { base_url, model, api_key, history, connect_timeout, idle_timeout }
+    }
+}
+
 /// The embedded model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EmbeddedConfig {
@@ -69,6 +107,26 @@ pub enum Constrain {
     None,
     /// A lazy GBNF grammar, for llama.cpp.
     LlamaGrammar,
+}
+
+impl UpstreamKind {
+    /// The address of a server.
+    pub(super) fn base_url_mut(&mut self) -> Option<&mut Uri> {
+        match self {
+            Self::OpenaiChat(server) => Some(&mut server.base_url),
+            Self::OpenaiResponses(server) => Some(&mut server.base_url),
+            Self::Embedded(_) => None,
+        }
+    }
+
+    /// The name of the model on a server.
+    pub(super) fn model_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::OpenaiChat(server) => Some(&mut server.model),
+            Self::OpenaiResponses(server) => Some(&mut server.model),
+            Self::Embedded(_) => None,
+        }
+    }
 }
 
 impl UpstreamConfig {

@@ -24,6 +24,7 @@ use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish, TurnState}
 use crate::limits::session as limits;
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ToolResult};
+use crate::upstream::ReasoningItem;
 
 pub use clarification::{Answer, AnswerError, Ask, Choice, Given, Opening, Question};
 
@@ -165,7 +166,7 @@ impl Step {
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(&**call),
-            Part::Text(_) | Part::Said(_) => None,
+            Part::Text(_) | Part::Said(_) | Part::Reasoning(_) => None,
         })
     }
 
@@ -187,6 +188,10 @@ impl Step {
 pub enum Part {
     /// Words.
     Text(String),
+    /// What the model thought and its server wants back. It stands in the running turn
+    /// alone: of a turn that is over, servers want none.
+    #[serde(skip)]
+    Reasoning(Arc<ReasoningItem>),
     /// A call; shared with the turn that still speaks of it.
     Call(Arc<Call>),
     /// Something that the gateway said in between.

@@ -47,6 +47,9 @@ fn of_step(step: &Step) -> usize {
             let tools = said.tools.iter().map(|tool| size_of_val(tool) + tool.capacity());
             said.text.capacity() + tools.sum::<usize>()
         }
+        Part::Reasoning(item) => {
+            SHARED_BYTES + size_of_val(&**item) + item.upstream.capacity() + item.json.capacity()
+        }
         Part::Call(call) => SHARED_BYTES + size_of::<Call>() + of_call(call),
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());

@@ -14,7 +14,7 @@ use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinis
 use crate::limits;
 use crate::parser::{Arguments, Call, ErrorCode, ParseError, Repair, Segment};
 use crate::tools::{NextAction, Policy};
-use crate::upstream::RoundRequest;
+use crate::upstream::{ReasoningItem, RoundRequest};
 
 /// A call of the turn. Calls are kept for the whole turn: their position in
 /// [`Draft::calls`] is their identity, `call_<position + 1>` their id.
@@ -224,6 +224,7 @@ enum DraftPart {
     Text(Range<usize>),
     Call(usize),
     Said(Utterance),
+    Reasoning(ReasoningItem),
 }
 
 impl Draft {
@@ -303,6 +304,11 @@ impl Draft {
             Some(Entry::Reasoning(range)) => range.end = end,
             _ => self.queue.push_back(Entry::Reasoning(start..end)),
         }
+    }
+
+    /// Keeps what the server wants back beside what it was thought for.
+    pub(super) fn keep_reasoning(&mut self, item: ReasoningItem) {
+        self.parts.push(DraftPart::Reasoning(item));
     }
 
     fn push_arguments(&mut self, index: u32, delta: &str) {
@@ -395,7 +401,7 @@ impl Draft {
     pub(super) fn has_words(&self) -> bool {
         self.parts.iter().any(|part| match part {
             DraftPart::Text(range) => !self.text[range.clone()].trim().is_empty(),
-            DraftPart::Call(_) | DraftPart::Said(_) => false,
+            DraftPart::Call(_) | DraftPart::Said(_) | DraftPart::Reasoning(_) => false,
         })
     }
 
@@ -407,7 +413,7 @@ impl Draft {
             .take_while(|part| !matches!(part, DraftPart::Call(call) if *call == at));
         let words = before.filter_map(|part| match part {
             DraftPart::Text(range) => Some(&self.text[range.clone()]),
-            DraftPart::Call(_) | DraftPart::Said(_) => None,
+            DraftPart::Call(_) | DraftPart::Said(_) | DraftPart::Reasoning(_) => None,
         });
         words.collect::<String>().trim().to_owned()
     }
@@ -495,6 +501,7 @@ impl Draft {
             .filter_map(|part| match part {
                 DraftPart::Text(range) => Some(Part::Text(self.text[range].to_owned())),
                 DraftPart::Said(said) => Some(Part::Said(said)),
+                DraftPart::Reasoning(item) => Some(Part::Reasoning(Arc::new(item))),
                 DraftPart::Call(at) => match &self.calls[at].state {
                     CallState::Ended { call, .. } => Some(Part::Call(Arc::clone(call))),
                     _ => None,

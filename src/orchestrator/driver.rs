@@ -24,7 +24,7 @@ use crate::event::{Event, TurnState};
 use crate::session::Writer;
 use crate::telemetry::{metrics, millis};
 use crate::tools::run::{self, Run};
-use crate::upstream::{Round, RoundFailure, Upstream};
+use crate::upstream::{Opened, Round, RoundFailure, Route};
 
 /// What a turn is driven with.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub struct Parts {
     pub turn: Turn,
     /// Where its events go.
     pub writer: Writer,
-    /// The model.
-    pub upstream: Arc<Upstream>,
+    /// The models that may answer.
+    pub route: Route,
     /// The tools, to run them.
     pub briefing: Arc<Briefing>,
     /// Longest run of a tool that has no limit of its own.
@@ -43,7 +43,7 @@ pub struct Parts {
     pub disconnect_grace: Duration,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<Round, RoundFailure>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
 
 enum RoundState {
     None,
@@ -66,7 +66,7 @@ pub struct Driver {
     /// The turn's state as it was told last.
     state: Option<TurnState>,
     writer: Writer,
-    upstream: Arc<Upstream>,
+    route: Route,
     briefing: Arc<Briefing>,
     tool_timeout: Duration,
     disconnect_grace: Duration,
@@ -101,14 +101,14 @@ impl Driver {
     /// so that they go out with the head of the answer.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { turn, writer, upstream, briefing, tool_timeout, disconnect_grace } = parts;
+        let Parts { turn, writer, route, briefing, tool_timeout, disconnect_grace } = parts;
         let mut driver = Self {
             turn_id: turn.turn_id().to_owned(),
             begun_at_ms: turn.started_at_ms(),
             turn,
             state: None,
             writer,
-            upstream,
+            route,
             briefing,
             tool_timeout,
             disconnect_grace,
@@ -197,9 +197,9 @@ impl Driver {
                     self.silent_since = None;
                     self.span = info_span!("round", r#loop = self.rounds);
                     let span = self.span.clone();
-                    span.in_scope(|| debug!(messages = request.messages.len(), "round begins"));
-                    let upstream = Arc::clone(&self.upstream);
-                    let opening = async move { upstream.open(&request).await };
+                    span.in_scope(|| debug!("round begins"));
+                    let route = self.route.clone();
+                    let opening = async move { route.open(&request).await };
                     self.round = RoundState::Opening(Box::pin(opening.instrument(span)));
                     self.unpolled = true;
                 }
@@ -265,7 +265,16 @@ impl Driver {
         if let RoundState::Opening(opening) = &mut self.round {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(round)) => self.round = RoundState::Open(Box::new(round)),
+                Poll::Ready(Ok(Opened { round, place })) => {
+                    if place > 0 {
+                        // It stays with the turn: who could not be reached is not waited
+                        // for in each of its rounds.
+                        let answering = self.route.prefer(place).to_owned();
+                        self.turn.handle(Input::Rerouted { answering });
+                        self.unpolled = true;
+                    }
+                    self.round = RoundState::Open(Box::new(round));
+                }
                 Poll::Ready(Err(failure)) => return self.end_round(Err(failure)),
             }
         }

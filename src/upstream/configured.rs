@@ -19,8 +19,8 @@ pub struct Options {
 /// What speaks at an upstream.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// A server of streaming Chat Completions.
-    OpenAiChat(ServerOptions),
+    /// A server, of whatever dialect.
+    Server(ServerOptions),
     /// The embedded model.
     Embedded {
         /// Its pace; 0 is as fast as possible.
@@ -66,7 +66,7 @@ impl Upstream {
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         let Options { name, history, kind } = options;
         let speaker = match kind {
-            Kind::OpenAiChat(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
+            Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
             Kind::Embedded { tokens_per_sec, marker } => {
                 Speaker::Embedded { tokens_per_sec, marker }
             }
@@ -80,21 +80,15 @@ impl Upstream {
         &self.name
     }
 
-    /// How calls and results go back to it.
-    #[must_use]
-    pub const fn history(&self) -> History {
-        self.history
-    }
-
     /// Asks for a round. Dropping the future, or the round, ends the generation.
     ///
     /// # Errors
     /// Nothing of an answer has arrived then; see [`RoundFailure`].
     pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.speaker {
-            Speaker::Server(server) => server.open(request).await,
+            Speaker::Server(server) => server.open(&request.render(self.history)).await,
             Speaker::Embedded { tokens_per_sec, marker } => {
-                let script = embedded::answer(request, marker);
+                let script = embedded::answer(&request.render(self.history), marker);
                 Ok(Round::embedded(embedded::stream(script, *tokens_per_sec)))
             }
         }

@@ -10,8 +10,10 @@ pub mod constrain;
 pub mod embedded;
 mod failure;
 pub mod openai_chat;
+pub mod openai_responses;
 mod patience;
 mod round;
+mod route;
 mod server;
 pub mod server_error;
 pub mod sse;
@@ -19,8 +21,10 @@ pub mod sse;
 pub use configured::{Kind, Options, OptionsError, Upstream};
 pub use failure::RoundFailure;
 pub use round::Round;
-pub use server::ServerOptions;
+pub use route::{Opened, Route};
+pub use server::{Dialect, ServerOptions};
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -35,6 +39,8 @@ pub enum Delta<'a> {
     Text(&'a str),
     /// Reasoning that the server has separated already.
     Reasoning(&'a str),
+    /// Reasoning as an item, JSON, that the server wants back in the turn's next rounds.
+    ReasoningItem(&'a str),
     /// A call begins that the server tells from the words itself. Calls of a round
     /// count from 0.
     CallStarted {
@@ -90,9 +96,35 @@ pub enum History {
     Native,
 }
 
+/// One request to a model, in no upstream's form yet: any of them can answer it.
+#[derive(Debug, Clone)]
+pub struct RoundRequest {
+    /// What the model is told.
+    pub prompt: Arc<dyn Prompt>,
+    /// How the next tokens are chosen.
+    pub sampling: Sampling,
+    /// Tools that may be called in this round; none in a synthesis.
+    pub tools: Arc<[OfferedTool]>,
+}
+
+impl RoundRequest {
+    /// The request as an upstream takes it.
+    #[must_use]
+    pub fn render(&self, history: History) -> ChatRequest {
+        let messages = self.prompt.messages(history);
+        ChatRequest { messages, sampling: self.sampling.clone(), tools: Arc::clone(&self.tools) }
+    }
+}
+
+/// What a model is told: a conversation that can be written down in each form.
+pub trait Prompt: fmt::Debug + Send + Sync {
+    /// The whole of it, a valid sequence that ends with something to answer.
+    fn messages(&self, history: History) -> Vec<Message>;
+}
+
 /// One request to a model: rendered, ready for a dialect to write down.
 #[derive(Debug, Clone, Default)]
-pub struct RoundRequest {
+pub struct ChatRequest {
     /// The whole conversation as this upstream takes it.
     pub messages: Vec<Message>,
     /// How the next tokens are chosen.
@@ -125,6 +157,19 @@ pub struct Message {
     /// On a tool's message: the call that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// On an assistant's message: what it thought before, for the upstream that it is
+    /// from. Chat Completions have no place for it.
+    #[serde(skip)]
+    pub reasoning: Vec<Arc<ReasoningItem>>,
+}
+
+/// A piece of reasoning that its server wants back, and can alone read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReasoningItem {
+    /// Name of the upstream that gave it.
+    pub upstream: String,
+    /// The item as JSON, as it was given.
+    pub json: String,
 }
 
 /// Who speaks in a message.

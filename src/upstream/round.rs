@@ -10,6 +10,7 @@ use tokio_stream::Stream;
 
 use super::client::Answer;
 use super::openai_chat::{self, FrameError};
+use super::openai_responses;
 use super::patience::{OutOfPatience, Patience, words_bytes};
 use super::sse;
 use super::{Delta, RoundFailure};
@@ -23,8 +24,44 @@ pub struct Round {
     /// Gone once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
-    chat: openai_chat::Decoder,
+    events: Decoder,
     patience: Patience,
+}
+
+/// What makes deltas of frames.
+#[derive(Debug)]
+pub(super) enum Decoder {
+    Chat(openai_chat::Decoder),
+    Responses(openai_responses::Decoder),
+}
+
+impl Decoder {
+    fn decode(
+        &mut self,
+        frame: &sse::Frame<'_>,
+        sink: impl FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
+        match self {
+            Self::Chat(chat) => chat.decode(frame, sink),
+            Self::Responses(responses) => responses.decode(frame, sink),
+        }
+    }
+
+    /// Whether the model has given a reason to stop.
+    const fn is_finished(&self) -> bool {
+        match self {
+            Self::Chat(chat) => chat.is_finished(),
+            Self::Responses(responses) => responses.is_finished(),
+        }
+    }
+
+    /// Whether nothing follows.
+    const fn is_done(&self) -> bool {
+        match self {
+            Self::Chat(chat) => chat.is_done(),
+            Self::Responses(responses) => responses.is_done(),
+        }
+    }
 }
 
 /// Where the bytes come from.
@@ -45,22 +82,22 @@ impl fmt::Debug for Source {
 impl Round {
     /// A round that a server answers. It fails after `idle_timeout` of silence, and
     /// after [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without a word.
-    #[must_use]
-    pub fn http(answer: Answer, idle_timeout: Duration) -> Self {
-        Self::new(Source::Http(Box::new(answer)), idle_timeout)
+    pub(super) fn http(answer: Answer, events: Decoder, idle_timeout: Duration) -> Self {
+        Self::new(Source::Http(Box::new(answer)), events, idle_timeout)
     }
 
     /// A round of the embedded model.
     #[must_use]
     pub fn embedded(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self::new(Source::Embedded(Box::pin(stream)), limits::IDLE_TIMEOUT)
+        let events = Decoder::Chat(openai_chat::Decoder::new());
+        Self::new(Source::Embedded(Box::pin(stream)), events, limits::IDLE_TIMEOUT)
     }
 
-    fn new(source: Source, idle_timeout: Duration) -> Self {
+    fn new(source: Source, events: Decoder, idle_timeout: Duration) -> Self {
         Self {
             source: Some(source),
             frames: sse::Decoder::default(),
-            chat: openai_chat::Decoder::default(),
+            events,
             patience: Patience::new(idle_timeout),
         }
     }
@@ -96,7 +133,7 @@ impl Round {
             if let Err(end) = self.patience.took(chunk.len(), words) {
                 return Poll::Ready(self.give_up(end));
             }
-            if self.chat.is_done() {
+            if self.events.is_done() {
                 self.finish();
                 return Poll::Ready(Ok(()));
             }
@@ -113,7 +150,7 @@ impl Round {
     /// A model that has finished has said all, whatever its server does then.
     fn give_up(&mut self, end: OutOfPatience) -> Result<(), RoundFailure> {
         self.source = None;
-        if self.chat.is_finished() { Ok(()) } else { Err(RoundFailure::out_of_patience(end)) }
+        if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::out_of_patience(end)) }
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RoundFailure>> {
@@ -133,22 +170,22 @@ impl Round {
     ) -> Result<(), RoundFailure> {
         let mut rest = chunk;
         while let Some(frame) = self.frames.next_frame(&mut rest).map_err(RoundFailure::garbage)? {
-            match self.chat.decode(&frame, &mut *sink) {
+            match self.events.decode(&frame, &mut *sink) {
                 Ok(()) => {}
                 Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
                 Err(error @ FrameError::Malformed) => return Err(RoundFailure::garbage(error)),
             }
-            if self.chat.is_done() {
+            if self.events.is_done() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// A body may end without `[DONE]`, but not before the model has finished.
+    /// A body may end without its last frame, but not before the model has finished.
     fn end_of_body(&mut self) -> Result<(), RoundFailure> {
         self.source = None;
-        if self.chat.is_finished() { Ok(()) } else { Err(RoundFailure::ended_early()) }
+        if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::ended_early()) }
     }
 
     fn finish(&mut self) {

@@ -1,4 +1,4 @@
-//! A server of streaming Chat Completions: asking it for a round, asking again
+//! A server that streams its answers: asking it for a round, asking again
 //! where that makes sense, and knowing what it is.
 
 use std::time::Duration;
@@ -13,21 +13,69 @@ use tracing::debug;
 
 use super::client::{Answer, Client, ClientError};
 use super::configured::OptionsError;
-use super::openai_chat::{self, Models, request_body};
+use super::openai_chat::{self, Models};
+use super::openai_responses;
+use super::round::Decoder;
 use super::server_error::ServerError;
-use super::{Round, RoundFailure, RoundRequest};
+use super::{ChatRequest, Round, RoundFailure};
 use crate::limits::upstream as limits;
 
-/// How a server of streaming Chat Completions is reached.
+/// How a server is spoken to. Without a model's name, the first model that it has is
+/// asked.
+#[derive(Debug, Clone)]
+pub enum Dialect {
+    /// Chat Completions.
+    Chat(openai_chat::Options),
+    /// The Responses API.
+    Responses(openai_responses::Options),
+}
+
+impl Dialect {
+    /// Where rounds are asked for.
+    const fn path(&self) -> &'static str {
+        match self {
+            Self::Chat(_) => "/chat/completions",
+            Self::Responses(_) => "/responses",
+        }
+    }
+
+    fn model(&self) -> &str {
+        match self {
+            Self::Chat(options) => &options.model,
+            Self::Responses(options) => &options.model,
+        }
+    }
+
+    /// The same, asking that model where none is named.
+    fn with_model(&self, learnt: Option<String>) -> Self {
+        let mut dialect = self.clone();
+        let model = match &mut dialect {
+            Self::Chat(options) => &mut options.model,
+            Self::Responses(options) => &mut options.model,
+        };
+        if model.is_empty() {
+            *model = learnt.unwrap_or_default();
+        }
+        dialect
+    }
+
+    fn decoder(&self) -> Decoder {
+        match self {
+            Self::Chat(_) => Decoder::Chat(openai_chat::Decoder::new()),
+            Self::Responses(_) => Decoder::Responses(openai_responses::Decoder::new()),
+        }
+    }
+}
+
+/// How a server is reached.
 #[derive(Clone)]
 pub struct ServerOptions {
     /// Up to and with `/v1`.
     pub base_url: Uri,
     /// Sent as `Authorization: Bearer`.
     pub api_key: Option<String>,
-    /// How its requests are written. Without a model's name, the first model that
-    /// the server has is asked.
-    pub dialect: openai_chat::Options,
+    /// How it is spoken to.
+    pub dialect: Dialect,
     /// Time for a connection.
     pub connect_timeout: Duration,
     /// Longest silence.
@@ -46,7 +94,7 @@ impl std::fmt::Debug for ServerOptions {
     }
 }
 
-/// A server of streaming Chat Completions.
+/// A server that streams its answers.
 #[derive(Debug)]
 pub(super) struct Server {
     client: Client,
@@ -54,7 +102,7 @@ pub(super) struct Server {
     path: String,
     host: HeaderValue,
     authorization: Option<HeaderValue>,
-    dialect: openai_chat::Options,
+    dialect: Dialect,
     idle_timeout: Duration,
     known: Mutex<Known>,
     /// Held by the round that asks what the server is.
@@ -100,11 +148,13 @@ impl Server {
         })
     }
 
-    pub(super) async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
+    pub(super) async fn open(&self, request: &ChatRequest) -> Result<Round, RoundFailure> {
         let mut attempt = 1;
         loop {
             let failed = match self.ask(request).await {
-                Ok(answer) => return Ok(Round::http(answer, self.idle_timeout)),
+                Ok(answer) => {
+                    return Ok(Round::http(answer, self.dialect.decoder(), self.idle_timeout));
+                }
                 Err(failed) => failed,
             };
             let Some(wait) = failed.wait.filter(|_| attempt < limits::ATTEMPTS_MAX) else {
@@ -117,9 +167,9 @@ impl Server {
     }
 
     /// Asks once, up to the head of an answer that is an event stream.
-    async fn ask(&self, request: &RoundRequest) -> Result<Answer, Failed> {
+    async fn ask(&self, request: &ChatRequest) -> Result<Answer, Failed> {
         let body = self.body(request, self.models().await?);
-        let request = self.request(Method::POST, "/chat/completions", Full::new(body));
+        let request = self.request(Method::POST, self.dialect.path(), Full::new(body));
         let mut answer = self.send(request, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
@@ -128,7 +178,7 @@ impl Server {
             if status == StatusCode::NOT_FOUND {
                 self.forget();
                 // A name that was learnt is learnt again; one that was given stays.
-                failed.wait = self.dialect.model.is_empty().then_some(Duration::ZERO);
+                failed.wait = self.dialect.model().is_empty().then_some(Duration::ZERO);
             }
             return Err(failed);
         }
@@ -143,19 +193,22 @@ impl Server {
         Ok(answer)
     }
 
-    fn body(&self, request: &RoundRequest, models: Models) -> Bytes {
-        let mut dialect = self.dialect.clone();
-        if dialect.model.is_empty() {
-            dialect.model = models.first.unwrap_or_default();
+    fn body(&self, request: &ChatRequest, models: Models) -> Bytes {
+        let Models { flavour, first } = models;
+        match self.dialect.with_model(first) {
+            Dialect::Chat(options) => openai_chat::request_body(request, &options, flavour),
+            Dialect::Responses(options) => {
+                openai_responses::request_body(request, &options, flavour)
+            }
         }
-        request_body(request, &dialect, models.flavour).into()
+        .into()
     }
 
     /// What the server says of itself. It is asked before the first round, and not
     /// again until something tells that it may be another server. One that does
     /// not say is taken as it is, unless a model's name is needed.
     async fn models(&self) -> Result<Models, Failed> {
-        let needs_name = self.dialect.model.is_empty();
+        let needs_name = self.dialect.model().is_empty();
         // Rounds that begin together ask once, and share what came of it.
         let since = Instant::now();
         let mut asked = self.asking.lock().await;

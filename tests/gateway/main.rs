@@ -17,6 +17,7 @@ mod limits;
 mod native;
 mod rejoin;
 mod requests;
+mod routes;
 mod slow_reader;
 mod stream;
 mod transcript;

@@ -32,7 +32,7 @@ impl Setup {
     pub(crate) fn upstream(&mut self) -> &mut OpenaiChatConfig {
         match &mut self.config.upstreams[0].kind {
             UpstreamKind::OpenaiChat(options) => options,
-            UpstreamKind::Embedded(_) => panic!("the embedded model has none"),
+            other => panic!("none of Chat Completions: {other:?}"),
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod gateway;
 pub(crate) mod h2;
 pub(crate) mod model;
 pub(crate) mod process;
+pub(crate) mod responses;
 pub(crate) mod tools;
 
 use std::future::Future;

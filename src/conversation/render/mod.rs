@@ -6,18 +6,19 @@
 mod native;
 mod text;
 
+use std::sync::Arc;
+
 use crate::conversation::trim;
 use crate::conversation::{Call, Conversation, Ending, Part, Step, Turn, UtteranceKind, inert};
 use crate::event::TurnFinish;
 use crate::limits::turn::HEARD_BYTES_MAX;
-use crate::upstream::{History, Message, Role};
+use crate::upstream::{History, Message, Prompt, Role};
 
 /// How calls and their results are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Form {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
     /// Calls as the marker line they were written in, results as plain text in a
     /// user message: for servers that refuse `tool_calls`.
-    #[default]
     Text,
     /// Calls as `tool_calls`, results as tool messages.
     Native,
@@ -26,24 +27,34 @@ pub enum Form {
     Words,
 }
 
-impl From<History> for Form {
-    fn from(history: History) -> Self {
-        match history {
-            History::Text => Self::Text,
-            History::Native => Self::Native,
-        }
-    }
-}
-
-/// How to render.
-#[derive(Debug, Clone, Copy)]
-pub struct Rendering<'a> {
-    /// The form of calls and results.
-    pub form: Form,
+/// All that a model is told, as the conversation has it. It is rendered when an upstream
+/// is asked, in the form that this one takes: the next one may take another.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The system message.
+    pub system: String,
+    /// The turns before.
+    pub history: Conversation,
+    /// The running turn.
+    pub current: Turn,
+    /// The last word to a model that is to call nothing more and answer in words; calls
+    /// are left out then.
+    pub closing: Option<&'static str>,
     /// The marker that the model was taught.
-    pub marker: &'a str,
+    pub marker: String,
     /// Tokens that the messages may take, as [`trim::tokens`] counts them.
     pub budget: usize,
+}
+
+impl Prompt for Context {
+    fn messages(&self, history: History) -> Vec<Message> {
+        let form = match (self.closing, history) {
+            (Some(_), _) => Form::Words,
+            (None, History::Text) => Form::Text,
+            (None, History::Native) => Form::Native,
+        };
+        messages(self, form)
+    }
 }
 
 /// What stands for the answer of a turn that failed or was cancelled before it.
@@ -53,25 +64,15 @@ const NO_ANSWER: &str = "(No answer was given.)";
 /// inventing a result.
 pub const RESULTS_HEADING: &str = "Results of your calls:";
 
-/// Renders `history` and the running turn `current` behind a system message.
-/// `closing` is the last word to the model, where there is one to say.
-#[must_use]
-pub fn messages(
-    system: &str,
-    history: &Conversation,
-    current: &Turn,
-    closing: Option<&str>,
-    rendering: Rendering<'_>,
-) -> Vec<Message> {
-    let mut messages = vec![message(Role::System, system.to_owned())];
-    let fixed = trim::tokens(system) + turn_tokens(current, rendering);
-    let keep = trim::kept(history, rendering.budget.saturating_sub(fixed), |step| {
-        step_tokens(step, rendering)
-    });
+fn messages(context: &Context, form: Form) -> Vec<Message> {
+    let Context { system, history, current, closing, marker, budget } = context;
+    let mut messages = vec![message(Role::System, system.clone())];
+    let fixed = trim::tokens(system) + turn_tokens(current, marker);
+    let keep = trim::kept(history, budget.saturating_sub(fixed), |step| step_tokens(step, marker));
     for (turn, first_step) in keep {
-        render_turn(&mut messages, turn, first_step, rendering);
+        render_turn(&mut messages, turn, first_step, form, marker);
     }
-    render_turn(&mut messages, current, 0, rendering);
+    render_turn(&mut messages, current, 0, form, marker);
     if let Some(closing) = closing {
         say(&mut messages, Role::User, closing);
     }
@@ -82,16 +83,17 @@ fn render_turn(
     messages: &mut Vec<Message>,
     turn: &Turn,
     first_step: usize,
-    rendering: Rendering<'_>,
+    form: Form,
+    marker: &str,
 ) {
     say(messages, Role::User, &turn.told());
     for step in &turn.steps[first_step..] {
-        match rendering.form {
+        match form {
             Form::Native => {
                 let calls_before = messages.iter().map(|message| message.tool_calls.len()).sum();
                 native::render(messages, step, calls_before);
             }
-            Form::Text => text::render(messages, step, Some(rendering.marker)),
+            Form::Text => text::render(messages, step, Some(marker)),
             Form::Words => text::render(messages, step, None),
         }
     }
@@ -107,14 +109,14 @@ fn render_turn(
     }
 }
 
-fn turn_tokens(turn: &Turn, rendering: Rendering<'_>) -> usize {
-    let steps = turn.steps.iter().map(|step| step_tokens(step, rendering));
+fn turn_tokens(turn: &Turn, marker: &str) -> usize {
+    let steps = turn.steps.iter().map(|step| step_tokens(step, marker));
     trim::tokens(&turn.told()) + steps.sum::<usize>()
 }
 
-fn step_tokens(step: &Step, rendering: Rendering<'_>) -> usize {
+fn step_tokens(step: &Step, marker: &str) -> usize {
     let mut messages = Vec::new();
-    text::render(&mut messages, step, Some(rendering.marker));
+    text::render(&mut messages, step, Some(marker));
     messages.iter().filter_map(|message| message.content.as_deref()).map(trim::tokens).sum()
 }
 
@@ -134,7 +136,25 @@ fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
 }
 
 const fn message(role: Role, content: String) -> Message {
-    Message { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
+    Message {
+        role,
+        content: Some(content),
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        reasoning: Vec::new(),
+    }
+}
+
+/// Adds what the model thought before the message that it has just been given.
+fn think(messages: &mut [Message], step: &Step) {
+    if let Some(last) = messages.last_mut()
+        && last.role == Role::Assistant
+    {
+        last.reasoning.extend(step.parts.iter().filter_map(|part| match part {
+            Part::Reasoning(item) => Some(Arc::clone(item)),
+            Part::Text(_) | Part::Call(_) | Part::Said(_) => None,
+        }));
+    }
 }
 
 /// A result as JSON that is only data to a model.
@@ -148,7 +168,7 @@ fn result_json(call: &Call) -> String {
 fn heard(step: &Step) -> Option<String> {
     let said = step.parts.iter().find_map(|part| match part {
         Part::Said(said) => matches!(said.kind, UtteranceKind::Acknowledgement(_)).then_some(said),
-        Part::Text(_) | Part::Call(_) => None,
+        Part::Text(_) | Part::Call(_) | Part::Reasoning(_) => None,
     })?;
     let fits = said.text.char_indices().map(|(at, char)| at + char.len_utf8());
     let end = fits.take_while(|end| *end <= HEARD_BYTES_MAX).last().unwrap_or(0);

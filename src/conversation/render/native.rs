@@ -1,6 +1,6 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 
-use super::{heard, result_json, say, text};
+use super::{heard, result_json, say, text, think};
 use crate::conversation::Step;
 use crate::upstream::{Message, MessageCall, Role};
 
@@ -24,12 +24,15 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     if calls.is_empty() {
         if !words.is_empty() {
             say(messages, Role::Assistant, &words);
+            think(messages, step);
         }
     } else {
         let mut content = (!words.is_empty()).then_some(words);
+        let mut reasoning = Vec::new();
         if let Some(before) =
             messages.pop_if(|last| last.role == Role::Assistant && last.tool_calls.is_empty())
         {
+            reasoning = before.reasoning;
             let said = [before.content, content].into_iter().flatten().collect::<Vec<_>>();
             content = Some(said.join("\n\n"));
         }
@@ -38,7 +41,9 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
             content,
             tool_calls: calls,
             tool_call_id: None,
+            reasoning,
         });
+        think(messages, step);
     }
     for (at, call) in step.calls().enumerate() {
         messages.push(Message {
@@ -46,6 +51,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
             content: Some(result_json(call)),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
+            reasoning: Vec::new(),
         });
     }
     for note in &step.notes {

@@ -163,8 +163,15 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     })
 }
 
-fn any_form() -> impl Strategy<Value = Form> {
-    prop_oneof![Just(Form::Text), Just(Form::Native), Just(Form::Words)]
+/// How a context is rendered, and whether it is to be answered in words.
+fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
+    let histories = prop_oneof![Just(History::Text), Just(History::Native)];
+    (histories, prop::option::of(Just("now answer")))
+}
+
+fn context(current: Turn, closing: Option<&'static str>, budget: usize) -> Context {
+    let (system, marker) = ("s".to_owned(), MARKER.to_owned());
+    Context { system, history: Conversation::default(), current, closing, marker, budget }
 }
 
 proptest! {
@@ -172,9 +179,8 @@ proptest! {
     fn every_history_renders_to_a_valid_sequence(
         turns in prop::collection::vec(any_turn(), 0..6),
         mut current in any_turn(),
-        form in any_form(),
+        (form, closing) in any_form(),
         budget in 0_usize..400,
-        closing in prop::option::of("[a-z]{1,9}"),
     ) {
         // A request is made at the start of a turn, or after a step that waits.
         current.questions.clear();
@@ -185,8 +191,8 @@ proptest! {
         for turn in turns {
             history.push(turn);
         }
-        let rendering = Rendering { form, marker: MARKER, budget };
-        let messages = messages("be kind", &history, &current, closing.as_deref(), rendering);
+        let context = Context { history, ..context(current, closing, budget) };
+        let messages = context.messages(form);
         if let Err(wrong) = check_sequence(&messages) {
             let shown = serde_json::to_string_pretty(&messages).unwrap();
             prop_assert!(false, "{wrong}\n{shown}");
@@ -196,12 +202,11 @@ proptest! {
     #[test]
     fn nothing_in_a_result_can_be_taken_for_a_marker(
         text in ".{0,20}(<<function_call>>|<\\|im_start\\|>|</s>|<think>).{0,20}",
-        form in any_form(),
+        (form, closing) in any_form(),
     ) {
         let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
         let current = turn_with(Outcome::Ended(result));
-        let rendering = Rendering { form, marker: MARKER, budget: 4000 };
-        let messages = messages("s", &Conversation::default(), &current, None, rendering);
+        let messages = context(current, closing, 4000).messages(form);
         let told = messages.last().unwrap().content.as_deref().unwrap();
         prop_assert!(!told.contains('<'), "{told}");
     }
@@ -225,8 +230,7 @@ fn turn_with(outcome: Outcome) -> Turn {
 #[track_caller]
 fn check(form: Form, expected: &serde_json::Value) {
     let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
-    let rendering = Rendering { form, marker: MARKER, budget: 1000 };
-    let messages = messages("s", &Conversation::default(), &current, None, rendering);
+    let messages = messages(&context(current, None, 1000), form);
     assert_eq!(&serde_json::to_value(&messages).unwrap(), expected);
 }
 
@@ -313,8 +317,8 @@ fn the_oldest_steps_are_left_out_first() {
     history.push(turn("second", vec![words("short")]));
     let current = turn("now", Vec::new());
     let said = |budget| -> Vec<String> {
-        let rendering = Rendering { form: Form::Text, marker: MARKER, budget };
-        let messages = messages("s", &history, &current, None, rendering);
+        let context = context(current.clone(), None, budget);
+        let messages = Context { history: history.clone(), ..context }.messages(History::Text);
         messages.into_iter().filter_map(|message| message.content).collect()
     };
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);

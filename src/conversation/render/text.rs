@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, heard, result_json, say};
+use super::{RESULTS_HEADING, heard, result_json, say, think};
 use crate::conversation::{Call, Part, Step, inert};
 use crate::upstream::{Message, Role};
 
@@ -12,6 +12,10 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: Option<&s
     let words = words(step, marker);
     if !words.is_empty() {
         say(messages, Role::Assistant, &words);
+        // Without its calls, the message is another than the one that it thought of.
+        if marker.is_some() {
+            think(messages, step);
+        }
     }
     let told = told(step);
     if !told.is_empty() {
@@ -29,7 +33,7 @@ pub(super) fn words(step: &Step, marker: Option<&str>) -> String {
                 words.push_str(&inert(&said.text));
                 words.push('\n');
             }
-            Part::Said(_) => {}
+            Part::Said(_) | Part::Reasoning(_) => {}
             Part::Call(call) => {
                 if let Some(marker) = marker {
                     push_call(&mut words, marker, call);

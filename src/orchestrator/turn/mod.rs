@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use super::draft::{Acknowledged, Draft, Entry};
 use super::repeats::Repeats;
-use crate::conversation::{self, Ending, Note, Opening};
+use crate::conversation::{self, Ending, Note, Opening, Part};
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
 use crate::upstream::RoundFinish;
@@ -63,6 +63,8 @@ pub struct Turn {
     checked: usize,
     /// Whether a call of the round was refused.
     refused: bool,
+    /// Name of the upstream that answers.
+    answering: String,
     /// What the user has heard before tools ran.
     acknowledged: Option<Acknowledged>,
     /// What is to be said of tools once the acknowledgement has come.
@@ -96,6 +98,7 @@ impl Turn {
         let record = open(&request);
         let (now_ms, empty_answers) = (request.started_at_ms, request.history.empty_answers());
         let draft = Draft::new(rules.max_calls as usize);
+        let answering = request.model.clone();
         let mut turn = Self {
             rules,
             request,
@@ -113,6 +116,7 @@ impl Turn {
             cut_calls: Vec::new(),
             checked: 0,
             refused: false,
+            answering,
             acknowledged: None,
             held: Vec::new(),
             empty_answers,
@@ -172,7 +176,11 @@ impl Turn {
     /// The turn as it goes into the history. Call it when [`is_over`](Self::is_over).
     #[must_use]
     pub fn into_record(self) -> conversation::Turn {
-        self.record
+        let mut record = self.record;
+        for step in &mut record.steps {
+            step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
+        }
+        record
     }
 
     /// What the turn took so far.
@@ -192,8 +200,12 @@ impl Turn {
             return;
         }
         match input {
-            Input::Delta(_) | Input::RoundEnded | Input::RoundFailed { .. }
+            Input::Rerouted { .. }
+            | Input::Delta(_)
+            | Input::RoundEnded
+            | Input::RoundFailed { .. }
                 if self.between_rounds || self.state == State::Executing => {}
+            Input::Rerouted { answering } => self.reroute(answering),
             Input::Delta(delta) => self.take_delta(delta),
             Input::RoundEnded => self.end_round(),
             Input::RoundFailed { code, message, retryable } => {

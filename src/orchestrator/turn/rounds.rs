@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{State, Turn};
-use crate::conversation::render::{self, Form, RESULTS_HEADING, Rendering};
+use crate::conversation::render::{Context, RESULTS_HEADING};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
@@ -11,29 +11,28 @@ use crate::orchestrator::CallContract;
 use crate::orchestrator::draft::Entry;
 use crate::orchestrator::prompt;
 use crate::parser::{self, Segment};
-use crate::upstream::{Delta, RoundRequest, Sampling};
+use crate::upstream::{Delta, ReasoningItem, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
-        let (form, closing, tools) = match self.synthesis {
-            None => (self.request.form, None, Arc::clone(&self.request.briefing.offered)),
-            Some(_) if self.asked_for_words => {
-                (Form::Words, Some(prompt::SYNTHESIS_AGAIN), Arc::default())
-            }
-            Some(_) => (Form::Words, Some(prompt::SYNTHESIS), Arc::default()),
-        };
-        let rendering = Rendering {
-            form,
-            marker: &self.rules.parser.marker,
-            budget: self.rules.context_budget_tokens,
+        let (closing, tools) = match self.synthesis {
+            None => (None, Arc::clone(&self.request.briefing.offered)),
+            Some(_) if self.asked_for_words => (Some(prompt::SYNTHESIS_AGAIN), Arc::default()),
+            Some(_) => (Some(prompt::SYNTHESIS), Arc::default()),
         };
         let system = match self.synthesis {
             None => &self.request.briefing.system,
             Some(_) => &self.rules.system_prompt,
         };
-        let messages =
-            render::messages(system, &self.request.history, &self.record, closing, rendering);
-        let request = RoundRequest { messages, sampling: self.sampling(), tools };
+        let context = Context {
+            system: system.clone(),
+            history: self.request.history.clone(),
+            current: self.record.clone(),
+            closing,
+            marker: self.rules.parser.marker.clone(),
+            budget: self.rules.context_budget_tokens,
+        };
+        let request = RoundRequest { prompt: Arc::new(context), sampling: self.sampling(), tools };
         self.draft.begin_round(self.now_ms);
         self.checked = self.draft.calls.len();
         self.refused = false;
@@ -74,6 +73,12 @@ impl Turn {
                 self.draft.push_reasoning(text);
                 self.is_too_large(text.len());
             }
+            Delta::ReasoningItem(json) => {
+                let (upstream, json) = (self.answering.clone(), json.to_owned());
+                if !self.is_too_large(json.len()) {
+                    self.draft.keep_reasoning(ReasoningItem { upstream, json });
+                }
+            }
             Delta::CallStarted { index } => {
                 self.take_call(Segment::CallStarted { index, offset: 0 }, 0);
             }
@@ -87,6 +92,13 @@ impl Turn {
             Delta::Finish(finish) => self.finish = Some(finish),
             Delta::Usage(usage) => self.round_usage = usage.with_total(),
         }
+    }
+
+    /// Another upstream answers than the one that was asked.
+    pub(super) fn reroute(&mut self, answering: String) {
+        let status = format!("{} cannot be reached; {answering} answers instead", self.answering);
+        self.draft.say_status(status, self.now_ms);
+        self.answering = answering;
     }
 
     /// Takes what the server tells of a call: the same as what the parser finds, from

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::render::Form;
 use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::limits;
@@ -87,8 +86,6 @@ pub struct TurnRequest {
     pub opening: Opening,
     /// Name of the upstream that answers.
     pub model: String,
-    /// How that upstream takes calls and results.
-    pub form: Form,
     /// How the next tokens are chosen.
     pub sampling: Sampling,
     /// Lowers the cap of [`Rules::max_tool_loops`].
@@ -102,6 +99,12 @@ pub struct TurnRequest {
 /// What happened.
 #[derive(Debug)]
 pub enum Input<'a> {
+    /// Another upstream than the last answers the running round, since that one could not
+    /// be reached. Comes before the round's first delta.
+    Rerouted {
+        /// Its name.
+        answering: String,
+    },
     /// The running round brought something.
     Delta(Delta<'a>),
     /// The running round ended well.

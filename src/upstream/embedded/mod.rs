@@ -5,7 +5,7 @@
 //! Completions stream, so that it passes through the same decoding and parsing.
 //!
 //! ```text
-//! RoundRequest --scene--> who asked what, which results came
+//! ChatRequest --scene--> who asked what, which results came
 //!              --intent-> what is wanted
 //!              --reply--> the words and calls of this round
 //!              --Script-> tokens --wire--> bytes, at a human pace
@@ -22,7 +22,7 @@ mod wire;
 
 pub use wire::stream;
 
-use super::{RoundFinish, RoundRequest};
+use super::{ChatRequest, RoundFinish};
 use crate::event::Usage;
 
 /// What the embedded model says in one round, in tokens.
@@ -41,7 +41,7 @@ pub struct Script {
 /// Of the sampling, `max_tokens` and `stop` are honoured: a call can be cut in
 /// the middle, as with a real model.
 #[must_use]
-pub fn answer(request: &RoundRequest, marker: &str) -> Script {
+pub fn answer(request: &ChatRequest, marker: &str) -> Script {
     let scene = scene::Scene::read(&request.messages);
     let mut text = reply::reply(&scene, &request.tools, marker);
     let stops = request.sampling.stop.iter().filter(|stop| !stop.is_empty());

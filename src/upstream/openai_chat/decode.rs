@@ -20,8 +20,8 @@ pub enum FrameError {
     /// The server reports that the stream has failed.
     #[error("the model server reported an error inside its stream")]
     Server(ServerError),
-    /// It is no chunk of a Chat Completion.
-    #[error("a frame of the model server is no chunk of a chat completion")]
+    /// It is no chunk of a Chat Completion, or no event of a response.
+    #[error("a frame of the model server is not what its API sends")]
     Malformed,
 }
 

@@ -10,7 +10,10 @@
 /// escape that does not exist or is cut off, bytes that are not UTF-8. Half a
 /// surrogate pair, which JSON's grammar allows and no text can hold, becomes
 /// U+FFFD: a model that was cut inside a character must not end the turn.
-pub(super) fn unescape<'a>(body: &'a [u8], scratch: &'a mut String) -> Option<&'a str> {
+pub(in crate::upstream) fn unescape<'a>(
+    body: &'a [u8],
+    scratch: &'a mut String,
+) -> Option<&'a str> {
     let Some(special) = body.iter().position(|byte| is_special(*byte)) else {
         return std::str::from_utf8(body).ok();
     };

@@ -14,6 +14,7 @@ mod tests;
 mod tool_calls;
 
 pub use decode::{Decoder, FrameError};
+pub(super) use json_string::unescape;
 pub use models::{Flavour, Models};
 pub use request::{Options, request_body};
 pub use tool_calls::{Assembler, Function, Piece};

@@ -53,7 +53,7 @@ impl Models {
 impl Flavour {
     /// Whether the server deletes special tokens from its text unless told not
     /// to. A marker may be one.
-    pub(super) const fn skips_special_tokens(self) -> bool {
+    pub(in crate::upstream) const fn skips_special_tokens(self) -> bool {
         match self {
             Self::Vllm | Self::Sglang => true,
             Self::Other => false,

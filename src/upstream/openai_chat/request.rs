@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Flavour;
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{Message, OfferedTool, RoundRequest, Sampling};
+use crate::upstream::{ChatRequest, Message, OfferedTool, Sampling};
 
 /// How the requests to one server are written.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ pub struct Options {
 /// # Panics
 /// Never: what is written holds no map with keys that are no strings.
 #[must_use]
-pub fn request_body(round: &RoundRequest, options: &Options, flavour: Flavour) -> Vec<u8> {
+pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -84,11 +84,12 @@ mod tests {
             content: content.map(str::to_owned),
             tool_calls: Vec::new(),
             tool_call_id: None,
+            reasoning: Vec::new(),
         }
     }
 
     #[track_caller]
-    fn check(round: &RoundRequest, constraint: Option<Constraint>, expected: &Value) {
+    fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
         let options = Options { model: "m".to_owned(), constraint, native_calls: false };
         let body = request_body(round, &options, Flavour::Other);
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
@@ -96,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_round_asks_for_a_stream_with_usage() {
-        let round = RoundRequest {
+        let round = ChatRequest {
             messages: vec![message(Role::User, Some("hi"))],
-            ..RoundRequest::default()
+            ..ChatRequest::default()
         };
         check(
             &round,
@@ -121,7 +122,7 @@ mod tests {
             seed: Some(-1),
             stop: vec!["\n\n".to_owned()],
         };
-        let round = RoundRequest { sampling, ..RoundRequest::default() };
+        let round = ChatRequest { sampling, ..ChatRequest::default() };
         check(
             &round,
             None,
@@ -141,10 +142,10 @@ mod tests {
         result.tool_call_id = Some("c1".into());
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
-        let round = RoundRequest {
+        let round = ChatRequest {
             messages: vec![assistant, result],
             tools: [tool].into(),
-            ..RoundRequest::default()
+            ..ChatRequest::default()
         };
         check(
             &round,
@@ -164,13 +165,13 @@ mod tests {
     fn tools_are_offered_for_native_calls_alone() {
         let parameters = json!({"type": "object"});
         let tool = OfferedTool { name: "f".into(), description: "d".into(), parameters };
-        let offering = RoundRequest { tools: [tool].into(), ..RoundRequest::default() };
+        let offering = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
         let offered = json!([{"type": "function", "function":
             {"name": "f", "description": "d", "parameters": {"type": "object"}}}]);
         for (round, native_calls, tools, parallel) in [
             (&offering, true, offered, json!(true)),
             (&offering, false, Value::Null, Value::Null),
-            (&RoundRequest::default(), true, Value::Null, Value::Null),
+            (&ChatRequest::default(), true, Value::Null, Value::Null),
         ] {
             let options = Options { native_calls, ..Options::default() };
             let body = request_body(round, &options, Flavour::Other);
@@ -183,7 +184,7 @@ mod tests {
     fn a_constraint_stands_beside_the_rest() {
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
-        let round = RoundRequest { tools: [tool].into(), ..RoundRequest::default() };
+        let round = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
         let constraint = Constraint::LlamaGrammar { marker: "<<function_call>>".to_owned() };
         let fields = constraint.request_fields(&round.tools).unwrap();
         let mut expected = json!({
@@ -198,7 +199,7 @@ mod tests {
         for (flavour, kept) in
             [(Flavour::Vllm, Some(false)), (Flavour::Sglang, Some(false)), (Flavour::Other, None)]
         {
-            let body = request_body(&RoundRequest::default(), &Options::default(), flavour);
+            let body = request_body(&ChatRequest::default(), &Options::default(), flavour);
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
                 body.get("skip_special_tokens").and_then(Value::as_bool),

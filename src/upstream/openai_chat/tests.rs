@@ -29,6 +29,7 @@ impl From<Delta<'_>> for Said {
             Delta::CallCompleted { index, name, arguments } => {
                 Self::CallCompleted(index, name.to_owned(), arguments.to_owned())
             }
+            Delta::ReasoningItem(_) => unreachable!("this dialect has none"),
             Delta::Finish(finish) => Self::Finish(finish),
             Delta::Usage(Usage { prompt_tokens, completion_tokens, total_tokens }) => {
                 Self::Usage(prompt_tokens, completion_tokens, total_tokens)

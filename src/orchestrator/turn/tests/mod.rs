@@ -3,14 +3,14 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::render::{Form, RESULTS_HEADING};
+use crate::conversation::render::RESULTS_HEADING;
 use crate::conversation::{Conversation, Opening, Outcome};
 use crate::event::FailureCode;
 use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
-use crate::upstream::{Delta, Message, Role, RoundRequest, Sampling};
+use crate::upstream::{ChatRequest, Delta, History, Message, Role, Sampling};
 
 mod chains;
 mod injections;
@@ -25,7 +25,9 @@ struct Scene {
     events: Vec<Value>,
     /// What the driver was asked to do: `round`, `stop round`, `start call_1`, ...
     deeds: Vec<String>,
-    rounds: Vec<RoundRequest>,
+    /// What was asked of the model, as an upstream of this history takes it.
+    rounds: Vec<ChatRequest>,
+    history: History,
     running: Vec<usize>,
     /// Calls that are not run, with their places and why.
     not_run: Vec<String>,
@@ -45,7 +47,6 @@ fn request() -> TurnRequest {
         started_at_ms: 0,
         opening: Opening::Prompt("What time is it?".into()),
         model: "m".into(),
-        form: Form::Text,
         sampling: Sampling::default(),
         max_tool_loops: None,
         briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools())),
@@ -65,12 +66,21 @@ impl Scene {
     }
 
     fn with(rules: Rules, request: TurnRequest) -> Self {
+        let history = match rules.call_contract {
+            CallContract::MarkerJson => History::Text,
+            CallContract::Native => History::Native,
+        };
+        Self::with_history(rules, request, history)
+    }
+
+    fn with_history(rules: Rules, request: TurnRequest, history: History) -> Self {
         let turn = Turn::new(Arc::new(rules), request).unwrap();
         let mut scene = Self {
             turn,
             events: Vec::new(),
             deeds: Vec::new(),
             rounds: Vec::new(),
+            history,
             running: Vec::new(),
             not_run: Vec::new(),
         };
@@ -84,7 +94,7 @@ impl Scene {
                 Output::Event(event) => self.events.push(serde_json::to_value(event).unwrap()),
                 Output::StartRound(request) => {
                     self.deeds.push("round".into());
-                    self.rounds.push(*request);
+                    self.rounds.push(request.render(self.history));
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),
                 Output::StartTool { call, call_id, name, arguments } => {

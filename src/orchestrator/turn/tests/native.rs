@@ -16,7 +16,7 @@ impl Scene {
         let mut tools = tools();
         add_policies(&mut tools);
         let briefing = Arc::new(Briefing::native("Be kind.", tools));
-        Self::with(rules, TurnRequest { form: Form::Native, briefing, ..request() })
+        Self::with(rules, TurnRequest { briefing, ..request() })
     }
 
     fn begins_call(&mut self, index: u32) -> &mut Self {

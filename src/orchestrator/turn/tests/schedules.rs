@@ -125,7 +125,7 @@ impl Play {
             },
             ..Rules::default()
         };
-        let form = *dice.pick(&[Form::Text, Form::Native]);
+        let form = *dice.pick(&[History::Text, History::Native]);
         let mut tools = tools();
         add_policies(&mut tools);
         let briefing = Arc::new(match call_contract {
@@ -134,8 +134,8 @@ impl Play {
         });
         let opening = opening(dice, &history);
         let turn_id = turn_id.to_owned();
-        let request = TurnRequest { turn_id, opening, form, briefing, history, ..request() };
-        let scene = Scene::with(rules, request);
+        let request = TurnRequest { turn_id, opening, briefing, history, ..request() };
+        let scene = Scene::with_history(rules, request, form);
         Self {
             scene,
             begun: Vec::new(),

@@ -27,7 +27,13 @@ fn all_tools() -> Vec<OfferedTool> {
 }
 
 fn message(role: Role, content: &str) -> Message {
-    Message { role, content: Some(content.into()), tool_calls: Vec::new(), tool_call_id: None }
+    Message {
+        role,
+        content: Some(content.into()),
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        reasoning: Vec::new(),
+    }
 }
 
 fn user(content: &str) -> Message {
@@ -63,8 +69,8 @@ fn tokyo() -> Value {
     )
 }
 
-fn request(messages: Vec<Message>, tools: Vec<OfferedTool>) -> RoundRequest {
-    RoundRequest { messages, tools: tools.into(), sampling: Sampling::default() }
+fn request(messages: Vec<Message>, tools: Vec<OfferedTool>) -> ChatRequest {
+    ChatRequest { messages, tools: tools.into(), sampling: Sampling::default() }
 }
 
 /// With all tools offered, the conversation goes on with `text`.
@@ -236,6 +242,7 @@ fn native_results_are_read_like_rendered_ones() {
         content: None,
         tool_calls: vec![call],
         tool_call_id: None,
+        reasoning: Vec::new(),
     };
     let result = Message {
         tool_call_id: Some("call_1".into()),

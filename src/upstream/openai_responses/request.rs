@@ -1,0 +1,153 @@
+//! A round as the body of its request: messages become items.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::upstream::openai_chat::Flavour;
+use crate::upstream::{ChatRequest, Message, OfferedTool, ReasoningItem, Role};
+
+/// How the requests to one server are written.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The upstream's own name: reasoning goes back to where it came from.
+    pub upstream: String,
+    /// The model's name on the server.
+    pub model: String,
+    /// Whether the server is told of the tools and reads their calls itself.
+    pub native_calls: bool,
+}
+
+/// The body of `POST /v1/responses` for a round.
+///
+/// The first message becomes the `instructions`, each call a `function_call` and each
+/// tool's message a `function_call_output`. Of the sampling, `seed` and `stop` stay behind:
+/// the API has no place for them, and refuses what it does not know.
+///
+/// # Panics
+/// Never: what is written holds no map with keys that are no strings.
+#[must_use]
+pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        model: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        instructions: Option<&'a str>,
+        input: Vec<Item<'a>>,
+        stream: bool,
+        store: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        temperature: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        top_p: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_output_tokens: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        skip_special_tokens: Option<bool>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<Tool<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parallel_tool_calls: Option<bool>,
+    }
+    let (instructions, messages) = match round.messages.split_first() {
+        Some((Message { role: Role::System, content, .. }, rest)) => (content.as_deref(), rest),
+        _ => (None, &round.messages[..]),
+    };
+    let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
+    let body = Body {
+        model: &options.model,
+        instructions,
+        input: items(messages, &options.upstream),
+        stream: true,
+        store: false,
+        temperature: round.sampling.temperature,
+        top_p: round.sampling.top_p,
+        max_output_tokens: round.sampling.max_tokens,
+        skip_special_tokens: flavour.skips_special_tokens().then_some(false),
+        tools: offered.iter().map(Tool::new).collect(),
+        parallel_tool_calls: (!offered.is_empty()).then_some(true),
+    };
+    serde_json::to_vec(&body).expect("a request is plain data")
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    function: &'a OfferedTool,
+    /// By default it is on, and refuses most schemas.
+    strict: bool,
+}
+
+impl<'a> Tool<'a> {
+    const fn new(function: &'a OfferedTool) -> Self {
+        Self { r#type: "function", function, strict: false }
+    }
+}
+
+/// An item of the input. Reasoning is one as its server wrote it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Reasoning(Map<String, Value>),
+    Ours(Ours<'a>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Ours<'a> {
+    Message { role: Role, content: [Content<'a>; 1] },
+    FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
+    FunctionCallOutput { call_id: &'a str, output: &'a str },
+}
+
+/// A message's text; the assistant's own is another type than what it reads.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    InputText { text: &'a str },
+    OutputText { text: &'a str },
+}
+
+fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
+    let mut items = Vec::with_capacity(messages.len());
+    for message in messages {
+        let thoughts = message.reasoning.iter().filter(|item| item.upstream == upstream);
+        items.extend(thoughts.filter_map(|item| reasoning(item)).map(Item::Reasoning));
+        let text = message.content.as_deref();
+        if let (Some(call_id), Some(output)) = (&message.tool_call_id, text) {
+            items.push(Item::Ours(Ours::FunctionCallOutput { call_id, output }));
+            continue;
+        }
+        if let Some(text) = text {
+            let content = match message.role {
+                Role::Assistant => Content::OutputText { text },
+                Role::System | Role::User | Role::Tool => Content::InputText { text },
+            };
+            items.push(Item::Ours(Ours::Message { role: message.role, content: [content] }));
+        }
+        items.extend(message.tool_calls.iter().map(|call| {
+            let (call_id, name, arguments) = (&call.id, &call.name, &call.arguments);
+            Item::Ours(Ours::FunctionCall { call_id, name, arguments })
+        }));
+    }
+    items
+}
+
+/// An item that can go back: one that holds what was thought, in plain words or encrypted.
+/// Nothing is stored, so an id alone would name nothing. Members that are `null` are left
+/// out, which some servers write and do not read.
+fn reasoning(item: &ReasoningItem) -> Option<Map<String, Value>> {
+    let mut members: Map<String, Value> = serde_json::from_str(&item.json).ok()?;
+    members.retain(|_, value| !value.is_null());
+    let holds = |key: &str| match members.get(key) {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(parts)) => !parts.is_empty(),
+        _ => false,
+    };
+    if !holds("encrypted_content") && !holds("content") {
+        return None;
+    }
+    // Servers that take one insist on the list.
+    members.entry("summary").or_insert_with(|| Value::Array(Vec::new()));
+    Some(members)
+}

@@ -1,0 +1,310 @@
+//! Streams as real servers write them, at every cut, and the items of a request.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Decoder, Options, request_body};
+use crate::upstream::openai_chat::{Flavour, FrameError};
+use crate::upstream::{
+    ChatRequest, Delta, Message, MessageCall, OfferedTool, ReasoningItem, Role, Sampling, sse,
+};
+
+/// The deltas of a stream, each as a line; text and arguments merged.
+fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Option<FrameError>) {
+    let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new());
+    let mut said: Vec<String> = Vec::new();
+    for mut chunk in chunks {
+        while let Some(frame) = frames.next_frame(&mut chunk).unwrap() {
+            let outcome = decoder.decode(&frame, |delta| {
+                let (key, words) = match delta {
+                    Delta::Text(text) => ("text ".to_owned(), text.to_owned()),
+                    Delta::Reasoning(text) => ("reasoning ".to_owned(), text.to_owned()),
+                    Delta::ReasoningItem(json) => ("item ".to_owned(), json.to_owned()),
+                    Delta::CallStarted { index } => (format!("call {index}"), String::new()),
+                    Delta::CallArguments { index, json } => (format!("{index}: "), json.to_owned()),
+                    Delta::CallCompleted { index, name, arguments } => {
+                        (format!("whole {index}: "), format!("{name} {arguments}"))
+                    }
+                    Delta::Finish(finish) => (format!("{finish:?}"), String::new()),
+                    Delta::Usage(usage) => ("tokens ".to_owned(), usage.total_tokens.to_string()),
+                };
+                match said.last_mut() {
+                    Some(last) if last.starts_with(&key) && !words.is_empty() => {
+                        last.push_str(&words);
+                    }
+                    _ => said.push(key + &words),
+                }
+            });
+            if let Err(error) = outcome {
+                return (said, Some(error));
+            }
+        }
+    }
+    (said, None)
+}
+
+fn stream(events: &Value) -> String {
+    let frame = |event: &Value| {
+        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or("x"))
+    };
+    events.as_array().unwrap().iter().map(frame).collect()
+}
+
+/// Holds a stream to its deltas, however it is cut in two.
+#[track_caller]
+fn check(events: &Value, expected: &[&str]) {
+    let bytes = stream(events);
+    for cut in 0..=bytes.len() {
+        let (said, error) = decode([&bytes.as_bytes()[..cut], &bytes.as_bytes()[cut..]]);
+        assert_eq!(
+            (said.as_slice(), error),
+            (&expected.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()[..], None),
+            "cut at {cut}"
+        );
+    }
+}
+
+fn completed() -> Value {
+    json!({"type": "response.completed", "sequence_number": 9, "response": {"status": "completed",
+        "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}})
+}
+
+#[test]
+fn words_and_usage() {
+    check(
+        &json!([
+            {"type": "response.created", "sequence_number": 0, "response": {"id": "r", "error": null, "usage": null, "incomplete_details": null}},
+            {"type": "response.in_progress", "sequence_number": 1, "response": {}},
+            {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "msg_1", "content": []}},
+            {"type": "response.content_part.added", "output_index": 0, "part": {"type": "output_text", "text": ""}},
+            {"type": "response.output_text.delta", "output_index": 0, "delta": "Hé ", "logprobs": []},
+            {"type": "keepalive"},
+            {"type": "response.output_text.delta", "output_index": 0, "delta": "\"there\"."},
+            {"type": "response.output_text.done", "output_index": 0, "text": "Hé \"there\"."},
+            {"type": "response.output_item.done", "output_index": 0, "item": {"type": "message", "content": [{"type": "output_text", "text": "Hé \"there\"."}]}},
+            completed(),
+        ]),
+        &["text Hé \"there\".", "Stop", "tokens 7"],
+    );
+    for usage in [json!(null), json!(7), json!({"input_tokens": -1})] {
+        let end = json!({"type": "response.completed", "response": {"usage": usage}});
+        check(&json!([end]), &["Stop"]);
+    }
+    check(&json!([{"type": "response.refusal.delta", "delta": "No."}]), &["text No."]);
+}
+
+#[test]
+fn calls_are_whole_when_their_item_is_done() {
+    check(
+        &json!([
+            {"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": ""}},
+            {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 0, "delta": "{\"x\":"},
+            {"type": "response.output_item.added", "output_index": 1, "item": {"type": "function_call", "id": "fc_2", "call_id": "d", "name": "g"}},
+            {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 0, "delta": "1}"},
+            {"type": "response.function_call_arguments.done", "item_id": "fc_1", "output_index": 0, "name": "f", "arguments": "{\"x\":1}"},
+            {"type": "response.output_item.done", "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{\"x\":1}"}},
+            {"type": "response.output_item.done", "output_index": 1, "item": {"type": "function_call", "id": "fc_2", "call_id": "d", "name": "g", "arguments": "{}"}},
+            completed(),
+        ]),
+        &[
+            "call 0",
+            "0: {\"x\":",
+            "call 1",
+            "0: 1}",
+            "whole 0: f {\"x\":1}",
+            "1: {}",
+            "whole 1: g {}",
+            "ToolCalls",
+            "tokens 7",
+        ],
+    );
+}
+
+#[test]
+fn servers_that_do_not_count_their_items_name_them() {
+    let call = |kind: &str, id: &str, arguments: &str| json!({"type": kind, "item": {"type": "function_call", "id": id, "name": "f", "arguments": arguments}});
+    check(
+        &json!([
+            call("response.output_item.added", "a", ""),
+            {"type": "response.function_call_arguments.delta", "item_id": "a", "delta": "{}"},
+            call("response.output_item.done", "a", "{}"),
+            // No announcement at all.
+            call("response.output_item.done", "b", "{\"y\":2}"),
+            completed(),
+        ]),
+        &[
+            "call 0",
+            "0: {}",
+            "whole 0: f {}",
+            "call 1",
+            "1: {\"y\":2}",
+            "whole 1: f {\"y\":2}",
+            "ToolCalls",
+            "tokens 7",
+        ],
+    );
+}
+
+#[test]
+fn what_is_cut_becomes_whole_behind_the_finish_that_says_so() {
+    let cut = |reason: &Value| {
+        json!([
+            {"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "name": "f"}},
+            {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{\"x"},
+            {"type": "response.output_item.done", "output_index": 0, "item": {"type": "function_call", "name": "f", "arguments": "{\"x", "status": "incomplete"}},
+            {"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": reason}},
+        ])
+    };
+    for (reason, finish) in [
+        (json!({"reason": "max_output_tokens"}), "Length"),
+        (Value::Null, "Length"),
+        (json!({"reason": "content_filter"}), "ContentFilter"),
+        (json!({"reason": "boredom"}), "Other"),
+    ] {
+        check(&cut(&reason), &["call 0", "0: {\"x", finish, "whole 0: f {\"x"]);
+    }
+}
+
+#[test]
+fn reasoning_is_told_once_and_its_item_kept() {
+    let item =
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "xyz"});
+    check(
+        &json!([
+            {"type": "response.reasoning_summary_part.added", "summary_index": 0, "part": {}},
+            {"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": "Hm"},
+            {"type": "response.reasoning_summary_part.added", "summary_index": 1, "part": {}},
+            {"type": "response.reasoning_summary_text.delta", "summary_index": 1, "delta": "so"},
+            {"type": "response.reasoning_text.delta", "delta": "not twice"},
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+        ]),
+        &["reasoning Hm\n\nso", &format!("item {item}")],
+    );
+    check(&json!([{"type": "response.reasoning_text.delta", "delta": "Hm"}]), &["reasoning Hm"]);
+}
+
+#[test]
+fn failures_are_the_servers_words() {
+    for (event, message) in [
+        (
+            json!({"type": "error", "code": "server_error", "message": "Oh no", "param": null}),
+            "Oh no",
+        ),
+        (json!({"type": "error", "error": {"message": "Oh no", "code": "x"}}), "Oh no"),
+        (
+            json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "Oh no"}}}),
+            "Oh no",
+        ),
+        (json!({"error": {"message": "Oh no"}}), "Oh no"),
+    ] {
+        let (said, error) = decode([stream(&json!([event])).as_bytes()]);
+        let Some(FrameError::Server(error)) = error else { panic!("{event}: {said:?}") };
+        assert_eq!(error.message, message, "{event}");
+    }
+}
+
+#[test]
+fn what_is_no_event_is_malformed() {
+    for data in [
+        "7",
+        "[1]",
+        "{",
+        r#"{"type":7}"#,
+        r#"{"type":"response.output_text.delta"}"#,
+        r#"{"type":"response.output_text.delta","delta":7}"#,
+    ] {
+        let (said, error) = decode([format!("data: {data}\n\n").as_bytes()]);
+        assert_eq!((said, error), (Vec::new(), Some(FrameError::Malformed)), "{data}");
+    }
+    for data in ["", "[DONE]", r#"{"type":"response.gateway:new","delta":7}"#, "{}"] {
+        assert_eq!(decode([format!("data: {data}\n\n").as_bytes()]), (Vec::new(), None), "{data}");
+    }
+}
+
+#[test]
+fn halves_of_characters_do_not_end_the_turn() {
+    let half = br#"data: {"type":"response.output_text.delta","delta":"a\ud83d b"}"#;
+    assert_eq!(decode([&half[..], b"\n\n"]).0, ["text a\u{FFFD} b"]);
+}
+
+fn message(role: Role, content: Option<&str>) -> Message {
+    let content = content.map(str::to_owned);
+    Message { role, content, tool_calls: Vec::new(), tool_call_id: None, reasoning: Vec::new() }
+}
+
+fn thought(upstream: &str, json: &Value) -> Arc<ReasoningItem> {
+    Arc::new(ReasoningItem { upstream: upstream.to_owned(), json: json.to_string() })
+}
+
+fn body(messages: Vec<Message>, native_calls: bool) -> Value {
+    let tool = OfferedTool {
+        name: "f".into(),
+        description: "d".into(),
+        parameters: json!({"type": "object"}),
+    };
+    let sampling = Sampling {
+        temperature: Some(0.5),
+        max_tokens: Some(7),
+        seed: Some(1),
+        stop: vec!["x".to_owned()],
+        ..Sampling::default()
+    };
+    let round = ChatRequest { messages, sampling, tools: [tool].into() };
+    let options = Options { upstream: "us".to_owned(), model: "m".to_owned(), native_calls };
+    serde_json::from_slice(&request_body(&round, &options, Flavour::Other)).unwrap()
+}
+
+#[test]
+fn messages_become_items() {
+    let call = MessageCall { id: "c1".into(), name: "f".into(), arguments: "{\"x\":1}".into() };
+    let messages = vec![
+        message(Role::System, Some("Be kind.")),
+        message(Role::User, Some("Hi")),
+        Message { tool_calls: vec![call], ..message(Role::Assistant, Some("So.")) },
+        Message { tool_call_id: Some("c1".into()), ..message(Role::Tool, Some("{}")) },
+    ];
+    assert_eq!(
+        body(messages, true),
+        json!({
+            "model": "m",
+            "instructions": "Be kind.",
+            "input": [
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]},
+                {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{\"x\":1}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "{}"},
+            ],
+            "stream": true,
+            "store": false,
+            "temperature": 0.5,
+            "max_output_tokens": 7,
+            "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": false}],
+            "parallel_tool_calls": true,
+        })
+    );
+}
+
+#[test]
+fn without_native_calls_the_server_hears_of_no_tool() {
+    let body = body(vec![message(Role::User, Some("Hi"))], false);
+    assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&Value::Null, &Value::Null));
+    assert_eq!(body["instructions"], Value::Null);
+}
+
+#[test]
+fn reasoning_goes_back_to_where_it_came_from_where_it_holds_something() {
+    let plain = json!({"type": "reasoning", "id": "r", "content": [{"type": "reasoning_text", "text": "Hm"}], "status": null});
+    let sealed = json!({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "xyz"});
+    let stored = json!({"type": "reasoning", "id": "r", "summary": [], "content": []});
+    let reasoning = vec![
+        thought("us", &plain),
+        thought("us", &sealed),
+        thought("us", &stored),
+        thought("them", &sealed),
+    ];
+    let body = body(vec![Message { reasoning, ..message(Role::Assistant, Some("So.")) }], false);
+    let plain = json!({"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]});
+    let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]});
+    assert_eq!(body["input"], json!([plain, sealed, said]));
+}

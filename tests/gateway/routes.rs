@@ -1,0 +1,286 @@
+//! Several upstreams: the Responses API beside Chat Completions, and who answers when
+//! one of them is away.
+
+use serde_json::{Value, json};
+use tether::config::{
+    CallContract, History, OpenaiChatConfig, OpenaiResponsesConfig, UpstreamConfig, UpstreamKind,
+};
+
+use crate::support::events::said;
+use crate::support::gateway::Setup;
+use crate::support::model::{DONE, Round, delta, finish};
+use crate::support::{Frame, Gateway, Model, responses};
+
+/// A server's dialect.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Speaks {
+    Chat,
+    Responses,
+}
+use Speaks::{Chat, Responses};
+
+fn upstream(name: &str, speaks: Speaks, model: &Model, history: History) -> UpstreamConfig {
+    let base_url = format!("http://{}/v1", model.address).parse().unwrap();
+    let model = "fake-model".to_owned();
+    let kind = match speaks {
+        Chat => UpstreamKind::OpenaiChat(OpenaiChatConfig {
+            base_url,
+            model,
+            history,
+            ..OpenaiChatConfig::default()
+        }),
+        Responses => UpstreamKind::OpenaiResponses(OpenaiResponsesConfig {
+            base_url,
+            model,
+            history,
+            ..OpenaiResponsesConfig::default()
+        }),
+    };
+    UpstreamConfig { name: name.to_owned(), kind }
+}
+
+/// A gateway in front of `first` and `second`, with native calls.
+async fn gateway(first: (Speaks, &Model), second: (Speaks, &Model)) -> Gateway {
+    let change = |setup: &mut Setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.upstreams = vec![
+            upstream("first", first.0, first.1, History::Native),
+            upstream("second", second.0, second.1, History::Native),
+        ];
+    };
+    Gateway::with(first.1.address, change).await
+}
+
+/// Answers with words, or with one call.
+async fn answer(mut round: Round, speaks: Speaks, words: &str, call: Option<&Value>) {
+    round.begin().await;
+    let stream = match (speaks, call) {
+        (Responses, None) => responses::answer(&[responses::message(words)]),
+        (Responses, Some(arguments)) => responses::answer(&[
+            json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed"}),
+            responses::message(words),
+            responses::call("calculate", arguments),
+        ]),
+        (Chat, call) => {
+            let mut stream = delta(&json!({ "content": words }));
+            if let Some(arguments) = call {
+                let function = json!({"name": "calculate", "arguments": arguments.to_string()});
+                let piece = json!({"index": 0, "id": "x", "function": function});
+                stream.push_str(&delta(&json!({ "tool_calls": [piece] })));
+            }
+            stream + &finish("stop") + DONE
+        }
+    };
+    round.chunk(stream).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
+}
+
+/// What a request says of the call and its result, in either dialect: name, arguments,
+/// result, and all words.
+fn told(round: &Round, speaks: Speaks) -> (Value, Value, String, String) {
+    let body = &round.request.body;
+    match speaks {
+        Chat => {
+            let messages = body["messages"].as_array().unwrap();
+            let caller = messages.iter().find(|message| message["tool_calls"].is_array()).unwrap();
+            let call = &caller["tool_calls"][0];
+            let result = messages.iter().find(|message| message["tool_call_id"] == call["id"]);
+            let result = result.unwrap()["content"].as_str().unwrap().to_owned();
+            let function = &call["function"];
+            let words = Value::from(messages.clone()).to_string();
+            (function["name"].clone(), function["arguments"].clone(), result, words)
+        }
+        Responses => {
+            let items = body["input"].as_array().unwrap();
+            let call = items.iter().find(|item| item["type"] == "function_call").unwrap();
+            let result = items.iter().find(|item| {
+                item["type"] == "function_call_output" && item["call_id"] == call["call_id"]
+            });
+            let result = result.unwrap()["output"].as_str().unwrap().to_owned();
+            let words = Value::from(items.clone()).to_string();
+            (call["name"].clone(), call["arguments"].clone(), result, words)
+        }
+    }
+}
+
+fn statuses(frames: &[Frame]) -> Vec<&str> {
+    let statuses = frames.iter().filter(|frame| frame.event == "status");
+    statuses.map(|frame| frame.data["message"].as_str().unwrap()).collect()
+}
+
+/// A conversation begins on one dialect and ends on the other, whole.
+async fn goes_over(from: Speaks, to: Speaks) {
+    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((from, &first), (to, &second)).await;
+    let sum = json!({"expression": "6*7"});
+
+    let (mut stream, round) = gateway.begin(&mut first, "s").await;
+    assert!(round.request.head.contains(if from == Chat {
+        "/v1/chat/completions "
+    } else {
+        "/v1/responses "
+    }));
+    answer(round, from, "Let me see.", Some(&sum)).await;
+    let round = first.round().await;
+    let (name, arguments, result, words) = told(&round, from);
+    assert_eq!((name, arguments), (json!("calculate"), json!(sum.to_string())));
+    assert!(result.contains("42"), "{result}");
+    assert_eq!(words.contains("sealed"), from == Responses, "what was thought goes back: {words}");
+    answer(round, from, "It is 42.", None).await;
+    let frames = stream.rest().await;
+    assert_eq!(said(&frames), "Let me see.It is 42.");
+    assert_eq!(statuses(&frames), Vec::<&str>::new());
+
+    first.stop().await;
+    let (mut stream, round) = gateway.begin(&mut second, "s").await;
+    let (name, arguments, result, words) = told(&round, to);
+    assert_eq!((name, arguments), (json!("calculate"), json!(sum.to_string())));
+    assert!(result.contains("42"), "{result}");
+    assert!(words.contains("Let me see.") && words.contains("It is 42."), "{words}");
+    assert!(!words.contains("sealed"), "nobody else can read it");
+    answer(round, to, "Still 42. ", Some(&sum)).await;
+    // It stays with the turn: nobody waits for the first again.
+    answer(second.round().await, to, "Really.", None).await;
+    let frames = stream.rest().await;
+    assert_eq!(frames[0].data["model"], "first", "the one that was asked for");
+    assert_eq!(statuses(&frames), ["first cannot be reached; second answers instead"]);
+    assert_eq!(said(&frames), "Still 42. Really.");
+}
+
+#[tokio::test]
+async fn a_conversation_goes_over_from_responses_to_chat_completions() {
+    goes_over(Responses, Chat).await;
+}
+
+#[tokio::test]
+async fn a_conversation_goes_over_from_chat_completions_to_responses() {
+    goes_over(Chat, Responses).await;
+}
+
+/// With markers, calls are text in this dialect too.
+#[tokio::test]
+async fn calls_in_text_work_on_responses() {
+    let mut model = Model::listen().await;
+    let server = upstream("fake", Responses, &model, History::Text);
+    let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    let body = &round.request.body;
+    assert!(body["instructions"].as_str().unwrap().contains("<<function_call>>"));
+    assert_eq!((&body["tools"], &body["store"]), (&Value::Null, &json!(false)));
+    let call = crate::support::model::call("calculate", &json!({"expression": "6*7"}));
+    answer(round, Responses, &format!("So. {call}"), None).await;
+    let round = model.round().await;
+    let input = &round.request.body["input"];
+    assert!(input[2]["content"][0]["text"].as_str().unwrap().contains("42"), "{input}");
+    answer(round, Responses, "It is 42.", None).await;
+    let frames = stream.rest().await;
+    assert_eq!(said(&frames), "So. It is 42.");
+    let end = &frames.last().unwrap().data;
+    assert_eq!(
+        (&end["finish_reason"], &end["usage"]["total_tokens"]),
+        (&json!("stop"), &json!(14))
+    );
+}
+
+#[tokio::test]
+async fn a_response_that_fails_fails_the_turn_with_what_was_said() {
+    let mut model = Model::listen().await;
+    let server = upstream("fake", Responses, &model, History::Text);
+    let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    let words = json!({"type": "response.output_text.delta", "delta": "Half"});
+    let error = json!({"code": "server_error", "message": "out of memory"});
+    let failed = json!({"type": "response.failed", "response": {"error": error}});
+    round.chunk(responses::event(&words) + &responses::event(&failed)).await;
+    let end = stream.rest().await.pop().unwrap();
+    assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!("Half")));
+    assert!(end.data["message"].as_str().unwrap().contains("out of memory"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_response_that_runs_into_the_limit_says_so() {
+    let mut model = Model::listen().await;
+    let server = upstream("fake", Responses, &model, History::Text);
+    let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    let words = json!({"type": "response.output_text.delta", "delta": "Half"});
+    let details = json!({"reason": "max_output_tokens"});
+    let end = json!({"type": "response.incomplete", "response": {"incomplete_details": details}});
+    round.chunk(responses::event(&words) + &responses::event(&end)).await;
+    let end = stream.rest().await.pop().unwrap();
+    assert_eq!(end.data["finish_reason"], "length");
+}
+
+const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy";
+
+#[tokio::test]
+async fn a_server_that_stays_busy_is_passed_over() {
+    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    for _ in 0..tether::limits::upstream::ATTEMPTS_MAX {
+        let mut round = first.round().await;
+        assert!(second.is_unasked(), "the first is asked again before");
+        round.write(BUSY).await;
+        round.keep();
+    }
+    answer(second.round().await, Chat, "Here.", None).await;
+    assert_eq!(said(&stream.rest().await), "Here.");
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_request_itself_goes_to_nobody_else() {
+    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let (mut stream, mut round) = gateway.begin(&mut first, "s").await;
+    round.write("HTTP/1.1 400 No\r\nContent-Length: 3\r\n\r\nbad").await;
+    let end = stream.rest().await.pop().unwrap();
+    assert_eq!(end.event, "turn_failed");
+    assert!(second.is_unasked());
+}
+
+#[tokio::test]
+async fn once_an_answer_has_begun_nobody_else_is_asked() {
+    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let (mut stream, mut round) = gateway.begin(&mut first, "s").await;
+    round.begin().await;
+    round.say("Half").await;
+    round.reset();
+    let end = stream.rest().await.pop().unwrap();
+    assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!("Half")));
+    assert!(second.is_unasked());
+}
+
+#[tokio::test]
+async fn where_all_are_down_everybodys_reason_is_told() {
+    let (first, second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Responses, &second)).await;
+    first.stop().await;
+    second.stop().await;
+    let end = gateway.turn(&json!({"prompt": "Hello?"})).await.rest().await.pop().unwrap();
+    assert_eq!((&*end.event, &end.data["code"]), ("turn_failed", &json!("upstream_unavailable")));
+    assert_eq!(end.data["retryable"], true);
+    let message = end.data["message"].as_str().unwrap();
+    assert!(message.starts_with("first: ") && message.contains("; second: "), "{message}");
+}
+
+#[tokio::test]
+async fn a_request_that_names_a_model_asks_it_first() {
+    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let body = json!({"prompt": "Hello?", "model": "second"});
+    let mut stream = gateway.turn(&body).await;
+    answer(second.round().await, Chat, "Second.", None).await;
+    assert_eq!(said(&stream.rest().await), "Second.");
+    assert!(first.is_unasked());
+
+    second.stop().await;
+    let mut stream = gateway.turn(&body).await;
+    answer(first.round().await, Chat, "First.", None).await;
+    let frames = stream.rest().await;
+    assert_eq!((said(&frames), &frames[0].data["model"]), ("First.".to_owned(), &json!("second")));
+}
