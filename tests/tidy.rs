@@ -56,6 +56,7 @@ const IMPURE: &[&str] = &[
     "upstream/failure.rs",
     "upstream/patience.rs",
     "upstream/round.rs",
+    "upstream/route.rs",
     "upstream/server.rs",
     "upstream/embedded",
     "orchestrator/mod.rs",
