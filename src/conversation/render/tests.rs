@@ -294,8 +294,8 @@ fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
         let mut history = Conversation::default();
         history.push(Turn { prompt: "first".into(), ending, ..Turn::default() });
         let current = Turn { prompt: "second".into(), ..Turn::default() };
-        let rendering = Rendering { form: Form::Text, marker: MARKER, budget: 1000 };
-        let messages = messages("s", &history, &current, None, rendering);
+        let context = Context { history, ..context(current, None, 1000) };
+        let messages = context.messages(History::Text);
         let last = messages.last().unwrap().content.as_deref();
         assert_eq!(last == Some("second"), answered, "{ending:?}: {messages:#?}");
     }
