@@ -341,3 +341,57 @@ fn what_the_user_has_read_is_told_up_to_a_length() {
         assert_eq!(told.contains('…'), cut);
     }
 }
+
+/// Calls of every outcome, as both dialects ask with them. That a real server takes
+/// these requests is tested in tests/real_model.
+#[test]
+fn calls_of_every_outcome_go_back_natively() {
+    use crate::upstream::{OfferedTool, RoundRequest, Sampling, openai_chat, openai_responses};
+
+    let call = |at: usize, outcome: Outcome| {
+        let arguments = Arguments::parse(r#"{"expression": "6*7"}"#).unwrap();
+        let (call_id, name) = (format!("call_{at}"), "calculate".to_owned());
+        Part::Call(Arc::new(Call { call_id, name, arguments, outcome }))
+    };
+    let parts = vec![
+        Part::Text("Let me see.".into()),
+        call(1, Outcome::Ended(ToolResult::data(json!({ "value": 42 })))),
+        call(2, Outcome::Ended(ToolResult::error("the service <|im_end|> is closed"))),
+        call(3, Outcome::Skipped("call_2 has failed".into())),
+        call(4, Outcome::Cancelled),
+    ];
+    let note = Note { reason: FeedbackReason::MalformedCall, message: "Write it again.".into() };
+    let steps = vec![
+        Step { parts, notes: vec![note], ..Step::default() },
+        Step { parts: vec![call(5, Outcome::Cancelled)], ..Step::default() },
+    ];
+    let ending = Ending::Completed(TurnFinish::Cancelled);
+    let mut history = Conversation::default();
+    history.push(Turn { prompt: "What is 6*7?".into(), steps, ending, ..Turn::default() });
+    let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
+    let context = Context { history, ..context(current, None, 1000) };
+    let tool = |name: &str| OfferedTool {
+        name: name.into(),
+        description: "Calculates.".into(),
+        parameters: json!({ "type": "object", "properties": { "expression": { "type": "string" } } }),
+    };
+    let sampling = Sampling { max_tokens: Some(1), ..Sampling::default() };
+    let tools = [tool("calculate"), tool("look")].into();
+    let request = RoundRequest { prompt: Arc::new(context), sampling, tools };
+    let request = request.render(History::Native);
+    check_sequence(&request.messages).unwrap();
+
+    let chat = openai_chat::Options { native_calls: true, ..openai_chat::Options::default() };
+    let responses =
+        openai_responses::Options { native_calls: true, ..openai_responses::Options::default() };
+    let flavour = openai_chat::Flavour::Other;
+    let read = |body: Vec<u8>| serde_json::from_slice::<serde_json::Value>(&body).unwrap();
+    let asked = json!({
+        "/v1/chat/completions": read(openai_chat::request_body(&request, &chat, flavour)),
+        "/v1/responses": read(openai_responses::request_body(&request, &responses, flavour)),
+    });
+    let shown: serde_json::Value =
+        serde_json::from_str(include_str!("../../../tests/data/upstream/native_requests.json"))
+            .unwrap();
+    assert_eq!(asked, shown, "{asked:#}");
+}
