@@ -343,7 +343,7 @@ fn what_the_user_has_read_is_told_up_to_a_length() {
 }
 
 /// Calls of every outcome, as both dialects ask with them. That a real server takes
-/// these requests is tested in tests/real_model.
+/// these requests is tested in `tests/real_model`.
 #[test]
 fn calls_of_every_outcome_go_back_natively() {
     use crate::upstream::{OfferedTool, RoundRequest, Sampling, openai_chat, openai_responses};
