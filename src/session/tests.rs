@@ -107,3 +107,38 @@ fn no_turn_begins_where_nobody_finds_it() {
     let Begin::New(begun) = begun else { panic!("{begun:?}") };
     assert!(Arc::ptr_eq(&begun.guard.session, &sessions.find("s").unwrap()));
 }
+
+/// From the running turn, from the latest one's log, and without any log.
+#[tokio::test]
+async fn a_session_tells_where_its_turn_is() {
+    let sessions = Sessions::new(Duration::from_secs(1));
+    let session = sessions.open("s");
+    assert_eq!(session.glance().state, None);
+    let (guard, writer) = begin(&session, "one", None);
+    assert_eq!(session.glance().state, Some(TurnState::Planning));
+    writer.log().set_turn_state(TurnState::Executing);
+    assert_eq!(session.glance().state, Some(TurnState::Executing));
+    guard.finish(record("one"));
+    assert_eq!(session.glance().state, Some(TurnState::Completed));
+
+    // Its driver has died and left nothing but its log.
+    drop(begin(&session, "two", None));
+    assert_eq!(session.glance().state, Some(TurnState::Failed));
+    session.state.lock().finished.clear();
+    assert_eq!(session.glance().state, Some(TurnState::Completed));
+}
+
+/// What an answer that is not taken would have begun is as if never asked for.
+#[tokio::test]
+async fn a_refused_answer_leaves_no_key_and_no_session() {
+    let sessions = Sessions::new(Duration::from_secs(60));
+    let choice = conversation::Choice::Text("?".to_owned());
+    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
+    assert!(matches!(sessions.begin("s", "one", Some("key"), &answer), Begin::Refused(_)));
+    assert!(sessions.find("s").is_none());
+    let session = sessions.open("s");
+    let refused = session.begin("one", Some("key"), &answer);
+    assert!(matches!(refused, Begin::Refused(_)), "{refused:?}");
+    assert!(session.begun_by("key").is_none() && session.running().is_none());
+    begin(&session, "one", Some("key"));
+}

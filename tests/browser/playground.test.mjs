@@ -99,11 +99,12 @@ describe('the playground', () => {
   });
 
   test('asks with a button for each option, and the answer goes to the one chosen', async (t) => {
-    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
+    const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true, execution: 'after_turn' } });
     const browser = await startBrowser(t);
     const { page, complaints } = await openPage(browser, gateway.origin);
 
     await ask(page, RUNNING_LATE);
+    await page.waitForSelector('.end');
     const question = page.getByRole('group', { name: 'Which John do you mean?' });
     assert.deepEqual(await question.getByRole('button').allInnerTexts(), JOHNS);
     assert.equal(await question.getByRole('textbox').count(), 0, 'it takes no text');
