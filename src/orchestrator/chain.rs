@@ -83,7 +83,7 @@ impl Chain<'_> {
         for before in self.first..at {
             let earlier = &self.calls[before];
             let needed =
-                earlier.policy.is_barrier() || call.policy.mutates || call.names.contains(&before);
+                earlier.policy.is_barrier() || call.policy.mutates || call.needs.contains(&before);
             let whose = earlier.title();
             match earlier.progress() {
                 Progress::Open => is_open &= !(needed || waits_for_all),

@@ -27,7 +27,7 @@ pub(super) struct CallDraft {
     /// How its tool is to be treated, once that is known.
     pub(super) policy: Policy,
     /// Calls whose results its arguments name, by position.
-    pub(super) names: Vec<usize>,
+    pub(super) needs: Vec<usize>,
     /// What the model wrote, from when it is whole until it has ended.
     written: Option<Written>,
 }
@@ -68,14 +68,14 @@ pub(super) enum CallState {
     /// Its tool runs.
     Running,
     /// Something came of it.
-    Ended { call: Arc<conversation::Call>, duration_ms: u64, attempts: u32 },
+    Ended(Arc<conversation::Call>),
 }
 
 impl CallDraft {
     /// Name and arguments, once the call is whole.
     pub(super) fn whole(&self) -> Option<(&str, &Arguments)> {
         match (&self.state, &self.written) {
-            (CallState::Ended { call, .. }, _) => Some((&call.name, &call.arguments)),
+            (CallState::Ended(call), _) => Some((&call.name, &call.arguments)),
             (_, Some(Written { name, arguments })) => Some((name, arguments)),
             (_, None) => None,
         }
@@ -89,7 +89,7 @@ impl CallDraft {
             | CallState::Waiting(_)
             | CallState::Running => return Progress::Open,
             CallState::Malformed => return Progress::Failed("could not be read"),
-            CallState::Ended { call, .. } => call,
+            CallState::Ended(call) => call,
         };
         match &call.outcome {
             conversation::Outcome::Ended(result) => match result.next_action {
@@ -126,13 +126,14 @@ impl CallDraft {
     }
 
     /// Puts what was referred to in place of the references.
-    pub(super) fn resolve(&mut self, resolved: Value) {
-        if let Some(written) = &mut self.written
-            && let Ok(arguments) = Arguments::parse(&resolved.to_string())
-        {
+    pub(super) fn resolve(&mut self, resolved: Value) -> Result<(), Refusal> {
+        let arguments =
+            Arguments::parse(&resolved.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
+        if let Some(written) = &mut self.written {
             written.arguments = arguments;
         }
         self.state = CallState::Waiting(resolved);
+        Ok(())
     }
 
     /// Lets a waiting call run, with these arguments.
@@ -158,7 +159,7 @@ pub(super) enum Entry {
     MarkerDetected { call: usize },
     ArgumentsDelta { call: usize, delta: Range<usize> },
     ToolStarted { call: usize },
-    ToolCompleted { call: usize },
+    ToolCompleted { call: usize, duration_ms: u64, attempts: u32 },
     Feedback { call: Option<usize>, reason: FeedbackReason, message: String, attempt: u32 },
     Status(String),
     LoopLimitReached,
@@ -337,7 +338,7 @@ impl Draft {
             round: self.round,
             state: CallState::Arriving,
             policy: Policy::default(),
-            names: Vec::new(),
+            needs: Vec::new(),
             written: None,
         });
         self.queue.push_back(Entry::MarkerDetected { call });
@@ -453,7 +454,7 @@ impl Draft {
         let CallState::Waiting(arguments) = &self.calls[at].state else { return Ok(Value::Null) };
         let result_of = |reference: &str| {
             let place = references::target(reference, self.ids_before(at))?;
-            let CallState::Ended { call, .. } = &self.calls[self.first_call + place].state else {
+            let CallState::Ended(call) = &self.calls[self.first_call + place].state else {
                 return None;
             };
             serde_json::to_value(call.result()).ok()
@@ -469,31 +470,25 @@ impl Draft {
 
     /// What the model is told of a call whose tool failed.
     pub(super) fn failure_of(&self, at: usize) -> Option<String> {
-        let CallState::Ended { call, .. } = &self.calls[at].state else { return None };
+        let CallState::Ended(call) = &self.calls[at].state else { return None };
         feedback::tool_failed(&call.name, &call.result())
     }
 
     /// Gives a call its outcome.
-    pub(super) fn end_call(
-        &mut self,
-        at: usize,
-        outcome: conversation::Outcome,
-        duration_ms: u64,
-        attempts: u32,
-    ) {
+    pub(super) fn end_call(&mut self, at: usize, outcome: conversation::Outcome) {
         let draft = &mut self.calls[at];
         // Nothing comes any more of a call that has ended or was never whole.
         let Some(Written { name, arguments }) = draft.written.take() else { return };
         let call_id = draft.call_id.clone();
         let call = Arc::new(conversation::Call { call_id, name, arguments, outcome });
-        draft.state = CallState::Ended { call, duration_ms, attempts };
+        draft.state = CallState::Ended(call);
     }
 
     /// The round as a step of the history. Calls that are still open are cancelled.
     pub(super) fn take_step(&mut self, notes: Vec<Note>) -> Step {
         for at in self.round_calls() {
             if self.calls[at].is_open() {
-                self.end_call(at, conversation::Outcome::Cancelled, 0, 0);
+                self.end_call(at, conversation::Outcome::Cancelled);
             }
         }
         let parts = std::mem::take(&mut self.parts)
@@ -503,7 +498,7 @@ impl Draft {
                 DraftPart::Said(said) => Some(Part::Said(said)),
                 DraftPart::Reasoning(item) => Some(Part::Reasoning(Arc::new(item))),
                 DraftPart::Call(at) => match &self.calls[at].state {
-                    CallState::Ended { call, .. } => Some(Part::Call(Arc::clone(call))),
+                    CallState::Ended(call) => Some(Part::Call(Arc::clone(call))),
                     _ => None,
                 },
             })

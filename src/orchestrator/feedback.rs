@@ -42,6 +42,14 @@ pub(super) fn bad_reference(name: &str, reference: &str) -> String {
     )
 }
 
+/// Arguments that are fine until the results that they name stand in them.
+pub(super) fn resolved_too_deep(name: &str) -> String {
+    format!(
+        "The call of {name} was not run. The results that its arguments name are nested too deep. \
+         Name a smaller part of them, or write the value itself."
+    )
+}
+
 /// What a call is told that was made before and would bring nothing new.
 pub(super) fn repeated(name: &str) -> String {
     format!(

@@ -2,7 +2,7 @@
 
 use super::{NotRun, State, Turn};
 use crate::conversation::{Note, Outcome};
-use crate::event::{FeedbackReason, TurnFinish};
+use crate::event::FeedbackReason;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
 use crate::orchestrator::draft::{CallDraft, CallState, Entry, Progress};
 use crate::orchestrator::feedback;
@@ -37,6 +37,8 @@ pub(in crate::orchestrator) enum Refusal {
     Call(CallRefusal),
     /// It names a result that is not there.
     Reference(String),
+    /// With the results that it names, it is nested too deep.
+    ResolvedTooDeep,
 }
 
 impl From<CallRefusal> for Refusal {
@@ -82,9 +84,8 @@ impl Turn {
                  last answer without tools follows"
             );
             self.draft.say_status(status, self.now_ms);
-            self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Skipped });
-            self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
-            self.synthesis.get_or_insert(TurnFinish::Stop);
+            self.end_unrun(at, NotRun::Skipped, Outcome::Skipped(reason));
+            self.end_tools();
             return;
         }
         if let Err(refusal) = self.read_call(at) {
@@ -99,16 +100,17 @@ impl Turn {
         let Some((name, arguments)) = self.draft.calls[at].whole() else { return Ok(()) };
         let arguments = arguments.to_value();
         let names = self.draft.named_calls(at, &arguments)?;
-        match tools.get(name) {
-            Some(tool) if !names.is_empty() => self.draft.calls[at].policy = tool.spec().policy,
-            tool => {
-                let policy = tool.map(|tool| tool.spec().policy).unwrap_or_default();
-                tools.check(name, &arguments)?;
-                self.draft.calls[at].policy = policy;
-            }
-        }
+        let tool = tools.get(name);
+        let checked = match tool {
+            // What names another call's result is checked when that has ended.
+            Some(_) if !names.is_empty() => Ok(()),
+            _ => tools.check(name, &arguments),
+        };
         let call = &mut self.draft.calls[at];
-        call.names = names;
+        // A barrier is one also where it is refused.
+        call.policy = tool.map(|tool| tool.spec().policy).unwrap_or_default();
+        checked?;
+        call.needs = names;
         call.state = CallState::Waiting(arguments);
         Ok(())
     }
@@ -126,12 +128,20 @@ impl Turn {
             Refusal::Reference(reference) => {
                 (FeedbackReason::InvalidArguments, feedback::bad_reference(name, &reference))
             }
+            Refusal::ResolvedTooDeep => {
+                (FeedbackReason::InvalidArguments, feedback::resolved_too_deep(name))
+            }
         };
         let result = ToolResult::error(message.clone());
-        self.draft.end_call(at, Outcome::Ended(result), 0, 0);
+        self.end_unrun(at, NotRun::Refused, Outcome::Ended(result));
         self.refused = true;
-        self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Refused });
         self.feed_back(Some(at), reason, message);
+    }
+
+    /// Ends a call whose tool does not run.
+    fn end_unrun(&mut self, at: usize, why: NotRun, outcome: Outcome) {
+        self.draft.queue.push_back(Entry::NotRun { call: at, why });
+        self.draft.end_call(at, outcome);
     }
 
     /// Starts what may start, and lets go of what never will.
@@ -167,19 +177,20 @@ impl Turn {
 
     fn skip(&mut self, at: usize, reason: String) {
         let status = format!("{} was not run: {reason}", self.draft.name_of(at));
-        self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Skipped });
         self.draft.say_status(status, self.now_ms);
-        self.draft.end_call(at, Outcome::Skipped(reason), 0, 0);
+        self.end_unrun(at, NotRun::Skipped, Outcome::Skipped(reason));
     }
 
     fn start_call(&mut self, at: usize) -> Result<(), Refusal> {
-        if !self.draft.calls[at].names.is_empty() {
+        if !self.draft.calls[at].needs.is_empty() {
             let resolved = self.draft.resolved(at)?;
             self.request.briefing.tools.check(self.draft.name_of(at), &resolved)?;
-            self.draft.calls[at].resolve(resolved);
+            self.draft.calls[at].resolve(resolved)?;
         }
         let call = &self.draft.calls[at];
-        let CallState::Waiting(arguments) = &call.state else { return Ok(()) };
+        let CallState::Waiting(arguments) = &call.state else {
+            unreachable!("the chain starts waiting calls")
+        };
         let name = self.draft.name_of(at);
         if let Some(repeated) = self.repeats.ask(name, arguments, call.policy.mutates) {
             self.end_repeated(at, repeated);
@@ -195,11 +206,10 @@ impl Turn {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
         let result = result.with_instruction(feedback::repeated(name));
-        self.draft.queue.push_back(Entry::NotRun { call: at, why: NotRun::Repeated });
         self.draft.say_status(status, self.now_ms);
-        self.draft.end_call(at, Outcome::Ended(result), 0, 0);
+        self.end_unrun(at, NotRun::Repeated, Outcome::Ended(result));
         if is_hopeless {
-            self.synthesis.get_or_insert(TurnFinish::Stop);
+            self.end_tools();
         }
     }
 
@@ -217,8 +227,8 @@ impl Turn {
         if let Some((name, arguments)) = self.draft.calls[at].whole() {
             self.repeats.note(name, arguments.to_value(), &result);
         }
-        self.draft.end_call(at, Outcome::Ended(result), duration_ms, attempts);
-        self.say_of_tool(Entry::ToolCompleted { call: at });
+        self.draft.end_call(at, Outcome::Ended(result));
+        self.say_of_tool(Entry::ToolCompleted { call: at, duration_ms, attempts });
         if let Some(message) = self.draft.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, message);
         }
@@ -242,7 +252,7 @@ impl Turn {
     ) {
         let attempt = self.mistakes.count(reason);
         if attempt >= self.rules.feedback_attempts {
-            self.synthesis.get_or_insert(TurnFinish::Stop);
+            self.end_tools();
         }
         self.say_of_tool(Entry::Feedback { call, reason, message, attempt });
     }

@@ -1,7 +1,7 @@
 //! Clarification: a tool cannot decide, so the turn ends with a question to the user.
 
-use super::{State, Turn};
-use crate::conversation::{Ending, Question};
+use super::Turn;
+use crate::conversation::Question;
 use crate::event::TurnFinish;
 use crate::orchestrator::draft::{CallState, Entry};
 
@@ -10,7 +10,7 @@ impl Turn {
     /// calls: the first is asked, the others wait their turn.
     pub(super) fn questions(&self) -> Vec<Question> {
         let ended = self.draft.round_calls().filter_map(|at| match &self.draft.calls[at].state {
-            CallState::Ended { call, .. } => Some(call),
+            CallState::Ended(call) => Some(call),
             _ => None,
         });
         let asked = ended.filter_map(|call| {
@@ -35,11 +35,8 @@ impl Turn {
 
     /// Ends the turn with the first of these questions.
     pub(super) fn ask_user(&mut self, questions: Vec<Question>) {
-        self.usage += std::mem::take(&mut self.round_usage);
         self.record.questions = questions;
-        self.record.ending = Ending::Completed(TurnFinish::ClarificationNeeded);
-        self.state = State::AwaitingClarification;
         self.draft.queue.push_back(Entry::Clarification);
-        self.draft.queue.push_back(Entry::Completed(TurnFinish::ClarificationNeeded));
+        self.finish_turn(TurnFinish::ClarificationNeeded);
     }
 }

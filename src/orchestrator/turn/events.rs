@@ -45,7 +45,9 @@ impl Turn {
                 Event::ToolArgumentsDelta { call_id: id_of(call), delta: draft.arguments(delta) }
             }
             Entry::ToolStarted { call } => draft.tool_started(call),
-            Entry::ToolCompleted { call } => draft.tool_completed(call),
+            Entry::ToolCompleted { call, duration_ms, attempts } => {
+                draft.tool_completed(call, duration_ms, attempts)
+            }
             Entry::Feedback { call, reason, attempt, .. } => {
                 Event::Feedback { call_id: call.map(id_of), reason, message: &draft.said, attempt }
             }
@@ -70,7 +72,7 @@ impl Turn {
 }
 
 impl Draft {
-    pub(super) fn tool_started(&self, at: usize) -> Event<'_> {
+    fn tool_started(&self, at: usize) -> Event<'_> {
         let draft = &self.calls[at];
         let (tool_name, arguments) = draft.whole().expect("a call that was started is whole");
         Event::ToolStarted {
@@ -81,9 +83,9 @@ impl Draft {
         }
     }
 
-    pub(super) fn tool_completed(&self, at: usize) -> Event<'_> {
+    fn tool_completed(&self, at: usize, duration_ms: u64, attempts: u32) -> Event<'_> {
         let draft = &self.calls[at];
-        let CallState::Ended { call, duration_ms, attempts } = &draft.state else {
+        let CallState::Ended(call) = &draft.state else {
             unreachable!("only an ended call is queued as completed");
         };
         let Outcome::Ended(tool_result) = &call.outcome else {
@@ -93,8 +95,8 @@ impl Draft {
             call_id: &draft.call_id,
             tool_name: &call.name,
             tool_result,
-            duration_ms: *duration_ms,
-            attempts: *attempts,
+            duration_ms,
+            attempts,
         }
     }
 

@@ -39,7 +39,7 @@ impl Turn {
         let only_results = notes.is_empty() && !self.refused;
         if self.draft.round_calls().any(|at| self.draft.calls[at].progress() == Progress::Completed)
         {
-            self.synthesis.get_or_insert(TurnFinish::Stop);
+            self.end_tools();
         }
         self.push_step(notes);
         if only_results && !self.rules.continue_after_tool {
@@ -107,10 +107,20 @@ impl Turn {
     }
 
     pub(super) fn finish_turn(&mut self, finish: TurnFinish) {
+        self.end(Ending::Completed(finish), Entry::Completed(finish));
+    }
+
+    /// The turn is over, and this is the last that is said of it.
+    pub(super) fn end(&mut self, ending: Ending, last: Entry) {
         self.usage += std::mem::take(&mut self.round_usage);
-        self.record.ending = Ending::Completed(finish);
-        self.state = State::Completed;
-        self.draft.queue.push_back(Entry::Completed(finish));
+        self.record.ending = ending;
+        self.state = ending.state();
+        self.draft.queue.push_back(last);
+    }
+
+    /// No further round may call tools; the next one answers in words.
+    pub(super) fn end_tools(&mut self) {
+        self.synthesis.get_or_insert(TurnFinish::Stop);
     }
 
     pub(super) fn fail_empty(&mut self) {
@@ -122,10 +132,7 @@ impl Turn {
     pub(super) fn fail(&mut self, code: FailureCode, message: String, retryable: bool) {
         self.stop_all();
         self.push_step(Vec::new());
-        self.usage += std::mem::take(&mut self.round_usage);
-        self.record.ending = Ending::Failed(code);
-        self.state = State::Failed;
-        self.draft.queue.push_back(Entry::Failed { code, message, retryable });
+        self.end(Ending::Failed(code), Entry::Failed { code, message, retryable });
     }
 
     pub(super) fn stop_all(&mut self) {

@@ -137,6 +137,26 @@ fn a_mutating_call_is_not_run_where_one_before_it_came_to_nothing() {
 }
 
 #[test]
+fn a_refused_barrier_holds_back_those_behind_it() {
+    let mut scene = scene();
+    scene.says(&call_with("look", &json!({ "n": "one" }))).says(&call("read")).stops();
+    assert!(scene.started().is_empty());
+    assert_eq!(scene.not_run, ["call_1 at 1: refused", "call_2 at 2: skipped"]);
+}
+
+#[test]
+fn results_that_make_arguments_too_deep_are_refused() {
+    let deep = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    for (depth, runs) in [(60, true), (120, false)] {
+        let mut scene = scene_with(|_| ());
+        let nested = (0..20).fold(json!({ "$result": "call_1.data" }), |inner, _| json!([inner]));
+        scene.says(&call("read")).says(&call_with("read", &json!({ "x": nested }))).stops();
+        scene.tool_returns(0, ToolResult::data(deep(depth)));
+        assert_eq!(scene.started().len(), if runs { 2 } else { 1 }, "{:?}", scene.not_run);
+    }
+}
+
+#[test]
 fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
     let mut scene = scene();
     scene.says(&call("send")).says("and then").finishes(RoundFinish::Length);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::address_book::{self, Contact, SURE};
 use crate::limits::tools::NAME_CHARS_MAX;
-use crate::tools::words::{cut, quote};
+use crate::tools::words::quote;
 use crate::tools::{
     CallContext, Clarification, ClarificationOption, Example, NextAction, Policy, Tool, ToolFuture,
     ToolResult, ToolSpec,
@@ -82,9 +82,7 @@ fn look_up(name: &str) -> ToolResult {
     match found.as_slice() {
         [] => nobody(name),
         [(contact, confidence)] if *confidence >= SURE => one(contact, *confidence),
-        [(_, best), ..] if *best >= SURE => {
-            ask(format!("Which {} do you mean?", cut_name(name)), &found)
-        }
+        [(_, best), ..] if *best >= SURE => ask(format!("Which {name} do you mean?"), &found),
         _ => ask(format!("Whom do you mean by {}?", quote(name)), &found),
     }
 }
@@ -108,7 +106,7 @@ fn nobody(name: &str) -> ToolResult {
          name.",
         quote(name)
     );
-    let data = ToolResult::data(json!({"found": 0, "name": cut_name(name)}));
+    let data = ToolResult::data(json!({"found": 0, "name": name}));
     ToolResult { next_action: NextAction::Complete, ..data }.with_instruction(instruction)
 }
 
@@ -122,10 +120,6 @@ fn ask(question: String, found: &[(&Contact, f64)]) -> ToolResult {
     };
     let options = found.iter().map(option).collect();
     ToolResult::clarification(Clarification { r#type: "choice".to_owned(), question, options })
-}
-
-fn cut_name(name: &str) -> String {
-    cut(name, NAME_CHARS_MAX)
 }
 
 #[cfg(test)]
