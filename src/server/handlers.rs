@@ -78,7 +78,7 @@ async fn dispatch(
         (_, Route::Session(id)) if reads => transcript(id, app),
         (_, Route::Tools) if reads => Ok(tools(app)),
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
-        (_, Route::Ready) if reads => Ok(ready(app).await),
+        (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
         (_, Route::Metrics) if reads => Ok(metrics_text(app)),
         (_, Route::Playground) if reads => Ok(playground()),
         _ => Err(Refusal::Method(route.methods())),
@@ -176,7 +176,8 @@ fn tools(app: &App) -> Reply {
     json_reply(StatusCode::OK, &json!({ "tools": tools }))
 }
 
-async fn ready(app: &App) -> Reply {
+/// What is wrong with an upstream, its address among it, is for those with a key.
+async fn ready(app: &App, headers: &HeaderMap) -> Reply {
     if app.gateway.is_draining() {
         let body = json!({ "status": "draining" });
         return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
@@ -184,7 +185,10 @@ async fn ready(app: &App) -> Reply {
     match app.gateway.check_upstream().await {
         Ok(()) => json_reply(StatusCode::OK, &json!({ "status": "ready" })),
         Err(failure) => {
-            let body = json!({ "status": "upstream_unreachable", "message": failure.message });
+            let mut body = json!({ "status": "upstream_unreachable" });
+            if app.auth.check_key(headers).is_ok() {
+                body["message"] = failure.message.into();
+            }
             json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
     }

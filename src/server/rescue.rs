@@ -134,7 +134,7 @@ impl Refusal {
             Self::BodyTimeout(after) => {
                 format!("the body did not arrive within {} s; send it at once", after.as_secs())
             }
-            Self::BodyBroken(error) => format!("the body broke off: {error}"),
+            Self::BodyBroken(error) => format!("the body broke off: {error}; send it again"),
             Self::MediaType => "a page must send Content-Type: application/json".into(),
             Self::Unauthorized => {
                 "send Authorization: Bearer KEY with one of server.api_keys".into()

@@ -46,8 +46,9 @@ impl RoundFailure {
         match end {
             OutOfPatience::Silent(longest) => {
                 let seconds = longest.as_secs_f32();
-                let message =
-                    format!("the model server said nothing for {seconds} s (idle_timeout_sec)");
+                let message = format!(
+                    "the model server said nothing for {seconds} s; if it reads a long prompt, raise idle_timeout_sec"
+                );
                 Self::new(FailureCode::UpstreamTimeout, true, message)
             }
             OutOfPatience::Wordless(longest) => {

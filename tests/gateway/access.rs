@@ -90,6 +90,18 @@ async fn probes_and_the_page_are_open() {
     }
 }
 
+/// Where the upstream is, is nobody's matter without a key.
+#[tokio::test]
+async fn what_is_wrong_with_an_upstream_is_told_to_those_with_a_key() {
+    let (model, gateway) = gateway(&["first"], &[]).await;
+    model.stop().await;
+    for (headers, is_told) in [(&[][..], false), (&["Authorization: Bearer first"][..], true)] {
+        let reply = gateway.exchange(request("GET", "/readyz", headers, "")).await;
+        let message = &reply.json()["message"];
+        assert_eq!((reply.status(), message.is_string()), (503, is_told), "{message}");
+    }
+}
+
 /// A body is not read for those who may not ask.
 #[tokio::test]
 async fn a_key_is_asked_for_before_the_body() {
