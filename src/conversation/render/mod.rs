@@ -163,8 +163,9 @@ fn result_json(call: &Call) -> String {
     inert(&json).into_owned()
 }
 
-/// What the model is told of what the user has read before the tools ran. It stands in
-/// its step for good, so that requests begin alike and servers find them in their cache.
+/// What the model is told of what the user has read before the tools ran, as JSON: small
+/// models repeat a sentence, the more so one that stands last. It stands in its step for
+/// good, so that requests begin alike and servers find them in their cache.
 fn heard(step: &Step) -> Option<String> {
     let said = step.parts.iter().find_map(|part| match part {
         Part::Said(said) => matches!(said.kind, UtteranceKind::Acknowledgement(_)).then_some(said),
@@ -172,10 +173,11 @@ fn heard(step: &Step) -> Option<String> {
     })?;
     let fits = said.text.char_indices().map(|(at, char)| at + char.len_utf8());
     let end = fits.take_while(|end| *end <= HEARD_BYTES_MAX).last().unwrap_or(0);
-    let (heard, cut) = (inert(&said.text[..end]), if end < said.text.len() { "…" } else { "" });
+    let cut = if end < said.text.len() { "…" } else { "" };
+    let heard = serde_json::Value::from(format!("{}{cut}", &said.text[..end])).to_string();
     Some(format!(
-        "(The user has already read: \"{heard}{cut}\" Do not say it again; give only what was \
-         asked for.)"
+        "{{\"already_read_by_the_user\":{},\"note\":\"do not say it again\"}}",
+        inert(&heard)
     ))
 }
 

@@ -1,6 +1,5 @@
 //! Calls as marker lines, results as one user message of plain text.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::{RESULTS_HEADING, heard, result_json, say, think};
@@ -61,18 +60,21 @@ fn told(step: &Step) -> String {
     for call in step.calls() {
         if told.is_empty() {
             told.push_str(RESULTS_HEADING);
+            if let Some(heard) = heard(step) {
+                told.push('\n');
+                told.push_str(&heard);
+            }
         }
         let (id, name) = (&call.call_id, serde_json::Value::from(call.name.as_str()));
         let name = name.to_string().replace('<', "\\u003c");
         let result = result_json(call);
         let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
-    let notes = step.notes.iter().map(|note| Cow::Borrowed(note.message.as_str()));
-    for note in notes.chain(heard(step).map(Cow::Owned)) {
+    for note in &step.notes {
         if !told.is_empty() {
             told.push_str("\n\n");
         }
-        told.push_str(&note);
+        told.push_str(&note.message);
     }
     told
 }

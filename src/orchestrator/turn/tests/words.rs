@@ -121,7 +121,7 @@ fn the_next_call_of_the_model_knows_what_the_user_has_heard() {
     scene.says("One moment.").says(&call("read")).stops();
     scene.tool_returns(0, ok());
     let told = scene.last_message().content.as_deref().unwrap();
-    assert!(told.contains("already read: \"One moment.\""), "{told}");
+    assert!(told.contains("{\"already_read_by_the_user\":\"One moment.\""), "{told}");
     let scene = {
         let mut scene = self::scene();
         scene.says("Just an answer.").stops();
