@@ -14,7 +14,9 @@ use uuid::Uuid;
 
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits;
-use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
+use crate::orchestrator::{
+    Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest, marker_with_nonce,
+};
 use crate::parser::{Parser, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
@@ -196,6 +198,7 @@ impl Gateway {
             Begin::Busy | Begin::Forgotten => return Err(BeginError::TurnInProgress(session_id)),
         };
         let Begun { guard, writer, opening, history } = *begun;
+        let briefing = self.with_nonce(briefing, guard.nonce());
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| note_question(&opening, &history));
         let log = Arc::clone(writer.log());
@@ -226,6 +229,16 @@ impl Gateway {
     fn turn(&self, request: TurnRequest) -> Turn {
         Turn::new(Arc::clone(&self.rules), request)
             .expect("`new` has made a parser of these rules already")
+    }
+
+    /// The same tools under the session's own marker, where markers carry a nonce.
+    fn with_nonce(&self, briefing: Arc<Briefing>, nonce: &str) -> Arc<Briefing> {
+        if !self.rules.marker_nonce || self.rules.call_contract != CallContract::MarkerJson {
+            return briefing;
+        }
+        let marker = marker_with_nonce(&self.rules.parser.marker, nonce);
+        let tools = briefing.tools().clone();
+        Arc::new(Briefing::new(&self.rules.system_prompt, &marker, tools))
     }
 
     fn place(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
@@ -397,7 +410,7 @@ mod tests {
     use crate::upstream::{self, History, Kind};
 
     fn embedded() -> Vec<Arc<Upstream>> {
-        let kind = Kind::Embedded { tokens_per_sec: 100, marker: "<<call>>".to_owned() };
+        let kind = Kind::Embedded { tokens_per_sec: 100 };
         let options =
             upstream::Options { name: "embedded".to_owned(), history: History::Text, kind };
         vec![Arc::new(Upstream::new(options).unwrap())]

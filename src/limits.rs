@@ -21,6 +21,9 @@ pub mod parser {
 
     /// Longest marker, in bytes. Longer ones waste the model's tokens.
     pub const MARKER_BYTES_MAX: usize = 64;
+    /// What `stream.parser.marker_nonce` adds to a marker, in bytes: a colon and 32 bits
+    /// in hexadecimal, which a text that fits a result cannot try out.
+    pub const NONCE_BYTES: usize = 9;
     /// White space that is skipped between a marker and its payload, in bytes.
     /// A model that writes more is not writing a call.
     pub const GAP_BYTES_MAX: usize = 256;

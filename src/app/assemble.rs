@@ -85,6 +85,7 @@ fn rules(config: &Config) -> Rules {
         system_prompt: config.model.system_prompt.clone(),
         call_contract: config.tools.call_contract,
         parser: config.stream.parser_settings(),
+        marker_nonce: config.stream.parser.marker_nonce,
         context_budget_tokens: config.model.context_budget_tokens,
         continue_after_tool: config.tools.continue_after_tool,
         execution: config.tools.execution,
@@ -107,10 +108,7 @@ fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstr
             (server.history, upstream::Kind::Server(options))
         }
         UpstreamKind::Embedded(embedded) => {
-            let kind = upstream::Kind::Embedded {
-                tokens_per_sec: embedded.tokens_per_sec,
-                marker: config.stream.parser.marker.clone(),
-            };
+            let kind = upstream::Kind::Embedded { tokens_per_sec: embedded.tokens_per_sec };
             (History::Text, kind)
         }
     };
@@ -125,9 +123,7 @@ fn chat_options(server: &OpenaiChatConfig, config: &Config) -> ServerOptions {
             model: server.model.clone(),
             constraint: match server.constrain {
                 Constrain::None => None,
-                Constrain::LlamaGrammar => {
-                    Some(Constraint::LlamaGrammar { marker: config.stream.parser.marker.clone() })
-                }
+                Constrain::LlamaGrammar => Some(Constraint::LlamaGrammar),
             },
             native_calls: config.tools.call_contract == CallContract::Native,
         }),

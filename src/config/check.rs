@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::mistake::Mistake;
 use super::raw::Node;
 use super::reader::{self, Keys, Refused, decimal, text, truth, wait, whole};
-use super::values::{address, builtin, marker, name, not_built, off, origin, secret, server_url};
+use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
 use super::{
     CallContract, Config, Constrain, EmbeddedConfig, FeedbackConfig, History, LimitsConfig,
     ModelConfig, OpenaiChatConfig, OpenaiResponsesConfig, ParserConfig, ServerConfig,
     SessionsConfig, Store, StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
 };
 use crate::limits::config as bounds;
+use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::Execution;
 
 /// Reads a whole file. What cannot be used is noted in `mistakes` and stands as
@@ -35,8 +36,21 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     config
 }
 
-/// Notes what the command line may have changed and cannot be.
+/// Notes what no single key says, and what the command line may have changed.
 pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
+    check_call_contract(config, mistakes);
+    let ParserConfig { marker, marker_nonce, .. } = &config.stream.parser;
+    let room = MARKER_BYTES_MAX - NONCE_BYTES;
+    if *marker_nonce && marker.len() > room {
+        let length = marker.len();
+        let message =
+            format!("found {length} bytes, expected at most {room}: marker_nonce needs the rest");
+        let key = "stream.parser.marker".to_owned();
+        mistakes.push(Mistake { place: None, key, message });
+    }
+}
+
+fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
     if config.tools.call_contract != CallContract::Native {
         return;
     }
@@ -331,7 +345,7 @@ fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
     let default = ParserConfig::default();
     let parser = ParserConfig {
         marker: keys.read("marker", default.marker, marker),
-        marker_nonce: keys.read("marker_nonce", default.marker_nonce, off("markers with a nonce")),
+        marker_nonce: keys.read("marker_nonce", default.marker_nonce, truth),
         strict_balancing: keys.read("strict_balancing", default.strict_balancing, truth),
         max_payload_bytes: keys.read("max_payload_bytes", default.max_payload_bytes, size()),
         tools_in_reasoning: keys.read("tools_in_reasoning", default.tools_in_reasoning, truth),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use hyper::Uri;
 
 use super::raw::Node;
-use super::reader::{Refused, closest, enumerate, text, truth};
+use super::reader::{Refused, closest, enumerate, text};
 use super::{NotBuilt, Secret, ToolsConfig, base_url};
 use crate::limits::config::NAME_BYTES_MAX;
 use crate::limits::parser::MARKER_BYTES_MAX;
@@ -74,16 +74,6 @@ pub(super) fn builtin(node: &Node) -> Result<String, Refused> {
 
 pub(super) fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
     Err(Refused::hidden(node, "an empty list: this build has built-in tools only"))
-}
-
-/// A switch of something that this build does not have: it can only be off.
-pub(super) fn off(what: &'static str) -> impl Fn(&Node) -> Result<bool, Refused> {
-    move |node| {
-        if truth(node)? {
-            return Err(Refused::new(node, format!("`false`: this build does not have {what}")));
-        }
-        Ok(false)
-    }
 }
 
 /// A marker that the parser could never find, or would find everywhere.

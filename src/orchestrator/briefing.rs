@@ -28,6 +28,17 @@ pub struct Briefing {
     pub(super) offered: Arc<[OfferedTool]>,
     /// The system message.
     pub(super) system: String,
+    /// What opens a call; nothing where the server tells calls from words.
+    pub(super) marker: Arc<str>,
+}
+
+/// A marker with a nonce in it, behind its last letter or digit: of
+/// `<<function_call>>`, `<<function_call:7f3a>>`. Text from outside cannot name it.
+#[must_use]
+pub fn marker_with_nonce(marker: &str, nonce: &str) -> String {
+    let last = marker.char_indices().rev().find(|(_, char)| char.is_alphanumeric());
+    let end = last.map_or(marker.len(), |(at, char)| at + char.len_utf8());
+    format!("{}:{nonce}{}", &marker[..end], &marker[end..])
 }
 
 impl Briefing {
@@ -36,7 +47,7 @@ impl Briefing {
     #[must_use]
     pub fn new(instructions: &str, marker: &str, tools: Registry) -> Self {
         let system = prompt::system(instructions, &tools, marker);
-        Self::with(tools, system)
+        Self::with(tools, system, marker)
     }
 
     /// A briefing on `tools` for servers that tell the model of them: no call is
@@ -44,10 +55,10 @@ impl Briefing {
     #[must_use]
     pub fn native(instructions: &str, tools: Registry) -> Self {
         let system = prompt::native_system(instructions, &tools);
-        Self::with(tools, system)
+        Self::with(tools, system, "")
     }
 
-    fn with(tools: Registry, system: String) -> Self {
+    fn with(tools: Registry, system: String, marker: &str) -> Self {
         let offered = tools
             .specs()
             .map(|spec| OfferedTool {
@@ -56,7 +67,7 @@ impl Briefing {
                 parameters: spec.parameters.clone(),
             })
             .collect();
-        Self { tools, offered, system }
+        Self { tools, offered, system, marker: marker.into() }
     }
 
     /// The tools.
@@ -69,5 +80,23 @@ impl Briefing {
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_stands_behind_the_markers_last_letter() {
+        for (marker, expected) in [
+            ("<<function_call>>", "<<function_call:7f3a>>"),
+            ("[[do]]", "[[do:7f3a]]"),
+            ("CALL", "CALL:7f3a"),
+            ("§§", "§§:7f3a"),
+            ("<é>", "<é:7f3a>"),
+        ] {
+            assert_eq!(marker_with_nonce(marker, "7f3a"), expected);
+        }
     }
 }

@@ -78,11 +78,11 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
 /// The payload is no call. `cut` says that the token limit cut the message off.
 pub(super) fn malformed(
     error: &ParseError,
+    marker: &str,
     settings: &Settings,
     contract: CallContract,
     cut: bool,
 ) -> (FeedbackReason, String) {
-    let marker = &settings.marker;
     let example = prompt::example(marker);
     let (like_this, on_one_line) = match contract {
         CallContract::MarkerJson => {

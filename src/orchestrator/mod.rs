@@ -15,7 +15,7 @@ mod references;
 mod repeats;
 pub mod turn;
 
-pub use briefing::{Briefing, CallContract};
+pub use briefing::{Briefing, CallContract, marker_with_nonce};
 pub use chain::Execution;
 pub use driver::{Driver, Parts};
 pub use turn::{Input, Output, Rules, Turn, TurnRequest};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::conversation::{self, AnswerError, Ask, Conversation, Opening, Question};
 use crate::event::TurnState;
@@ -30,6 +31,8 @@ pub use turn_log::{Audience, Reader, TurnLog, Writer};
 #[derive(Debug)]
 pub struct Session {
     id: String,
+    /// What nobody outside can guess, eight hexadecimal digits; for markers.
+    nonce: String,
     ledger: Arc<Ledger>,
     state: Mutex<State>,
 }
@@ -129,6 +132,7 @@ pub enum Found {
 
 impl Session {
     fn new(id: &str, tally: &Arc<Tally>, ledger: &Arc<Ledger>) -> Self {
+        let nonce = format!("{:08x}", Uuid::new_v4().as_fields().0);
         let mut state = State {
             conversation: Conversation::default(),
             running: None,
@@ -139,7 +143,7 @@ impl Session {
             share: tally.share(),
         };
         state.count();
-        Self { id: id.to_owned(), ledger: Arc::clone(ledger), state: Mutex::new(state) }
+        Self { id: id.to_owned(), nonce, ledger: Arc::clone(ledger), state: Mutex::new(state) }
     }
 
     /// The session's id.
@@ -285,6 +289,12 @@ pub struct TurnGuard {
 }
 
 impl TurnGuard {
+    /// The session's nonce, eight hexadecimal digits.
+    #[must_use]
+    pub fn nonce(&self) -> &str {
+        &self.session.nonce
+    }
+
     /// The turn is over: it goes into the conversation, and the place is free.
     pub fn finish(mut self, record: conversation::Turn) {
         self.record = Some(Box::new(record));

@@ -25,8 +25,6 @@ pub enum Kind {
     Embedded {
         /// Its pace; 0 is as fast as possible.
         tokens_per_sec: u32,
-        /// The marker of its calls.
-        marker: String,
     },
 }
 
@@ -55,7 +53,7 @@ pub struct Upstream {
 #[derive(Debug)]
 enum Speaker {
     Server(Box<Server>),
-    Embedded { tokens_per_sec: u32, marker: String },
+    Embedded { tokens_per_sec: u32 },
 }
 
 impl Upstream {
@@ -67,9 +65,7 @@ impl Upstream {
         let Options { name, history, kind } = options;
         let speaker = match kind {
             Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
-            Kind::Embedded { tokens_per_sec, marker } => {
-                Speaker::Embedded { tokens_per_sec, marker }
-            }
+            Kind::Embedded { tokens_per_sec } => Speaker::Embedded { tokens_per_sec },
         };
         Ok(Self { name, history, speaker })
     }
@@ -87,8 +83,8 @@ impl Upstream {
     pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.open(&request.render(self.history)).await,
-            Speaker::Embedded { tokens_per_sec, marker } => {
-                let script = embedded::answer(&request.render(self.history), marker);
+            Speaker::Embedded { tokens_per_sec } => {
+                let script = embedded::answer(&request.render(self.history));
                 Ok(Round::embedded(embedded::stream(script, *tokens_per_sec)))
             }
         }

@@ -105,6 +105,8 @@ pub struct RoundRequest {
     pub sampling: Sampling,
     /// Tools that may be called in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
+    /// What opens a call in the model's words.
+    pub marker: Arc<str>,
 }
 
 impl RoundRequest {
@@ -112,7 +114,8 @@ impl RoundRequest {
     #[must_use]
     pub fn render(&self, history: History) -> ChatRequest {
         let messages = self.prompt.messages(history);
-        ChatRequest { messages, sampling: self.sampling.clone(), tools: Arc::clone(&self.tools) }
+        let (tools, marker) = (Arc::clone(&self.tools), Arc::clone(&self.marker));
+        ChatRequest { messages, sampling: self.sampling.clone(), tools, marker }
     }
 }
 
@@ -131,6 +134,8 @@ pub struct ChatRequest {
     pub sampling: Sampling,
     /// Tools that may be called in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
+    /// What opens a call in the model's words.
+    pub marker: Arc<str>,
 }
 
 /// A tool as the model is told of it.

@@ -112,11 +112,6 @@ fn what_this_build_does_not_have_is_said() {
          built-in tools only",
     );
     check(
-        "stream: {parser: {marker_nonce: true}}",
-        "1:33: stream.parser.marker_nonce: found `true`, expected `false`: this build does not \
-         have markers with a nonce",
-    );
-    check(
         "tools: {call_contract: hermes}",
         "1:24: tools.call_contract: found the text `hermes`, expected `marker_json` \
          or `native`",
@@ -148,6 +143,20 @@ fn what_native_calls_cannot_stand_beside_is_refused() {
              `embedded` is the embedded model, which makes no other calls"
         );
     }
+}
+
+#[test]
+fn a_nonce_needs_room_in_the_marker() {
+    let file = |length: usize| {
+        let marker = "m".repeat(length);
+        format!("stream: {{parser: {{marker: {marker}, marker_nonce: true}}}}")
+    };
+    assert!(load(&file(55)).is_ok());
+    assert_eq!(
+        load(&file(56)).unwrap_err().to_string(),
+        "t.yml: stream.parser.marker: found 56 bytes, expected at most 55: marker_nonce needs the \
+         rest"
+    );
 }
 
 #[test]

@@ -377,7 +377,7 @@ fn calls_of_every_outcome_go_back_natively() {
     };
     let sampling = Sampling { max_tokens: Some(1), ..Sampling::default() };
     let tools = [tool("calculate"), tool("look")].into();
-    let request = RoundRequest { prompt: Arc::new(context), sampling, tools };
+    let request = RoundRequest { prompt: Arc::new(context), sampling, tools, marker: "".into() };
     let request = request.render(History::Native);
     check_sequence(&request.messages).unwrap();
 

@@ -90,7 +90,11 @@ impl Turn {
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
         let has_tools = !request.briefing.tools.is_empty();
         let settings = rules.parser_settings();
-        let settings = parser::Settings { calls: has_tools && settings.calls, ..settings };
+        let marker = match &*request.briefing.marker {
+            "" => settings.marker,
+            marker => marker.to_owned(),
+        };
+        let settings = parser::Settings { calls: has_tools && settings.calls, marker, ..settings };
         let parser = Parser::new(settings)?;
         let max_tool_loops = request
             .max_tool_loops

@@ -29,10 +29,12 @@ impl Turn {
             history: self.request.history.clone(),
             current: self.record.clone(),
             closing,
-            marker: self.rules.parser.marker.clone(),
+            marker: self.marker().to_owned(),
             budget: self.rules.context_budget_tokens,
         };
-        let request = RoundRequest { prompt: Arc::new(context), sampling: self.sampling(), tools };
+        let marker = Arc::clone(&self.request.briefing.marker);
+        let sampling = self.sampling();
+        let request = RoundRequest { prompt: Arc::new(context), sampling, tools, marker };
         self.draft.begin_round(self.now_ms);
         self.checked = self.draft.calls.len();
         self.refused = false;
@@ -40,6 +42,14 @@ impl Turn {
         self.state = if self.synthesis.is_some() { State::Synthesizing } else { State::Planning };
         self.between_rounds = true;
         self.draft.queue.push_back(Entry::StartRound(Box::new(request)));
+    }
+
+    /// What opens a call of the model.
+    pub(super) fn marker(&self) -> &str {
+        match &*self.request.briefing.marker {
+            "" => &self.rules.parser.marker,
+            marker => marker,
+        }
     }
 
     /// Each mistake makes the model a little warmer, so that it does not repeat

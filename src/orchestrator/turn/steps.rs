@@ -55,8 +55,9 @@ impl Turn {
         let mistakes = std::mem::take(&mut self.draft.mistakes);
         let mut notes = std::mem::take(&mut self.cut_calls);
         for Mistake { call, error } in mistakes {
+            let (settings, contract) = (&self.rules.parser, self.rules.call_contract);
             let (reason, message) =
-                feedback::malformed(&error, &self.rules.parser, self.rules.call_contract, cut);
+                feedback::malformed(&error, self.marker(), settings, contract, cut);
             notes.push(Note { reason, message: message.clone() });
             self.feed_back(call, reason, message);
         }

@@ -25,6 +25,8 @@ pub struct Rules {
     pub parser: parser::Settings,
     /// Tokens that a request to the model may take.
     pub context_budget_tokens: usize,
+    /// Whether each session's marker carries a nonce.
+    pub marker_nonce: bool,
     /// Whether the model is asked again after tools ran.
     pub continue_after_tool: bool,
     /// When calls run.
@@ -51,6 +53,7 @@ impl Default for Rules {
             call_contract: CallContract::MarkerJson,
             parser: parser::Settings::default(),
             context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
+            marker_nonce: false,
             continue_after_tool: true,
             execution: Execution::Eager,
             max_parallel: limits::turn::PARALLEL_MAX,

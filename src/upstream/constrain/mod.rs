@@ -13,22 +13,23 @@ use crate::upstream::OfferedTool;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Constraint {
     /// A GBNF grammar, for llama.cpp and what is built on it.
-    LlamaGrammar {
-        /// What a call begins with.
-        marker: String,
-    },
+    LlamaGrammar,
 }
 
 impl Constraint {
     /// The fields that ask a server for it. `None` where no tool is offered:
     /// there is nothing to hold the model to.
     #[must_use]
-    pub fn request_fields(&self, tools: &[OfferedTool]) -> Option<Map<String, Value>> {
+    pub fn request_fields(
+        &self,
+        tools: &[OfferedTool],
+        marker: &str,
+    ) -> Option<Map<String, Value>> {
         if tools.is_empty() {
             return None;
         }
         match self {
-            Self::LlamaGrammar { marker } => Some(llama_grammar::request_fields(tools, marker)),
+            Self::LlamaGrammar => Some(llama_grammar::request_fields(tools, marker)),
         }
     }
 }

@@ -41,9 +41,9 @@ pub struct Script {
 /// Of the sampling, `max_tokens` and `stop` are honoured: a call can be cut in
 /// the middle, as with a real model.
 #[must_use]
-pub fn answer(request: &ChatRequest, marker: &str) -> Script {
+pub fn answer(request: &ChatRequest) -> Script {
     let scene = scene::Scene::read(&request.messages);
-    let mut text = reply::reply(&scene, &request.tools, marker);
+    let mut text = reply::reply(&scene, &request.tools, &request.marker);
     let stops = request.sampling.stop.iter().filter(|stop| !stop.is_empty());
     if let Some(end) = stops.filter_map(|stop| text.find(stop.as_str())).min() {
         text.truncate(end);

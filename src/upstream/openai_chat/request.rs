@@ -66,7 +66,10 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         skip_special_tokens: flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(|function| Tool { r#type: "function", function }).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
-        constraint: options.constraint.as_ref().and_then(|it| it.request_fields(&round.tools)),
+        constraint: options
+            .constraint
+            .as_ref()
+            .and_then(|it| it.request_fields(&round.tools, &round.marker)),
     };
     serde_json::to_vec(&body).expect("a request is plain data")
 }
@@ -185,8 +188,8 @@ mod tests {
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
-        let constraint = Constraint::LlamaGrammar { marker: "<<function_call>>".to_owned() };
-        let fields = constraint.request_fields(&round.tools).unwrap();
+        let constraint = Constraint::LlamaGrammar;
+        let fields = constraint.request_fields(&round.tools, &round.marker).unwrap();
         let mut expected = json!({
             "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
         });

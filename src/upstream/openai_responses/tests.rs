@@ -250,7 +250,7 @@ fn body(messages: Vec<Message>, native_calls: bool) -> Value {
         stop: vec!["x".to_owned()],
         ..Sampling::default()
     };
-    let round = ChatRequest { messages, sampling, tools: [tool].into() };
+    let round = ChatRequest { messages, sampling, tools: [tool].into(), ..ChatRequest::default() };
     let options = Options { upstream: "us".to_owned(), model: "m".to_owned(), native_calls };
     serde_json::from_slice(&request_body(&round, &options, Flavour::Other)).unwrap()
 }

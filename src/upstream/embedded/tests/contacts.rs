@@ -161,13 +161,13 @@ fn something_else_instead_of_an_answer_drops_the_question() {
     for other in ["Never mind", "What is 1+1?", "Text Maria hello", "check my billing"] {
         let mut messages = which_john("Tell John I'm late");
         messages.push(user(other));
-        let script = answer(&request(messages, all_tools()), MARKER);
+        let script = answer(&request(messages, all_tools()));
         assert!(!script.text().contains("send_message\",") && !script.text().contains("I'm late"));
     }
     let mut messages = which_john("Tell John I'm late");
     let note = "(The question \"Which John do you mean?\" was left unanswered; it is dropped.)";
     messages.push(user(&format!("{note}\n\nNever mind")));
-    let script = answer(&request(messages, all_tools()), MARKER);
+    let script = answer(&request(messages, all_tools()));
     assert!(script.text().contains("I am the rehearsal model"), "{}", script.text());
 }
 
@@ -180,11 +180,11 @@ fn nobody_found_is_said_and_nothing_sent() {
         let tools = [all_tools(), Vec::new()];
         for offered in tools {
             let messages = vec![user(question), assistant("..."), results.clone()];
-            assert_eq!(answer(&request(messages, offered), MARKER).text(), told);
+            assert_eq!(answer(&request(messages, offered)).text(), told);
         }
         // Without words of its own before, all of it is one message.
         let joined = format!("{question}\n\n{}", results.content.unwrap());
-        assert_eq!(answer(&request(vec![user(&joined)], Vec::new()), MARKER).text(), told);
+        assert_eq!(answer(&request(vec![user(&joined)], Vec::new())).text(), told);
     }
     for nobody in [json!({"contacts": []}), json!({"matches": []}), json!(null)] {
         check(
