@@ -17,7 +17,7 @@ use crate::limits;
 use crate::orchestrator::{
     Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest, marker_with_nonce,
 };
-use crate::parser::{Parser, SettingsError};
+use crate::parser::{Parser, Settings, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Registry, RegistryError};
@@ -157,11 +157,15 @@ impl Gateway {
         upstreams: Vec<Arc<Upstream>>,
         tools: Registry,
     ) -> Result<Self, OptionsError> {
-        Parser::new(options.rules.parser_settings())?;
+        // No nonce is longer than this one.
+        let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
+        let nonce = options.rules.carries_nonce().then_some(&*longest);
+        let marker = marker(&options.rules, nonce);
+        Parser::new(Settings { marker, ..options.rules.parser_settings() })?;
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }
-        let briefing = Arc::new(brief(&options.rules, tools));
+        let briefing = Arc::new(brief(&options.rules, None, tools));
         Ok(Self {
             rules: Arc::new(options.rules),
             tool_timeout: options.tool_timeout,
@@ -181,7 +185,7 @@ impl Gateway {
     /// See [`BeginError`]; nothing has begun then.
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
         let upstream = self.upstream(new.model.as_deref())?;
-        let briefing = self.briefing(new.tools.as_deref())?;
+        let tools = self.subset(new.tools.as_deref())?;
         let (place, _counted) = match self.place() {
             Ok(place) => place,
             // What was begun before needs none.
@@ -198,7 +202,7 @@ impl Gateway {
             Begin::Busy | Begin::Forgotten => return Err(BeginError::TurnInProgress(session_id)),
         };
         let Begun { guard, writer, opening, history } = *begun;
-        let briefing = self.with_nonce(briefing, guard.nonce());
+        let briefing = self.briefing(tools, &guard);
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| note_question(&opening, &history));
         let log = Arc::clone(writer.log());
@@ -231,16 +235,6 @@ impl Gateway {
             .expect("`new` has made a parser of these rules already")
     }
 
-    /// The same tools under the session's own marker, where markers carry a nonce.
-    fn with_nonce(&self, briefing: Arc<Briefing>, nonce: &str) -> Arc<Briefing> {
-        if !self.rules.marker_nonce || self.rules.call_contract != CallContract::MarkerJson {
-            return briefing;
-        }
-        let marker = marker_with_nonce(&self.rules.parser.marker, nonce);
-        let tools = briefing.tools().clone();
-        Arc::new(Briefing::new(&self.rules.system_prompt, &marker, tools))
-    }
-
     fn place(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let running = self.turns.len();
@@ -271,13 +265,25 @@ impl Gateway {
         })
     }
 
-    fn briefing(&self, names: Option<&[String]>) -> Result<Arc<Briefing>, BeginError> {
-        let Some(names) = names else { return Ok(Arc::clone(&self.briefing)) };
+    /// The tools of these names; nothing where no names are given.
+    fn subset(&self, names: Option<&[String]>) -> Result<Option<Registry>, BeginError> {
+        let Some(names) = names else { return Ok(None) };
         let tools = self.tools().subset(names).map_err(|error| BeginError::UnknownTool {
             error,
             known: self.tools().specs().map(|spec| spec.name.clone()).collect(),
         })?;
-        Ok(Arc::new(brief(&self.rules, tools)))
+        Ok(Some(tools))
+    }
+
+    /// The briefing on these tools, or on all, under the session's own marker where
+    /// markers carry a nonce.
+    fn briefing(&self, tools: Option<Registry>, guard: &TurnGuard) -> Arc<Briefing> {
+        let nonce = self.rules.carries_nonce().then(|| guard.nonce());
+        if tools.is_none() && nonce.is_none() {
+            return Arc::clone(&self.briefing);
+        }
+        let tools = tools.unwrap_or_else(|| self.tools().clone());
+        Arc::new(brief(&self.rules, nonce, tools))
     }
 
     /// The session, if there is one.
@@ -389,13 +395,18 @@ async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
     drop(writer);
 }
 
-fn brief(rules: &Rules, tools: Registry) -> Briefing {
+fn brief(rules: &Rules, nonce: Option<&str>, tools: Registry) -> Briefing {
     match rules.call_contract {
         CallContract::MarkerJson => {
-            Briefing::new(&rules.system_prompt, &rules.parser.marker, tools)
+            Briefing::new(&rules.system_prompt, &marker(rules, nonce), tools)
         }
         CallContract::Native => Briefing::native(&rules.system_prompt, tools),
     }
+}
+
+fn marker(rules: &Rules, nonce: Option<&str>) -> String {
+    let marker = &rules.parser.marker;
+    nonce.map_or_else(|| marker.clone(), |nonce| marker_with_nonce(marker, nonce))
 }
 
 fn now_ms() -> u64 {
@@ -406,7 +417,6 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parser;
     use crate::upstream::{self, History, Kind};
 
     fn embedded() -> Vec<Arc<Upstream>> {
@@ -425,10 +435,17 @@ mod tests {
         assert!(gateway(Options::default(), embedded()).is_ok());
         let none = gateway(Options::default(), Vec::new());
         assert!(matches!(none, Err(OptionsError::NoUpstream)));
-        let parser = parser::Settings { marker: String::new(), ..parser::Settings::default() };
+        let parser = Settings { marker: String::new(), ..Settings::default() };
         let rules = Rules { parser, ..Rules::default() };
         let markerless = gateway(Options { rules, ..Options::default() }, embedded());
         assert!(matches!(markerless, Err(OptionsError::Parser(_))));
+        let room = limits::parser::MARKER_BYTES_MAX - limits::parser::NONCE_BYTES;
+        for (length, fits) in [(room, true), (room + 1, false)] {
+            let parser = Settings { marker: "m".repeat(length), ..Settings::default() };
+            let rules = Rules { parser, marker_nonce: true, ..Rules::default() };
+            let options = Options { rules, ..Options::default() };
+            assert_eq!(gateway(options, embedded()).is_ok(), fits, "with a nonce, {length} bytes");
+        }
     }
 
     /// A turn that does not end although it was cancelled, as no turn should.

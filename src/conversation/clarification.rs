@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::{Conversation, Ending, Turn, inert};
+use super::{Conversation, Ending, Turn, inert_json};
 use crate::event::TurnFinish;
 use crate::tools::words::quote;
 use crate::tools::{Clarification, ClarificationOption};
@@ -214,18 +214,18 @@ impl Turn {
     pub fn told(&self) -> Cow<'_, str> {
         match (&self.answer, &self.dropped) {
             (Some(Answer { question, given: Given::Option(option), .. }), _) => {
-                let (question, option) = (quoted(question), inert(&as_json(option)).into_owned());
+                let (question, option) = (inert_json(question), inert_json(option));
                 Cow::Owned(format!(
                     "To the question {question} the user has chosen this one: {option}\n\
                      Go on with what was asked before, with this id. Do not look it up again."
                 ))
             }
             (Some(Answer { question, given: Given::Text(text), .. }), _) => {
-                let question = quoted(question);
+                let question = inert_json(question);
                 Cow::Owned(format!("To the question {question} the user says: {text}"))
             }
             (None, Some(question)) => {
-                let question = quoted(question);
+                let question = inert_json(question);
                 Cow::Owned(format!(
                     "(The question {question} was left unanswered; it is dropped.)\n\n{}",
                     self.prompt
@@ -246,12 +246,4 @@ fn ways(options: &[String]) -> String {
         return "it has no options; answer with text".to_owned();
     }
     format!("send one of its options' ids as selected_option: {}", options.join(", "))
-}
-
-fn quoted(text: &str) -> String {
-    inert(&as_json(text)).into_owned()
-}
-
-fn as_json(value: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

@@ -288,11 +288,17 @@ pub struct Note {
     pub message: String,
 }
 
-/// JSON text in which nothing can be taken for a marker or for a role token of a chat
+/// Text in which nothing can be taken for a marker or for a role token of a chat
 /// template: both begin with `<`, which JSON can spell `\u003c`.
-fn inert(json: &str) -> Cow<'_, str> {
-    // A `<` in JSON text is always inside a string.
-    if json.contains('<') { Cow::Owned(json.replace('<', "\\u003c")) } else { Cow::Borrowed(json) }
+fn inert(text: &str) -> Cow<'_, str> {
+    if text.contains('<') { Cow::Owned(text.replace('<', "\\u003c")) } else { Cow::Borrowed(text) }
+}
+
+/// The same of a value as JSON, where a `<` is always inside a string: only data to a
+/// model.
+fn inert_json(value: &(impl Serialize + ?Sized)) -> String {
+    let json = serde_json::to_string(value).expect("keys are strings, and nothing else can fail");
+    inert(&json).into_owned()
 }
 
 #[cfg(test)]

@@ -77,8 +77,6 @@ pub struct Driver {
     /// What the machine wants to be told of.
     timer: Option<Pin<Box<Sleep>>>,
     begun: Instant,
-    /// The same by the clock on the wall.
-    begun_at_ms: u64,
     /// When the last round was over.
     silent_since: Option<Instant>,
     /// Rounds so far, and the span of the last.
@@ -104,7 +102,6 @@ impl Driver {
         let Parts { turn, writer, route, briefing, tool_timeout, disconnect_grace } = parts;
         let mut driver = Self {
             turn_id: turn.turn_id().to_owned(),
-            begun_at_ms: turn.started_at_ms(),
             turn,
             state: None,
             writer,
@@ -142,7 +139,8 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.unpolled = true;
-        self.turn.set_now(self.begun_at_ms.saturating_add(millis(self.begun.elapsed())));
+        let now_ms = self.turn.started_at_ms().saturating_add(millis(self.begun.elapsed()));
+        self.turn.set_now(now_ms);
         loop {
             self.act();
             self.turn.handle(Input::Logged(self.writer.bytes()));

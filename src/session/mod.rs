@@ -11,7 +11,7 @@ mod tally;
 mod turn_log;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ pub use turn_log::{Audience, Reader, TurnLog, Writer};
 pub struct Session {
     id: String,
     /// What nobody outside can guess, eight hexadecimal digits; for markers.
-    nonce: String,
+    nonce: OnceLock<String>,
     ledger: Arc<Ledger>,
     state: Mutex<State>,
 }
@@ -132,7 +132,6 @@ pub enum Found {
 
 impl Session {
     fn new(id: &str, tally: &Arc<Tally>, ledger: &Arc<Ledger>) -> Self {
-        let nonce = format!("{:08x}", Uuid::new_v4().as_fields().0);
         let mut state = State {
             conversation: Conversation::default(),
             running: None,
@@ -143,7 +142,8 @@ impl Session {
             share: tally.share(),
         };
         state.count();
-        Self { id: id.to_owned(), nonce, ledger: Arc::clone(ledger), state: Mutex::new(state) }
+        let (nonce, ledger) = (OnceLock::new(), Arc::clone(ledger));
+        Self { id: id.to_owned(), nonce, ledger, state: Mutex::new(state) }
     }
 
     /// The session's id.
@@ -292,7 +292,7 @@ impl TurnGuard {
     /// The session's nonce, eight hexadecimal digits.
     #[must_use]
     pub fn nonce(&self) -> &str {
-        &self.session.nonce
+        self.session.nonce.get_or_init(|| format!("{:08x}", Uuid::new_v4().as_fields().0))
     }
 
     /// The turn is over: it goes into the conversation, and the place is free.

@@ -214,15 +214,16 @@ fn is_name(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
     use crate::tools::{CallContext, Policy, ToolFuture, ToolResult};
 
+    /// A tool that gives back what it is given.
     #[derive(Debug)]
-    struct Named(ToolSpec);
+    pub(crate) struct Named(pub(crate) ToolSpec);
 
     impl Tool for Named {
         fn spec(&self) -> &ToolSpec {

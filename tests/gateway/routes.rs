@@ -183,34 +183,32 @@ async fn calls_in_text_work_on_responses() {
     );
 }
 
-#[tokio::test]
-async fn a_response_that_fails_fails_the_turn_with_what_was_said() {
+/// The end of a turn whose response says `Half` and then ends like that.
+async fn half_a_response(last: &Value) -> Frame {
     let mut model = Model::listen().await;
     let server = upstream("fake", Responses, &model, History::Text);
     let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
     let words = json!({"type": "response.output_text.delta", "delta": "Half"});
+    round.chunk(responses::event(&words) + &responses::event(last)).await;
+    stream.rest().await.pop().unwrap()
+}
+
+#[tokio::test]
+async fn a_response_that_fails_fails_the_turn_with_what_was_said() {
     let error = json!({"code": "server_error", "message": "out of memory"});
     let failed = json!({"type": "response.failed", "response": {"error": error}});
-    round.chunk(responses::event(&words) + &responses::event(&failed)).await;
-    let end = stream.rest().await.pop().unwrap();
+    let end = half_a_response(&failed).await;
     assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!("Half")));
     assert!(end.data["message"].as_str().unwrap().contains("out of memory"), "{end:?}");
 }
 
 #[tokio::test]
 async fn a_response_that_runs_into_the_limit_says_so() {
-    let mut model = Model::listen().await;
-    let server = upstream("fake", Responses, &model, History::Text);
-    let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
-    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
-    round.begin().await;
-    let words = json!({"type": "response.output_text.delta", "delta": "Half"});
     let details = json!({"reason": "max_output_tokens"});
     let end = json!({"type": "response.incomplete", "response": {"incomplete_details": details}});
-    round.chunk(responses::event(&words) + &responses::event(&end)).await;
-    let end = stream.rest().await.pop().unwrap();
+    let end = half_a_response(&end).await;
     assert_eq!(end.data["finish_reason"], "length");
 }
 

@@ -9,9 +9,12 @@ mod text;
 use std::sync::Arc;
 
 use crate::conversation::trim;
-use crate::conversation::{Call, Conversation, Ending, Part, Step, Turn, UtteranceKind, inert};
+use crate::conversation::{
+    Conversation, Ending, Part, Step, Turn, UtteranceKind, inert, inert_json,
+};
 use crate::event::TurnFinish;
 use crate::limits::turn::HEARD_BYTES_MAX;
+use crate::tools::words::cut;
 use crate::upstream::{History, Message, Prompt, Role};
 
 /// How calls and their results are written.
@@ -157,12 +160,6 @@ fn think(messages: &mut [Message], step: &Step) {
     }
 }
 
-/// A result as JSON that is only data to a model.
-fn result_json(call: &Call) -> String {
-    let json = serde_json::to_string(&*call.result()).unwrap_or_else(|_| String::from("{}"));
-    inert(&json).into_owned()
-}
-
 /// What the model is told of what the user has read before the tools ran, as JSON: small
 /// models repeat a sentence, the more so one that stands last. It stands in its step for
 /// good, so that requests begin alike and servers find them in their cache.
@@ -171,14 +168,8 @@ fn heard(step: &Step) -> Option<String> {
         Part::Said(said) => matches!(said.kind, UtteranceKind::Acknowledgement(_)).then_some(said),
         Part::Text(_) | Part::Call(_) | Part::Reasoning(_) => None,
     })?;
-    let fits = said.text.char_indices().map(|(at, char)| at + char.len_utf8());
-    let end = fits.take_while(|end| *end <= HEARD_BYTES_MAX).last().unwrap_or(0);
-    let cut = if end < said.text.len() { "…" } else { "" };
-    let heard = serde_json::Value::from(format!("{}{cut}", &said.text[..end])).to_string();
-    Some(format!(
-        "{{\"already_read_by_the_user\":{},\"note\":\"do not say it again\"}}",
-        inert(&heard)
-    ))
+    let heard = inert_json(&cut(&said.text, HEARD_BYTES_MAX));
+    Some(format!("{{\"already_read_by_the_user\":{heard},\"note\":\"do not say it again\"}}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 
-use super::{heard, result_json, say, text, think};
-use crate::conversation::Step;
+use super::{heard, say, text, think};
+use crate::conversation::{Step, inert_json};
 use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
@@ -48,7 +48,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     for (at, call) in step.calls().enumerate() {
         messages.push(Message {
             role: Role::Tool,
-            content: Some(result_json(call)),
+            content: Some(inert_json(&*call.result())),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
             reasoning: Vec::new(),

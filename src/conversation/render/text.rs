@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, heard, result_json, say, think};
-use crate::conversation::{Call, Part, Step, inert};
+use super::{RESULTS_HEADING, heard, say, think};
+use crate::conversation::{Call, Part, Step, inert, inert_json};
 use crate::upstream::{Message, Role};
 
 /// Renders a step; without a marker, its calls leave no trace but their results.
@@ -65,9 +65,8 @@ fn told(step: &Step) -> String {
                 told.push_str(&heard);
             }
         }
-        let (id, name) = (&call.call_id, serde_json::Value::from(call.name.as_str()));
-        let name = name.to_string().replace('<', "\\u003c");
-        let result = result_json(call);
+        let (id, name) = (&call.call_id, inert_json(&call.name));
+        let result = inert_json(&*call.result());
         let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
     for note in &step.notes {

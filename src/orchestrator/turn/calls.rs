@@ -141,7 +141,7 @@ impl Turn {
     /// Ends a call whose tool does not run.
     fn end_unrun(&mut self, at: usize, why: NotRun, outcome: Outcome) {
         self.draft.queue.push_back(Entry::NotRun { call: at, why });
-        self.draft.end_call(at, outcome);
+        self.draft.calls[at].end(outcome);
     }
 
     /// Starts what may start, and lets go of what never will.
@@ -227,7 +227,7 @@ impl Turn {
         if let Some((name, arguments)) = self.draft.calls[at].whole() {
             self.repeats.note(name, arguments.to_value(), &result);
         }
-        self.draft.end_call(at, Outcome::Ended(result));
+        self.draft.calls[at].end(Outcome::Ended(result));
         self.say_of_tool(Entry::ToolCompleted { call: at, duration_ms, attempts });
         if let Some(message) = self.draft.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, message);

@@ -28,6 +28,7 @@ mod words;
 
 use std::sync::Arc;
 
+use super::briefing::Briefing;
 use super::draft::{Acknowledged, Draft, Entry};
 use super::repeats::Repeats;
 use crate::conversation::{self, Ending, Note, Opening, Part};
@@ -90,10 +91,7 @@ impl Turn {
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
         let has_tools = !request.briefing.tools.is_empty();
         let settings = rules.parser_settings();
-        let marker = match &*request.briefing.marker {
-            "" => settings.marker,
-            marker => marker.to_owned(),
-        };
+        let marker = marker(&rules, &request.briefing).to_owned();
         let settings = parser::Settings { calls: has_tools && settings.calls, marker, ..settings };
         let parser = Parser::new(settings)?;
         let max_tool_loops = request
@@ -255,6 +253,14 @@ impl Turn {
             }
             entry => self.poll_event(entry),
         })
+    }
+}
+
+/// What opens a call of the model.
+fn marker<'a>(rules: &'a Rules, briefing: &'a Briefing) -> &'a str {
+    match &*briefing.marker {
+        "" => &rules.parser.marker,
+        marker => marker,
     }
 }
 

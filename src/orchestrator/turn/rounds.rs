@@ -46,10 +46,7 @@ impl Turn {
 
     /// What opens a call of the model.
     pub(super) fn marker(&self) -> &str {
-        match &*self.request.briefing.marker {
-            "" => &self.rules.parser.marker,
-            marker => marker,
-        }
+        super::marker(&self.rules, &self.request.briefing)
     }
 
     /// Each mistake makes the model a little warmer, so that it does not repeat

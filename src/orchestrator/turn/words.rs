@@ -74,6 +74,12 @@ impl Rules {
         let calls = self.parser.calls && self.call_contract == CallContract::MarkerJson;
         parser::Settings { calls, ..self.parser.clone() }
     }
+
+    /// Whether what opens a call differs from session to session.
+    #[must_use]
+    pub fn carries_nonce(&self) -> bool {
+        self.marker_nonce && self.call_contract == CallContract::MarkerJson
+    }
 }
 
 /// One turn as it was asked for.

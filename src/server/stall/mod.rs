@@ -18,6 +18,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep_until};
 
+use crate::telemetry::millis;
+
 pub(super) use flow::{Flow, Piece, StreamExecutor};
 
 /// No such time yet.
@@ -52,7 +54,7 @@ impl Pace {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+        millis(self.epoch.elapsed()).saturating_add(1)
     }
 
     fn time(&self, of: &AtomicU64) -> Option<Instant> {

@@ -1,18 +1,16 @@
 //! The time of day, anywhere.
 
-use std::fmt;
 use std::future;
 
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
+use super::Clock;
 use super::zone;
 use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
-/// What tells a [`GetCurrentTime`] the time.
-pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
-
 /// The tool `get_current_time`.
+#[derive(Debug)]
 pub struct GetCurrentTime {
     spec: ToolSpec,
     clock: Clock,
@@ -22,7 +20,7 @@ impl GetCurrentTime {
     /// With the system's clock.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_clock(Box::new(Timestamp::now))
+        Self::with_clock(Clock::default())
     }
 
     /// With a clock of the caller's.
@@ -38,19 +36,13 @@ impl Default for GetCurrentTime {
     }
 }
 
-impl fmt::Debug for GetCurrentTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GetCurrentTime").finish_non_exhaustive()
-    }
-}
-
 impl Tool for GetCurrentTime {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
     fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
-        Box::pin(future::ready(Ok(answer((self.clock)(), &arguments))))
+        Box::pin(future::ready(Ok(answer(self.clock.now(), &arguments))))
     }
 }
 
@@ -222,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_tool_reads_its_clock_at_each_call() {
-        let tool = GetCurrentTime::with_clock(Box::new(|| Timestamp::UNIX_EPOCH));
+        let tool = GetCurrentTime::with_clock(Clock::new(|| Timestamp::UNIX_EPOCH));
         let data = tool
             .call(json!({"format": "iso"}), CallContext::first("k"))
             .await

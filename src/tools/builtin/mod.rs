@@ -2,11 +2,13 @@
 //! and never for longer than some milliseconds, so they run where they are called.
 
 pub mod calculate;
+mod clock;
 pub mod demo;
 pub mod get_current_time;
 pub(crate) mod zone;
 
 pub use calculate::Calculate;
+pub use clock::Clock;
 pub use get_current_time::GetCurrentTime;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tether::config::{Config, EmbeddedConfig, UpstreamKind};
 use tether::orchestrator::Execution;
+use tether::tools::builtin::Clock;
 use tether::tools::builtin::demo::{
     LookupAppointments, LookupContacts, LookupInvoices, SendMessage,
 };
@@ -54,8 +55,8 @@ impl Desk {
             change(setup);
             setup.tools.add(Arc::new(lookup)).unwrap();
             setup.tools.add(Arc::new(messenger)).unwrap();
-            setup.tools.add(Arc::new(LookupAppointments::new())).unwrap();
-            setup.tools.add(Arc::new(LookupInvoices::new())).unwrap();
+            setup.tools.add(Arc::new(LookupAppointments::with_clock(Clock::default()))).unwrap();
+            setup.tools.add(Arc::new(LookupInvoices::with_clock(Clock::default()))).unwrap();
         })
         .await;
         Self { gateway, looked_up, sent }

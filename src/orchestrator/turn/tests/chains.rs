@@ -2,21 +2,8 @@
 //! that others name, repetition.
 
 use super::*;
-use crate::tools::{CallContext, Clarification, NextAction, Policy, Tool, ToolFuture, ToolSpec};
-
-/// A tool whose results the test makes up.
-#[derive(Debug)]
-struct Named(ToolSpec);
-
-impl Tool for Named {
-    fn spec(&self) -> &ToolSpec {
-        &self.0
-    }
-
-    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
-        Box::pin(async { Ok(ToolResult::data(arguments)) })
-    }
-}
+use crate::tools::registry::tests::Named;
+use crate::tools::{Clarification, NextAction, Policy, ToolSpec};
 
 /// Adds `look`, which may clarify, `send`, which mutates, `step`, which is sequential,
 /// and `read`, which is nothing of it.

@@ -1,9 +1,7 @@
 //! What is in the user's calendar, always some days from now.
 
-use std::fmt;
 use std::future;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
@@ -11,34 +9,17 @@ use super::{Clock, after, in_words, today};
 use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `lookup_appointments`.
+#[derive(Debug)]
 pub struct LookupAppointments {
     spec: ToolSpec,
     clock: Clock,
 }
 
 impl LookupAppointments {
-    /// With the system's clock.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_clock(Box::new(Timestamp::now))
-    }
-
-    /// With a clock of the caller's.
+    /// Whose day is that of `clock`.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         Self { spec: spec(), clock }
-    }
-}
-
-impl Default for LookupAppointments {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for LookupAppointments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LookupAppointments").finish_non_exhaustive()
     }
 }
 
@@ -106,7 +87,7 @@ mod tests {
     #[tokio::test]
     async fn days_are_counted_from_the_clocks_day() {
         let tool =
-            LookupAppointments::with_clock(Box::new(|| "2026-12-30T23:59:59Z".parse().unwrap()));
+            LookupAppointments::with_clock(Clock::new(|| "2026-12-30T23:59:59Z".parse().unwrap()));
         let result = tool.call(json!({}), CallContext::first("k")).await.unwrap();
         let data = result.data.unwrap();
         assert_eq!(data["today"], "Wednesday, 30 December 2026");

@@ -1,9 +1,7 @@
 //! What the user owes, always issued some days ago and due some days from now.
 
-use std::fmt;
 use std::future;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
@@ -11,34 +9,17 @@ use super::{Clock, after, in_words, today};
 use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `lookup_invoices`.
+#[derive(Debug)]
 pub struct LookupInvoices {
     spec: ToolSpec,
     clock: Clock,
 }
 
 impl LookupInvoices {
-    /// With the system's clock.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::with_clock(Box::new(Timestamp::now))
-    }
-
-    /// With a clock of the caller's.
+    /// Whose day is that of `clock`.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         Self { spec: spec(), clock }
-    }
-}
-
-impl Default for LookupInvoices {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for LookupInvoices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LookupInvoices").finish_non_exhaustive()
     }
 }
 
@@ -114,7 +95,8 @@ mod tests {
 
     #[tokio::test]
     async fn open_invoices_are_told_unless_others_are_asked_for() {
-        let tool = LookupInvoices::with_clock(Box::new(|| "2026-12-30T00:00:00Z".parse().unwrap()));
+        let tool =
+            LookupInvoices::with_clock(Clock::new(|| "2026-12-30T00:00:00Z".parse().unwrap()));
         let result = tool.call(json!({}), CallContext::first("k")).await.unwrap();
         assert_eq!(
             result.data.unwrap(),

@@ -20,7 +20,7 @@ pub use lookup_contacts::LookupContacts;
 pub use lookup_invoices::LookupInvoices;
 pub use send_message::SendMessage;
 
-use super::get_current_time::Clock;
+use super::Clock;
 use crate::tools::Tool;
 
 /// All of them.
@@ -29,14 +29,14 @@ pub fn tools() -> [Arc<dyn Tool>; 4] {
     [
         Arc::new(LookupContacts::new()),
         Arc::new(SendMessage::new()),
-        Arc::new(LookupAppointments::new()),
-        Arc::new(LookupInvoices::new()),
+        Arc::new(LookupAppointments::with_clock(Clock::default())),
+        Arc::new(LookupInvoices::with_clock(Clock::default())),
     ]
 }
 
 /// The day that the clock shows, in UTC.
 fn today(clock: &Clock) -> Date {
-    clock().to_zoned(TimeZone::UTC).date()
+    clock.now().to_zoned(TimeZone::UTC).date()
 }
 
 /// `Monday, 23 November 2026`

@@ -1,177 +1,24 @@
 //! What the running round has written so far, and what is to be said about it.
 
+mod call;
+mod entry;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::turn::{NotRun, Refusal};
+use super::turn::Refusal;
 use super::{feedback, references};
-use crate::conversation::{self, Note, Part, Step, Utterance, UtteranceKind};
-use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish};
+use crate::conversation::{Note, Outcome, Part, Step, Utterance, UtteranceKind};
+use crate::event::AcknowledgementSource;
 use crate::limits;
-use crate::parser::{Arguments, Call, ErrorCode, ParseError, Repair, Segment};
-use crate::tools::{NextAction, Policy};
-use crate::upstream::{ReasoningItem, RoundRequest};
+use crate::parser::{Call, ErrorCode, ParseError, Repair, Segment};
+use crate::upstream::ReasoningItem;
 
-/// A call of the turn. Calls are kept for the whole turn: their position in
-/// [`Draft::calls`] is their identity, `call_<position + 1>` their id.
-#[derive(Debug)]
-pub(super) struct CallDraft {
-    pub(super) call_id: String,
-    /// The round that wrote it.
-    pub(super) round: u32,
-    pub(super) state: CallState,
-    /// How its tool is to be treated, once that is known.
-    pub(super) policy: Policy,
-    /// Calls whose results its arguments name, by position.
-    pub(super) needs: Vec<usize>,
-    /// What the model wrote, from when it is whole until it has ended.
-    written: Option<Written>,
-}
-
-/// What a call means for those behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// It has not ended yet.
-    Open,
-    /// It did what it was asked, and the chain goes on.
-    Done,
-    /// Its tool asks the user.
-    Asked,
-    /// Its tool says that the chain is done.
-    Completed,
-    /// Nothing came of it; how, in words.
-    Failed(&'static str),
-}
-
-/// A whole call's name and arguments.
-#[derive(Debug)]
-struct Written {
-    name: String,
-    arguments: Arguments,
-}
-
-/// How far a call is.
-#[derive(Debug)]
-pub(super) enum CallState {
-    /// Its payload is arriving.
-    Arriving,
-    /// Its payload was no call. It leaves a note, no call in the history.
-    Malformed,
-    /// It is whole; nobody has looked at it yet.
-    Complete,
-    /// It is valid and waits for its turn, with its arguments as the tool takes them.
-    Waiting(Value),
-    /// Its tool runs.
-    Running,
-    /// Something came of it.
-    Ended(Arc<conversation::Call>),
-}
-
-impl CallDraft {
-    /// Name and arguments, once the call is whole.
-    pub(super) fn whole(&self) -> Option<(&str, &Arguments)> {
-        match (&self.state, &self.written) {
-            (CallState::Ended(call), _) => Some((&call.name, &call.arguments)),
-            (_, Some(Written { name, arguments })) => Some((name, arguments)),
-            (_, None) => None,
-        }
-    }
-
-    /// How it went so far.
-    pub(super) fn progress(&self) -> Progress {
-        let call = match &self.state {
-            CallState::Arriving
-            | CallState::Complete
-            | CallState::Waiting(_)
-            | CallState::Running => return Progress::Open,
-            CallState::Malformed => return Progress::Failed("could not be read"),
-            CallState::Ended(call) => call,
-        };
-        match &call.outcome {
-            conversation::Outcome::Ended(result) => match result.next_action {
-                NextAction::ClarificationNeeded => Progress::Asked,
-                NextAction::Complete => Progress::Completed,
-                NextAction::Continue if result.success => Progress::Done,
-                NextAction::Continue | NextAction::Error => Progress::Failed("has failed"),
-            },
-            conversation::Outcome::Skipped(_) => Progress::Failed("was not run"),
-            conversation::Outcome::Cancelled => Progress::Failed("was interrupted"),
-        }
-    }
-
-    /// Its tool and its id, for the model.
-    pub(super) fn title(&self) -> String {
-        match self.whole() {
-            Some((name, _)) => format!("{name} ({})", self.call_id),
-            None => self.call_id.clone(),
-        }
-    }
-
-    pub(super) const fn is_running(&self) -> bool {
-        matches!(self.state, CallState::Running)
-    }
-
-    /// Whether it runs, or is about to.
-    pub(super) const fn is_taken(&self) -> bool {
-        matches!(self.state, CallState::Waiting(_) | CallState::Running)
-    }
-
-    /// Whether the turn still waits for it.
-    pub(super) const fn is_open(&self) -> bool {
-        matches!(self.state, CallState::Complete | CallState::Waiting(_) | CallState::Running)
-    }
-
-    /// Puts what was referred to in place of the references.
-    pub(super) fn resolve(&mut self, resolved: Value) -> Result<(), Refusal> {
-        let arguments =
-            Arguments::parse(&resolved.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
-        if let Some(written) = &mut self.written {
-            written.arguments = arguments;
-        }
-        self.state = CallState::Waiting(resolved);
-        Ok(())
-    }
-
-    /// Lets a waiting call run, with these arguments.
-    pub(super) fn start(&mut self) -> Option<Value> {
-        match std::mem::replace(&mut self.state, CallState::Running) {
-            CallState::Waiting(arguments) => Some(arguments),
-            other => {
-                self.state = other;
-                None
-            }
-        }
-    }
-}
-
-/// Something to be said or done, with what it speaks of left where it lies.
-#[derive(Debug)]
-pub(super) enum Entry {
-    TurnStarted,
-    Acknowledgement,
-    Clarification,
-    Text(Range<usize>),
-    Reasoning(Range<usize>),
-    MarkerDetected { call: usize },
-    ArgumentsDelta { call: usize, delta: Range<usize> },
-    ToolStarted { call: usize },
-    ToolCompleted { call: usize, duration_ms: u64, attempts: u32 },
-    Feedback { call: Option<usize>, reason: FeedbackReason, message: String, attempt: u32 },
-    Status(String),
-    LoopLimitReached,
-    Completed(TurnFinish),
-    Failed { code: FailureCode, message: String, retryable: bool },
-    StartRound(Box<RoundRequest>),
-    StopRound,
-    StartTool { call: usize, arguments: Value },
-    NotRun { call: usize, why: NotRun },
-    StartTimer(Duration),
-    StopTools,
-}
+pub(super) use call::{CallDraft, CallState, Progress};
+pub(super) use entry::Entry;
 
 /// What the user has heard before tools ran.
 #[derive(Debug, Clone)]
@@ -207,8 +54,8 @@ pub(super) struct Draft {
     parts: Vec<DraftPart>,
     /// Where the round's calls begin in `calls`.
     first_call: usize,
-    /// Where the text behind the round's last call begins in `text`.
-    text_behind_call: Option<usize>,
+    /// What the round said behind its last call.
+    behind_call: Option<BehindCall>,
     pub(super) mistakes: Vec<Mistake>,
     /// Calls whose end was not written but mended.
     pub(super) mended_ends: Vec<usize>,
@@ -218,6 +65,26 @@ pub(super) struct Draft {
     pub(super) calls_max: usize,
     /// Whether the round wrote more calls or mistakes than are taken.
     pub(super) overflows: bool,
+}
+
+/// The text behind a call.
+#[derive(Debug)]
+struct BehindCall {
+    /// Where it begins in the turn's text.
+    from: usize,
+    /// Whether there is more to it than white space.
+    has_words: bool,
+}
+
+impl BehindCall {
+    const fn at(from: usize) -> Self {
+        Self { from, has_words: false }
+    }
+
+    /// Looks at each piece once: a model may write any amount of white space.
+    fn take(&mut self, text: &str) {
+        self.has_words = self.has_words || !text.as_bytes().trim_ascii_start().is_empty();
+    }
 }
 
 #[derive(Debug)]
@@ -241,7 +108,7 @@ impl Draft {
         self.mistakes.clear();
         self.mended_ends.clear();
         self.first_call = self.calls.len();
-        self.text_behind_call = None;
+        self.behind_call = None;
         self.stray_marker = false;
         self.overflows = false;
     }
@@ -268,10 +135,9 @@ impl Draft {
                     self.mended_ends.push(at);
                 }
                 let Call { name, arguments, .. } = call;
-                self.calls[at].written = Some(Written { name, arguments });
-                self.calls[at].state = CallState::Complete;
+                self.calls[at].complete(name, arguments);
                 self.parts.push(DraftPart::Call(at));
-                self.text_behind_call = Some(self.text.len());
+                self.behind_call = Some(BehindCall::at(self.text.len()));
             }
             Segment::Error(error) => self.push_mistake(error),
         }
@@ -287,6 +153,9 @@ impl Draft {
         let start = self.text.len();
         self.text.push_str(text);
         let end = self.text.len();
+        if let Some(behind) = &mut self.behind_call {
+            behind.take(text);
+        }
         match self.parts.last_mut() {
             Some(DraftPart::Text(range)) => range.end = end,
             _ => self.parts.push(DraftPart::Text(start..end)),
@@ -333,14 +202,7 @@ impl Draft {
             return;
         }
         let call = self.calls.len();
-        self.calls.push(CallDraft {
-            call_id: format!("call_{}", call + 1),
-            round: self.round,
-            state: CallState::Arriving,
-            policy: Policy::default(),
-            needs: Vec::new(),
-            written: None,
-        });
+        self.calls.push(CallDraft::begin(call, self.round));
         self.queue.push_back(Entry::MarkerDetected { call });
     }
 
@@ -357,7 +219,7 @@ impl Draft {
         if let Some(call) = call {
             self.calls[call].state = CallState::Malformed;
         }
-        self.text_behind_call = Some(self.text.len());
+        self.behind_call = Some(BehindCall::at(self.text.len()));
         self.mistakes.push(Mistake { call, error });
     }
 
@@ -395,7 +257,7 @@ impl Draft {
 
     /// The text that the round wrote behind its last call.
     pub(super) fn text_behind_call(&self) -> Option<&str> {
-        self.text_behind_call.map(|at| &self.text[at..])
+        self.behind_call.as_ref().map(|behind| &self.text[behind.from..])
     }
 
     /// Whether the round said anything.
@@ -421,7 +283,7 @@ impl Draft {
 
     /// Whether the round said more words behind its last call.
     pub(super) fn has_words_behind_call(&self) -> bool {
-        self.text_behind_call().is_some_and(|text| text.bytes().any(|b| !b.is_ascii_whitespace()))
+        self.behind_call.as_ref().is_some_and(|behind| behind.has_words)
     }
 
     /// Puts something that was said in front of the round's calls.
@@ -474,21 +336,11 @@ impl Draft {
         feedback::tool_failed(&call.name, &call.result())
     }
 
-    /// Gives a call its outcome.
-    pub(super) fn end_call(&mut self, at: usize, outcome: conversation::Outcome) {
-        let draft = &mut self.calls[at];
-        // Nothing comes any more of a call that has ended or was never whole.
-        let Some(Written { name, arguments }) = draft.written.take() else { return };
-        let call_id = draft.call_id.clone();
-        let call = Arc::new(conversation::Call { call_id, name, arguments, outcome });
-        draft.state = CallState::Ended(call);
-    }
-
     /// The round as a step of the history. Calls that are still open are cancelled.
     pub(super) fn take_step(&mut self, notes: Vec<Note>) -> Step {
         for at in self.round_calls() {
             if self.calls[at].is_open() {
-                self.end_call(at, conversation::Outcome::Cancelled);
+                self.calls[at].end(Outcome::Cancelled);
             }
         }
         let parts = std::mem::take(&mut self.parts)

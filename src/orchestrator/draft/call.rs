@@ -1,0 +1,169 @@
+//! A call, from its marker to its outcome.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::conversation::{self, Outcome};
+use crate::orchestrator::turn::Refusal;
+use crate::parser::Arguments;
+use crate::tools::{NextAction, Policy};
+
+/// A call of the turn. Calls are kept for the whole turn: their position in
+/// [`Draft::calls`] is their identity, `call_<position + 1>` their id.
+#[derive(Debug)]
+pub(in crate::orchestrator) struct CallDraft {
+    pub(in crate::orchestrator) call_id: String,
+    /// The round that wrote it.
+    pub(in crate::orchestrator) round: u32,
+    pub(in crate::orchestrator) state: CallState,
+    /// How its tool is to be treated, once that is known.
+    pub(in crate::orchestrator) policy: Policy,
+    /// Calls whose results its arguments name, by position.
+    pub(in crate::orchestrator) needs: Vec<usize>,
+    /// What the model wrote, from when it is whole until it has ended.
+    written: Option<Written>,
+}
+
+/// What a call means for those behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::orchestrator) enum Progress {
+    /// It has not ended yet.
+    Open,
+    /// It did what it was asked, and the chain goes on.
+    Done,
+    /// Its tool asks the user.
+    Asked,
+    /// Its tool says that the chain is done.
+    Completed,
+    /// Nothing came of it; how, in words.
+    Failed(&'static str),
+}
+
+/// A whole call's name and arguments.
+#[derive(Debug)]
+struct Written {
+    name: String,
+    arguments: Arguments,
+}
+
+/// How far a call is.
+#[derive(Debug)]
+pub(in crate::orchestrator) enum CallState {
+    /// Its payload is arriving.
+    Arriving,
+    /// Its payload was no call. It leaves a note, no call in the history.
+    Malformed,
+    /// It is whole; nobody has looked at it yet.
+    Complete,
+    /// It is valid and waits for its turn, with its arguments as the tool takes them.
+    Waiting(Value),
+    /// Its tool runs.
+    Running,
+    /// Something came of it.
+    Ended(Arc<conversation::Call>),
+}
+
+impl CallDraft {
+    /// The turn's call at this position, whose marker has just been seen.
+    pub(super) fn begin(at: usize, round: u32) -> Self {
+        Self {
+            call_id: format!("call_{}", at + 1),
+            round,
+            state: CallState::Arriving,
+            policy: Policy::default(),
+            needs: Vec::new(),
+            written: None,
+        }
+    }
+
+    /// Its payload is whole, and this is what it says.
+    pub(super) fn complete(&mut self, name: String, arguments: Arguments) {
+        self.written = Some(Written { name, arguments });
+        self.state = CallState::Complete;
+    }
+
+    /// Name and arguments, once the call is whole.
+    pub(in crate::orchestrator) fn whole(&self) -> Option<(&str, &Arguments)> {
+        match (&self.state, &self.written) {
+            (CallState::Ended(call), _) => Some((&call.name, &call.arguments)),
+            (_, Some(Written { name, arguments })) => Some((name, arguments)),
+            (_, None) => None,
+        }
+    }
+
+    /// How it went so far.
+    pub(in crate::orchestrator) fn progress(&self) -> Progress {
+        let call = match &self.state {
+            CallState::Arriving
+            | CallState::Complete
+            | CallState::Waiting(_)
+            | CallState::Running => return Progress::Open,
+            CallState::Malformed => return Progress::Failed("could not be read"),
+            CallState::Ended(call) => call,
+        };
+        match &call.outcome {
+            Outcome::Ended(result) => match result.next_action {
+                NextAction::ClarificationNeeded => Progress::Asked,
+                NextAction::Complete => Progress::Completed,
+                NextAction::Continue if result.success => Progress::Done,
+                NextAction::Continue | NextAction::Error => Progress::Failed("has failed"),
+            },
+            Outcome::Skipped(_) => Progress::Failed("was not run"),
+            Outcome::Cancelled => Progress::Failed("was interrupted"),
+        }
+    }
+
+    /// Its tool and its id, for the model.
+    pub(in crate::orchestrator) fn title(&self) -> String {
+        match self.whole() {
+            Some((name, _)) => format!("{name} ({})", self.call_id),
+            None => self.call_id.clone(),
+        }
+    }
+
+    pub(in crate::orchestrator) const fn is_running(&self) -> bool {
+        matches!(self.state, CallState::Running)
+    }
+
+    /// Whether it runs, or is about to.
+    pub(in crate::orchestrator) const fn is_taken(&self) -> bool {
+        matches!(self.state, CallState::Waiting(_) | CallState::Running)
+    }
+
+    /// Whether the turn still waits for it.
+    pub(in crate::orchestrator) const fn is_open(&self) -> bool {
+        matches!(self.state, CallState::Complete | CallState::Waiting(_) | CallState::Running)
+    }
+
+    /// Puts what was referred to in place of the references.
+    pub(in crate::orchestrator) fn resolve(&mut self, resolved: Value) -> Result<(), Refusal> {
+        let arguments =
+            Arguments::parse(&resolved.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
+        if let Some(written) = &mut self.written {
+            written.arguments = arguments;
+        }
+        self.state = CallState::Waiting(resolved);
+        Ok(())
+    }
+
+    /// Lets a waiting call run, with these arguments.
+    pub(in crate::orchestrator) fn start(&mut self) -> Option<Value> {
+        match std::mem::replace(&mut self.state, CallState::Running) {
+            CallState::Waiting(arguments) => Some(arguments),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Gives it its outcome. Nothing comes any more of a call that has ended or was
+    /// never whole.
+    pub(in crate::orchestrator) fn end(&mut self, outcome: Outcome) {
+        let Some(Written { name, arguments }) = self.written.take() else { return };
+        let call_id = self.call_id.clone();
+        let call = Arc::new(conversation::Call { call_id, name, arguments, outcome });
+        self.state = CallState::Ended(call);
+    }
+}
