@@ -202,7 +202,6 @@ impl Gateway {
             Begin::Busy | Begin::Forgotten => return Err(BeginError::TurnInProgress(session_id)),
         };
         let Begun { guard, writer, opening, history } = *begun;
-        let briefing = self.briefing(tools, &guard);
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| note_question(&opening, &history));
         let log = Arc::clone(writer.log());
@@ -214,14 +213,13 @@ impl Gateway {
             model: upstream.name().to_owned(),
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
-            briefing: Arc::clone(&briefing),
+            briefing: self.briefing(tools, &guard),
             history,
         };
         let parts = Parts {
             turn: self.turn(request),
             writer,
             route: Route::new(upstream, &self.upstreams),
-            briefing,
             tool_timeout: self.tool_timeout,
             disconnect_grace: self.disconnect_grace,
         };

@@ -49,8 +49,8 @@ pub(super) struct Chain<'a> {
     /// Where the message's calls begin.
     pub(super) first: usize,
     pub(super) execution: Execution,
-    pub(super) message: MessageEnd,
-    pub(super) parallel_max: usize,
+    pub(super) message_end: MessageEnd,
+    pub(super) max_parallel: usize,
 }
 
 /// Whether a call can go on.
@@ -66,8 +66,8 @@ impl Chain<'_> {
     /// What to do next; `None` while everything waits, or nothing does.
     pub(super) fn next_move(&self) -> Option<Move> {
         let running = self.calls[self.first..].iter().filter(|call| call.is_running()).count();
-        let may_start = running < self.parallel_max
-            && (self.execution == Execution::Eager || self.message != MessageEnd::NotYet);
+        let may_start = running < self.max_parallel
+            && (self.execution == Execution::Eager || self.message_end != MessageEnd::NotYet);
         let waiting = |at: &usize| matches!(self.calls[*at].state, CallState::Waiting(_));
         (self.first..self.calls.len()).filter(waiting).find_map(|at| match self.gate(at) {
             Gate::Open => may_start.then_some(Move::Start(at)),
@@ -97,7 +97,7 @@ impl Chain<'_> {
                 Progress::Failed(_) | Progress::Done => {}
             }
         }
-        match self.message {
+        match self.message_end {
             _ if !is_open => Gate::Closed,
             MessageEnd::NotYet if call.policy.mutates => Gate::Closed,
             MessageEnd::Cut if call.policy.mutates => {

@@ -17,14 +17,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{Instrument as _, Span, debug, info_span};
 
-use super::briefing::Briefing;
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
 use crate::event::{Event, TurnState};
 use crate::session::Writer;
 use crate::telemetry::{metrics, millis};
 use crate::tools::run::{self, Run};
-use crate::upstream::{Opened, Round, RoundFailure, Route};
+use crate::upstream::{Opened, Round, RoundFailure, RoundRequest, Route};
 
 /// What a turn is driven with.
 #[derive(Debug)]
@@ -35,8 +34,6 @@ pub struct Parts {
     pub writer: Writer,
     /// The models that may answer.
     pub route: Route,
-    /// The tools, to run them.
-    pub briefing: Arc<Briefing>,
     /// Longest run of a tool that has no limit of its own.
     pub tool_timeout: Duration,
     /// How long the turn goes on when nobody reads it.
@@ -67,7 +64,6 @@ pub struct Driver {
     state: Option<TurnState>,
     writer: Writer,
     route: Route,
-    briefing: Arc<Briefing>,
     tool_timeout: Duration,
     disconnect_grace: Duration,
     round: RoundState,
@@ -99,14 +95,13 @@ impl Driver {
     /// so that they go out with the head of the answer.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { turn, writer, route, briefing, tool_timeout, disconnect_grace } = parts;
+        let Parts { turn, writer, route, tool_timeout, disconnect_grace } = parts;
         let mut driver = Self {
             turn_id: turn.turn_id().to_owned(),
             turn,
             state: None,
             writer,
             route,
-            briefing,
             tool_timeout,
             disconnect_grace,
             round: RoundState::None,
@@ -190,41 +185,17 @@ impl Driver {
                     self.writer.push(&event);
                     count(&event);
                 }
-                Output::StartRound(request) => {
-                    self.rounds += 1;
-                    self.silent_since = None;
-                    self.span = info_span!("round", r#loop = self.rounds);
-                    let span = self.span.clone();
-                    span.in_scope(|| debug!("round begins"));
-                    let route = self.route.clone();
-                    let opening = async move { route.open(&request).await };
-                    self.round = RoundState::Opening(Box::pin(opening.instrument(span)));
-                    self.unpolled = true;
-                }
+                Output::StartRound(request) => self.open_round(*request),
                 Output::StopRound => {
                     self.round = RoundState::None;
                     self.silent_since = Some(Instant::now());
                 }
-                Output::StartTool { call, call_id, name, arguments } => {
-                    let span = info_span!(parent: &self.span, "tool", call_id, tool = name);
-                    span.in_scope(|| debug!("tool begins"));
-                    let tool =
-                        self.briefing.tools.get(name).expect("the machine has checked the call");
+                Output::StartTool { call, call_id, tool, name, arguments } => {
                     let key = Arc::from(format!("{}/{call_id}", self.turn_id));
                     let run = run::run(Arc::clone(tool), arguments, key, self.tool_timeout);
-                    let run = async move {
-                        let begun = Instant::now();
-                        let run = run.await;
-                        let duration = begun.elapsed();
-                        debug!(
-                            end = run.end.name(),
-                            attempts = run.attempts,
-                            duration_ms = millis(duration),
-                            "tool ended"
-                        );
-                        Ended { call, run, duration }
-                    };
-                    self.calls.spawn(run.instrument(span));
+                    let span = info_span!(parent: &self.span, "tool", call_id, tool = name);
+                    span.in_scope(|| debug!("tool begins"));
+                    self.calls.spawn(ended(call, run).instrument(span));
                     self.unpolled = true;
                 }
                 Output::StartTimer(duration) => {
@@ -240,6 +211,17 @@ impl Driver {
                 Output::StopTools => self.calls.abort_all(),
             }
         }
+    }
+
+    fn open_round(&mut self, request: RoundRequest) {
+        self.rounds += 1;
+        self.silent_since = None;
+        self.span = info_span!("round", r#loop = self.rounds);
+        self.span.in_scope(|| debug!("round begins"));
+        let route = self.route.clone();
+        let opening = async move { route.open(&request).await };
+        self.round = RoundState::Opening(Box::pin(opening.instrument(self.span.clone())));
+        self.unpolled = true;
     }
 
     /// Notices who cancels, and that nobody is there any more.
@@ -337,6 +319,16 @@ impl Driver {
             "turn ended"
         );
     }
+}
+
+/// Waits for a tool's end.
+async fn ended(call: usize, run: impl Future<Output = Run>) -> Ended {
+    let begun = Instant::now();
+    let run = run.await;
+    let duration = begun.elapsed();
+    let (end, attempts) = (run.end.name(), run.attempts);
+    debug!(end, attempts, duration_ms = millis(duration), "tool ended");
+    Ended { call, run, duration }
 }
 
 /// Counts what operators look at.

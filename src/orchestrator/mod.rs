@@ -4,12 +4,12 @@
 //! goes in, what is to be done and said comes out, so that thousands of random
 //! schedules can test it without a runtime. The driver has no policy.
 
-mod acknowledgement;
 pub mod briefing;
 mod chain;
 mod draft;
 pub mod driver;
 mod feedback;
+mod hints;
 mod prompt;
 mod references;
 mod repeats;

@@ -9,8 +9,7 @@ use crate::orchestrator::turn::Refusal;
 use crate::parser::Arguments;
 use crate::tools::{NextAction, Policy};
 
-/// A call of the turn. Calls are kept for the whole turn: their position in
-/// [`Draft::calls`] is their identity, `call_<position + 1>` their id.
+/// A call of the turn. It is kept for the whole turn.
 #[derive(Debug)]
 pub(in crate::orchestrator) struct CallDraft {
     pub(in crate::orchestrator) call_id: String,
@@ -21,6 +20,8 @@ pub(in crate::orchestrator) struct CallDraft {
     pub(in crate::orchestrator) policy: Policy,
     /// Calls whose results its arguments name, by position.
     pub(in crate::orchestrator) needs: Vec<usize>,
+    /// Whether its end was not written but mended.
+    pub(in crate::orchestrator) end_is_mended: bool,
     /// What the model wrote, from when it is whole until it has ended.
     written: Option<Written>,
 }
@@ -73,12 +74,14 @@ impl CallDraft {
             state: CallState::Arriving,
             policy: Policy::default(),
             needs: Vec::new(),
+            end_is_mended: false,
             written: None,
         }
     }
 
     /// Its payload is whole, and this is what it says.
-    pub(super) fn complete(&mut self, name: String, arguments: Arguments) {
+    pub(super) fn complete(&mut self, name: String, arguments: Arguments, end_is_mended: bool) {
+        self.end_is_mended = end_is_mended;
         self.written = Some(Written { name, arguments });
         self.state = CallState::Complete;
     }

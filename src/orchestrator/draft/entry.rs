@@ -9,9 +9,16 @@ use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::orchestrator::turn::NotRun;
 use crate::upstream::RoundRequest;
 
-/// Something to be said or done, with what it speaks of left where it lies.
+/// One of the queue, in the order in which they are to come out.
 #[derive(Debug)]
 pub(in crate::orchestrator) enum Entry {
+    Say(EventDraft),
+    Do(Action),
+}
+
+/// An event, with what it speaks of left where it lies.
+#[derive(Debug)]
+pub(in crate::orchestrator) enum EventDraft {
     TurnStarted,
     Acknowledgement,
     Clarification,
@@ -26,10 +33,15 @@ pub(in crate::orchestrator) enum Entry {
     LoopLimitReached,
     Completed(TurnFinish),
     Failed { code: FailureCode, message: String, retryable: bool },
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(in crate::orchestrator) enum Action {
     StartRound(Box<RoundRequest>),
     StopRound,
     StartTool { call: usize, arguments: Value },
+    StopTools,
     NotRun { call: usize, why: NotRun },
     StartTimer(Duration),
-    StopTools,
 }

@@ -9,8 +9,8 @@ use super::Turn;
 use crate::conversation::{Utterance, UtteranceKind};
 use crate::event::AcknowledgementSource;
 use crate::limits::turn::ACKNOWLEDGEMENT_WAIT;
-use crate::orchestrator::acknowledgement;
-use crate::orchestrator::draft::{Acknowledged, Entry};
+use crate::orchestrator::draft::{Acknowledged, Action, EventDraft};
+use crate::orchestrator::hints;
 
 impl Turn {
     /// Says that a tool runs, once the user has heard that work has begun.
@@ -23,21 +23,21 @@ impl Turn {
             }
         }
         if self.acknowledged.is_some() {
-            self.draft.queue.push_back(Entry::ToolStarted { call: at });
+            self.draft.say(EventDraft::ToolStarted { call: at });
         } else {
             if self.held.is_empty() {
-                self.draft.queue.push_back(Entry::StartTimer(ACKNOWLEDGEMENT_WAIT));
+                self.draft.act(Action::StartTimer(ACKNOWLEDGEMENT_WAIT));
             }
-            self.held.push(Entry::ToolStarted { call: at });
+            self.held.push(EventDraft::ToolStarted { call: at });
         }
     }
 
     /// Says something of a tool, behind what is held back.
-    pub(super) fn say_of_tool(&mut self, entry: Entry) {
+    pub(super) fn say_of_tool(&mut self, event: EventDraft) {
         if self.held.is_empty() {
-            self.draft.queue.push_back(entry);
+            self.draft.say(event);
         } else {
-            self.held.push(entry);
+            self.held.push(event);
         }
     }
 
@@ -47,10 +47,12 @@ impl Turn {
             return;
         }
         let hints: Vec<String> = self.hints();
-        if let Some(text) = acknowledgement::sentence(hints.iter().map(String::as_str)) {
+        if let Some(text) = hints::sentence(hints.iter().map(String::as_str)) {
             self.acknowledge(Acknowledged { text, source: AcknowledgementSource::Hints });
         }
-        self.draft.queue.extend(std::mem::take(&mut self.held));
+        for event in std::mem::take(&mut self.held) {
+            self.draft.say(event);
+        }
     }
 
     /// The waiting hints of the message's calls.
@@ -65,8 +67,7 @@ impl Turn {
     /// The message's calls that run, will, or did while the acknowledgement waited.
     fn taken_calls(&self) -> impl Iterator<Item = usize> {
         let ran = |at: usize| {
-            let is_its =
-                |entry: &Entry| matches!(entry, Entry::ToolStarted { call } if *call == at);
+            let is_its = |event: &EventDraft| matches!(event, EventDraft::ToolStarted { call } if *call == at);
             self.held.iter().any(is_its)
         };
         self.draft.round_calls().filter(move |at| self.draft.calls[*at].is_taken() || ran(*at))
@@ -79,7 +80,7 @@ impl Turn {
         tools.dedup();
         let kind = UtteranceKind::Acknowledgement(source);
         self.draft.say_before_calls(Utterance { kind, text, tools, at_ms: self.now_ms });
-        self.draft.queue.push_back(Entry::Acknowledgement);
+        self.draft.say(EventDraft::Acknowledgement);
         self.acknowledged = Some(acknowledged);
     }
 }

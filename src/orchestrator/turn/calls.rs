@@ -1,10 +1,10 @@
 //! Calls: checked, started, ended, fed back.
 
 use super::{NotRun, State, Turn};
-use crate::conversation::{Note, Outcome};
+use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
-use crate::orchestrator::draft::{CallDraft, CallState, Entry, Progress};
+use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress};
 use crate::orchestrator::feedback;
 use crate::orchestrator::repeats::Repeated;
 use crate::tools::{CallRefusal, ToolResult};
@@ -52,28 +52,27 @@ impl Turn {
     pub(super) fn check_new_calls(&mut self) -> bool {
         let mut found = false;
         // Calls become whole in their order, so none is looked at twice.
-        while let Some(call) = self.draft.calls.get(self.checked) {
+        while let Some(call) = self.draft.calls.get(self.draft.round.checked) {
             match call.state {
                 CallState::Arriving => break,
                 CallState::Complete => {
-                    self.check_call(self.checked);
+                    self.check_call(self.draft.round.checked);
                     found = true;
                 }
                 _ => {}
             }
-            self.checked += 1;
+            self.draft.round.checked += 1;
         }
         found
     }
 
     pub(super) fn check_call(&mut self, at: usize) {
-        if self.finish == Some(RoundFinish::Length) && self.draft.mended_ends.contains(&at) {
+        let call = &mut self.draft.calls[at];
+        if call.end_is_mended && self.draft.round.finish == Some(RoundFinish::Length) {
             // What the token limit cut is not for us to complete.
-            self.draft.calls[at].state = CallState::Malformed;
+            call.state = CallState::Malformed;
             let message = feedback::CUT_CALL.to_owned();
-            self.cut_calls
-                .push(Note { reason: FeedbackReason::IncompleteCall, message: message.clone() });
-            self.feed_back(Some(at), FeedbackReason::IncompleteCall, message);
+            self.tell_mistake(Some(at), FeedbackReason::IncompleteCall, message);
             return;
         }
         if at >= self.rules.max_calls as usize {
@@ -134,13 +133,13 @@ impl Turn {
         };
         let result = ToolResult::error(message.clone());
         self.end_unrun(at, NotRun::Refused, Outcome::Ended(result));
-        self.refused = true;
+        self.draft.round.has_refused = true;
         self.feed_back(Some(at), reason, message);
     }
 
     /// Ends a call whose tool does not run.
     fn end_unrun(&mut self, at: usize, why: NotRun, outcome: Outcome) {
-        self.draft.queue.push_back(Entry::NotRun { call: at, why });
+        self.draft.act(Action::NotRun { call: at, why });
         self.draft.calls[at].end(outcome);
     }
 
@@ -151,8 +150,8 @@ impl Turn {
                 calls: &self.draft.calls,
                 first: self.draft.round_calls().start,
                 execution: self.rules.execution,
-                message: self.message_end(),
-                parallel_max: self.rules.max_parallel,
+                message_end: self.message_end(),
+                max_parallel: self.rules.max_parallel,
             };
             match chain.next_move() {
                 None => return,
@@ -167,10 +166,10 @@ impl Turn {
     }
 
     fn message_end(&self) -> MessageEnd {
-        match self.finish {
+        match self.draft.round.finish {
             _ if self.state == State::Planning => MessageEnd::NotYet,
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            _ if self.draft.overflows => MessageEnd::Cut,
+            _ if self.draft.round.overflows => MessageEnd::Cut,
             _ => MessageEnd::Well,
         }
     }
@@ -196,7 +195,7 @@ impl Turn {
             self.end_repeated(at, repeated);
         } else if let Some(arguments) = self.draft.calls[at].start() {
             self.say_started(at);
-            self.draft.queue.push_back(Entry::StartTool { call: at, arguments });
+            self.draft.act(Action::StartTool { call: at, arguments });
         }
         Ok(())
     }
@@ -228,7 +227,7 @@ impl Turn {
             self.repeats.note(name, arguments.to_value(), &result);
         }
         self.draft.calls[at].end(Outcome::Ended(result));
-        self.say_of_tool(Entry::ToolCompleted { call: at, duration_ms, attempts });
+        self.say_of_tool(EventDraft::ToolCompleted { call: at, duration_ms, attempts });
         if let Some(message) = self.draft.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, message);
         }
@@ -254,6 +253,6 @@ impl Turn {
         if attempt >= self.rules.feedback_attempts {
             self.end_tools();
         }
-        self.say_of_tool(Entry::Feedback { call, reason, message, attempt });
+        self.say_of_tool(EventDraft::Feedback { call, reason, message, attempt });
     }
 }

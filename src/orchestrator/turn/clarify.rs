@@ -3,7 +3,7 @@
 use super::Turn;
 use crate::conversation::Question;
 use crate::event::TurnFinish;
-use crate::orchestrator::draft::{CallState, Entry};
+use crate::orchestrator::draft::{CallState, EventDraft};
 
 impl Turn {
     /// The questions that the message's calls came back with, in the order of the
@@ -36,7 +36,7 @@ impl Turn {
     /// Ends the turn with the first of these questions.
     pub(super) fn ask_user(&mut self, questions: Vec<Question>) {
         self.record.questions = questions;
-        self.draft.queue.push_back(Entry::Clarification);
+        self.draft.say(EventDraft::Clarification);
         self.finish_turn(TurnFinish::ClarificationNeeded);
     }
 }

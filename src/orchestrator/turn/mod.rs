@@ -21,25 +21,26 @@
 mod acknowledge;
 mod calls;
 mod clarify;
-mod events;
+mod io;
+mod output;
 mod rounds;
+mod rules;
 mod steps;
-mod words;
 
 use std::sync::Arc;
 
 use super::briefing::Briefing;
-use super::draft::{Acknowledged, Draft, Entry};
+use super::draft::{Acknowledged, Draft, Entry, EventDraft};
 use super::repeats::Repeats;
-use crate::conversation::{self, Ending, Note, Opening, Part};
+use crate::conversation::{self, Ending, Opening, Part};
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
-use crate::upstream::RoundFinish;
 
 use calls::MistakeCounts;
 
 pub(super) use calls::Refusal;
-pub use words::{Input, NotRun, Output, Rules, TurnRequest};
+pub use io::{Input, NotRun, Output, TurnRequest};
+pub use rules::Rules;
 
 /// A turn. See the module for its contract.
 #[derive(Debug)]
@@ -52,35 +53,41 @@ pub struct Turn {
     draft: Draft,
     /// The turn as history; its last step is still in `draft`.
     record: conversation::Turn,
-    finish: Option<RoundFinish>,
-    round_usage: Usage,
     usage: Usage,
+    /// What the model has written, in bytes.
     bytes: usize,
     mistakes: MistakeCounts,
     repeats: Repeats,
-    /// What the model is told of calls that the token limit cut.
-    cut_calls: Vec<Note>,
-    /// The calls before this one have been read.
-    checked: usize,
-    /// Whether a call of the round was refused.
-    refused: bool,
     /// Name of the upstream that answers.
     answering: String,
     /// What the user has heard before tools ran.
     acknowledged: Option<Acknowledged>,
     /// What is to be said of tools once the acknowledgement has come.
-    held: Vec<Entry>,
+    held: Vec<EventDraft>,
     /// How often in a row the model has answered with nothing.
     empty_answers: u32,
     /// Milliseconds since the Unix epoch, as far as the turn was told.
     now_ms: u64,
-    /// Whether a closing answer without words was asked for once more.
-    asked_for_words: bool,
     /// Set while a round was asked for that the driver has not been told of yet:
     /// what still comes in belongs to the one before and is nobody's any more.
     between_rounds: bool,
-    /// Set when no further round may call tools, with how that turn completes.
-    synthesis: Option<TurnFinish>,
+    /// Set when no further round may call tools.
+    synthesis: Option<Synthesis>,
+}
+
+/// The closing answer, which can call no tools.
+#[derive(Debug, Clone, Copy)]
+struct Synthesis {
+    /// How the turn completes with it.
+    finish: TurnFinish,
+    /// Whether it came without words and is asked for once more.
+    is_repeated: bool,
+}
+
+impl Synthesis {
+    const fn ending(finish: TurnFinish) -> Self {
+        Self { finish, is_repeated: false }
+    }
 }
 
 impl Turn {
@@ -109,25 +116,19 @@ impl Turn {
             parser,
             draft,
             record,
-            finish: None,
-            round_usage: Usage::default(),
             usage: Usage::default(),
             bytes: 0,
             mistakes: MistakeCounts::default(),
             repeats: Repeats::default(),
-            cut_calls: Vec::new(),
-            checked: 0,
-            refused: false,
             answering,
             acknowledged: None,
             held: Vec::new(),
             empty_answers,
             now_ms,
-            asked_for_words: false,
             between_rounds: false,
             synthesis: None,
         };
-        turn.draft.queue.push_back(Entry::TurnStarted);
+        turn.draft.say(EventDraft::TurnStarted);
         match turn.waiting_questions() {
             Some(questions) => turn.ask_user(questions),
             None => turn.start_round(),
@@ -189,7 +190,7 @@ impl Turn {
     #[must_use]
     pub fn summary(&self) -> Summary<'_> {
         Summary {
-            loops: self.draft.round,
+            loops: self.draft.round.number,
             tool_calls: self.draft.calls_made(),
             usage: self.usage,
             text: &self.draft.text,
@@ -230,28 +231,9 @@ impl Turn {
     /// What is to be done next. Nothing more comes until the next
     /// [`handle`](Self::handle) once this has returned `None`.
     pub fn poll(&mut self) -> Option<Output<'_>> {
-        let entry = self.draft.queue.pop_front()?;
-        Some(match entry {
-            Entry::StartRound(request) => {
-                self.between_rounds = false;
-                Output::StartRound(request)
-            }
-            Entry::StartTimer(duration) => Output::StartTimer(duration),
-            Entry::StopRound => Output::StopRound,
-            Entry::StopTools => Output::StopTools,
-            Entry::NotRun { call, why } => {
-                let draft = &self.draft.calls[call];
-                let before = self.draft.calls[..call].iter().rev();
-                let position = 1 + before.take_while(|call| call.round == draft.round).count();
-                let name = self.draft.name_of(call);
-                Output::NotRun { call_id: &draft.call_id, name, position, why }
-            }
-            Entry::StartTool { call, arguments } => {
-                let draft = &self.draft.calls[call];
-                let name = self.draft.name_of(call);
-                Output::StartTool { call, call_id: &draft.call_id, name, arguments }
-            }
-            entry => self.poll_event(entry),
+        Some(match self.draft.queue.pop_front()? {
+            Entry::Say(event) => Output::Event(self.event(event)),
+            Entry::Do(action) => self.action(action),
         })
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{State, Turn};
+use super::{State, Synthesis, Turn};
 use crate::conversation::render::{Context, RESULTS_HEADING};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::CallContract;
-use crate::orchestrator::draft::Entry;
+use crate::orchestrator::draft::Action;
 use crate::orchestrator::prompt;
 use crate::parser::{self, Segment};
 use crate::upstream::{Delta, ReasoningItem, RoundRequest, Sampling};
@@ -17,7 +17,7 @@ impl Turn {
     pub(super) fn start_round(&mut self) {
         let (closing, tools) = match self.synthesis {
             None => (None, Arc::clone(&self.request.briefing.offered)),
-            Some(_) if self.asked_for_words => (Some(prompt::SYNTHESIS_AGAIN), Arc::default()),
+            Some(closing) if closing.is_repeated => (Some(prompt::SYNTHESIS_AGAIN), Arc::default()),
             Some(_) => (Some(prompt::SYNTHESIS), Arc::default()),
         };
         let system = match self.synthesis {
@@ -36,12 +36,9 @@ impl Turn {
         let sampling = self.sampling();
         let request = RoundRequest { prompt: Arc::new(context), sampling, tools, marker };
         self.draft.begin_round(self.now_ms);
-        self.checked = self.draft.calls.len();
-        self.refused = false;
-        self.finish = None;
         self.state = if self.synthesis.is_some() { State::Synthesizing } else { State::Planning };
         self.between_rounds = true;
-        self.draft.queue.push_back(Entry::StartRound(Box::new(request)));
+        self.draft.act(Action::StartRound(Box::new(request)));
     }
 
     /// What opens a call of the model.
@@ -69,22 +66,17 @@ impl Turn {
             Delta::Text(text) => {
                 let (draft, takes_calls) = (&mut self.draft, self.state == State::Planning);
                 self.parser.push_str(text, |segment| draft.take(segment, takes_calls));
-                if self.is_too_large(text.len()) {
-                    return;
-                }
-                if takes_calls {
-                    self.after_text();
-                }
+                self.after_words(text.len());
             }
             Delta::Reasoning(text) => {
                 self.draft.push_reasoning(text);
-                self.is_too_large(text.len());
+                self.count(text.len());
             }
             Delta::ReasoningItem(json) => {
                 let (upstream, json) = (self.answering.clone(), json.to_owned());
-                if !self.is_too_large(json.len()) {
-                    self.draft.keep_reasoning(ReasoningItem { upstream, json });
-                }
+                let bytes = json.len();
+                self.draft.keep_reasoning(ReasoningItem { upstream, json });
+                self.count(bytes);
             }
             Delta::CallStarted { index } => {
                 self.take_call(Segment::CallStarted { index, offset: 0 }, 0);
@@ -96,8 +88,8 @@ impl Turn {
                 let call = parser::read_call(index, name, arguments, &self.rules.parser);
                 self.take_call(call.map_or_else(Segment::Error, Segment::CallCompleted), 0);
             }
-            Delta::Finish(finish) => self.finish = Some(finish),
-            Delta::Usage(usage) => self.round_usage = usage.with_total(),
+            Delta::Finish(finish) => self.draft.round.finish = Some(finish),
+            Delta::Usage(usage) => self.draft.round.usage = usage.with_total(),
         }
     }
 
@@ -114,56 +106,56 @@ impl Turn {
         if self.rules.call_contract != CallContract::Native {
             return;
         }
-        let takes_calls = self.state == State::Planning;
         let is_unwanted =
             matches!(segment, Segment::ArgumentsDelta { .. }) && !self.rules.parser.argument_deltas;
         if !is_unwanted {
-            self.draft.take(segment, takes_calls);
+            self.draft.take(segment, self.state == State::Planning);
         }
-        if !self.is_too_large(bytes) && takes_calls {
-            self.after_text();
-        }
+        self.after_words(bytes);
     }
 
     /// Counts what the model has written; over the limit, the turn fails.
-    fn is_too_large(&mut self, more: usize) -> bool {
-        self.bytes += more;
-        let is_too_large = self.bytes > self.rules.max_turn_bytes;
-        if is_too_large {
-            let message = format!(
-                "the model wrote more than limits.max_turn_bytes ({}) in one turn; lower \
-                 sampling.max_tokens or raise the limit",
-                self.rules.max_turn_bytes
-            );
-            self.finish_parsing();
-            self.fail(FailureCode::TurnTooLarge, message, false);
+    fn count(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        let max = self.rules.max_turn_bytes;
+        if self.bytes > max {
+            self.fail_too_large(format!(
+                "the model wrote more than limits.max_turn_bytes ({max}) in one turn; lower \
+                 sampling.max_tokens or raise the limit"
+            ));
         }
-        is_too_large
     }
 
     /// Fails the turn whose events take too much, tools' results included.
     pub(super) fn check_logged(&mut self, bytes: usize) {
         let max = self.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR);
         if bytes > max {
-            let message = format!(
+            self.fail_too_large(format!(
                 "the events of this turn take more than {max} bytes, {EVENTS_FACTOR} times \
                  limits.max_turn_bytes; ask for less at a time or raise the limit"
-            );
-            self.finish_parsing();
-            self.fail(FailureCode::TurnTooLarge, message, false);
+            ));
         }
+    }
+
+    fn fail_too_large(&mut self, message: String) {
+        self.finish_parsing();
+        self.fail(FailureCode::TurnTooLarge, message, false);
     }
 
     /// Starts what has become whole, and stops a round that can bring nothing more:
     /// one that has used up its calls or its mistakes, or that invents results.
-    fn after_text(&mut self) {
+    fn after_words(&mut self, bytes: usize) {
+        self.count(bytes);
+        if self.state != State::Planning {
+            return;
+        }
         if self.check_new_calls() {
             self.move_calls();
         }
         if self.draft.has_words_behind_call() {
             self.acknowledge_if_held();
         }
-        if self.synthesis.is_some() || self.draft.overflows || self.invents_results() {
+        if self.synthesis.is_some() || self.draft.round.overflows || self.invents_results() {
             self.stop_round();
         }
     }
@@ -171,9 +163,9 @@ impl Turn {
     /// Stops the model: what it would still say is not wanted, nor is the half of a
     /// call or of a marker that it has just begun.
     pub(super) fn stop_round(&mut self) {
-        self.draft.queue.push_back(Entry::StopRound);
+        self.draft.act(Action::StopRound);
         self.parser.abandon();
-        if self.draft.overflows {
+        if self.draft.round.overflows {
             // Native calls may all be unfinished; the model has to hear of them.
             self.draft.leave_unfinished();
         }
@@ -204,7 +196,7 @@ impl Turn {
     }
 
     fn close_round(&mut self) {
-        self.usage += std::mem::take(&mut self.round_usage);
+        self.usage += std::mem::take(&mut self.draft.round.usage);
         if self.state == State::Synthesizing {
             self.end_synthesis();
             return;
@@ -217,21 +209,24 @@ impl Turn {
     }
 
     pub(super) fn end_synthesis(&mut self) {
-        if self.draft.stray_marker {
+        if self.draft.round.has_stray_marker {
             let message = "the model tried to call a tool in its closing answer; it was not run";
             self.draft.say_status(message.to_owned(), self.now_ms);
         }
+        let Synthesis { finish, is_repeated } =
+            self.synthesis.unwrap_or(Synthesis::ending(TurnFinish::Stop));
         if self.draft.has_words() {
-            self.complete(self.synthesis.unwrap_or(TurnFinish::Stop));
-        } else if !std::mem::replace(&mut self.asked_for_words, true) {
-            let status = "the model gave no answer in words; asking it once more";
-            self.draft.say_status(status.to_owned(), self.now_ms);
-            self.push_step(Vec::new());
-            self.start_round();
-        } else {
+            self.complete(finish);
+        } else if is_repeated {
             let message = "the model gave no closing answer in words; what the tools found \
                            stands in the events before; try a larger model";
             self.fail(FailureCode::EmptyResponse, message.to_owned(), true);
+        } else {
+            let status = "the model gave no answer in words; asking it once more";
+            self.draft.say_status(status.to_owned(), self.now_ms);
+            self.push_step();
+            self.synthesis = Some(Synthesis { finish, is_repeated: true });
+            self.start_round();
         }
     }
 }

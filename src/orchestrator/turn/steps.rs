@@ -1,10 +1,10 @@
 //! Steps: what follows from a round that is over, and how the turn ends.
 
-use super::{State, Turn};
+use super::{State, Synthesis, Turn};
 use crate::conversation::{Ending, Note};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::draft::{Entry, Mistake, Progress};
+use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress};
 use crate::orchestrator::feedback;
 use crate::upstream::RoundFinish;
 
@@ -15,33 +15,33 @@ impl Turn {
         if self.state != State::Executing || self.draft.round_calls().any(open) {
             return;
         }
-        let notes = self.take_notes();
-        if self.draft.has_words() || !self.draft.round_calls().is_empty() || !notes.is_empty() {
-            self.empty_answers = 0;
+        self.tell_mistakes();
+        let has_called = !self.draft.round.notes.is_empty() || !self.draft.round_calls().is_empty();
+        if !has_called && !self.draft.has_words() {
+            self.nudge();
+            return;
         }
-        if notes.is_empty() && self.draft.round_calls().is_empty() {
-            if self.draft.has_words() {
-                self.complete(match self.finish {
-                    Some(RoundFinish::Length) => TurnFinish::Length,
-                    _ => TurnFinish::Stop,
-                });
-            } else {
-                self.nudge();
-            }
+        self.empty_answers = 0;
+        if !has_called {
+            self.complete(match self.draft.round.finish {
+                Some(RoundFinish::Length) => TurnFinish::Length,
+                _ => TurnFinish::Stop,
+            });
             return;
         }
         let questions = self.questions();
         if !questions.is_empty() {
-            self.push_step(notes);
+            self.push_step();
             self.ask_user(questions);
             return;
         }
-        let only_results = notes.is_empty() && !self.refused;
+        let round = &self.draft.round;
+        let only_results = round.notes.is_empty() && !round.has_refused;
         if self.draft.round_calls().any(|at| self.draft.calls[at].progress() == Progress::Completed)
         {
             self.end_tools();
         }
-        self.push_step(notes);
+        self.push_step();
         if only_results && !self.rules.continue_after_tool {
             self.finish_turn(TurnFinish::Stop);
             return;
@@ -49,25 +49,32 @@ impl Turn {
         self.next_round();
     }
 
-    /// What the model is told about the mistakes that the parser found.
-    pub(super) fn take_notes(&mut self) -> Vec<Note> {
-        let cut = self.finish == Some(RoundFinish::Length);
-        let mistakes = std::mem::take(&mut self.draft.mistakes);
-        let mut notes = std::mem::take(&mut self.cut_calls);
-        for Mistake { call, error } in mistakes {
+    /// Tells the model of the mistakes that the parser found.
+    fn tell_mistakes(&mut self) {
+        let cut = self.draft.round.finish == Some(RoundFinish::Length);
+        for Mistake { call, error } in std::mem::take(&mut self.draft.round.mistakes) {
             let (settings, contract) = (&self.rules.parser, self.rules.call_contract);
             let (reason, message) =
                 feedback::malformed(&error, self.marker(), settings, contract, cut);
-            notes.push(Note { reason, message: message.clone() });
-            self.feed_back(call, reason, message);
+            self.tell_mistake(call, reason, message);
         }
-        notes
+    }
+
+    /// Tells the model of a mistake that has no result to stand in.
+    pub(super) fn tell_mistake(
+        &mut self,
+        call: Option<usize>,
+        reason: FeedbackReason,
+        message: String,
+    ) {
+        self.draft.round.notes.push(Note { reason, message: message.clone() });
+        self.feed_back(call, reason, message);
     }
 
     pub(super) fn next_round(&mut self) {
-        if self.synthesis.is_none() && self.draft.round >= self.max_tool_loops {
-            self.draft.queue.push_back(Entry::LoopLimitReached);
-            self.synthesis = Some(TurnFinish::LoopLimit);
+        if self.synthesis.is_none() && self.draft.round.number >= self.max_tool_loops {
+            self.draft.say(EventDraft::LoopLimitReached);
+            self.synthesis = Some(Synthesis::ending(TurnFinish::LoopLimit));
         }
         self.start_round();
     }
@@ -80,48 +87,48 @@ impl Turn {
             1 => (feedback::EMPTY_RESPONSE, 1),
             again => (feedback::EMPTY_RESPONSE_AGAIN, again),
         };
-        let note = Note { reason, message: message.to_owned() };
+        self.draft.round.notes.push(Note { reason, message: message.to_owned() });
         self.mistakes.count(reason);
         if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
-            self.push_step(vec![note]);
+            self.push_step();
             self.fail_empty();
             return;
         }
         let status = "the model said nothing; asking it again".to_owned();
         self.draft.say_status(status, self.now_ms);
         let message = message.to_owned();
-        self.draft.queue.push_back(Entry::Feedback { call: None, reason, message, attempt });
-        self.push_step(vec![note]);
+        self.draft.say(EventDraft::Feedback { call: None, reason, message, attempt });
+        self.push_step();
         self.next_round();
     }
 
-    pub(super) fn push_step(&mut self, notes: Vec<Note>) {
-        let step = self.draft.take_step(notes);
+    pub(super) fn push_step(&mut self) {
+        let step = self.draft.take_step();
         if !step.parts.is_empty() || !step.notes.is_empty() {
             self.record.steps.push(step);
         }
     }
 
     pub(super) fn complete(&mut self, finish: TurnFinish) {
-        self.push_step(Vec::new());
+        self.push_step();
         self.finish_turn(finish);
     }
 
     pub(super) fn finish_turn(&mut self, finish: TurnFinish) {
-        self.end(Ending::Completed(finish), Entry::Completed(finish));
+        self.end(Ending::Completed(finish), EventDraft::Completed(finish));
     }
 
     /// The turn is over, and this is the last that is said of it.
-    pub(super) fn end(&mut self, ending: Ending, last: Entry) {
-        self.usage += std::mem::take(&mut self.round_usage);
+    pub(super) fn end(&mut self, ending: Ending, last: EventDraft) {
+        self.usage += std::mem::take(&mut self.draft.round.usage);
         self.record.ending = ending;
         self.state = ending.state();
-        self.draft.queue.push_back(last);
+        self.draft.say(last);
     }
 
     /// No further round may call tools; the next one answers in words.
     pub(super) fn end_tools(&mut self) {
-        self.synthesis.get_or_insert(TurnFinish::Stop);
+        self.synthesis.get_or_insert(Synthesis::ending(TurnFinish::Stop));
     }
 
     pub(super) fn fail_empty(&mut self) {
@@ -132,13 +139,13 @@ impl Turn {
 
     pub(super) fn fail(&mut self, code: FailureCode, message: String, retryable: bool) {
         self.stop_all();
-        self.push_step(Vec::new());
-        self.end(Ending::Failed(code), Entry::Failed { code, message, retryable });
+        self.push_step();
+        self.end(Ending::Failed(code), EventDraft::Failed { code, message, retryable });
     }
 
     pub(super) fn stop_all(&mut self) {
         self.acknowledge_if_held();
-        self.draft.queue.push_back(Entry::StopRound);
-        self.draft.queue.push_back(Entry::StopTools);
+        self.draft.act(Action::StopRound);
+        self.draft.act(Action::StopTools);
     }
 }

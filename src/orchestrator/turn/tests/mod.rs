@@ -10,7 +10,7 @@ use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
-use crate::upstream::{ChatRequest, Delta, History, Message, Role, Sampling};
+use crate::upstream::{ChatRequest, Delta, History, Message, Role, RoundFinish, Sampling};
 
 mod chains;
 mod injections;
@@ -97,7 +97,7 @@ impl Scene {
                     self.rounds.push(request.render(self.history));
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),
-                Output::StartTool { call, call_id, name, arguments } => {
+                Output::StartTool { call, call_id, name, arguments, .. } => {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
                     self.running.push(call);
                 }

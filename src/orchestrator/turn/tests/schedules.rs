@@ -353,7 +353,7 @@ impl Play {
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
         // What waits for the acknowledgement runs already.
         let held = self.scene.turn.held.iter();
-        let held = held.filter(|entry| matches!(entry, Entry::ToolStarted { .. })).count();
+        let held = held.filter(|entry| matches!(entry, EventDraft::ToolStarted { .. })).count();
         assert_eq!(starts, self.started.len() + held);
         for request in &self.scene.rounds[self.checked_rounds..] {
             if let Err(wrong) = check_sequence(&request.messages) {
@@ -371,7 +371,8 @@ impl Play {
         for &at in &self.scene.running {
             let call = &calls[at];
             let mutates = call.policy.mutates;
-            let message_is_over = turn.state != State::Planning || call.round < turn.draft.round;
+            let message_is_over =
+                turn.state != State::Planning || call.round < turn.draft.round.number;
             assert!(!mutates || message_is_over, "{call:?} began before the message's end");
             let before = calls[..at].iter().filter(|before| before.round == call.round);
             for before in before.filter(|before| mutates || before.policy.is_barrier()) {

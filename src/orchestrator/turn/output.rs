@@ -1,33 +1,33 @@
-//! Entries of the queue as events.
+//! What stands in the queue as it comes out.
 
 use super::{Output, Turn};
 use crate::conversation::Outcome;
 use crate::event::Event;
-use crate::orchestrator::draft::{CallState, Draft, Entry};
+use crate::orchestrator::draft::{Action, CallState, Draft, EventDraft};
 
 impl Turn {
-    pub(super) fn poll_event(&mut self, entry: Entry) -> Output<'_> {
+    pub(super) fn event(&mut self, event: EventDraft) -> Event<'_> {
         // A message that the event borrows has to live somewhere.
-        if let Entry::Feedback { message, .. }
-        | Entry::Status(message)
-        | Entry::Failed { message, .. } = &entry
+        if let EventDraft::Feedback { message, .. }
+        | EventDraft::Status(message)
+        | EventDraft::Failed { message, .. } = &event
         {
             self.draft.said.clone_from(message);
         }
         let draft = &self.draft;
         let id_of = |call: usize| draft.calls[call].call_id.as_str();
-        Output::Event(match entry {
-            Entry::TurnStarted => Event::TurnStarted {
+        match event {
+            EventDraft::TurnStarted => Event::TurnStarted {
                 session_id: &self.request.session_id,
                 turn_id: &self.request.turn_id,
                 model: &self.request.model,
                 max_tool_loops: self.max_tool_loops,
             },
-            Entry::Acknowledgement => {
+            EventDraft::Acknowledgement => {
                 let heard = self.acknowledged.as_ref().expect("it was said when this was queued");
                 Event::Acknowledgement { text: &heard.text, source: heard.source }
             }
-            Entry::Clarification => {
+            EventDraft::Clarification => {
                 let asked = self.record.questions.first().expect("the turn ends with a question");
                 Event::ClarificationNeeded {
                     clarification_id: &asked.clarification_id,
@@ -36,38 +36,57 @@ impl Turn {
                     clarification: &asked.clarification,
                 }
             }
-            Entry::Text(range) => Event::TextDelta { text: &draft.text[range] },
-            Entry::Reasoning(range) => Event::ReasoningDelta { text: &draft.reasoning[range] },
-            Entry::MarkerDetected { call } => {
+            EventDraft::Text(range) => Event::TextDelta { text: &draft.text[range] },
+            EventDraft::Reasoning(range) => Event::ReasoningDelta { text: &draft.reasoning[range] },
+            EventDraft::MarkerDetected { call } => {
                 Event::ToolMarkerDetected { call_id: id_of(call), r#loop: draft.calls[call].round }
             }
-            Entry::ArgumentsDelta { call, delta } => {
-                Event::ToolArgumentsDelta { call_id: id_of(call), delta: draft.arguments(delta) }
+            EventDraft::ArgumentsDelta { call, delta } => {
+                Event::ToolArgumentsDelta { call_id: id_of(call), delta: &draft.arguments[delta] }
             }
-            Entry::ToolStarted { call } => draft.tool_started(call),
-            Entry::ToolCompleted { call, duration_ms, attempts } => {
+            EventDraft::ToolStarted { call } => draft.tool_started(call),
+            EventDraft::ToolCompleted { call, duration_ms, attempts } => {
                 draft.tool_completed(call, duration_ms, attempts)
             }
-            Entry::Feedback { call, reason, attempt, .. } => {
+            EventDraft::Feedback { call, reason, attempt, .. } => {
                 Event::Feedback { call_id: call.map(id_of), reason, message: &draft.said, attempt }
             }
-            Entry::Status(_) => Event::Status { message: &draft.said },
-            Entry::LoopLimitReached => {
+            EventDraft::Status(_) => Event::Status { message: &draft.said },
+            EventDraft::LoopLimitReached => {
                 Event::LoopLimitReached { max_tool_loops: self.max_tool_loops }
             }
-            Entry::Completed(finish_reason) => {
+            EventDraft::Completed(finish_reason) => {
                 Event::TurnCompleted { finish_reason, summary: self.summary() }
             }
-            Entry::Failed { code, retryable, .. } => {
+            EventDraft::Failed { code, retryable, .. } => {
                 Event::TurnFailed { code, message: &draft.said, retryable, summary: self.summary() }
             }
-            Entry::StartRound(_)
-            | Entry::StopRound
-            | Entry::StartTool { .. }
-            | Entry::NotRun { .. }
-            | Entry::StartTimer(_)
-            | Entry::StopTools => unreachable!("poll has returned these"),
-        })
+        }
+    }
+
+    pub(super) fn action(&mut self, action: Action) -> Output<'_> {
+        let draft = &self.draft;
+        match action {
+            Action::StartRound(request) => {
+                self.between_rounds = false;
+                Output::StartRound(request)
+            }
+            Action::StopRound => Output::StopRound,
+            Action::StartTool { call, arguments } => {
+                let (call_id, name) = (&*draft.calls[call].call_id, draft.name_of(call));
+                let tool = self.request.briefing.tools.get(name).expect("the call was checked");
+                Output::StartTool { call, call_id, tool, name, arguments }
+            }
+            Action::StopTools => Output::StopTools,
+            Action::NotRun { call, why } => {
+                let round = draft.calls[call].round;
+                let before = draft.calls[..call].iter().rev();
+                let position = 1 + before.take_while(|call| call.round == round).count();
+                let (call_id, name) = (&*draft.calls[call].call_id, draft.name_of(call));
+                Output::NotRun { call_id, name, position, why }
+            }
+            Action::StartTimer(duration) => Output::StartTimer(duration),
+        }
     }
 }
 
@@ -98,10 +117,5 @@ impl Draft {
             duration_ms,
             attempts,
         }
-    }
-
-    /// A whole call's name.
-    pub(super) fn name_of(&self, at: usize) -> &str {
-        self.calls[at].whole().map_or("", |(name, _)| name)
     }
 }

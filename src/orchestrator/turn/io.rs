@@ -7,80 +7,9 @@ use serde_json::Value;
 
 use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
-use crate::limits;
-use crate::orchestrator::briefing::{Briefing, CallContract};
-use crate::orchestrator::chain::Execution;
-use crate::parser;
-use crate::tools::ToolResult;
+use crate::orchestrator::briefing::Briefing;
+use crate::tools::{Tool, ToolResult};
 use crate::upstream::{Delta, RoundRequest, Sampling};
-
-/// How turns go; the same for all turns of a gateway.
-#[derive(Debug, Clone)]
-pub struct Rules {
-    /// The operator's instructions to the model.
-    pub system_prompt: String,
-    /// How the model makes a call.
-    pub call_contract: CallContract,
-    /// How calls are read; see [`Rules::parser_settings`].
-    pub parser: parser::Settings,
-    /// Tokens that a request to the model may take.
-    pub context_budget_tokens: usize,
-    /// Whether each session's marker carries a nonce.
-    pub marker_nonce: bool,
-    /// Whether the model is asked again after tools ran.
-    pub continue_after_tool: bool,
-    /// When calls run.
-    pub execution: Execution,
-    /// Calls that run at the same time.
-    pub max_parallel: usize,
-    /// Mistakes of one kind that are fed back, per turn.
-    pub feedback_attempts: u32,
-    /// How much warmer the model gets with each mistake.
-    pub temperature_step: f64,
-    /// Rounds with tools, per turn.
-    pub max_tool_loops: u32,
-    /// Calls, per turn.
-    pub max_calls: u32,
-    /// Bytes that the model may write, per turn. Its events may take
-    /// [`EVENTS_FACTOR`](limits::turn::EVENTS_FACTOR) times as many.
-    pub max_turn_bytes: usize,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            system_prompt: String::from("You are a helpful assistant."),
-            call_contract: CallContract::MarkerJson,
-            parser: parser::Settings::default(),
-            context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
-            marker_nonce: false,
-            continue_after_tool: true,
-            execution: Execution::Eager,
-            max_parallel: limits::turn::PARALLEL_MAX,
-            feedback_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX,
-            temperature_step: 0.2,
-            max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
-            max_calls: limits::turn::CALLS_MAX,
-            max_turn_bytes: limits::turn::BYTES_MAX,
-        }
-    }
-}
-
-impl Rules {
-    /// The settings of the parser that reads the model's words. With native calls it
-    /// looks for none: a marker is text then.
-    #[must_use]
-    pub fn parser_settings(&self) -> parser::Settings {
-        let calls = self.parser.calls && self.call_contract == CallContract::MarkerJson;
-        parser::Settings { calls, ..self.parser.clone() }
-    }
-
-    /// Whether what opens a call differs from session to session.
-    #[must_use]
-    pub fn carries_nonce(&self) -> bool {
-        self.marker_nonce && self.call_contract == CallContract::MarkerJson
-    }
-}
 
 /// One turn as it was asked for.
 #[derive(Debug, Clone)]
@@ -195,9 +124,11 @@ pub enum Output<'a> {
     StartTool {
         /// Names the call in [`Input::ToolEnded`].
         call: usize,
-        /// Its id, for logs.
+        /// Its id.
         call_id: &'a str,
-        /// The tool.
+        /// The tool, and the name that the model knows it by.
+        tool: &'a Arc<dyn Tool>,
+        /// See `tool`.
         name: &'a str,
         /// The arguments, valid.
         arguments: Value,

@@ -1,0 +1,129 @@
+//! What the parser finds, taken into the draft. None of it is copied twice: an event
+//! of the queue is a range of the turn's text, and grows while nobody has polled it.
+
+use super::entry::{Entry, EventDraft};
+use super::round::{BehindCall, Mistake, Piece};
+use super::{CallDraft, CallState, Draft};
+use crate::limits;
+use crate::parser::{Call, ErrorCode, ParseError, Repair, Segment};
+
+impl Draft {
+    /// Takes what the parser found. Without `takes_calls`, calls are left unread.
+    pub(in crate::orchestrator) fn take(&mut self, segment: Segment<'_>, takes_calls: bool) {
+        match segment {
+            Segment::Text(text) => self.push_text(text),
+            Segment::Reasoning(text) => self.push_reasoning(text),
+            Segment::CallStarted { .. } if !takes_calls => self.round.has_stray_marker = true,
+            _ if !takes_calls => {}
+            Segment::CallStarted { .. } => self.begin_call(),
+            Segment::CallNamed { .. } | Segment::Span(_) => {}
+            Segment::ArgumentsDelta { index, json } => self.push_arguments(index, json),
+            Segment::CallCompleted(call) => self.complete_call(call),
+            Segment::Error(error) => self.push_mistake(error),
+        }
+    }
+
+    fn push_text(&mut self, text: &str) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        let end = self.text.len();
+        if let Some(behind) = &mut self.round.behind_call {
+            behind.take(text);
+        }
+        self.round.push_text(start..end);
+        match self.queue.back_mut() {
+            Some(Entry::Say(EventDraft::Text(range))) => range.end = end,
+            _ => self.say(EventDraft::Text(start..end)),
+        }
+    }
+
+    pub(in crate::orchestrator) fn push_reasoning(&mut self, text: &str) {
+        let start = self.reasoning.len();
+        self.reasoning.push_str(text);
+        let end = self.reasoning.len();
+        match self.queue.back_mut() {
+            Some(Entry::Say(EventDraft::Reasoning(range))) => range.end = end,
+            _ => self.say(EventDraft::Reasoning(start..end)),
+        }
+    }
+
+    fn push_arguments(&mut self, index: u32, delta: &str) {
+        let Some(at) = self.position(index) else { return };
+        let start = self.arguments.len();
+        self.arguments.push_str(delta);
+        let end = self.arguments.len();
+        match self.queue.back_mut() {
+            Some(Entry::Say(EventDraft::ArgumentsDelta { call, delta })) if *call == at => {
+                delta.end = end;
+            }
+            _ => self.say(EventDraft::ArgumentsDelta { call: at, delta: start..end }),
+        }
+    }
+
+    fn begin_call(&mut self) {
+        if self.calls.len() > self.calls_max {
+            self.round.overflows = true;
+            return;
+        }
+        let call = self.calls.len();
+        self.calls.push(CallDraft::begin(call, self.round.number));
+        self.say(EventDraft::MarkerDetected { call });
+    }
+
+    fn complete_call(&mut self, call: Call) {
+        let Some(at) = self.position(call.index) else { return };
+        let mended = [Repair::OpenBracket, Repair::OpenString];
+        let end_is_mended = mended.iter().any(|repair| call.repaired.contains(repair));
+        self.calls[at].complete(call.name, call.arguments, end_is_mended);
+        self.round.pieces.push(Piece::Call(at));
+        self.round.behind_call = Some(BehindCall::at(self.text.len()));
+    }
+
+    fn push_mistake(&mut self, error: ParseError) {
+        // Words about calls are no mistake; only a line that begins as a call is.
+        if error.code == ErrorCode::MissingPayload && !error.at_line_start {
+            return;
+        }
+        if self.round.mistakes.len() == limits::turn::MISTAKES_MAX {
+            self.round.overflows = true;
+            return;
+        }
+        let call = error.index.and_then(|index| self.position(index));
+        if let Some(call) = call {
+            self.calls[call].state = CallState::Malformed;
+        }
+        self.round.behind_call = Some(BehindCall::at(self.text.len()));
+        self.round.mistakes.push(Mistake { call, error });
+    }
+
+    /// A call's position in the turn from its index in the round, if it was taken.
+    fn position(&self, index: u32) -> Option<usize> {
+        let at = self.round.first_call + index as usize;
+        (at < self.calls.len()).then_some(at)
+    }
+
+    /// Nothing more comes of calls that are still being written.
+    pub(in crate::orchestrator) fn forget_arriving(&mut self) {
+        for call in &mut self.calls[self.round.first_call..] {
+            if matches!(call.state, CallState::Arriving) {
+                call.state = CallState::Malformed;
+            }
+        }
+    }
+
+    /// Leaves the calls that nothing more comes of: they were cut.
+    pub(in crate::orchestrator) fn leave_unfinished(&mut self) {
+        for (at, index) in self.round_calls().zip(0..) {
+            if matches!(self.calls[at].state, CallState::Arriving) {
+                self.push_mistake(ParseError {
+                    code: ErrorCode::IncompletePayload,
+                    message: "the answer ended inside the call".to_owned(),
+                    offset: 0,
+                    raw: String::new(),
+                    index: Some(index),
+                    at_line_start: true,
+                });
+            }
+        }
+    }
+}
