@@ -199,7 +199,7 @@ impl Gateway {
             Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
             Begin::Gone => return Err(BeginError::TurnGone),
             Begin::Refused(error) => return Err(error.into()),
-            Begin::Busy | Begin::Forgotten => return Err(BeginError::TurnInProgress(session_id)),
+            Begin::Busy => return Err(BeginError::TurnInProgress(session_id)),
         };
         let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);

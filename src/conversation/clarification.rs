@@ -4,11 +4,9 @@
 //! the answer stands in the turn that it opens. An option is found by its id and
 //! never by its title: two Johns may share one.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 
-use super::{Conversation, Ending, Turn, inert_json};
+use super::{Conversation, Ending, Turn};
 use crate::event::TurnFinish;
 use crate::tools::words::quote;
 use crate::tools::{Clarification, ClarificationOption};
@@ -201,37 +199,6 @@ impl Opening {
             Self::Prompt(prompt) => prompt,
             Self::Answer(Answer { given: Given::Option(option), .. }) => &option.title,
             Self::Answer(Answer { given: Given::Text(text), .. }) => text,
-        }
-    }
-}
-
-impl Turn {
-    /// What the model is told at the beginning of the turn.
-    ///
-    /// A chosen option is a statement with its real id, as JSON: what a tool wrote
-    /// into a title cannot be taken for more than a title.
-    #[must_use]
-    pub fn told(&self) -> Cow<'_, str> {
-        match (&self.answer, &self.dropped) {
-            (Some(Answer { question, given: Given::Option(option), .. }), _) => {
-                let (question, option) = (inert_json(question), inert_json(option));
-                Cow::Owned(format!(
-                    "To the question {question} the user has chosen this one: {option}\n\
-                     Go on with what was asked before, with this id. Do not look it up again."
-                ))
-            }
-            (Some(Answer { question, given: Given::Text(text), .. }), _) => {
-                let question = inert_json(question);
-                Cow::Owned(format!("To the question {question} the user says: {text}"))
-            }
-            (None, Some(question)) => {
-                let question = inert_json(question);
-                Cow::Owned(format!(
-                    "(The question {question} was left unanswered; it is dropped.)\n\n{}",
-                    self.prompt
-                ))
-            }
-            (None, None) => Cow::Borrowed(&self.prompt),
         }
     }
 }

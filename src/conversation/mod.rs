@@ -288,18 +288,5 @@ pub struct Note {
     pub message: String,
 }
 
-/// Text in which nothing can be taken for a marker or for a role token of a chat
-/// template: both begin with `<`, which JSON can spell `\u003c`.
-fn inert(text: &str) -> Cow<'_, str> {
-    if text.contains('<') { Cow::Owned(text.replace('<', "\\u003c")) } else { Cow::Borrowed(text) }
-}
-
-/// The same of a value as JSON, where a `<` is always inside a string: only data to a
-/// model.
-fn inert_json(value: &(impl Serialize + ?Sized)) -> String {
-    let json = serde_json::to_string(value).expect("keys are strings, and nothing else can fail");
-    inert(&json).into_owned()
-}
-
 #[cfg(test)]
 mod tests;

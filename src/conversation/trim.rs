@@ -20,12 +20,13 @@ const MESSAGE_TOKENS: usize = 4;
 pub(super) fn kept(
     history: &Conversation,
     budget: usize,
+    opening_tokens: impl Fn(&Turn) -> usize,
     step_tokens: impl Fn(&Step) -> usize,
 ) -> Vec<(&Arc<Turn>, usize)> {
     let mut kept = Vec::new();
     let mut left = budget;
     for turn in history.turns().rev() {
-        let Some(mut room) = left.checked_sub(tokens(&turn.told())) else { break };
+        let Some(mut room) = left.checked_sub(opening_tokens(turn)) else { break };
         let mut first_step = turn.steps.len();
         for (index, step) in turn.steps.iter().enumerate().rev() {
             let Some(rest) = room.checked_sub(step_tokens(step)) else { break };

@@ -4,18 +4,18 @@
 //! goes in, what is to be done and said comes out, so that thousands of random
 //! schedules can test it without a runtime. The driver has no policy.
 
-pub mod briefing;
+mod briefing;
 mod chain;
 mod draft;
-pub mod driver;
+mod driver;
 mod feedback;
 mod hints;
 mod prompt;
 mod references;
 mod repeats;
-pub mod turn;
+mod turn;
 
 pub use briefing::{Briefing, CallContract, marker_with_nonce};
 pub use chain::Execution;
 pub use driver::{Driver, Parts};
-pub use turn::{Input, Output, Rules, Turn, TurnRequest};
+pub use turn::{Input, NotRun, Output, Rules, Turn, TurnRequest};

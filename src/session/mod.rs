@@ -82,8 +82,6 @@ pub enum Begin {
     Busy,
     /// It answers a question, and the answer is not taken.
     Refused(AnswerError),
-    /// The session is found under its id no more.
-    Forgotten,
 }
 
 /// A turn that begins.
@@ -157,12 +155,20 @@ impl Session {
     }
 
     /// Begins a turn, unless one runs or `key` has begun one before. An answer is
-    /// looked up in the same moment, so that of two only one is taken.
-    pub fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>, ask: &Ask) -> Begin {
+    /// looked up in the same moment, so that of two only one is taken. `None` where the
+    /// session is found under its id no more.
+    fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>, ask: &Ask) -> Option<Begin> {
         let mut state = self.state.lock();
-        if state.is_forgotten {
-            return Begin::Forgotten;
-        }
+        (!state.is_forgotten).then(|| self.begin_in(&mut state, turn_id, key, ask))
+    }
+
+    fn begin_in(
+        self: &Arc<Self>,
+        state: &mut State,
+        turn_id: &str,
+        key: Option<&str>,
+        ask: &Ask,
+    ) -> Begin {
         if let Some(found) = key.and_then(|key| state.begun_by(key)) {
             return match found {
                 Found::Turn(turn) => Begin::Repeated(turn),

@@ -20,7 +20,7 @@ pub(super) fn begin(
     key: Option<&str>,
 ) -> (TurnGuard, Writer) {
     match session.begin(turn_id, key, &Ask::default()) {
-        Begin::New(begun) => (begun.guard, begun.writer),
+        Some(Begin::New(begun)) => (begun.guard, begun.writer),
         other => panic!("{other:?}"),
     }
 }
@@ -37,7 +37,7 @@ async fn a_session_has_one_turn_at_a_time() {
     let sessions = Sessions::new(Duration::from_secs(1));
     let session = sessions.open("s");
     let (guard, writer) = begin(&session, "one", None);
-    assert!(matches!(session.begin("two", None, &Ask::default()), Begin::Busy));
+    assert!(matches!(session.begin("two", None, &Ask::default()), Some(Begin::Busy)));
     guard.finish(record("one"));
     // The last event is still to come, and the place is free.
     begin(&session, "two", None);
@@ -80,8 +80,11 @@ async fn keys_are_remembered_up_to_their_number() {
         guard.finish(record(&format!("turn-{n}")));
     }
     let newest = format!("key-{}", limits::IDEMPOTENCY_KEYS_MAX);
-    assert!(matches!(session.begin("again", Some(&newest), &Ask::default()), Begin::Repeated(_)));
-    assert!(matches!(session.begin("again", Some("key-1"), &Ask::default()), Begin::Gone));
+    assert!(matches!(
+        session.begin("again", Some(&newest), &Ask::default()),
+        Some(Begin::Repeated(_))
+    ));
+    assert!(matches!(session.begin("again", Some("key-1"), &Ask::default()), Some(Begin::Gone)));
     begin(&session, "again", Some("key-0"));
 }
 
@@ -102,7 +105,7 @@ fn no_turn_begins_where_nobody_finds_it() {
     let sessions = Sessions::new(Duration::from_secs(60));
     let found = sessions.open("s");
     assert!(sessions.forget("s"));
-    assert!(matches!(found.begin("one", None, &Ask::default()), Begin::Forgotten));
+    assert!(found.begin("one", None, &Ask::default()).is_none());
     let begun = sessions.begin("s", "one", None, &Ask::default());
     let Begin::New(begun) = begun else { panic!("{begun:?}") };
     assert!(Arc::ptr_eq(&begun.guard.session, &sessions.find("s").unwrap()));
@@ -138,7 +141,7 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
     assert!(sessions.find("s").is_none());
     let session = sessions.open("s");
     let refused = session.begin("one", Some("key"), &answer);
-    assert!(matches!(refused, Begin::Refused(_)), "{refused:?}");
+    assert!(matches!(refused, Some(Begin::Refused(_))), "{refused:?}");
     assert!(session.begun_by("key").is_none() && session.running().is_none());
     begin(&session, "one", Some("key"));
 }

@@ -6,7 +6,7 @@
 pub mod builtin;
 pub mod fault;
 pub mod registry;
-pub mod result;
+mod result;
 pub mod run;
 pub mod schema;
 pub(crate) mod words;

@@ -3,15 +3,15 @@
 //! Every form renders every conversation to a valid sequence: one system message
 //! first, user and assistant in turn, each call directly followed by its result.
 
+mod inert;
 mod native;
+mod opening;
 mod text;
 
 use std::sync::Arc;
 
 use crate::conversation::trim;
-use crate::conversation::{
-    Conversation, Ending, Part, Step, Turn, UtteranceKind, inert, inert_json,
-};
+use crate::conversation::{Conversation, Ending, Part, Step, Turn, UtteranceKind};
 use crate::event::TurnFinish;
 use crate::limits::turn::HEARD_BYTES_MAX;
 use crate::tools::words::cut;
@@ -71,7 +71,12 @@ fn messages(context: &Context, form: Form) -> Vec<Message> {
     let Context { system, history, current, closing, marker, budget } = context;
     let mut messages = vec![message(Role::System, system.clone())];
     let fixed = trim::tokens(system) + turn_tokens(current, marker);
-    let keep = trim::kept(history, budget.saturating_sub(fixed), |step| step_tokens(step, marker));
+    let keep = trim::kept(
+        history,
+        budget.saturating_sub(fixed),
+        |turn| opening_tokens(turn, marker),
+        |step| step_tokens(step, marker),
+    );
     for (turn, first_step) in keep {
         render_turn(&mut messages, turn, first_step, form, marker);
     }
@@ -89,15 +94,15 @@ fn render_turn(
     form: Form,
     marker: &str,
 ) {
-    say(messages, Role::User, &turn.told());
+    say(messages, Role::User, &opening::told(turn, marker));
     for step in &turn.steps[first_step..] {
         match form {
             Form::Native => {
                 let calls_before = messages.iter().map(|message| message.tool_calls.len()).sum();
-                native::render(messages, step, calls_before);
+                native::render(messages, step, calls_before, marker);
             }
-            Form::Text => text::render(messages, step, Some(marker)),
-            Form::Words => text::render(messages, step, None),
+            Form::Text => text::render(messages, step, marker, true),
+            Form::Words => text::render(messages, step, marker, false),
         }
     }
     let went_wrong =
@@ -108,18 +113,22 @@ fn render_turn(
         say(messages, Role::Assistant, NO_ANSWER);
     }
     if let Some(question) = turn.questions.first() {
-        say(messages, Role::Assistant, &inert(&question.clarification.question));
+        say(messages, Role::Assistant, &inert::text(&question.clarification.question, marker));
     }
 }
 
 fn turn_tokens(turn: &Turn, marker: &str) -> usize {
     let steps = turn.steps.iter().map(|step| step_tokens(step, marker));
-    trim::tokens(&turn.told()) + steps.sum::<usize>()
+    opening_tokens(turn, marker) + steps.sum::<usize>()
+}
+
+fn opening_tokens(turn: &Turn, marker: &str) -> usize {
+    trim::tokens(&opening::told(turn, marker))
 }
 
 fn step_tokens(step: &Step, marker: &str) -> usize {
     let mut messages = Vec::new();
-    text::render(&mut messages, step, Some(marker));
+    text::render(&mut messages, step, marker, true);
     messages.iter().filter_map(|message| message.content.as_deref()).map(trim::tokens).sum()
 }
 
@@ -163,12 +172,12 @@ fn think(messages: &mut [Message], step: &Step) {
 /// What the model is told of what the user has read before the tools ran, as JSON: small
 /// models repeat a sentence, the more so one that stands last. It stands in its step for
 /// good, so that requests begin alike and servers find them in their cache.
-fn heard(step: &Step) -> Option<String> {
+fn heard(step: &Step, marker: &str) -> Option<String> {
     let said = step.parts.iter().find_map(|part| match part {
         Part::Said(said) => matches!(said.kind, UtteranceKind::Acknowledgement(_)).then_some(said),
         Part::Text(_) | Part::Call(_) | Part::Reasoning(_) => None,
     })?;
-    let heard = inert_json(&cut(&said.text, HEARD_BYTES_MAX));
+    let heard = inert::json(&cut(&said.text, HEARD_BYTES_MAX), marker);
     Some(format!("{{\"already_read_by_the_user\":{heard},\"note\":\"do not say it again\"}}"))
 }
 

@@ -1,7 +1,7 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 
-use super::{heard, say, text, think};
-use crate::conversation::{Step, inert_json};
+use super::{heard, inert, say, text, think};
+use crate::conversation::Step;
 use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
@@ -9,9 +9,9 @@ use crate::upstream::{Message, MessageCall, Role};
 /// A call's own id is unique in its turn; `calls_before` makes it so in the whole
 /// sequence. Nine letters and digits are what the strictest templates (Mistral's)
 /// take.
-pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usize) {
+pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usize, marker: &str) {
     let id = |at: usize| format!("call{:05}", calls_before + at + 1);
-    let words = text::words(step, None);
+    let words = text::words(step, marker, false);
     let calls: Vec<_> = step
         .calls()
         .enumerate()
@@ -48,7 +48,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     for (at, call) in step.calls().enumerate() {
         messages.push(Message {
             role: Role::Tool,
-            content: Some(inert_json(&*call.result())),
+            content: Some(inert::json(&*call.result(), marker)),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
             reasoning: Vec::new(),
@@ -57,7 +57,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     for note in &step.notes {
         say(messages, Role::User, &note.message);
     }
-    if let Some(heard) = heard(step) {
+    if let Some(heard) = heard(step, marker) {
         say(messages, Role::User, &heard);
     }
 }

@@ -336,7 +336,7 @@ fn what_the_user_has_read_is_told_up_to_a_length() {
             at_ms: 0,
         };
         let step = Step { parts: vec![Part::Said(said)], ..Step::default() };
-        let told = heard(&step).unwrap();
+        let told = heard(&step, "<<function_call>>").unwrap();
         assert_eq!(told.matches('é').count(), HEARD_BYTES_MAX / 2);
         assert_eq!(told.contains('…'), cut);
     }

@@ -2,39 +2,40 @@
 
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, heard, say, think};
-use crate::conversation::{Call, Part, Step, inert, inert_json};
+use super::{RESULTS_HEADING, heard, inert, say, think};
+use crate::conversation::{Call, Part, Step};
 use crate::upstream::{Message, Role};
 
-/// Renders a step; without a marker, its calls leave no trace but their results.
-pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: Option<&str>) {
-    let words = words(step, marker);
+/// Renders a step; without `with_calls`, its calls leave no trace but their results.
+pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, with_calls: bool) {
+    let words = words(step, marker, with_calls);
     if !words.is_empty() {
         say(messages, Role::Assistant, &words);
         // Without its calls, the message is another than the one that it thought of.
-        if marker.is_some() {
+        if with_calls {
             think(messages, step);
         }
     }
-    let told = told(step);
+    let told = told(step, marker);
     if !told.is_empty() {
         say(messages, Role::User, &told);
     }
 }
 
-/// The model's own message: its words, and each call on a line of its own.
-pub(super) fn words(step: &Step, marker: Option<&str>) -> String {
+/// The model's own message: its words, and each call on a line of its own where calls
+/// are written.
+pub(super) fn words(step: &Step, marker: &str, with_calls: bool) -> String {
     let mut words = String::new();
     for part in &step.parts {
         match part {
             Part::Text(text) => words.push_str(text),
             Part::Said(said) if said.is_told() => {
-                words.push_str(&inert(&said.text));
+                words.push_str(&inert::text(&said.text, marker));
                 words.push('\n');
             }
             Part::Said(_) | Part::Reasoning(_) => {}
             Part::Call(call) => {
-                if let Some(marker) = marker {
+                if with_calls {
                     push_call(&mut words, marker, call);
                 }
             }
@@ -55,18 +56,18 @@ fn push_call(words: &mut String, marker: &str, call: &Call) {
 }
 
 /// What the model is told: a line for each call, then the notes.
-fn told(step: &Step) -> String {
+fn told(step: &Step, marker: &str) -> String {
     let mut told = String::new();
     for call in step.calls() {
         if told.is_empty() {
             told.push_str(RESULTS_HEADING);
-            if let Some(heard) = heard(step) {
+            if let Some(heard) = heard(step, marker) {
                 told.push('\n');
                 told.push_str(&heard);
             }
         }
-        let (id, name) = (&call.call_id, inert_json(&call.name));
-        let result = inert_json(&*call.result());
+        let (id, name) = (&call.call_id, inert::json(&call.name, marker));
+        let result = inert::json(&*call.result(), marker);
         let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
     for note in &step.notes {

@@ -26,7 +26,7 @@ pub struct TurnRequest {
     pub model: String,
     /// How the next tokens are chosen.
     pub sampling: Sampling,
-    /// Lowers the cap of [`Rules::max_tool_loops`].
+    /// Lowers the cap of [`Rules::max_tool_loops`](super::Rules::max_tool_loops).
     pub max_tool_loops: Option<u32>,
     /// The tools of this turn.
     pub briefing: Arc<Briefing>,

@@ -74,10 +74,9 @@ impl Sessions {
                     session
                 }
             };
-            match session.begin(turn_id, key, ask) {
-                // In between. Nobody could find a turn in it any more.
-                Begin::Forgotten => {}
-                begun => return begun,
+            // Where it was forgotten in between, nobody could find a turn in it any more.
+            if let Some(begun) = session.begin(turn_id, key, ask) {
+                return begun;
             }
         }
     }

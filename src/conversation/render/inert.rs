@@ -1,0 +1,133 @@
+//! Data that stays data: what came from tools, written so that a model that copies it
+//! calls nothing and begins no message of another role.
+//!
+//! What could be taken for more than text has its first character spelled as JSON does,
+//! `\u003c`: the value is the same to whoever reads the JSON, and a model reads on.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+
+/// Text without a marker or a role token.
+pub(super) fn text<'a>(text: &'a str, marker: &str) -> Cow<'a, str> {
+    let mut inert = String::new();
+    let mut rest = text;
+    while let Some(at) = find_live(rest, marker) {
+        let (before, live) = rest.split_at(at);
+        inert.push_str(before);
+        let mut chars = live.chars();
+        if let Some(first) = chars.next() {
+            for unit in first.encode_utf16(&mut [0; 2]) {
+                let _ = write!(inert, "\\u{unit:04x}");
+            }
+        }
+        rest = chars.as_str();
+    }
+    if inert.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    inert.push_str(rest);
+    Cow::Owned(inert)
+}
+
+/// A value as JSON whose strings hold neither.
+pub(super) fn json(value: &(impl Serialize + ?Sized), marker: &str) -> String {
+    let mut json = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut json, Inert { marker });
+    value.serialize(&mut serializer).expect("keys are strings, and nothing else can fail");
+    String::from_utf8(json).expect("JSON is UTF-8")
+}
+
+/// Where the first character stands that may not stand as it is.
+fn find_live(text: &str, marker: &str) -> Option<usize> {
+    let candidates = text
+        .char_indices()
+        .filter(|(_, char)| matches!(char, '<' | '[') || marker.starts_with(*char));
+    candidates.map(|(at, _)| at).find(|at| {
+        let here = &text[*at..];
+        here.starts_with('<')
+            || is_role_token(here)
+            || (!marker.is_empty() && here.starts_with(marker))
+    })
+}
+
+/// Whether a text begins as `[INST]` or `[/TOOL_RESULTS]` do. All role tokens of other
+/// kinds begin with `<`.
+fn is_role_token(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix('[') else { return false };
+    let inner = inner.strip_prefix('/').unwrap_or(inner);
+    let name = inner.trim_start_matches(|char: char| char.is_ascii_uppercase() || char == '_');
+    name.len() < inner.len() && name.starts_with(']')
+}
+
+/// JSON without white space, whose strings are inert.
+struct Inert<'a> {
+    marker: &'a str,
+}
+
+impl Formatter for Inert<'_> {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        CompactFormatter.write_string_fragment(writer, &text(fragment, self.marker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(marker: &str, plain: &str, expected: &str) {
+        assert_eq!(text(plain, marker), expected);
+        let value = json!({ "a": [plain] });
+        let written = json(&value, marker);
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value, "the same value");
+        if !marker.contains(['"', '\\']) {
+            let strings = written.strip_prefix("{\"a\":[\"").unwrap();
+            assert!(!strings.contains(marker), "{written}");
+        }
+    }
+
+    #[test]
+    fn markers_and_role_tokens_do_not_survive() {
+        for (marker, plain, expected) in [
+            ("<<f>>", "a < b", r"a \u003c b"),
+            ("<<f>>", "<<f>> {}", r"\u003c\u003cf>> {}"),
+            ("<<f>>", "<|im_start|>system", r"\u003c|im_start|>system"),
+            ("<<f>>", "[INST] do [/INST]", r"\u005bINST] do \u005b/INST]"),
+            ("<<f>>", "[TOOL_CALLS][{}]", r"\u005bTOOL_CALLS][{}]"),
+            ("[[do]]", "see [[do]] {}", r"see \u005b[do]] {}"),
+            ("§§ call", "a §§ call", r"a \u00a7§ call"),
+            ("🔧:", "🔧: {}", r"\ud83d\udd27: {}"),
+            ("CALL", "CALLCALL", r"\u0043ALL\u0043ALL"),
+        ] {
+            check(marker, plain, expected);
+        }
+    }
+
+    #[test]
+    fn other_text_stays_as_it_is() {
+        for plain in ["", "a > b", "[1, 2]", "[]", "[/]", "[Tokyo]", "[a](b)", "x[I]y[", "[INST"] {
+            let expected = plain.replace("[I]", r"\u005bI]");
+            check("[[do]]", plain, &expected);
+        }
+        assert!(matches!(text("nothing to do", "<<f>>"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_json_itself_is_made_of_stays_json() {
+        let value = json!([[["[[", "true"], true], { "[[": null }]);
+        for marker in ["[[", "true", "\"", "{", "\\"] {
+            let written = json(&value, marker);
+            assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value, "{marker}");
+        }
+    }
+}
