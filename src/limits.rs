@@ -42,6 +42,8 @@ pub mod parser {
 pub mod upstream {
     use super::{Duration, KIB, MIB};
 
+    /// A function's name in a request, in bytes: what `OpenAI`'s API takes.
+    pub const FUNCTION_NAME_MAX: usize = 64;
     /// One frame of an upstream's event stream, in bytes. Real ones are below
     /// 1 KiB; a whole answer in one frame still fits.
     pub const FRAME_BYTES_MAX: usize = MIB;
@@ -155,10 +157,11 @@ pub mod turn {
     pub const USUAL_TEMPERATURE: f64 = 0.7;
     /// How warm mistakes can make a model; beyond this, small ones write noise.
     pub const WARMED_TEMPERATURE_MAX: f64 = 1.5;
-    /// Text behind a call that is searched for an invented result, in bytes: white
-    /// space, of which a model may write any amount, is not gone through again with
-    /// every token.
-    pub const INVENTED_BYTES_MAX: usize = 256;
+    /// An option's id that is shorter, in bytes, is a word that any argument may be
+    /// (`yes`, `2`): that it was not chosen says nothing about the call.
+    pub const OPTION_ID_BYTES_MIN: usize = 4;
+    /// How much of what the tools found a turn tells that ends without an answer, in bytes.
+    pub const FOUND_BYTES_MAX: usize = 1024;
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }

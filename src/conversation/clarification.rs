@@ -4,6 +4,8 @@
 //! the answer stands in the turn that it opens. An option is found by its id and
 //! never by its title: two Johns may share one.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::{Conversation, Ending, Turn};
@@ -60,7 +62,7 @@ pub enum Opening {
     /// The user says something.
     Prompt(String),
     /// The user answers what was asked.
-    Answer(Answer),
+    Answer(Box<Answer>),
 }
 
 /// An answer, found good.
@@ -73,6 +75,20 @@ pub struct Answer {
     /// The answer.
     #[serde(flatten)]
     pub given: Given,
+    /// The ids of the options that the user could have chosen, and has not.
+    #[serde(skip)]
+    pub not_chosen: Vec<String>,
+}
+
+impl Answer {
+    /// The id of the option that it takes.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&str> {
+        match &self.given {
+            Given::Option(option) => Some(&option.id),
+            Given::Text(_) => None,
+        }
+    }
 }
 
 /// What was answered.
@@ -134,6 +150,15 @@ impl Conversation {
         }
     }
 
+    /// The turns that an answer to the open question goes on from, newest first: the one
+    /// that asked, and where that was opened by an answer itself, those before it.
+    pub fn chain(&self) -> impl Iterator<Item = &Arc<Turn>> {
+        let mut goes_on = !self.open_questions().is_empty();
+        self.turns()
+            .rev()
+            .take_while(move |turn| std::mem::replace(&mut goes_on, turn.answer.is_some()))
+    }
+
     /// What opens the next turn.
     ///
     /// # Errors
@@ -151,7 +176,11 @@ impl Conversation {
     ///
     /// # Errors
     /// See [`AnswerError`].
-    pub fn answer(&self, clarification_id: &str, choice: Choice) -> Result<Answer, AnswerError> {
+    pub fn answer(
+        &self,
+        clarification_id: &str,
+        choice: Choice,
+    ) -> Result<Box<Answer>, AnswerError> {
         let Some(question) = self.open_questions().first() else {
             return Err(self.not_open(clarification_id));
         };
@@ -159,22 +188,23 @@ impl Conversation {
             return Err(self.not_open(clarification_id));
         }
         let Clarification { question: asked, options, .. } = &question.clarification;
-        let given = match choice {
+        let mut known: Vec<String> = options.iter().map(|option| option.id.clone()).collect();
+        let (given, not_chosen) = match choice {
             Choice::Option(id) => {
-                let chosen = options.iter().find(|option| option.id == id);
-                let known = || options.iter().map(|option| option.id.clone()).collect();
-                let chosen =
-                    chosen.ok_or_else(|| AnswerError::UnknownOption { known: known(), id });
-                Given::Option(chosen?.clone())
+                let Some(chosen) = options.iter().find(|option| option.id == id) else {
+                    return Err(AnswerError::UnknownOption { id, known });
+                };
+                known.retain(|known| *known != id);
+                (Given::Option(chosen.clone()), known)
             }
             Choice::Text(_) if !question.clarification.takes_text() => {
-                let known = options.iter().map(|option| option.id.clone()).collect();
                 return Err(AnswerError::TextNotTaken { known });
             }
             Choice::Text(text) if text.trim().is_empty() => return Err(AnswerError::EmptyText),
-            Choice::Text(text) => Given::Text(text),
+            Choice::Text(text) => (Given::Text(text), Vec::new()),
         };
-        Ok(Answer { clarification_id: clarification_id.to_owned(), question: asked.clone(), given })
+        let (clarification_id, question) = (clarification_id.to_owned(), asked.clone());
+        Ok(Box::new(Answer { clarification_id, question, given, not_chosen }))
     }
 
     fn not_open(&self, clarification_id: &str) -> AnswerError {
@@ -197,8 +227,10 @@ impl Opening {
     pub fn words(&self) -> &str {
         match self {
             Self::Prompt(prompt) => prompt,
-            Self::Answer(Answer { given: Given::Option(option), .. }) => &option.title,
-            Self::Answer(Answer { given: Given::Text(text), .. }) => text,
+            Self::Answer(answer) => match &answer.given {
+                Given::Option(option) => &option.title,
+                Given::Text(text) => text,
+            },
         }
     }
 }

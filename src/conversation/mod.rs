@@ -35,6 +35,7 @@ pub struct Conversation {
     kept: Arc<VecDeque<Kept>>,
     bytes: usize,
     dropped: u64,
+    call_ids: usize,
 }
 
 /// A turn and what it takes in memory.
@@ -63,12 +64,20 @@ impl Conversation {
         self.dropped
     }
 
+    /// How many ids its calls were given: they count over the whole session, so that
+    /// none names two calls.
+    #[must_use]
+    pub const fn call_ids(&self) -> usize {
+        self.call_ids
+    }
+
     /// Appends a turn that is over, and drops the oldest beyond
     /// [`TURNS_MAX`](limits::TURNS_MAX) and
     /// [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new one
     /// stays, whatever its size: a user goes on from there.
     pub fn push(&mut self, turn: Turn) {
         let bytes = size::of_turn(&turn);
+        self.call_ids += turn.call_ids;
         let kept = Arc::make_mut(&mut self.kept);
         kept.push_back(Kept { turn: Arc::new(turn), bytes });
         self.bytes += bytes;
@@ -110,7 +119,7 @@ pub struct Turn {
     pub prompt: String,
     /// What the turn answers, where it was opened by an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answer>,
+    pub answer: Option<Box<Answer>>,
     /// The question that was open when the user said something else instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<String>,
@@ -119,6 +128,13 @@ pub struct Turn {
     /// What it asks the user at its end; further ones wait their turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
+    /// Lookups that were not run since one before them had to ask the user. They are
+    /// run when that is answered.
+    #[serde(skip)]
+    pub deferred: Vec<Arc<Call>>,
+    /// How many ids its calls were given, those that could not be read included.
+    #[serde(skip)]
+    pub call_ids: usize,
     /// How it ended.
     pub ending: Ending,
 }
@@ -233,17 +249,29 @@ impl Utterance {
 /// A call and what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Call {
-    /// Unique in its turn.
+    /// Unique in its session.
     pub call_id: String,
     /// The tool's name as the model wrote it, which need not exist.
     pub name: String,
     /// A JSON object, as the model wrote it.
     pub arguments: Arguments,
+    /// The same with the results that it names in place, as the tool took it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_arguments: Option<Arguments>,
     /// What came of it.
     pub outcome: Outcome,
 }
 
 impl Call {
+    /// The arguments as the tool takes them.
+    #[must_use]
+    pub const fn taken_arguments(&self) -> &Arguments {
+        match &self.resolved_arguments {
+            Some(resolved) => resolved,
+            None => &self.arguments,
+        }
+    }
+
     /// The question that it came back with.
     #[must_use]
     pub fn asks(&self) -> Option<&Clarification> {
@@ -275,7 +303,7 @@ pub enum Outcome {
     Ended(ToolResult),
     /// It was not run, for this reason.
     Skipped(String),
-    /// It was running or waiting when the turn ended.
+    /// It was running when the turn ended.
     Cancelled,
 }
 

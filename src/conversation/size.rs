@@ -22,8 +22,15 @@ pub(super) fn of_turn(turn: &Turn) -> usize {
     let own = SHARED_BYTES + size_of::<Turn>() + turn.turn_id.capacity() + turn.prompt.capacity();
     let dropped = turn.dropped.as_ref().map_or(0, String::capacity);
     let questions = turn.questions.iter().map(of_question).sum::<usize>();
-    let answer = turn.answer.as_ref().map_or(0, of_answer);
-    own + steps + turn.steps.iter().map(of_step).sum::<usize>() + dropped + questions + answer
+    let answer = turn.answer.as_deref().map_or(0, |answer| size_of::<Answer>() + of_answer(answer));
+    // The calls that wait are those of a step, shared.
+    let deferred = turn.deferred.capacity() * size_of::<usize>();
+    own + deferred
+        + steps
+        + turn.steps.iter().map(of_step).sum::<usize>()
+        + dropped
+        + questions
+        + answer
 }
 
 fn of_question(question: &Question) -> usize {
@@ -37,7 +44,9 @@ fn of_answer(answer: &Answer) -> usize {
         Given::Option(option) => of_option(option),
         Given::Text(text) => text.capacity(),
     };
-    answer.clarification_id.capacity() + answer.question.capacity() + given
+    let Answer { clarification_id, question, given: _, not_chosen } = answer;
+    let not_chosen = not_chosen.iter().map(|id| size_of_val(id) + id.capacity()).sum::<usize>();
+    clarification_id.capacity() + question.capacity() + given + not_chosen
 }
 
 fn of_step(step: &Step) -> usize {
@@ -62,7 +71,9 @@ fn of_call(call: &Call) -> usize {
         Outcome::Skipped(reason) => reason.capacity(),
         Outcome::Cancelled => 0,
     };
-    call.call_id.capacity() + call.name.capacity() + call.arguments.as_str().len() + outcome
+    let resolved = call.resolved_arguments.as_ref().map_or(0, |resolved| resolved.as_str().len());
+    let words = call.call_id.capacity() + call.name.capacity() + call.arguments.as_str().len();
+    words + resolved + outcome
 }
 
 fn of_result(result: &ToolResult) -> usize {

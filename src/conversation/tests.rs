@@ -84,7 +84,8 @@ fn all_that_a_turn_holds_is_counted() {
     let empty = size::of_turn(&turn(0, Vec::new()));
     let call = |name: String, arguments: &str, outcome| {
         let arguments = Arguments::parse(arguments).unwrap();
-        let call = Call { call_id: "call_1".to_owned(), name, arguments, outcome };
+        let (call_id, resolved_arguments) = ("call_1".to_owned(), None);
+        let call = Call { call_id, name, arguments, resolved_arguments, outcome };
         Step { parts: vec![Part::Call(Arc::new(call))], ..Step::default() }
     };
     let ended = |result| call("name".to_owned(), "{}", Outcome::Ended(result));

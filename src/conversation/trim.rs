@@ -17,30 +17,38 @@ const MESSAGE_TOKENS: usize = 4;
 /// The turns that fit into `budget` tokens, oldest first, each with the first of
 /// its steps that does. A turn of which no step fits is left out whole; one whose
 /// later steps fit keeps its prompt, since an answer without its question misleads.
+///
+/// The newest `needed` turns stay, if only with their prompts: the running one goes on
+/// from them.
 pub(super) fn kept(
     history: &Conversation,
+    needed: usize,
     budget: usize,
     opening_tokens: impl Fn(&Turn) -> usize,
     step_tokens: impl Fn(&Step) -> usize,
 ) -> Vec<(&Arc<Turn>, usize)> {
+    let reserved = history.turns().rev().take(needed).map(|turn| opening_tokens(turn));
+    let mut left = budget.saturating_sub(reserved.sum());
     let mut kept = Vec::new();
-    let mut left = budget;
-    for turn in history.turns().rev() {
-        let Some(mut room) = left.checked_sub(opening_tokens(turn)) else { break };
+    for (age, turn) in history.turns().rev().enumerate() {
+        let is_needed = age < needed;
+        let opening = if is_needed { 0 } else { opening_tokens(turn) };
+        let Some(mut room) = left.checked_sub(opening) else { break };
         let mut first_step = turn.steps.len();
         for (index, step) in turn.steps.iter().enumerate().rev() {
             let Some(rest) = room.checked_sub(step_tokens(step)) else { break };
             room = rest;
             first_step = index;
         }
-        if first_step == turn.steps.len() && !turn.steps.is_empty() {
+        if first_step == turn.steps.len() && !turn.steps.is_empty() && !is_needed {
             break;
         }
         kept.push((turn, first_step));
-        if first_step > 0 {
+        // What is older than a turn that did not fit is left out, but for prompts.
+        left = if first_step > 0 { 0 } else { room };
+        if first_step > 0 && age + 1 >= needed {
             break;
         }
-        left = room;
     }
     kept.reverse();
     kept

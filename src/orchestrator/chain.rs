@@ -3,8 +3,8 @@
 //! A tool whose policy says `may_clarify`, `mutates` or `sequential` is a barrier:
 //! calls behind it wait for it, and are not run where it asks the user, fails or ends
 //! the chain. A mutating call waits for more: for the end of the message, and for
-//! the success of every call before it. So nothing is sent to the wrong John because
-//! the sending ran beside the looking up.
+//! the success of every call before it, and it is put off where a lookup stands behind
+//! it. So nothing is sent to the wrong John because the sending ran beside the looking up.
 
 use serde::Serialize;
 
@@ -39,6 +39,8 @@ pub(super) enum Move {
     Start(usize),
     /// It is not run; the reason goes to the model.
     Skip(usize, String),
+    /// It is not run now, and what stands behind it goes on.
+    PutOff(usize, String),
 }
 
 /// A message's calls, with what decides about them.
@@ -60,6 +62,8 @@ enum Gate {
     Closed,
     /// It will never open.
     Broken(String),
+    /// It will not open now.
+    PutOff(String),
 }
 
 impl Chain<'_> {
@@ -73,6 +77,7 @@ impl Chain<'_> {
             Gate::Open => may_start.then_some(Move::Start(at)),
             Gate::Closed => None,
             Gate::Broken(reason) => Some(Move::Skip(at, reason)),
+            Gate::PutOff(reason) => Some(Move::PutOff(at, reason)),
         })
     }
 
@@ -94,8 +99,18 @@ impl Chain<'_> {
                 Progress::Failed(how) if needed => {
                     return Gate::Broken(format!("{whose}, which comes first, {how}"));
                 }
-                Progress::Failed(_) | Progress::Done => {}
+                Progress::PutOff if call.policy.mutates || call.needs.contains(&before) => {
+                    return Gate::Broken(format!("{whose}, which comes first, was put off"));
+                }
+                Progress::PutOff | Progress::Failed(_) | Progress::Done => {}
             }
+        }
+        if let Some(lookup) = self.lookup_behind(at) {
+            let whose = lookup.title();
+            return Gate::PutOff(format!(
+                "{whose} stands behind it and may change whom it is for; call it again when you \
+                 have that result"
+            ));
         }
         match self.message_end {
             _ if !is_open => Gate::Closed,
@@ -105,5 +120,14 @@ impl Chain<'_> {
             }
             _ => Gate::Open,
         }
+    }
+    /// What a call that changes the world does not run in front of: models write the
+    /// sending before the looking up, with an id that they have made up. One that names
+    /// results has its ids from these.
+    fn lookup_behind(&self, at: usize) -> Option<&CallDraft> {
+        let call = &self.calls[at];
+        let is_concerned = call.policy.mutates && call.needs.is_empty();
+        let behind = if is_concerned { &self.calls[at + 1..] } else { &[] };
+        behind.iter().find(|behind| behind.policy.is_lookup())
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::event::FeedbackReason;
 use crate::parser::{ErrorCode, ParseError, Settings};
-use crate::tools::{CallRefusal, ToolResult};
+use crate::tools::{CallRefusal, ToolResult, words};
 
 use super::briefing::CallContract;
 use super::prompt::{self, NATIVE_EXAMPLE};
@@ -38,7 +38,8 @@ pub(super) fn bad_reference(name: &str, reference: &str) -> String {
     format!(
         "The arguments of {name} name the result \"{reference}\", which is not there. A reference \
          is the id of an earlier call of the same message and a path through its result, like \
-         {{\"$result\": \"call_1.data.id\"}}. Write the call of {name} again, corrected."
+         {{\"$result\": \"call_1.data.id\"}}. What a message before has brought is written as the \
+         value itself. Write the call of {name} again, corrected."
     )
 }
 
@@ -47,6 +48,15 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
     format!(
         "The call of {name} was not run. The results that its arguments name are nested too deep. \
          Name a smaller part of them, or write the value itself."
+    )
+}
+
+/// It would act on an option that the user was offered and has not taken.
+pub(super) fn not_chosen(name: &str, id: &str) -> String {
+    let id = words::quote(id);
+    format!(
+        "The call of {name} was not run: the user was asked, and has not chosen {id}. Write it \
+         again with the id that the user has chosen."
     )
 }
 
@@ -91,7 +101,7 @@ pub(super) fn malformed(
         CallContract::Native => (NATIVE_EXAMPLE.to_owned(), NATIVE_EXAMPLE.to_owned()),
     };
     match error.code {
-        ErrorCode::IncompletePayload if cut => {
+        ErrorCode::IncompletePayload | ErrorCode::MissingPayload if cut => {
             (FeedbackReason::IncompleteCall, CUT_CALL.to_owned())
         }
         ErrorCode::IncompletePayload => (

@@ -1,9 +1,9 @@
 //! Arguments that name the result of an earlier call of the same message:
 //! `{"$result": "call_1.data.contact_id"}`.
 //!
-//! The first part is the call's id, as events and results show it, or its place in
-//! the message (`call_1` is the message's first call) where no earlier call of the
-//! message has that id. What follows is a path through its result in the standard
+//! The first part is the call's id, as events and results show it: calls are counted
+//! over the whole session, so that an id which the model has read before in a result
+//! never names another call than that one. What follows is a path through its result in the standard
 //! shape; a number is a place in an array, from 0.
 
 use serde_json::Value;
@@ -30,14 +30,10 @@ pub(super) fn find(arguments: &Value) -> Vec<&str> {
 /// that stand before it in its message.
 pub(super) fn target<'a>(
     reference: &str,
-    mut calls: impl ExactSizeIterator<Item = &'a str>,
+    mut calls: impl Iterator<Item = &'a str>,
 ) -> Option<usize> {
     let id = reference.split('.').next().unwrap_or_default();
-    let count = calls.len();
-    calls.position(|call| call == id).or_else(|| {
-        let place: usize = id.strip_prefix("call_")?.parse().ok()?;
-        place.checked_sub(1).filter(|place| *place < count)
-    })
+    calls.position(|call| call == id)
 }
 
 /// The arguments with each reference replaced by what `result_of` its call has.
@@ -101,8 +97,8 @@ mod tests {
     #[test]
     fn references_are_replaced_wherever_they_stand() {
         check(&json!({ "to": { "$result": "call_4.data.id" } }), &Ok(json!({ "to": 7 })));
-        check(&json!({ "to": [{ "$result": "call_1.data.list.0" }] }), &Ok(json!({ "to": ["a"] })));
-        check(&json!({ "to": { "$result": "call_1.data.list.1.b" } }), &Ok(json!({ "to": null })));
+        check(&json!({ "to": [{ "$result": "call_4.data.list.0" }] }), &Ok(json!({ "to": ["a"] })));
+        check(&json!({ "to": { "$result": "call_4.data.list.1.b" } }), &Ok(json!({ "to": null })));
         check(&json!({ "$result": "call_4.success" }), &Ok(json!(true)));
     }
 
@@ -132,12 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_named_by_its_id_or_by_its_place() {
+    fn a_call_is_named_by_its_id() {
         let before = || ["call_3", "call_4"].into_iter();
         assert_eq!(target("call_4.data", before()), Some(1));
-        assert_eq!(target("call_1", before()), Some(0));
-        assert_eq!(target("call_2.data", before()), Some(1));
-        for nowhere in ["call_0.data", "call_5", "lookup.data", "", "call_x", "call_-1"] {
+        assert_eq!(target("call_3", before()), Some(0));
+        for nowhere in ["call_1.data", "call_2", "call_5", "call_03", "lookup.data", "", "call_x"] {
             assert_eq!(target(nowhere, before()), None, "{nowhere}");
         }
     }

@@ -69,7 +69,27 @@ impl Repeats {
     }
 
     fn find(&mut self, name: &str, arguments: &Value) -> Option<&mut Seen> {
-        self.0.iter_mut().find(|seen| seen.name == name && seen.arguments == *arguments)
+        self.0.iter_mut().find(|seen| seen.name == name && is_same(&seen.arguments, arguments))
+    }
+}
+
+/// Whether two arguments are the same to a tool: `1` and `1.0` are one number.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            // Not of two integers: large ids would be the same as floats.
+            let as_floats = (one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64();
+            one == other || as_floats
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let has = |(key, value)| other.get(key).is_some_and(|other| is_same(value, other));
+            one.len() == other.len() && one.iter().all(has)
+        }
+        (one, other) => one == other,
     }
 }
 

@@ -85,6 +85,12 @@ impl Policy {
     pub const fn is_barrier(&self) -> bool {
         self.may_clarify || self.mutates || self.sequential
     }
+
+    /// Whether it looks something up that can be ambiguous, and changes nothing.
+    #[must_use]
+    pub const fn is_lookup(&self) -> bool {
+        self.may_clarify && !self.mutates
+    }
 }
 
 #[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]

@@ -63,6 +63,9 @@ impl Prompt for Context {
 /// What stands for the answer of a turn that failed or was cancelled before it.
 const NO_ANSWER: &str = "(No answer was given.)";
 
+/// What stands for the answer of a turn that ends with its tools' results.
+const RESULTS_SHOWN: &str = "(The user was shown the results.)";
+
 /// What the messages of results begin with. A model that writes this itself is
 /// inventing a result.
 pub const RESULTS_HEADING: &str = "Results of your calls:";
@@ -71,8 +74,10 @@ fn messages(context: &Context, form: Form) -> Vec<Message> {
     let Context { system, history, current, closing, marker, budget } = context;
     let mut messages = vec![message(Role::System, system.clone())];
     let fixed = trim::tokens(system) + turn_tokens(current, marker);
+    let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let keep = trim::kept(
         history,
+        needed,
         budget.saturating_sub(fixed),
         |turn| opening_tokens(turn, marker),
         |step| step_tokens(step, marker),
@@ -105,15 +110,23 @@ fn render_turn(
             Form::Words => text::render(messages, step, marker, false),
         }
     }
-    let went_wrong =
-        matches!(turn.ending, Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_));
-    if went_wrong && messages.last().is_some_and(|last| last.role != Role::Assistant) {
-        // Otherwise the next prompt is read as the rest of this one, and both are
-        // answered.
-        say(messages, Role::Assistant, NO_ANSWER);
-    }
     if let Some(question) = turn.questions.first() {
         say(messages, Role::Assistant, &inert::text(&question.clarification.question, marker));
+    }
+    let is_answered = messages.last().is_some_and(|last| last.role == Role::Assistant);
+    match turn.ending {
+        Ending::Running => {}
+        _ if is_answered => {}
+        // Otherwise the next prompt is read as the rest of this one, and both are
+        // answered.
+        Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_) => {
+            say(messages, Role::Assistant, NO_ANSWER);
+        }
+        // Not where the turn has no steps: it has shown nothing.
+        Ending::Completed(_) if turn.steps.iter().any(Step::asks_for_more) => {
+            say(messages, Role::Assistant, RESULTS_SHOWN);
+        }
+        Ending::Completed(_) => {}
     }
 }
 

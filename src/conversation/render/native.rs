@@ -1,7 +1,11 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
+//!
+//! What else the model is told behind a call stands in the tool messages: the strictest
+//! templates (Mistral's) refuse a user's message there.
 
 use super::{heard, inert, say, text, think};
 use crate::conversation::Step;
+use crate::limits::upstream::FUNCTION_NAME_MAX;
 use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
@@ -17,7 +21,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
         .enumerate()
         .map(|(at, call)| MessageCall {
             id: id(at),
-            name: call.name.clone(),
+            name: callable(&call.name),
             arguments: call.arguments.as_str().to_owned(),
         })
         .collect();
@@ -45,19 +49,34 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
         });
         think(messages, step);
     }
+    let mut heard = heard(step, marker);
     for (at, call) in step.calls().enumerate() {
+        let result = inert::json(&*call.result(), marker);
+        let content =
+            heard.take().map_or_else(|| result.clone(), |heard| format!("{heard}\n{result}"));
         messages.push(Message {
             role: Role::Tool,
-            content: Some(inert::json(&*call.result(), marker)),
+            content: Some(content),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
             reasoning: Vec::new(),
         });
     }
     for note in &step.notes {
-        say(messages, Role::User, &note.message);
+        let is_behind_results = messages.last().is_some_and(|last| last.role == Role::Tool);
+        let speaker = if is_behind_results { Role::Tool } else { Role::User };
+        say(messages, speaker, &note.message);
     }
-    if let Some(heard) = heard(step, marker) {
-        say(messages, Role::User, &heard);
+}
+
+/// A name that servers take, of one that no tool need have: `OpenAI`'s refuse a whole
+/// conversation for one that is not `[A-Za-z0-9_-]{1,64}`. The result tells the model
+/// what it wrote.
+fn callable(name: &str) -> String {
+    let is_taken = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    let taken = |char| if is_taken(char) { char } else { '_' };
+    match name {
+        "" => "_".to_owned(),
+        name => name.chars().take(FUNCTION_NAME_MAX).map(taken).collect(),
     }
 }

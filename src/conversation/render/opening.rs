@@ -3,30 +3,28 @@
 use std::borrow::Cow;
 
 use super::inert;
-use crate::conversation::{Answer, Given, Turn};
+use crate::conversation::{Given, Turn};
 
 /// A chosen option is a statement with its real id, as JSON: what a tool wrote into a
 /// title cannot be taken for more than a title.
 pub(super) fn told<'a>(turn: &'a Turn, marker: &str) -> Cow<'a, str> {
-    match (&turn.answer, &turn.dropped) {
-        (Some(Answer { question, given: Given::Option(option), .. }), _) => {
-            let (question, option) = (inert::json(question, marker), inert::json(option, marker));
-            Cow::Owned(format!(
-                "To the question {question} the user has chosen this one: {option}\n\
-                 Go on with what was asked before, with this id. Do not look it up again."
-            ))
-        }
-        (Some(Answer { question, given: Given::Text(text), .. }), _) => {
-            let question = inert::json(question, marker);
-            Cow::Owned(format!("To the question {question} the user says: {text}"))
-        }
-        (None, Some(question)) => {
-            let question = inert::json(question, marker);
-            let prompt = &turn.prompt;
-            Cow::Owned(format!(
-                "(The question {question} was left unanswered; it is dropped.)\n\n{prompt}"
-            ))
-        }
-        (None, None) => Cow::Borrowed(&turn.prompt),
+    if let Some(answer) = &turn.answer {
+        let question = inert::json(&answer.question, marker);
+        return Cow::Owned(match &answer.given {
+            Given::Option(option) => format!(
+                "To the question {question} the user has chosen this one: {}\n\
+                 Go on with what was asked before, with this id. Do not look it up again.",
+                inert::json(option, marker)
+            ),
+            Given::Text(text) => format!("To the question {question} the user says: {text}"),
+        });
+    }
+    match &turn.dropped {
+        Some(question) => Cow::Owned(format!(
+            "(The question {} was left unanswered; it is dropped.)\n\n{}",
+            inert::json(question, marker),
+            turn.prompt
+        )),
+        None => Cow::Borrowed(&turn.prompt),
     }
 }

@@ -45,10 +45,17 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
             return wrong("calls of somebody else than the assistant");
         }
         let previous = at.checked_sub(1).map(|before| messages[before].role);
+        if message.role == Role::User && previous == Some(Role::Tool) {
+            return wrong("a user behind a tool, which Mistral's templates refuse");
+        }
         if message.role != Role::System && previous == Some(message.role) {
             return wrong("the same speaker twice");
         }
         for call in &message.tool_calls {
+            let is_taken = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
+            if !(1..=64).contains(&call.name.len()) || !call.name.chars().all(is_taken) {
+                return wrong("a name that OpenAI's API refuses");
+            }
             if !seen.insert(call.id.as_str()) {
                 return wrong("a call id that was used before");
             }
@@ -88,14 +95,20 @@ fn any_part() -> impl Strategy<Value = Part> {
         (any_kind(), "[a-z<é]{0,9}").prop_map(|(kind, text)| {
             Part::Said(Utterance { kind, text, tools: Vec::new(), at_ms: 0 })
         }),
-        ("[a-z_<]{1,8}", any_outcome()).prop_map(|(name, outcome)| Part::Call(Arc::new(Call {
+        (any_name(), any_outcome()).prop_map(|(name, outcome)| Part::Call(Arc::new(Call {
             // Ids are unique in a turn only; the history as a whole repeats them.
             call_id: String::new(),
             name,
             arguments: Arguments::parse(r#"{"a": 1.0}"#).unwrap(),
+            resolved_arguments: None,
             outcome,
         }))),
     ]
+}
+
+/// As models write them.
+fn any_name() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z_<]{1,8}", "[.:a-z é🔧]{0,9}", "[a-zé]{63,66}"]
 }
 
 fn any_kind() -> impl Strategy<Value = UtteranceKind> {
@@ -128,6 +141,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         clarification_id: "t.1".into(),
         question: "which<|im_end|>?".into(),
         given,
+        not_chosen: Vec::new(),
     })
 }
 
@@ -144,7 +158,10 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 fn any_turn() -> impl Strategy<Value = Turn> {
     let steps = prop::collection::vec(any_step(), 0..5);
-    let asked = (prop::collection::vec(any_question(), 0..3), prop::option::of(any_answer()));
+    let asked = (
+        prop::collection::vec(any_question(), 0..3),
+        prop::option::of(any_answer().prop_map(Box::new)),
+    );
     let dropped = prop::option::of("[a-z<]{1,9}");
     ("[a-z?]{1,20}", steps, asked, dropped).prop_map(|(prompt, mut steps, asked, dropped)| {
         let (questions, answer) = asked;
@@ -159,7 +176,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
         }
         let ending = Ending::Completed(TurnFinish::Stop);
         let turn_id = "t".into();
-        Turn { turn_id, started_at_ms: 0, prompt, answer, dropped, steps, questions, ending }
+        Turn { turn_id, prompt, answer, dropped, steps, questions, ending, ..Turn::default() }
     })
 }
 
@@ -184,6 +201,7 @@ proptest! {
     ) {
         // A request is made at the start of a turn, or after a step that waits.
         current.questions.clear();
+        current.ending = Ending::Running;
         if let Some(last) = current.steps.last_mut() && !last.asks_for_more() {
             last.notes.push(Note { reason: FeedbackReason::EmptyResponse, message: "go on".into() });
         }
@@ -219,6 +237,7 @@ fn turn_with(outcome: Outcome) -> Turn {
         arguments: Arguments::parse(r#"{"x":1e400000, "a": 0.10}"#)
             .or_else(|_| Arguments::parse(r#"{"a": 0.10}"#))
             .unwrap(),
+        resolved_arguments: None,
         outcome,
     };
     let parts = vec![Part::Text("One moment.\n".into()), Part::Call(Arc::new(call))];
@@ -351,7 +370,8 @@ fn calls_of_every_outcome_go_back_natively() {
     let call = |at: usize, outcome: Outcome| {
         let arguments = Arguments::parse(r#"{"expression": "6*7"}"#).unwrap();
         let (call_id, name) = (format!("call_{at}"), "calculate".to_owned());
-        Part::Call(Arc::new(Call { call_id, name, arguments, outcome }))
+        let resolved_arguments = None;
+        Part::Call(Arc::new(Call { call_id, name, arguments, resolved_arguments, outcome }))
     };
     let parts = vec![
         Part::Text("Let me see.".into()),

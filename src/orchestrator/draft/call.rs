@@ -22,6 +22,10 @@ pub(in crate::orchestrator) struct CallDraft {
     pub(in crate::orchestrator) needs: Vec<usize>,
     /// Whether its end was not written but mended.
     pub(in crate::orchestrator) end_is_mended: bool,
+    /// Whether it is put off: a lookup stands behind it.
+    pub(in crate::orchestrator) is_put_off: bool,
+    /// Its arguments with the results that they name.
+    resolved: Option<Arguments>,
     /// What the model wrote, from when it is whole until it has ended.
     written: Option<Written>,
 }
@@ -37,6 +41,8 @@ pub(in crate::orchestrator) enum Progress {
     Asked,
     /// Its tool says that the chain is done.
     Completed,
+    /// It is not run now, which is nobody's failure.
+    PutOff,
     /// Nothing came of it; how, in words.
     Failed(&'static str),
 }
@@ -66,15 +72,17 @@ pub(in crate::orchestrator) enum CallState {
 }
 
 impl CallDraft {
-    /// The turn's call at this position, whose marker has just been seen.
-    pub(super) fn begin(at: usize, round: u32) -> Self {
+    /// The session's call of this number, whose marker has just been seen.
+    pub(super) fn begin(number: usize, round: u32) -> Self {
         Self {
-            call_id: format!("call_{}", at + 1),
+            call_id: format!("call_{number}"),
             round,
             state: CallState::Arriving,
             policy: Policy::default(),
             needs: Vec::new(),
             end_is_mended: false,
+            is_put_off: false,
+            resolved: None,
             written: None,
         }
     }
@@ -86,11 +94,13 @@ impl CallDraft {
         self.state = CallState::Complete;
     }
 
-    /// Name and arguments, once the call is whole.
+    /// Name, and arguments as the tool takes them, once the call is whole.
     pub(in crate::orchestrator) fn whole(&self) -> Option<(&str, &Arguments)> {
         match (&self.state, &self.written) {
-            (CallState::Ended(call), _) => Some((&call.name, &call.arguments)),
-            (_, Some(Written { name, arguments })) => Some((name, arguments)),
+            (CallState::Ended(call), _) => Some((&call.name, call.taken_arguments())),
+            (_, Some(Written { name, arguments })) => {
+                Some((name, self.resolved.as_ref().unwrap_or(arguments)))
+            }
             (_, None) => None,
         }
     }
@@ -112,9 +122,17 @@ impl CallDraft {
                 NextAction::Continue if result.success => Progress::Done,
                 NextAction::Continue | NextAction::Error => Progress::Failed("has failed"),
             },
+            Outcome::Skipped(_) if self.is_put_off => Progress::PutOff,
             Outcome::Skipped(_) => Progress::Failed("was not run"),
             Outcome::Cancelled => Progress::Failed("was interrupted"),
         }
+    }
+
+    /// Whether it asks the same of the same tool.
+    pub(in crate::orchestrator) fn repeats(&self, other: &Self) -> bool {
+        let asked =
+            |call: &Self| call.whole().map(|(name, args)| (name.to_owned(), args.to_value()));
+        asked(self) == asked(other)
     }
 
     /// Its tool and its id, for the model.
@@ -143,9 +161,7 @@ impl CallDraft {
     pub(in crate::orchestrator) fn resolve(&mut self, resolved: Value) -> Result<(), Refusal> {
         let arguments =
             Arguments::parse(&resolved.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
-        if let Some(written) = &mut self.written {
-            written.arguments = arguments;
-        }
+        self.resolved = Some(arguments);
         self.state = CallState::Waiting(resolved);
         Ok(())
     }
@@ -166,7 +182,8 @@ impl CallDraft {
     pub(in crate::orchestrator) fn end(&mut self, outcome: Outcome) {
         let Some(Written { name, arguments }) = self.written.take() else { return };
         let call_id = self.call_id.clone();
-        let call = Arc::new(conversation::Call { call_id, name, arguments, outcome });
-        self.state = CallState::Ended(call);
+        let resolved_arguments = self.resolved.take();
+        let call = conversation::Call { call_id, name, arguments, resolved_arguments, outcome };
+        self.state = CallState::Ended(Arc::new(call));
     }
 }

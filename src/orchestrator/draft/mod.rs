@@ -19,9 +19,9 @@ use crate::upstream::ReasoningItem;
 
 pub(super) use call::{CallDraft, CallState, Progress};
 pub(super) use entry::{Action, Entry, EventDraft};
-pub(super) use round::{Mistake, RoundDraft};
+pub(super) use round::{Mistake, RoundDraft, Surplus};
 
-use round::Piece;
+use round::{BehindCall, Piece};
 
 /// What the user has heard before tools ran.
 #[derive(Debug, Clone)]
@@ -40,9 +40,10 @@ pub(super) struct Draft {
     pub(super) arguments: String,
     /// The message of the event that was polled last.
     pub(super) said: String,
-    /// The calls of the whole turn: their position is their identity,
-    /// `call_<position + 1>` their id.
+    /// The calls of the whole turn: their position is their identity.
     pub(super) calls: Vec<CallDraft>,
+    /// How many ids the calls of the turns before were given.
+    call_ids: usize,
     /// Calls that the turn may make. One more is taken, to be told of.
     calls_max: usize,
     pub(super) round: RoundDraft,
@@ -50,13 +51,14 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Of a turn that may make so many calls.
-    pub(super) fn new(calls_max: usize) -> Self {
-        Self { calls_max, ..Self::default() }
+    /// Of a turn that may make so many calls, behind turns that gave them so many ids.
+    pub(super) fn new(calls_max: usize, call_ids: usize, now_ms: u64) -> Self {
+        let round = RoundDraft { asked_at_ms: now_ms, ..RoundDraft::default() };
+        Self { call_ids, calls_max, round, ..Self::default() }
     }
 
     pub(super) fn begin_round(&mut self, now_ms: u64) {
-        self.round = self.round.next(self.calls.len(), now_ms);
+        self.round = self.round.next(self.calls.len(), self.text.len(), now_ms);
     }
 
     pub(super) fn say(&mut self, event: EventDraft) {
@@ -69,10 +71,14 @@ impl Draft {
 
     /// Says a status, and keeps it for the transcript.
     pub(super) fn say_status(&mut self, text: String, at_ms: u64) {
-        let kind = UtteranceKind::Status;
-        let said = Utterance { kind, text: text.clone(), tools: Vec::new(), at_ms };
-        self.round.pieces.push(Piece::Said(said));
+        self.keep_status(text.clone(), at_ms);
         self.say(EventDraft::Status(text));
+    }
+
+    /// Keeps a status that is said otherwise.
+    pub(super) fn keep_status(&mut self, text: String, at_ms: u64) {
+        let said = Utterance { kind: UtteranceKind::Status, text, tools: Vec::new(), at_ms };
+        self.round.pieces.push(Piece::Said(said));
     }
 
     /// Keeps something that was said in front of the round's calls.
@@ -106,20 +112,26 @@ impl Draft {
         self.round.texts(None).any(|range| !self.text[range].trim().is_empty())
     }
 
-    /// The words that the round said before a call.
-    pub(super) fn words_before(&self, at: usize) -> String {
-        let words = self.round.texts(Some(at)).map(|range| &self.text[range]);
-        words.collect::<String>().trim().to_owned()
+    /// The words that the turn said before a call: those of its round, or else what was
+    /// said before that.
+    pub(super) fn words_before(&self, at: usize) -> &str {
+        let end = self.round.texts(Some(at)).last().map_or(self.round.text_from, |text| text.end);
+        let (before, in_round) = self.text[..end].split_at(self.round.text_from);
+        match in_round.trim() {
+            "" => before.trim(),
+            words => words,
+        }
     }
 
-    /// The text that the round wrote behind its last call.
-    pub(super) fn text_behind_call(&self) -> Option<&str> {
-        self.round.behind_call.as_ref().map(|behind| &self.text[behind.from..])
+    /// Takes the last words out of the queue, if nothing stands behind them there.
+    pub(super) fn take_back_words(&mut self) -> Option<Entry> {
+        let is_words = matches!(self.queue.back(), Some(Entry::Say(EventDraft::Text(_))));
+        if is_words { self.queue.pop_back() } else { None }
     }
 
-    /// Whether there are words in it.
+    /// Whether the round said more words behind its last call.
     pub(super) fn has_words_behind_call(&self) -> bool {
-        self.round.behind_call.as_ref().is_some_and(|behind| behind.has_words)
+        self.round.behind_call.is_some_and(|behind| behind != BehindCall::Blank)
     }
 
     /// The calls whose results some arguments name.
@@ -147,7 +159,7 @@ impl Draft {
     }
 
     /// The ids of the calls before one in its message.
-    fn ids_before(&self, at: usize) -> impl ExactSizeIterator<Item = &str> {
+    fn ids_before(&self, at: usize) -> impl Iterator<Item = &str> {
         self.calls[self.round.first_call..at].iter().map(|call| call.call_id.as_str())
     }
 
@@ -157,11 +169,14 @@ impl Draft {
         feedback::tool_failed(&call.name, &call.result())
     }
 
-    /// The round as a step of the history. Calls that are still open are cancelled.
+    /// The round as a step of the history. Calls that still run are cancelled; others
+    /// never begin.
     pub(super) fn take_step(&mut self) -> Step {
-        for at in self.round_calls() {
-            if self.calls[at].is_open() {
-                self.calls[at].end(Outcome::Cancelled);
+        for call in &mut self.calls[self.round.first_call..] {
+            if call.is_running() {
+                call.end(Outcome::Cancelled);
+            } else if call.is_open() {
+                call.end(Outcome::Skipped("the turn ended before it could begin".to_owned()));
             }
         }
         let part = |piece| match piece {

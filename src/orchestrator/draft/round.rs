@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::conversation::render::RESULTS_HEADING;
 use crate::conversation::{Note, Utterance};
 use crate::event::Usage;
 use crate::parser::ParseError;
@@ -16,6 +17,8 @@ pub(in crate::orchestrator) struct RoundDraft {
     pub(super) asked_at_ms: u64,
     /// Where its calls begin in the turn's.
     pub(super) first_call: usize,
+    /// Where its text begins in the turn's.
+    pub(super) text_from: usize,
     /// What it wrote, in order.
     pub(super) pieces: Vec<Piece>,
     /// What it said behind its last call.
@@ -30,12 +33,23 @@ pub(in crate::orchestrator) struct RoundDraft {
     pub(in crate::orchestrator) has_refused: bool,
     /// Whether it wrote a call where none are taken.
     pub(in crate::orchestrator) has_stray_marker: bool,
-    /// Whether it wrote more calls or mistakes than are taken.
-    pub(in crate::orchestrator) overflows: bool,
+    /// Whether it goes on with what nobody takes.
+    pub(in crate::orchestrator) surplus: Option<Surplus>,
+    /// Whether the gateway stopped it before its end.
+    pub(in crate::orchestrator) is_cut: bool,
     /// Why the model stopped, once it has said so.
     pub(in crate::orchestrator) finish: Option<RoundFinish>,
     /// Its tokens, until they are added to the turn's.
     pub(in crate::orchestrator) usage: Usage,
+}
+
+/// What a round is stopped for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::orchestrator) enum Surplus {
+    /// More calls or mistakes than are taken.
+    Excess,
+    /// Results of its own calls, invented. What is behind them is not read.
+    Invention,
 }
 
 /// A part of a round that is not yet one of the history.
@@ -55,33 +69,47 @@ pub(in crate::orchestrator) struct Mistake {
     pub(in crate::orchestrator) error: ParseError,
 }
 
-/// The text behind a call.
-#[derive(Debug)]
-pub(super) struct BehindCall {
-    /// Where it begins in the turn's text.
-    pub(super) from: usize,
-    /// Whether there is more to it than white space.
-    pub(super) has_words: bool,
+/// The text behind a call. Each byte of it is looked at once, however it comes: a model
+/// may write any amount of white space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BehindCall {
+    /// White space, if anything.
+    Blank,
+    /// So many bytes of the words that results begin with, which only the gateway says.
+    Heading(usize),
+    /// Other words.
+    Words,
 }
 
 impl BehindCall {
-    pub(super) const fn at(from: usize) -> Self {
-        Self { from, has_words: false }
-    }
-
-    /// Looks at each delta once: a model may write any amount of white space.
-    pub(super) fn take(&mut self, text: &str) {
-        self.has_words = self.has_words || !text.as_bytes().trim_ascii_start().is_empty();
+    /// Takes the next text; where the heading is whole with it, the place behind that.
+    pub(super) fn take(&mut self, text: &str) -> Option<usize> {
+        for (at, byte) in text.bytes().enumerate() {
+            let matched = match *self {
+                Self::Blank if byte.is_ascii_whitespace() => continue,
+                Self::Blank => 0,
+                Self::Heading(matched) => matched,
+                Self::Words => return None,
+            };
+            *self = match RESULTS_HEADING.as_bytes()[matched] == byte {
+                true if matched + 1 == RESULTS_HEADING.len() => return Some(at + 1),
+                true => Self::Heading(matched + 1),
+                false => Self::Words,
+            };
+        }
+        None
     }
 }
 
 impl RoundDraft {
-    /// The one that follows this, where the turn has made so many calls by now.
-    pub(super) fn next(&self, calls: usize, now_ms: u64) -> Self {
+    /// The one that follows this, where the turn has made so many calls and said so much
+    /// by now.
+    pub(super) fn next(&self, calls: usize, text: usize, now_ms: u64) -> Self {
         Self {
             number: self.number + 1,
             asked_at_ms: now_ms,
             first_call: calls,
+            text_from: text,
             checked: calls,
             ..Self::default()
         }

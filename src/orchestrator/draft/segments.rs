@@ -2,8 +2,9 @@
 //! of the queue is a range of the turn's text, and grows while nobody has polled it.
 
 use super::entry::{Entry, EventDraft};
-use super::round::{BehindCall, Mistake, Piece};
+use super::round::{BehindCall, Mistake, Piece, Surplus};
 use super::{CallDraft, CallState, Draft};
+use crate::conversation;
 use crate::limits;
 use crate::parser::{Call, ErrorCode, ParseError, Repair, Segment};
 
@@ -11,6 +12,7 @@ impl Draft {
     /// Takes what the parser found. Without `takes_calls`, calls are left unread.
     pub(in crate::orchestrator) fn take(&mut self, segment: Segment<'_>, takes_calls: bool) {
         match segment {
+            _ if self.round.surplus == Some(Surplus::Invention) => {}
             Segment::Text(text) => self.push_text(text),
             Segment::Reasoning(text) => self.push_reasoning(text),
             Segment::CallStarted { .. } if !takes_calls => self.round.has_stray_marker = true,
@@ -24,12 +26,13 @@ impl Draft {
     }
 
     fn push_text(&mut self, text: &str) {
-        let start = self.text.len();
-        self.text.push_str(text);
-        let end = self.text.len();
-        if let Some(behind) = &mut self.round.behind_call {
-            behind.take(text);
+        let invented = self.round.behind_call.as_mut().and_then(|behind| behind.take(text));
+        if invented.is_some() {
+            self.round.surplus = Some(Surplus::Invention);
         }
+        let start = self.text.len();
+        self.text.push_str(&text[..invented.unwrap_or(text.len())]);
+        let end = self.text.len();
         self.round.push_text(start..end);
         match self.queue.back_mut() {
             Some(Entry::Say(EventDraft::Text(range))) => range.end = end,
@@ -62,12 +65,25 @@ impl Draft {
 
     fn begin_call(&mut self) {
         if self.calls.len() > self.calls_max {
-            self.round.overflows = true;
+            self.round.surplus = Some(Surplus::Excess);
             return;
         }
-        let call = self.calls.len();
-        self.calls.push(CallDraft::begin(call, self.round.number));
+        let call = self.push_call();
         self.say(EventDraft::MarkerDetected { call });
+    }
+
+    /// Lets a deferred call be the first of what this turn does.
+    pub(in crate::orchestrator) fn resume_call(&mut self, deferred: &conversation::Call) {
+        let at = self.push_call();
+        let arguments = deferred.taken_arguments().clone();
+        self.calls[at].complete(deferred.name.clone(), arguments, false);
+        self.round.pieces.push(Piece::Call(at));
+    }
+
+    fn push_call(&mut self) -> usize {
+        let at = self.calls.len();
+        self.calls.push(CallDraft::begin(self.call_ids + at + 1, self.round.number));
+        at
     }
 
     fn complete_call(&mut self, call: Call) {
@@ -76,7 +92,7 @@ impl Draft {
         let end_is_mended = mended.iter().any(|repair| call.repaired.contains(repair));
         self.calls[at].complete(call.name, call.arguments, end_is_mended);
         self.round.pieces.push(Piece::Call(at));
-        self.round.behind_call = Some(BehindCall::at(self.text.len()));
+        self.round.behind_call = Some(BehindCall::Blank);
     }
 
     fn push_mistake(&mut self, error: ParseError) {
@@ -85,14 +101,14 @@ impl Draft {
             return;
         }
         if self.round.mistakes.len() == limits::turn::MISTAKES_MAX {
-            self.round.overflows = true;
+            self.round.surplus = Some(Surplus::Excess);
             return;
         }
         let call = error.index.and_then(|index| self.position(index));
         if let Some(call) = call {
             self.calls[call].state = CallState::Malformed;
         }
-        self.round.behind_call = Some(BehindCall::at(self.text.len()));
+        self.round.behind_call = Some(BehindCall::Blank);
         self.round.mistakes.push(Mistake { call, error });
     }
 
@@ -102,10 +118,10 @@ impl Draft {
         (at < self.calls.len()).then_some(at)
     }
 
-    /// Nothing more comes of calls that are still being written.
-    pub(in crate::orchestrator) fn forget_arriving(&mut self) {
-        for call in &mut self.calls[self.round.first_call..] {
-            if matches!(call.state, CallState::Arriving) {
+    /// Nothing more comes of calls that nobody has read.
+    pub(in crate::orchestrator) fn forget_unread(&mut self) {
+        for call in &mut self.calls[self.round.checked..] {
+            if matches!(call.state, CallState::Arriving | CallState::Complete) {
                 call.state = CallState::Malformed;
             }
         }

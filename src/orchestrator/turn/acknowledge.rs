@@ -17,7 +17,7 @@ impl Turn {
     pub(super) fn say_started(&mut self, at: usize) {
         // Words behind a call that runs already come too late.
         if self.acknowledged.is_none() && self.held.is_empty() {
-            let text = self.draft.words_before(at);
+            let text = self.draft.words_before(at).to_owned();
             if !text.is_empty() {
                 self.acknowledge(Acknowledged { text, source: AcknowledgementSource::Model });
             }
@@ -41,11 +41,19 @@ impl Turn {
         }
     }
 
+    /// Says what becomes of a call, behind what is held back.
+    pub(super) fn say_of_call(&mut self, status: String) {
+        self.draft.keep_status(status.clone(), self.now_ms);
+        self.say_of_tool(EventDraft::Status(status));
+    }
+
     /// Says what was held back for the acknowledgement.
     pub(super) fn acknowledge_if_held(&mut self) {
         if self.held.is_empty() {
             return;
         }
+        // It comes first, also where more words have come before it was polled.
+        let words = self.draft.take_back_words();
         let hints: Vec<String> = self.hints();
         if let Some(text) = hints::sentence(hints.iter().map(String::as_str)) {
             self.acknowledge(Acknowledged { text, source: AcknowledgementSource::Hints });
@@ -53,6 +61,7 @@ impl Turn {
         for event in std::mem::take(&mut self.held) {
             self.draft.say(event);
         }
+        self.draft.queue.extend(words);
     }
 
     /// The waiting hints of the message's calls.

@@ -1,8 +1,11 @@
 //! Calls: checked, started, ended, fed back.
 
+use serde_json::Value;
+
 use super::{NotRun, State, Turn};
-use crate::conversation::Outcome;
+use crate::conversation::{Answer, Outcome};
 use crate::event::FeedbackReason;
+use crate::limits::turn::OPTION_ID_BYTES_MIN;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
 use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress};
 use crate::orchestrator::feedback;
@@ -10,24 +13,40 @@ use crate::orchestrator::repeats::Repeated;
 use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::RoundFinish;
 
-/// How often each kind of mistake was made in the turn.
+/// In how many rounds of the turn each kind of mistake was made: what a model writes in
+/// one message is one attempt, however often it is wrong in it.
 #[derive(Debug, Default)]
-pub(super) struct MistakeCounts(Vec<(FeedbackReason, u32)>);
+pub(super) struct MistakeCounts {
+    kinds: Vec<KindCount>,
+    /// How many rounds had any.
+    rounds: u32,
+    last_round: Option<u32>,
+}
+
+#[derive(Debug)]
+struct KindCount {
+    reason: FeedbackReason,
+    attempts: u32,
+    last_round: u32,
+}
 
 impl MistakeCounts {
-    pub(super) fn count(&mut self, reason: FeedbackReason) -> u32 {
-        for (counted, attempts) in &mut self.0 {
-            if *counted == reason {
-                *attempts += 1;
-                return *attempts;
-            }
+    /// Counts a mistake of a round; the attempt that it belongs to, from 1.
+    pub(super) fn count(&mut self, reason: FeedbackReason, round: u32) -> u32 {
+        if self.last_round.replace(round) != Some(round) {
+            self.rounds += 1;
         }
-        self.0.push((reason, 1));
-        1
+        let Some(kind) = self.kinds.iter_mut().find(|kind| kind.reason == reason) else {
+            self.kinds.push(KindCount { reason, attempts: 1, last_round: round });
+            return 1;
+        };
+        kind.attempts += u32::from(kind.last_round != round);
+        kind.last_round = round;
+        kind.attempts
     }
 
-    pub(super) fn total(&self) -> u32 {
-        self.0.iter().map(|(_, attempts)| attempts).sum()
+    pub(super) const fn rounds(&self) -> u32 {
+        self.rounds
     }
 }
 
@@ -39,6 +58,8 @@ pub(in crate::orchestrator) enum Refusal {
     Reference(String),
     /// With the results that it names, it is nested too deep.
     ResolvedTooDeep,
+    /// It would change the world for an option that the user has not chosen.
+    NotChosen(String),
 }
 
 impl From<CallRefusal> for Refusal {
@@ -62,6 +83,10 @@ impl Turn {
                 _ => {}
             }
             self.draft.round.checked += 1;
+            if self.synthesis.is_some() {
+                // That was one too many: what stands behind it is not looked at.
+                self.draft.forget_unread();
+            }
         }
         found
     }
@@ -98,20 +123,44 @@ impl Turn {
         let tools = &self.request.briefing.tools;
         let Some((name, arguments)) = self.draft.calls[at].whole() else { return Ok(()) };
         let arguments = arguments.to_value();
-        let names = self.draft.named_calls(at, &arguments)?;
-        let tool = tools.get(name);
-        let checked = match tool {
-            // What names another call's result is checked when that has ended.
-            Some(_) if !names.is_empty() => Ok(()),
-            _ => tools.check(name, &arguments),
+        let policy = tools.get(name).map(|tool| tool.spec().policy);
+        // What names another call's result is checked when that has ended.
+        let checked = match self.draft.named_calls(at, &arguments) {
+            Ok(named) if policy.is_some() && !named.is_empty() => Ok(named),
+            Err(refusal) if policy.is_some() => Err(refusal),
+            _ => self.check(name, &arguments).map(|()| Vec::new()),
         };
         let call = &mut self.draft.calls[at];
         // A barrier is one also where it is refused.
-        call.policy = tool.map(|tool| tool.spec().policy).unwrap_or_default();
-        checked?;
-        call.needs = names;
+        call.policy = policy.unwrap_or_default();
+        call.needs = checked?;
         call.state = CallState::Waiting(arguments);
         Ok(())
+    }
+
+    /// Whether a call may be made with these arguments.
+    fn check(&self, name: &str, arguments: &Value) -> Result<(), Refusal> {
+        let tools = &self.request.briefing.tools;
+        tools.check(name, arguments)?;
+        if tools.get(name).is_some_and(|tool| tool.spec().policy.mutates) {
+            let not_chosen = self.not_chosen().find(|id| holds(arguments, id));
+            return not_chosen.map_or(Ok(()), |id| Err(Refusal::NotChosen(id.to_owned())));
+        }
+        Ok(())
+    }
+
+    /// The options that the user was offered and has not chosen, in this turn and in those
+    /// that it goes on from, by their ids.
+    fn not_chosen(&self) -> impl Iterator<Item = &str> {
+        let ids = self.answers().flat_map(|answer| &answer.not_chosen).map(String::as_str);
+        let is_chosen = |id: &str| self.answers().any(|answer| answer.chosen() == Some(id));
+        ids.filter(move |id| id.len() >= OPTION_ID_BYTES_MIN && !is_chosen(id))
+    }
+
+    fn answers(&self) -> impl Iterator<Item = &Answer> {
+        let before = self.record.answer.is_some().then(|| self.request.history.chain());
+        let before = before.into_iter().flatten().filter_map(|turn| turn.answer.as_ref());
+        self.record.answer.iter().chain(before).map(|answer| &**answer)
     }
 
     /// A call that is not run for what is wrong with it.
@@ -129,6 +178,9 @@ impl Turn {
             }
             Refusal::ResolvedTooDeep => {
                 (FeedbackReason::InvalidArguments, feedback::resolved_too_deep(name))
+            }
+            Refusal::NotChosen(id) => {
+                (FeedbackReason::InvalidArguments, feedback::not_chosen(name, &id))
             }
         };
         let result = ToolResult::error(message.clone());
@@ -156,6 +208,10 @@ impl Turn {
             match chain.next_move() {
                 None => return,
                 Some(Move::Skip(at, reason)) => self.skip(at, reason),
+                Some(Move::PutOff(at, reason)) => {
+                    self.draft.calls[at].is_put_off = true;
+                    self.skip(at, reason);
+                }
                 Some(Move::Start(at)) => {
                     if let Err(refusal) = self.start_call(at) {
                         self.refuse(at, refusal);
@@ -169,21 +225,21 @@ impl Turn {
         match self.draft.round.finish {
             _ if self.state == State::Planning => MessageEnd::NotYet,
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            _ if self.draft.round.overflows => MessageEnd::Cut,
+            _ if self.draft.round.is_cut => MessageEnd::Cut,
             _ => MessageEnd::Well,
         }
     }
 
     fn skip(&mut self, at: usize, reason: String) {
         let status = format!("{} was not run: {reason}", self.draft.name_of(at));
-        self.draft.say_status(status, self.now_ms);
+        self.say_of_call(status);
         self.end_unrun(at, NotRun::Skipped, Outcome::Skipped(reason));
     }
 
     fn start_call(&mut self, at: usize) -> Result<(), Refusal> {
         if !self.draft.calls[at].needs.is_empty() {
             let resolved = self.draft.resolved(at)?;
-            self.request.briefing.tools.check(self.draft.name_of(at), &resolved)?;
+            self.check(self.draft.name_of(at), &resolved)?;
             self.draft.calls[at].resolve(resolved)?;
         }
         let call = &self.draft.calls[at];
@@ -205,7 +261,7 @@ impl Turn {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
         let result = result.with_instruction(feedback::repeated(name));
-        self.draft.say_status(status, self.now_ms);
+        self.say_of_call(status);
         self.end_unrun(at, NotRun::Repeated, Outcome::Ended(result));
         if is_hopeless {
             self.end_tools();
@@ -249,10 +305,20 @@ impl Turn {
         reason: FeedbackReason,
         message: String,
     ) {
-        let attempt = self.mistakes.count(reason);
+        let attempt = self.mistakes.count(reason, self.draft.round.number);
         if attempt >= self.rules.feedback_attempts {
             self.end_tools();
         }
         self.say_of_tool(EventDraft::Feedback { call, reason, message, attempt });
+    }
+}
+
+/// Whether a string stands in some arguments, as a value of its own.
+fn holds(arguments: &Value, string: &str) -> bool {
+    match arguments {
+        Value::String(value) => value == string,
+        Value::Array(items) => items.iter().any(|item| holds(item, string)),
+        Value::Object(members) => members.values().any(|value| holds(value, string)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

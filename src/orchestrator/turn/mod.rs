@@ -16,7 +16,8 @@
 //! Cancelling leads to `Completed` and failing to `Failed` from everywhere, with a
 //! history that is valid: what was said is kept, calls without an outcome are
 //! cancelled. A turn that answers one of several questions begins with the next one
-//! and ends with it, without a round.
+//! and ends with it, without a round; one that answers the last begins with the lookups
+//! that waited for it, if there are any.
 
 mod acknowledge;
 mod calls;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use super::briefing::Briefing;
 use super::draft::{Acknowledged, Draft, Entry, EventDraft};
 use super::repeats::Repeats;
-use crate::conversation::{self, Ending, Opening, Part};
+use crate::conversation::{self, Conversation, Ending, Opening, Outcome, Part, Step};
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
 
@@ -106,7 +107,9 @@ impl Turn {
             .map_or(rules.max_tool_loops, |max| max.min(rules.max_tool_loops));
         let record = open(&request);
         let (now_ms, empty_answers) = (request.started_at_ms, request.history.empty_answers());
-        let draft = Draft::new(rules.max_calls as usize);
+        let draft = Draft::new(rules.max_calls as usize, request.history.call_ids(), now_ms);
+        let is_answer = record.answer.is_some();
+        let repeats = if is_answer { seen(&request.history) } else { Repeats::default() };
         let answering = request.model.clone();
         let mut turn = Self {
             rules,
@@ -119,7 +122,7 @@ impl Turn {
             usage: Usage::default(),
             bytes: 0,
             mistakes: MistakeCounts::default(),
-            repeats: Repeats::default(),
+            repeats,
             answering,
             acknowledged: None,
             held: Vec::new(),
@@ -131,7 +134,8 @@ impl Turn {
         turn.draft.say(EventDraft::TurnStarted);
         match turn.waiting_questions() {
             Some(questions) => turn.ask_user(questions),
-            None => turn.start_round(),
+            None if turn.record.deferred.is_empty() => turn.start_round(),
+            None => turn.resume_calls(),
         }
         Ok(turn)
     }
@@ -180,6 +184,7 @@ impl Turn {
     #[must_use]
     pub fn into_record(self) -> conversation::Turn {
         let mut record = self.record;
+        record.call_ids = self.draft.calls.len();
         for step in &mut record.steps {
             step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
         }
@@ -246,6 +251,18 @@ fn marker<'a>(rules: &'a Rules, briefing: &'a Briefing) -> &'a str {
     }
 }
 
+/// What the calls brought that an answer goes on from: what was sent in them is sent.
+fn seen(history: &Conversation) -> Repeats {
+    let mut repeats = Repeats::default();
+    let turns: Vec<_> = history.chain().collect();
+    for call in turns.iter().rev().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
+        if let Outcome::Ended(result) = &call.outcome {
+            repeats.note(&call.name, call.taken_arguments().to_value(), result);
+        }
+    }
+    repeats
+}
+
 /// The record of a turn that begins.
 fn open(request: &TurnRequest) -> conversation::Turn {
     let questions = request.history.open_questions();
@@ -255,7 +272,9 @@ fn open(request: &TurnRequest) -> conversation::Turn {
         }
         Opening::Answer(answer) => (Some(answer.clone()), None),
     };
+    let asked = request.history.chain().next().filter(|_| answer.is_some());
     conversation::Turn {
+        deferred: asked.map(|asked| asked.deferred.clone()).unwrap_or_default(),
         turn_id: request.turn_id.clone(),
         started_at_ms: request.started_at_ms,
         prompt: request.opening.words().to_owned(),

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use super::{State, Synthesis, Turn};
-use crate::conversation::render::{Context, RESULTS_HEADING};
+use crate::conversation::render::Context;
+use crate::conversation::{Outcome, Step};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits;
-use crate::limits::turn::EVENTS_FACTOR;
+use crate::limits::turn::{EVENTS_FACTOR, FOUND_BYTES_MAX};
 use crate::orchestrator::CallContract;
-use crate::orchestrator::draft::Action;
+use crate::orchestrator::draft::{Action, Surplus};
 use crate::orchestrator::prompt;
 use crate::parser::{self, Segment};
-use crate::upstream::{Delta, ReasoningItem, RoundRequest, Sampling};
+use crate::tools::ToolResult;
+use crate::tools::words::cut;
+use crate::upstream::{Delta, ReasoningItem, RoundFinish, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
@@ -50,7 +53,7 @@ impl Turn {
     /// itself.
     pub(super) fn sampling(&self) -> Sampling {
         let mut sampling = self.request.sampling.clone();
-        let mistakes = self.mistakes.total();
+        let mistakes = self.mistakes.rounds();
         if mistakes > 0 {
             let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);
             let warmer = self.rules.temperature_step.mul_add(f64::from(mistakes), base);
@@ -155,7 +158,7 @@ impl Turn {
         if self.draft.has_words_behind_call() {
             self.acknowledge_if_held();
         }
-        if self.synthesis.is_some() || self.draft.round.overflows || self.invents_results() {
+        if self.synthesis.is_some() || self.draft.round.surplus.is_some() {
             self.stop_round();
         }
     }
@@ -165,20 +168,14 @@ impl Turn {
     pub(super) fn stop_round(&mut self) {
         self.draft.act(Action::StopRound);
         self.parser.abandon();
-        if self.draft.round.overflows {
+        if self.draft.round.surplus == Some(Surplus::Excess) {
             // Native calls may all be unfinished; the model has to hear of them.
             self.draft.leave_unfinished();
         }
-        self.draft.forget_arriving();
+        self.draft.forget_unread();
+        // Behind a result that it invents, a model has nothing to say: it was done.
+        self.draft.round.is_cut = self.draft.round.surplus != Some(Surplus::Invention);
         self.close_round();
-    }
-
-    /// Whether the text behind the last call begins as only the gateway's does.
-    fn invents_results(&self) -> bool {
-        self.draft.text_behind_call().is_some_and(|text| {
-            let looked_at = &text.as_bytes()[..text.len().min(limits::turn::INVENTED_BYTES_MAX)];
-            looked_at.trim_ascii_start().starts_with(RESULTS_HEADING.as_bytes())
-        })
     }
 
     /// Hands out what the parser still holds.
@@ -201,6 +198,11 @@ impl Turn {
             self.end_synthesis();
             return;
         }
+        self.run_calls();
+    }
+
+    /// The message is over: what it called is run, and looked at when it has ended.
+    pub(super) fn run_calls(&mut self) {
         self.state = State::Executing;
         self.check_new_calls();
         self.move_calls();
@@ -216,11 +218,15 @@ impl Turn {
         let Synthesis { finish, is_repeated } =
             self.synthesis.unwrap_or(Synthesis::ending(TurnFinish::Stop));
         if self.draft.has_words() {
-            self.complete(finish);
+            let is_cut = self.draft.round.finish == Some(RoundFinish::Length);
+            self.complete(if is_cut { TurnFinish::Length } else { finish });
         } else if is_repeated {
-            let message = "the model gave no closing answer in words; what the tools found \
-                           stands in the events before; try a larger model";
-            self.fail(FailureCode::EmptyResponse, message.to_owned(), true);
+            let found = self.found().map(|found| format!(" What its tools found: {found}"));
+            let message = format!(
+                "the model gave no closing answer in words; try a larger model.{}",
+                found.unwrap_or_default()
+            );
+            self.fail(FailureCode::EmptyResponse, message, true);
         } else {
             let status = "the model gave no answer in words; asking it once more";
             self.draft.say_status(status.to_owned(), self.now_ms);
@@ -228,5 +234,18 @@ impl Turn {
             self.synthesis = Some(Synthesis { finish, is_repeated: true });
             self.start_round();
         }
+    }
+
+    /// What the turn's tools brought, as much of it as a sentence bears.
+    fn found(&self) -> Option<String> {
+        let calls = self.record.steps.iter().flat_map(Step::calls);
+        let found = calls.filter_map(|call| match &call.outcome {
+            Outcome::Ended(ToolResult { success: true, data: Some(data), .. }) => {
+                Some(format!("{}: {data}", call.name))
+            }
+            _ => None,
+        });
+        let found = found.collect::<Vec<_>>().join("; ");
+        (!found.is_empty()).then(|| cut(&found, FOUND_BYTES_MAX))
     }
 }

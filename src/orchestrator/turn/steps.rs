@@ -6,6 +6,7 @@ use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress};
 use crate::orchestrator::feedback;
+use crate::parser::ErrorCode;
 use crate::upstream::RoundFinish;
 
 impl Turn {
@@ -31,6 +32,7 @@ impl Turn {
         }
         let questions = self.questions();
         if !questions.is_empty() {
+            self.record.deferred = self.deferred_calls();
             self.push_step();
             self.ask_user(questions);
             return;
@@ -51,8 +53,13 @@ impl Turn {
 
     /// Tells the model of the mistakes that the parser found.
     fn tell_mistakes(&mut self) {
-        let cut = self.draft.round.finish == Some(RoundFinish::Length);
-        for Mistake { call, error } in std::mem::take(&mut self.draft.round.mistakes) {
+        let is_cut = self.draft.round.finish == Some(RoundFinish::Length);
+        let mistakes = std::mem::take(&mut self.draft.round.mistakes);
+        let last = mistakes.len().saturating_sub(1);
+        for (at, Mistake { call, error }) in mistakes.into_iter().enumerate() {
+            // A marker with nothing behind it was cut as well, where it came last.
+            let is_last = at == last && !self.draft.has_words_behind_call();
+            let cut = is_cut && (error.code != ErrorCode::MissingPayload || is_last);
             let (settings, contract) = (&self.rules.parser, self.rules.call_contract);
             let (reason, message) =
                 feedback::malformed(&error, self.marker(), settings, contract, cut);
@@ -88,7 +95,7 @@ impl Turn {
             again => (feedback::EMPTY_RESPONSE_AGAIN, again),
         };
         self.draft.round.notes.push(Note { reason, message: message.to_owned() });
-        self.mistakes.count(reason);
+        self.mistakes.count(reason, self.draft.round.number);
         if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
             self.push_step();
             self.fail_empty();

@@ -48,7 +48,7 @@ fn a_call_runs_and_its_result_goes_back() {
     scene.completes_call(0, CLOCK, TOKYO);
     assert_eq!(scene.deeds[1], "start call_1 get_current_time {\"timezone\":\"Asia/Tokyo\"}");
     scene.finishes(RoundFinish::ToolCalls).tool_returns(0, ok());
-    let [.., call, result, _heard] = &scene.rounds[1].messages[..] else { panic!() };
+    let [.., call, result] = &scene.rounds[1].messages[..] else { panic!() };
     assert_eq!((call.content.as_deref(), call.tool_calls.len()), (Some("Let me look."), 1));
     assert_eq!(
         (call.tool_calls[0].name.as_str(), call.tool_calls[0].arguments.as_str()),

@@ -3,7 +3,7 @@
 
 use super::chains::{asks, call, scene_with};
 use super::*;
-use crate::conversation::{Answer, AnswerError, Choice, Given, Part, UtteranceKind};
+use crate::conversation::{AnswerError, Choice, Given, Part, UtteranceKind};
 use crate::event::{AcknowledgementSource, TurnState};
 use crate::tools::{Clarification, ClarificationOption};
 
@@ -255,7 +255,7 @@ fn of_two_questions_the_second_is_asked_when_the_first_is_answered() {
     assert_eq!(scene.event("clarification_needed")["question"], "Which one?");
     assert!(scene.rounds.is_empty());
     history.push(scene.turn.into_record());
-    let answer: Answer = history.answer("t.2", Choice::Text("both".into())).unwrap();
+    let answer = history.answer("t.2", Choice::Text("both".into())).unwrap();
     let scene = next_turn(history, Opening::Answer(answer));
     let said: String =
         scene.rounds[0].messages.iter().filter_map(|message| message.content.clone()).collect();
