@@ -63,6 +63,9 @@ pub mod upstream {
     /// Ids, names and arguments of one round's native calls, in bytes. As large as
     /// a frame, so that calls that come in one are not refused for it.
     pub const NATIVE_CALL_BYTES_MAX: usize = MIB;
+    /// Messages of one round over the Responses API, where each is an item: models write
+    /// one, or one before their calls and one behind.
+    pub const RESPONSE_MESSAGES_MAX: usize = 64;
     /// How much of a list of models is read, in bytes; hubs list hundreds.
     pub const MODELS_BYTES_MAX: usize = MIB;
     /// Taken from one upstream before the events go out, in bytes: text that

@@ -59,10 +59,13 @@ impl Dialect {
         dialect
     }
 
-    fn decoder(&self) -> Decoder {
+    fn decoder(&self, request: &ChatRequest) -> Decoder {
         match self {
             Self::Chat(_) => Decoder::Chat(openai_chat::Decoder::new()),
-            Self::Responses(_) => Decoder::Responses(openai_responses::Decoder::new()),
+            Self::Responses(_) => {
+                let tokens_max = request.sampling.max_tokens;
+                Decoder::Responses(openai_responses::Decoder::new(tokens_max))
+            }
         }
     }
 }
@@ -153,7 +156,8 @@ impl Server {
         loop {
             let failed = match self.ask(request).await {
                 Ok(answer) => {
-                    return Ok(Round::http(answer, self.dialect.decoder(), self.idle_timeout));
+                    let decoder = self.dialect.decoder(request);
+                    return Ok(Round::http(answer, decoder, self.idle_timeout));
                 }
                 Err(failed) => failed,
             };
