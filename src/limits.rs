@@ -110,6 +110,12 @@ pub mod upstream {
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
     /// The wait before the second attempt; it doubles with each further one.
     pub const RETRY_BACKOFF: Duration = Duration::from_millis(200);
+    /// How long others are asked before an upstream that could not be reached; it doubles
+    /// with each further time. About as long as a model server takes to come back with a
+    /// small model, so that no turn waits for a connection to nobody again and again.
+    pub const COOL_DOWN: Duration = Duration::from_secs(5);
+    /// Longest such time: a server that is back is used within a minute.
+    pub const COOL_DOWN_MAX: Duration = Duration::from_secs(60);
     /// Attempts to reach an upstream before the first byte of its answer.
     pub const ATTEMPTS_MAX: u32 = 3;
 }
@@ -308,6 +314,9 @@ pub mod server {
     /// How much a refusal's message says, and its field's name, in bytes: both quote
     /// what the client sent.
     pub const REFUSAL_BYTES_MAX: usize = 2 * KIB;
+    /// How much of a field's wrong value a refusal quotes, in bytes: enough to know it
+    /// again.
+    pub const REFUSED_VALUE_BYTES_MAX: usize = 80;
     /// What a client is told to wait where there is no room for its turn, in
     /// seconds: about as long as a short turn takes.
     pub const RETRY_AFTER_SEC: u32 = 2;

@@ -260,7 +260,7 @@ fn a_call_that_the_server_has_read() {
         check_native_calls(&answer, &[BERLIN]);
         assert_eq!(answer.text, "");
         let usage = answer.usage.unwrap();
-        assert_eq!((usage.prompt_tokens, usage.completion_tokens), (556, 37));
+        assert_eq!((usage.prompt_tokens, usage.completion_tokens), (765, 37));
     }
 }
 

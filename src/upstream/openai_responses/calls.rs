@@ -37,7 +37,7 @@ pub(super) struct Said<'a> {
 /// Assembles the calls of one round.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
+    begun: Vec<Call>,
     /// The calls before this one were handed out as whole.
     whole: usize,
     /// Arguments and names of all calls, in bytes.
@@ -46,6 +46,7 @@ pub(super) struct Calls {
 
 /// A call that has begun.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "`call_id` is the API's word")]
 struct Call {
     output_index: Option<u64>,
     item_id: String,
@@ -71,7 +72,7 @@ impl Call {
 
 impl Calls {
     pub(super) const fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.begun.is_empty()
     }
 
     /// A call begins. One that was announced before does not begin twice.
@@ -85,7 +86,7 @@ impl Calls {
     ) -> Result<(), FrameError> {
         let Place { index, id } = said.place;
         let is_known = !said.place.names_nothing()
-            && self.calls.iter().any(|call| !call.closed && call.is_at(said.place));
+            && self.begun.iter().any(|call| !call.closed && call.is_at(said.place));
         if is_known { Ok(()) } else { self.push(index, id, said, sink).map(|_| ()) }
     }
 
@@ -102,7 +103,7 @@ impl Calls {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         match self.find(place) {
-            Some(at) if self.calls[at].closed && !json.is_empty() => Err(FrameError::Malformed),
+            Some(at) if self.begun[at].closed && !json.is_empty() => Err(FrameError::Malformed),
             Some(at) => self.append(at, json, sink),
             None if place.names_nothing() => Err(FrameError::Malformed),
             None => Ok(()),
@@ -124,18 +125,18 @@ impl Calls {
                 self.push(said.place.index, said.place.id, &Said { arguments: "", ..*said }, sink)?
             }
         };
-        if self.calls[at].closed {
+        if self.begun[at].closed {
             return Ok(at);
         }
         // What no delta has brought. Where they differ otherwise, the end counts.
-        if let Some(rest) = said.arguments.strip_prefix(self.calls[at].arguments.as_str()) {
+        if let Some(rest) = said.arguments.strip_prefix(self.begun[at].arguments.as_str()) {
             self.append(at, rest, sink)?;
         } else if !said.arguments.is_empty() {
             self.count(said.arguments.len())?;
-            said.arguments.clone_into(&mut self.calls[at].arguments);
+            said.arguments.clone_into(&mut self.begun[at].arguments);
         }
         if !said.name.is_empty() {
-            said.name.clone_into(&mut self.calls[at].name);
+            said.name.clone_into(&mut self.begun[at].name);
         }
         Ok(at)
     }
@@ -151,7 +152,7 @@ impl Calls {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let at = self.repeat(said, sink)?;
-        self.calls[at].closed = is_json(&self.calls[at].arguments);
+        self.begun[at].closed = is_json(&self.begun[at].arguments);
         self.hand_out(sink, |call| call.closed);
         Ok(())
     }
@@ -163,7 +164,7 @@ impl Calls {
 
     /// Whether a call breaks off in its arguments.
     pub(super) fn any_breaks_off(&self) -> bool {
-        self.calls.iter().any(|call| !call.closed && breaks_off(&call.arguments))
+        self.begun.iter().any(|call| !call.closed && breaks_off(&call.arguments))
     }
 
     fn push(
@@ -173,14 +174,14 @@ impl Calls {
         said: &Said<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<usize, FrameError> {
-        if self.calls.len() == NATIVE_CALLS_MAX {
+        if self.begun.len() == NATIVE_CALLS_MAX {
             return Err(FrameError::Malformed);
         }
         self.count(item_id.len() + said.call_id.len() + said.name.len())?;
         let owned = str::to_owned;
         let (item_id, call_id, name) = (owned(item_id), owned(said.call_id), owned(said.name));
-        self.calls.push(Call { output_index, item_id, call_id, name, ..Call::default() });
-        let at = self.calls.len() - 1;
+        self.begun.push(Call { output_index, item_id, call_id, name, ..Call::default() });
+        let at = self.begun.len() - 1;
         sink(Delta::CallStarted { index: index(at) });
         self.append(at, said.arguments, sink)?;
         Ok(at)
@@ -194,7 +195,7 @@ impl Calls {
     ) -> Result<(), FrameError> {
         if !json.is_empty() {
             self.count(json.len())?;
-            self.calls[at].arguments.push_str(json);
+            self.begun[at].arguments.push_str(json);
             sink(Delta::CallArguments { index: index(at), json });
         }
         Ok(())
@@ -202,7 +203,7 @@ impl Calls {
 
     /// Hands out the calls that are whole, in their order.
     fn hand_out(&mut self, sink: &mut impl FnMut(Delta<'_>), is_whole: impl Fn(&Call) -> bool) {
-        while let Some(call) = self.calls.get(self.whole).filter(|call| is_whole(call)) {
+        while let Some(call) = self.begun.get(self.whole).filter(|call| is_whole(call)) {
             let (name, arguments) = (&call.name, &call.arguments);
             sink(Delta::CallCompleted { index: index(self.whole), name, arguments });
             self.whole += 1;
@@ -212,7 +213,7 @@ impl Calls {
     /// The call at a place: the one that place and id fit, else the id, else the place;
     /// the last open one where nothing is named.
     fn find(&self, place: Place<'_>) -> Option<usize> {
-        let last = |is_meant: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(is_meant);
+        let last = |is_meant: &dyn Fn(&Call) -> bool| self.begun.iter().rposition(is_meant);
         if place.names_nothing() {
             return last(&|call| !call.closed);
         }
@@ -225,9 +226,9 @@ impl Calls {
     fn find_alike(&self, said: &Said<'_>) -> Option<usize> {
         let by_call_id = || {
             let is_same = |call: &Call| !said.call_id.is_empty() && call.call_id == said.call_id;
-            self.calls.iter().rposition(is_same)
+            self.begun.iter().rposition(is_same)
         };
-        by_call_id().or_else(|| self.calls.iter().position(|call| call.may_become(said)))
+        by_call_id().or_else(|| self.begun.iter().position(|call| call.may_become(said)))
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), FrameError> {

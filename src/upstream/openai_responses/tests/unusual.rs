@@ -139,7 +139,7 @@ fn what_was_handed_out_stays_as_it_is() {
 fn a_piece_that_names_nothing_belongs_to_the_open_call() {
     let piece = |delta: &str| argues(&Value::Null, "", delta);
     let events = json!([added(&json!(0), "a", "f"), piece("{\"x\""), piece(":1}"), completed()]);
-    check(&events, &["call 0", "0: {\"x\":1}", "whole 0: f {\"x\":1}", "ToolCalls", "tokens 7"]);
+    check(&events, &["call 0", "0: {\"x\":1}", "ToolCalls", "whole 0: f {\"x\":1}", "tokens 7"]);
     let (said, error) = decode([stream(&json!([piece("{")])).as_bytes()]);
     assert_eq!((said, error), (Vec::new(), Some(FrameError::Malformed)), "without a call");
 }
