@@ -1,7 +1,7 @@
 //! What is remembered of an upstream that could not be reached: for how long others are
 //! asked before it.
 //!
-//! Pure: the time is told. Where nobody else is, it is asked all the same.
+//! Looks at no clock: the time is told. Where nobody else is, it is asked all the same.
 
 use std::time::Duration;
 
