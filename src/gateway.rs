@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -185,6 +185,7 @@ impl Gateway {
     /// See [`BeginError`]; nothing has begun then.
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
         let upstream = self.upstream(new.model.as_deref())?;
+        let is_named = new.model.is_some();
         let tools = self.subset(new.tools.as_deref())?;
         let (place, _counted) = match self.place() {
             Ok(place) => place,
@@ -219,7 +220,7 @@ impl Gateway {
         let parts = Parts {
             turn: self.turn(request),
             writer,
-            route: Route::new(upstream, &self.upstreams),
+            route: Route::new(upstream, &self.upstreams, is_named),
             tool_timeout: self.tool_timeout,
             disconnect_grace: self.disconnect_grace,
         };
@@ -314,14 +315,23 @@ impl Gateway {
         &self.upstreams
     }
 
-    /// Whether one of the upstreams can be reached now.
+    /// Whether one of the upstreams can be reached now. Those that could not be a short
+    /// while ago are asked last, as turns do it.
     ///
     /// # Errors
-    /// Why the first of them cannot.
+    /// Why the first that was asked cannot.
     pub async fn check_upstream(&self) -> Result<(), RoundFailure> {
+        if let [only] = &self.upstreams[..] {
+            return only.check().await;
+        }
+        let mut order: Vec<_> = self.upstreams.iter().collect();
+        order.sort_by_key(|upstream| upstream.is_cooling_down());
         let mut first = None;
-        for upstream in &self.upstreams {
-            match upstream.check().await {
+        for upstream in order {
+            let asked = Instant::now();
+            let outcome = upstream.check().await;
+            upstream.remember(&outcome, asked);
+            match outcome {
                 Ok(()) => return Ok(()),
                 Err(failure) => first = first.or(Some(failure)),
             }
@@ -451,7 +461,7 @@ mod tests {
     async fn a_turn_that_never_ends_does_not_hold_up_the_drain_for_ever() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         let _stuck = gateway.turns.token();
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let patience = Duration::from_secs(3);
         assert!(!gateway.drain(patience).await);
         assert_eq!(begun.elapsed(), patience + limits::turn::CANCEL_TIMEOUT);

@@ -22,6 +22,7 @@ pub mod config;
 pub mod conversation;
 pub mod event;
 pub mod gateway;
+pub mod http;
 pub mod limits;
 pub mod orchestrator;
 pub mod parser;

@@ -65,6 +65,9 @@ pub mod upstream {
     /// Ids, names and arguments of one round's native calls, in bytes. As large as
     /// a frame, so that calls that come in one are not refused for it.
     pub const NATIVE_CALL_BYTES_MAX: usize = MIB;
+    /// Messages of one round over the Responses API, where each is an item: models write
+    /// one, or one before their calls and one behind.
+    pub const RESPONSE_MESSAGES_MAX: usize = 64;
     /// How much of a list of models is read, in bytes; hubs list hundreds.
     pub const MODELS_BYTES_MAX: usize = MIB;
     /// Taken from one upstream before the events go out, in bytes: text that
@@ -109,6 +112,12 @@ pub mod upstream {
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
     /// The wait before the second attempt; it doubles with each further one.
     pub const RETRY_BACKOFF: Duration = Duration::from_millis(200);
+    /// How long others are asked before an upstream that could not be reached; it doubles
+    /// with each further time. About as long as a model server takes to come back with a
+    /// small model, so that no turn waits for a connection to nobody again and again.
+    pub const COOL_DOWN: Duration = Duration::from_secs(5);
+    /// Longest such time: a server that is back is used within a minute.
+    pub const COOL_DOWN_MAX: Duration = Duration::from_secs(60);
     /// Attempts to reach an upstream before the first byte of its answer.
     pub const ATTEMPTS_MAX: u32 = 3;
 }
@@ -308,6 +317,9 @@ pub mod server {
     /// How much a refusal's message says, and its field's name, in bytes: both quote
     /// what the client sent.
     pub const REFUSAL_BYTES_MAX: usize = 2 * KIB;
+    /// How much of a field's wrong value a refusal quotes, in bytes: enough to know it
+    /// again.
+    pub const REFUSED_VALUE_BYTES_MAX: usize = 80;
     /// What a client is told to wait where there is no room for its turn, in
     /// seconds: about as long as a short turn takes.
     pub const RETRY_AFTER_SEC: u32 = 2;

@@ -34,6 +34,7 @@ const TEST_FILE_LINES_MAX: usize = 600;
 const PURE: &[(&str, &[&str])] = &[
     ("limits", &[]),
     ("event", &["tools"]),
+    ("http", &[]),
     ("parser", &["limits"]),
     ("tools/result", &["limits", "tools"]),
     ("tools/schema", &["limits", "tools"]),
@@ -53,6 +54,7 @@ const IMPURE: &[&str] = &[
     "upstream/mod.rs",
     "upstream/client",
     "upstream/configured.rs",
+    "upstream/cool_down.rs",
     "upstream/failure.rs",
     "upstream/patience.rs",
     "upstream/round.rs",

@@ -1,12 +1,14 @@
-//! What a real llama.cpp server sent, replayed through both decoders and the
-//! parser at every cut in their first and last frames. `tests/real_model/record.py` makes the recordings and tells their format.
+//! What a real llama.cpp server sent, replayed through the decoders and the parser at
+//! every cut. `tests/real_model/record.py` makes the recordings and tells their format.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tether::event::Usage;
 use tether::parser::{Call, ErrorCode, Parser, Segment, Settings};
 use tether::upstream::openai_chat::{self, FrameError};
+use tether::upstream::openai_responses;
 use tether::upstream::server_error::ServerError;
 use tether::upstream::{Delta, RoundFinish, sse};
 
@@ -15,8 +17,52 @@ const MARKER: &str = "<<function_call>>";
 /// The sidecar of a recording.
 #[derive(Deserialize)]
 struct Recording {
+    path: String,
+    request: Request,
     status: u16,
     cuts: Vec<usize>,
+}
+
+/// What of a request its answer is read by.
+#[derive(Deserialize)]
+struct Request {
+    #[serde(default)]
+    max_output_tokens: Option<u32>,
+}
+
+/// The decoder of the API that a recording is of.
+enum Decoder {
+    Chat(openai_chat::Decoder),
+    Responses(openai_responses::Decoder),
+}
+
+impl Decoder {
+    fn of(recording: &Recording) -> Self {
+        if recording.path == "/v1/responses" {
+            let tokens_max = recording.request.max_output_tokens;
+            Self::Responses(openai_responses::Decoder::new(tokens_max))
+        } else {
+            Self::Chat(openai_chat::Decoder::new())
+        }
+    }
+
+    fn decode(
+        &mut self,
+        frame: &sse::Frame<'_>,
+        sink: impl FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
+        match self {
+            Self::Chat(chat) => chat.decode(frame, sink),
+            Self::Responses(responses) => responses.decode(frame, sink),
+        }
+    }
+
+    const fn is_done(&self) -> bool {
+        match self {
+            Self::Chat(chat) => chat.is_done(),
+            Self::Responses(responses) => responses.is_done(),
+        }
+    }
 }
 
 /// What a client is to know of a stream.
@@ -26,6 +72,13 @@ struct Answer {
     deltas: usize,
     /// What the parser makes of the text.
     pieces: Vec<Piece>,
+    reasoning: String,
+    /// Items of reasoning, as they are to go back.
+    items: Vec<Value>,
+    /// Calls that the server has read: what was told of the arguments of each, and those
+    /// that became whole, by name and arguments.
+    arguments: Vec<String>,
+    native_calls: Vec<(String, String)>,
     finish: Option<RoundFinish>,
     usage: Option<Usage>,
     error: Option<FrameError>,
@@ -61,30 +114,49 @@ fn recording(name: &str) -> (Recording, Vec<u8>) {
     (serde_json::from_slice(&sidecar).expect("a sidecar's fields"), body)
 }
 
-fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
+impl Answer {
+    fn take(&mut self, delta: Delta<'_>, parser: &mut Parser) {
+        match delta {
+            Delta::Text(text) => {
+                self.text.push_str(text);
+                self.deltas += 1;
+                parser.push_str(text, |segment| take(&mut self.pieces, segment));
+            }
+            Delta::Reasoning(text) => self.reasoning.push_str(text),
+            Delta::ReasoningItem(json) => {
+                self.items.push(serde_json::from_str(json).expect("an item is JSON"));
+            }
+            Delta::CallStarted { index } => {
+                assert_eq!(index as usize, self.arguments.len());
+                self.arguments.push(String::new());
+            }
+            Delta::CallArguments { index, json } => self.arguments[index as usize].push_str(json),
+            Delta::CallCompleted { index, name, arguments } => {
+                assert_eq!(index as usize, self.native_calls.len(), "in their order");
+                assert_eq!(self.arguments[index as usize], arguments);
+                self.native_calls.push((name.to_owned(), arguments.to_owned()));
+            }
+            Delta::Finish(finish) => self.finish = Some(finish),
+            Delta::Usage(usage) => self.usage = Some(usage),
+        }
+    }
+}
+
+fn decode<'a>(recording: &Recording, chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
     let mut frames = sse::Decoder::new();
-    let mut chat = openai_chat::Decoder::new();
+    let mut events = Decoder::of(recording);
     let mut parser = Parser::new(Settings::default()).expect("the defaults are valid");
     let mut answer = Answer::default();
     for mut chunk in chunks {
         while let Some(frame) = frames.next_frame(&mut chunk).expect("within the limit") {
-            let outcome = chat.decode(&frame, |delta| match delta {
-                Delta::Text(text) => {
-                    answer.text.push_str(text);
-                    answer.deltas += 1;
-                    parser.push_str(text, |segment| take(&mut answer.pieces, segment));
-                }
-                Delta::Finish(finish) => answer.finish = Some(finish),
-                Delta::Usage(usage) => answer.usage = Some(usage),
-                other => panic!("no reasoning model, no tools: {other:?}"),
-            });
+            let outcome = events.decode(&frame, |delta| answer.take(delta, &mut parser));
             if let Err(error) = outcome {
                 answer.error = Some(error);
             }
         }
     }
     parser.finish(|segment| take(&mut answer.pieces, segment));
-    answer.done = chat.is_done();
+    answer.done = events.is_done();
     answer.mid_frame = frames.is_mid_frame();
     answer
 }
@@ -112,11 +184,11 @@ fn replay(name: &str) -> Answer {
         rest = behind;
         chunk
     });
-    let answer = decode(as_recorded);
-    assert_eq!(decode(body.chunks(1)), answer, "{name} byte by byte");
+    let answer = decode(&recording, as_recorded);
+    assert_eq!(decode(&recording, body.chunks(1)), answer, "{name} byte by byte");
     for cut in 0..=body.len() {
         let (before, behind) = body.split_at(cut);
-        assert_eq!(decode([before, behind]), answer, "{name} cut at {cut}");
+        assert_eq!(decode(&recording, [before, behind]), answer, "{name} cut at {cut}");
     }
     for cut in 0..=answer.text.len() {
         assert_eq!(parse_cut(&answer.text, cut), answer.pieces, "{name}: text cut at {cut}");
@@ -165,6 +237,77 @@ fn an_answer_that_ran_into_the_token_limit() {
 #[test]
 fn an_answer_that_met_a_stop_sequence() {
     assert!(!replay_well("stop", RoundFinish::Stop).text.contains('\n'));
+}
+
+/// The recording of that name over each of the two APIs.
+fn over_both(name: &str) -> [String; 2] {
+    ["chat", "responses"].map(|api| format!("{api}_native_{name}"))
+}
+
+const BERLIN: (&str, &str) = ("get_current_time", "{\"timezone\": \"Europe/Berlin\"}");
+
+#[track_caller]
+fn check_native_calls(answer: &Answer, expected: &[(&str, &str)]) {
+    let found: Vec<_> =
+        answer.native_calls.iter().map(|(name, json)| (name.as_str(), json.as_str())).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_call_that_the_server_has_read() {
+    for name in over_both("call") {
+        let answer = replay_well(&name, RoundFinish::ToolCalls);
+        check_native_calls(&answer, &[BERLIN]);
+        assert_eq!(answer.text, "");
+        let usage = answer.usage.unwrap();
+        assert_eq!((usage.prompt_tokens, usage.completion_tokens), (765, 37));
+    }
+}
+
+/// Over Responses they are both done in the end, told apart by their ids alone.
+#[test]
+fn two_calls_that_the_server_has_read() {
+    for name in over_both("calls") {
+        let answer = replay_well(&name, RoundFinish::ToolCalls);
+        check_native_calls(&answer, &[BERLIN, ("calculate", "{\"expression\": \"6*7\"}")]);
+    }
+}
+
+#[test]
+fn reasoning_before_a_call() {
+    for (name, items) in over_both("reasoning").iter().zip([0, 1]) {
+        let answer = replay_well(name, RoundFinish::ToolCalls);
+        check_native_calls(&answer, &[BERLIN]);
+        assert_eq!(answer.reasoning, "I look at the clock of Berlin.\n", "{name}");
+        assert_eq!(answer.items.len(), items, "{name}");
+        for item in answer.items {
+            assert_eq!(
+                (&item["type"], &item["content"][0]["text"]),
+                (&json!("reasoning"), &json!(answer.reasoning))
+            );
+        }
+    }
+}
+
+/// Over Responses this server says that all is complete.
+#[test]
+fn a_native_call_that_was_cut_by_the_token_limit() {
+    for name in over_both("cut") {
+        let answer = replay_well(&name, RoundFinish::Length);
+        check_native_calls(&answer, &[("get_current_time", "{\"timezone\": \"")]);
+    }
+}
+
+#[test]
+fn words_beside_native_tools() {
+    for name in over_both("words") {
+        let answer = replay_well(&name, RoundFinish::Stop);
+        assert_eq!(answer.text, "The capital of France is Paris.", "{name}");
+    }
+    for name in over_both("length") {
+        let answer = replay_well(&name, RoundFinish::Length);
+        assert_eq!(answer.usage.unwrap().completion_tokens, 12, "{name}");
+    }
 }
 
 /// The calls of an answer that has nothing else.
@@ -232,12 +375,17 @@ fn a_stream_that_was_left_in_the_middle() {
 
 #[test]
 fn errors_before_the_stream() {
-    for (name, code) in
-        [("error_grammar", "invalid_request_error"), ("error_context", "exceed_context_size_error")]
-    {
+    let overflow = "exceed_context_size_error";
+    for (name, code) in [
+        ("error_grammar", "invalid_request_error"),
+        ("error_context", overflow),
+        ("chat_native_error", overflow),
+        ("responses_native_error", overflow),
+    ] {
         let (recording, body) = recording(name);
         assert_eq!(recording.status, 400);
-        assert_eq!(ServerError::from_body(&body).code.as_deref(), Some(code));
+        let error = ServerError::from_body(&body);
+        assert_eq!(error.code.as_deref(), Some(code));
+        assert_eq!(error.is_context_overflow(), code == overflow);
     }
-    assert!(ServerError::from_body(&recording("error_context").1).is_context_overflow());
 }

@@ -114,7 +114,8 @@ pub enum AnswerError {
     },
     /// It was answered or dropped before.
     #[error(
-        "the question {} is no longer open; it was answered, or another prompt came first",
+        "the question {} is no longer open; it was answered, or another prompt came first: go on \
+         with a prompt",
         quote(.0)
     )]
     Stale(String),
@@ -133,7 +134,7 @@ pub enum AnswerError {
         known: Vec<String>,
     },
     /// Nothing was said.
-    #[error("the answer is empty")]
+    #[error("the answer is empty; send the user's words in text, or the id of an option")]
     EmptyText,
 }
 

@@ -15,6 +15,7 @@ mod rescue;
 mod route;
 mod stall;
 mod stream;
+mod wanted;
 
 use std::sync::Arc;
 use std::time::Duration;

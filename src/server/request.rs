@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::object::Object;
 use super::rescue::Refusal;
+use super::wanted;
 use crate::conversation::{Ask, Choice};
 use crate::gateway::NewTurn;
 use crate::limits;
@@ -167,7 +168,9 @@ fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
         // What is no JSON at all is not the fault of the field that it begins in.
         let is_field = error.inner().is_data() && path.iter().next().is_some();
         let param = is_field.then(|| path.to_string());
-        Refusal::BadJson { param, error: error.into_inner().to_string() }
+        let reason = wanted::mismatch(body, path, error.inner());
+        let error = reason.unwrap_or_else(|| error.inner().to_string());
+        Refusal::BadJson { param, error }
     })?;
     let ended = reader.end();
     ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })?;

@@ -73,6 +73,11 @@ pub fn clarification(outcome: &'static str) {
     counter!("tether_clarifications_total", "outcome" => outcome).increment(1);
 }
 
+/// An upstream could not be reached, so that others are asked first for a while.
+pub fn upstream_cools_down(upstream: &str) {
+    counter!("tether_upstream_cool_downs_total", "upstream" => upstream.to_owned()).increment(1);
+}
+
 /// A request was answered.
 pub fn request(route: &'static str, status: u16) {
     counter!("tether_http_requests_total", "route" => route, "status" => status.to_string())

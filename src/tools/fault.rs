@@ -9,7 +9,8 @@ use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::fmt::rfc2822;
+
+use crate::http;
 
 /// Why a call of a tool brought no result.
 ///
@@ -64,9 +65,9 @@ impl ToolFault {
         }
     }
 
-    /// `whom` answered with this HTTP status, which is no success. 429, 502, 503 and
-    /// 504 are transient; then the `Retry-After` field is heeded where it can be
-    /// read, as [`retry_after`] does at `now`.
+    /// `whom` answered with this HTTP status, which is no success. It is transient where
+    /// it [may pass](http::may_pass); then the `Retry-After` field is heeded where it can
+    /// be read, as [`http::retry_after`] does at `now`.
     #[must_use]
     pub fn from_status(
         whom: impl fmt::Display,
@@ -74,27 +75,14 @@ impl ToolFault {
         retry_after_field: Option<&str>,
         now: Timestamp,
     ) -> Self {
-        let transient = matches!(status, 429 | 502 | 503 | 504);
+        let transient = http::may_pass(status);
         let retry_after = retry_after_field.filter(|_| transient);
         Self {
             message: format!("{whom} answered with HTTP status {status}"),
             transient,
-            retry_after: retry_after.and_then(|field| self::retry_after(field, now)),
+            retry_after: retry_after.and_then(|field| http::retry_after(field, now)),
         }
     }
-}
-
-/// The wait that a `Retry-After` field asks for (RFC 9110, section 10.2.3): seconds,
-/// or a date, of which none is left where it is over.
-#[must_use]
-pub fn retry_after(field: &str, now: Timestamp) -> Option<Duration> {
-    let field = field.trim();
-    if !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More seconds than can be counted are as good as never.
-        return Some(Duration::from_secs(field.parse().unwrap_or(u64::MAX)));
-    }
-    let date = rfc2822::parse(field).ok()?.timestamp();
-    Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -124,34 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn four_statuses_are_transient() {
-        let transient = |status| ToolFault::from_status("it", status, None, now()).transient;
-        let found: Vec<u16> = (300..600).filter(|status| transient(*status)).collect();
-        assert_eq!(found, [429, 502, 503, 504]);
-    }
-
-    #[test]
     fn retry_after_belongs_to_a_transient_status() {
-        let wait = |status| ToolFault::from_status("it", status, Some("7"), now()).retry_after;
-        assert_eq!(wait(503), Some(Duration::from_secs(7)));
-        assert_eq!(wait(404), None);
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        for (field, seconds) in [
-            ("0", Some(0)),
-            (" 120 ", Some(120)),
-            ("99999999999999999999999", Some(u64::MAX)),
-            ("Sun, 06 Nov 1994 08:49:38 GMT", Some(1)),
-            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(0)),
-            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
-            ("", None),
-            ("-1", None),
-            ("1.5", None),
-            ("soon", None),
-        ] {
-            assert_eq!(retry_after(field, now()).map(|wait| wait.as_secs()), seconds, "{field:?}");
-        }
+        let fault = |status| ToolFault::from_status("it", status, Some("7"), now());
+        assert_eq!(
+            (fault(503).transient, fault(503).retry_after),
+            (true, Some(Duration::from_secs(7)))
+        );
+        assert_eq!((fault(404).transient, fault(404).retry_after), (false, None));
     }
 }

@@ -33,7 +33,7 @@ pub enum RegistryError {
     #[error("a tool's name is 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 _ . -, not {0:?}")]
     BadName(String),
     /// Two tools of one name.
-    #[error("there are two tools called {0:?}")]
+    #[error("there are two tools called {0:?}; give one of them another name")]
     Duplicate(String),
     /// Parameters that arguments cannot be checked against.
     #[error("parameters of the tool {name:?}: {error}")]

@@ -1,9 +1,14 @@
 //! A configured upstream: what speaks there, and how a round is opened on it.
 
 use hyper::Uri;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::{info, warn};
 
+use super::cool_down::CoolDown;
 use super::server::{Server, ServerOptions};
 use super::{History, Round, RoundFailure, RoundRequest, embedded};
+use crate::telemetry::metrics;
 
 /// How an upstream is reached and spoken to.
 #[derive(Debug, Clone)]
@@ -48,6 +53,7 @@ pub struct Upstream {
     name: String,
     history: History,
     speaker: Speaker,
+    cool_down: Mutex<CoolDown>,
 }
 
 #[derive(Debug)]
@@ -67,7 +73,7 @@ impl Upstream {
             Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
             Kind::Embedded { tokens_per_sec } => Speaker::Embedded { tokens_per_sec },
         };
-        Ok(Self { name, history, speaker })
+        Ok(Self { name, history, speaker, cool_down: Mutex::default() })
     }
 
     /// Its name, by which clients ask for it.
@@ -87,6 +93,40 @@ impl Upstream {
                 let script = embedded::answer(&request.render(self.history));
                 Ok(Round::embedded(embedded::stream(script, *tokens_per_sec)))
             }
+        }
+    }
+
+    /// Whether it could not be reached a short while ago, so that others are to be asked
+    /// first where there are others.
+    #[must_use]
+    pub fn is_cooling_down(&self) -> bool {
+        self.cool_down.lock().is_on(Instant::now())
+    }
+
+    /// The same, asked for a turn: when the time is over, one turn is let through to try.
+    pub(super) fn holds_back(&self) -> bool {
+        self.cool_down.lock().holds_back(Instant::now())
+    }
+
+    /// Remembers what came of reaching it, tried at `asked`. Only where there are others
+    /// is it of use.
+    pub fn remember<T>(&self, outcome: &Result<T, RoundFailure>, asked: Instant) {
+        let upstream = &*self.name;
+        match outcome {
+            Ok(_) => {
+                if self.cool_down.lock().end() {
+                    info!(upstream, "the upstream can be reached again");
+                }
+            }
+            Err(failure) if failure.is_absence() => {
+                let wait = self.cool_down.lock().fail(asked, Instant::now());
+                if let Some(wait) = wait {
+                    let (reason, seconds) = (&*failure.message, wait.as_secs());
+                    warn!(upstream, reason, seconds, "the upstream cools down: others go first");
+                    metrics::upstream_cools_down(upstream);
+                }
+            }
+            Err(_) => {}
         }
     }
 

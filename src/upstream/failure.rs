@@ -4,6 +4,7 @@ use super::client::ClientError;
 use super::patience::OutOfPatience;
 use super::server_error::ServerError;
 use crate::event::FailureCode;
+use crate::http;
 use crate::limits::{MIB, upstream as limits};
 
 /// A round that could not be started, or that broke off.
@@ -18,6 +19,12 @@ pub struct RoundFailure {
 }
 
 impl RoundFailure {
+    /// Whether nobody was there, or nobody who has time: it says something of the server
+    /// and nothing of the request.
+    pub(super) const fn is_absence(&self) -> bool {
+        matches!(self.code, FailureCode::UpstreamUnavailable | FailureCode::UpstreamTimeout)
+    }
+
     fn new(code: FailureCode, retryable: bool, message: String) -> Self {
         Self { code, message, retryable }
     }
@@ -84,9 +91,10 @@ impl RoundFailure {
         };
         let message = format!("the model server answered {status}: {error}{advice}");
         let retryable = matches!(status, 408 | 429 | 500..=599);
-        let code = match status {
-            429 | 502..=504 => FailureCode::UpstreamUnavailable,
-            _ => FailureCode::UpstreamError,
+        let code = if http::may_pass(status) {
+            FailureCode::UpstreamUnavailable
+        } else {
+            FailureCode::UpstreamError
         };
         Self::new(code, retryable, message)
     }

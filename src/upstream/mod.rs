@@ -7,6 +7,7 @@
 pub mod client;
 mod configured;
 pub mod constrain;
+mod cool_down;
 pub mod embedded;
 mod failure;
 pub mod openai_chat;

@@ -2,11 +2,13 @@
 //!
 //! The next one is asked only where nobody has answered yet: once an answer has begun,
 //! the model is somebody, and what it said stays said. The conversation is rendered for
-//! each of them anew.
+//! each of them anew. Who could not be reached is asked last for a while, in all turns but
+//! those that name it.
 
 use std::sync::Arc;
 
-use tracing::warn;
+use tokio::time::Instant;
+use tracing::debug;
 
 use super::{Round, RoundFailure, RoundRequest, Upstream};
 
@@ -14,6 +16,8 @@ use super::{Round, RoundFailure, RoundRequest, Upstream};
 #[derive(Debug, Clone)]
 pub struct Route {
     upstreams: Vec<Arc<Upstream>>,
+    /// Whether the first one was asked for by name.
+    is_named: bool,
 }
 
 /// A round, and who answers it.
@@ -26,30 +30,36 @@ pub struct Opened {
 }
 
 impl Route {
-    /// A route to `first`, and on to the others of `all` in their order.
+    /// A route to `first`, and on to the others of `all` in their order. `is_named`: the
+    /// turn asks for `first` by name, and waits for it whatever is known of it.
     #[must_use]
-    pub fn new(first: &Arc<Upstream>, all: &[Arc<Upstream>]) -> Self {
+    pub fn new(first: &Arc<Upstream>, all: &[Arc<Upstream>], is_named: bool) -> Self {
         let others = all.iter().filter(|upstream| upstream.name() != first.name());
-        Self { upstreams: std::iter::once(first).chain(others).map(Arc::clone).collect() }
+        let upstreams = std::iter::once(first).chain(others).map(Arc::clone).collect();
+        Self { upstreams, is_named }
     }
 
     /// Asks for a round, where need be of one after the other. Dropping the future, or
     /// the round, ends the generation.
     ///
     /// # Errors
-    /// Where the first refuses the request itself, which others would not mend; or where
-    /// nobody answers: as the first has failed, with everybody's reasons.
+    /// Where the first that is asked refuses the request itself, which others would not
+    /// mend; or where nobody answers: as that one has failed, with everybody's reasons.
     pub async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
+        if let [only] = &self.upstreams[..] {
+            return only.open(request).await.map(|round| Opened { round, place: 0 });
+        }
         let mut failures: Vec<(&str, RoundFailure)> = Vec::new();
-        for (place, upstream) in self.upstreams.iter().enumerate() {
-            match upstream.open(request).await {
+        for place in self.order() {
+            let upstream = &self.upstreams[place];
+            let asked = Instant::now();
+            let outcome = upstream.open(request).await;
+            upstream.remember(&outcome, asked);
+            match outcome {
                 Ok(round) => return Ok(Opened { round, place }),
+                Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
-                    let is_final = place == 0 && !failure.retryable;
-                    if is_final || self.upstreams.len() == 1 {
-                        return Err(failure);
-                    }
-                    warn!(upstream = upstream.name(), reason = %failure.message, "no answer");
+                    debug!(upstream = upstream.name(), reason = %failure.message, "no answer");
                     failures.push((upstream.name(), failure));
                 }
             }
@@ -57,7 +67,19 @@ impl Route {
         Err(all_failed(failures))
     }
 
-    /// From now on this one is asked first. Returns its name.
+    /// Their places in the order in which they are asked now.
+    fn order(&self) -> Vec<usize> {
+        let holds_back = |place: &usize| {
+            let is_wanted = *place == 0 && self.is_named;
+            !is_wanted && self.upstreams[*place].holds_back()
+        };
+        let (last, mut order): (Vec<_>, Vec<_>) = (0..self.upstreams.len()).partition(holds_back);
+        order.extend(last);
+        order
+    }
+
+    /// From now on this one is asked first, in the place of the one before. Returns its
+    /// name.
     pub fn prefer(&mut self, place: usize) -> &str {
         let preferred = self.upstreams.remove(place);
         self.upstreams.insert(0, preferred);

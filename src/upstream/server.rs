@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, StatusCode, Uri};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
@@ -18,6 +19,7 @@ use super::openai_responses;
 use super::round::Decoder;
 use super::server_error::ServerError;
 use super::{ChatRequest, Round, RoundFailure};
+use crate::http;
 use crate::limits::upstream as limits;
 
 /// How a server is spoken to. Without a model's name, the first model that it has is
@@ -59,10 +61,13 @@ impl Dialect {
         dialect
     }
 
-    fn decoder(&self) -> Decoder {
+    fn decoder(&self, request: &ChatRequest) -> Decoder {
         match self {
             Self::Chat(_) => Decoder::Chat(openai_chat::Decoder::new()),
-            Self::Responses(_) => Decoder::Responses(openai_responses::Decoder::new()),
+            Self::Responses(_) => {
+                let tokens_max = request.sampling.max_tokens;
+                Decoder::Responses(openai_responses::Decoder::new(tokens_max))
+            }
         }
     }
 }
@@ -153,7 +158,8 @@ impl Server {
         loop {
             let failed = match self.ask(request).await {
                 Ok(answer) => {
-                    return Ok(Round::http(answer, self.dialect.decoder(), self.idle_timeout));
+                    let decoder = self.dialect.decoder(request);
+                    return Ok(Round::http(answer, decoder, self.idle_timeout));
                 }
                 Err(failed) => failed,
             };
@@ -315,8 +321,8 @@ impl Failed {
     fn refused(answer: &Answer, said: &str) -> Self {
         let status = answer.head.status.as_u16();
         let failure = RoundFailure::refused(status, &ServerError::from_body(said.as_bytes()));
-        let is_busy = matches!(status, 429 | 502 | 503 | 504);
-        Self { failure, wait: retry_after(answer).filter(|_| is_busy), was_reached: true }
+        let wait = if http::may_pass(status) { wait_asked_for(answer) } else { None };
+        Self { failure, wait, was_reached: true }
     }
 
     const fn finally(failure: RoundFailure) -> Self {
@@ -334,9 +340,9 @@ impl From<ClientError> for Failed {
     }
 }
 
-/// What the server asks for, or no time at all; `None` where it is too long.
-fn retry_after(answer: &Answer) -> Option<Duration> {
-    let Some(header) = answer.head.headers.get(RETRY_AFTER) else { return Some(Duration::ZERO) };
-    let seconds = header.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds)).filter(|wait| *wait <= limits::RETRY_AFTER_MAX)
+/// The wait that the server asks for, or no time at all; `None` where it is too long.
+fn wait_asked_for(answer: &Answer) -> Option<Duration> {
+    let field = answer.head.headers.get(RETRY_AFTER).and_then(|field| field.to_str().ok());
+    let asked = field.and_then(|field| http::retry_after(field, Timestamp::now()));
+    Some(asked.unwrap_or_default()).filter(|wait| *wait <= limits::RETRY_AFTER_MAX)
 }

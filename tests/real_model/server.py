@@ -1,6 +1,6 @@
 """Starts llama.cpp's HTTP server with the 135M model and prints its address.
 
-    server.py [--port PORT] [--context TOKENS] [--slots N] [--verbose]
+    server.py [--port PORT] [--context TOKENS] [--slots N] [--template FILE] [--verbose]
 
 When the model answers, one line goes to standard output:
 
@@ -52,6 +52,8 @@ def start(options):
     params.hostnames = ["127.0.0.1"]
     params.port = options.port or free_port()
     params.use_jinja = True
+    if options.template:
+        params.chat_template = options.template.read_text()
     params.endpoint_metrics = True
     # The whole context belongs to all slots together.
     params.n_ctx = options.context * options.slots
@@ -100,6 +102,7 @@ def main():
     parser.add_argument("--port", type=int, default=0, help="a free one where absent")
     parser.add_argument("--context", type=int, default=4096, help="tokens of one request")
     parser.add_argument("--slots", type=int, default=2, help="requests answered at a time")
+    parser.add_argument("--template", type=Path, help="a chat template in place of the model's own")
     parser.add_argument("--verbose", action="store_true", help="the server's own log, on standard error")
     options = parser.parse_args()
 

@@ -1,13 +1,9 @@
 //! An event as deltas.
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use crate::event::Usage;
-use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
-use crate::upstream::openai_chat::{FrameError, unescape};
+use super::calls::{Calls, Place, Said};
+use super::event::{Event, Item, Response};
+use super::messages::Messages;
+use crate::upstream::openai_chat::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};
@@ -15,27 +11,15 @@ use crate::upstream::{Delta, RoundFinish};
 /// Decodes the events of one stream.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    calls: Vec<Call>,
-    /// The calls before this one were handed out as whole.
-    whole: usize,
-    /// Arguments and names of all calls, in bytes.
-    bytes: usize,
+    calls: Calls,
+    messages: Messages,
     /// Which of its two kinds of reasoning the server writes: the plain text, or a summary.
     thinks: Option<Thinks>,
+    /// The tokens that the answer may take, where the request says so.
+    tokens_max: Option<u32>,
+    /// Whether an item, or a part of one, has come.
+    has_heard: bool,
     finished: bool,
-}
-
-/// A call that has begun.
-#[derive(Debug, Default)]
-struct Call {
-    /// The place of its item in the response, where the server counts.
-    output_index: Option<u64>,
-    /// Its item's own id.
-    item_id: String,
-    name: String,
-    arguments: String,
-    /// Whether the server has said that it is whole.
-    closed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +29,10 @@ enum Thinks {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream.
+    /// A decoder at the beginning of a stream, of an answer that may take so many tokens.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(tokens_max: Option<u32>) -> Self {
+        Self { tokens_max, ..Self::default() }
     }
 
     /// Gives the deltas of one event to `sink`. What is unknown is skipped; a call whose
@@ -73,7 +57,16 @@ impl Decoder {
         if !json.starts_with('{') {
             return Err(FrameError::Malformed);
         }
-        let event: Event<'_> = serde_json::from_str(&json).map_err(|_| FrameError::Malformed)?;
+        let mut event: Event<'_> =
+            serde_json::from_str(&json).map_err(|_| FrameError::Malformed)?;
+        if event.r#type.is_empty() {
+            // Some servers put an error where others put an event.
+            if event.error.is_some() {
+                return Err(FrameError::Server(ServerError::from_body(data)));
+            }
+            // The standard says it twice; some servers do not.
+            event.r#type = String::from_utf8_lossy(frame.event);
+        }
         self.take(&event, &json, &mut sink)
     }
 
@@ -99,7 +92,10 @@ impl Decoder {
         match &*event.r#type {
             // A refusal is what the model says instead.
             "response.output_text.delta" | "response.refusal.delta" => {
-                sink(Delta::Text(event.delta(&mut scratch)?));
+                let text = event.delta(&mut scratch)?;
+                self.has_heard = true;
+                self.messages.say(event.place(), text)?;
+                sink(Delta::Text(text));
             }
             "response.reasoning_text.delta" => {
                 self.think(Thinks::Aloud, event.delta(&mut scratch)?, sink);
@@ -112,17 +108,22 @@ impl Decoder {
             }
             "response.output_item.added" => self.begin(event, sink)?,
             "response.function_call_arguments.delta" => {
-                let at = self.find(event).ok_or(FrameError::Malformed)?;
-                self.argue(at, event.delta(&mut scratch)?, sink)?;
+                self.calls.argue(event.place(), event.delta(&mut scratch)?, sink)?;
             }
-            "response.output_item.done" => self.close(event, sink)?,
-            "response.completed" | "response.incomplete" => self.finish(event, sink),
+            "response.function_call_arguments.done" => {
+                let (name, arguments) = event.call()?;
+                let (place, call_id) = (event.place(), "");
+                self.has_heard = true;
+                self.calls.repeat(&Said { place, call_id, name, arguments: &arguments }, sink)?;
+            }
+            "response.output_item.done" => {
+                if let (Some(raw), Some(item)) = (event.item, event.item()?) {
+                    self.close(event.place_of(&item), &item, raw.get(), sink)?;
+                }
+            }
+            "response.completed" | "response.incomplete" => self.finish(event, json, sink)?,
             "response.failed" | "response.cancelled" | "error" => {
-                return Err(FrameError::Server(event.error(json)));
-            }
-            // Some servers put an error where others put an event.
-            "" if event.error.is_some() => {
-                return Err(FrameError::Server(ServerError::from_body(json.as_bytes())));
+                return Err(FrameError::Server(event.failure(json)));
             }
             _ => {}
         }
@@ -131,6 +132,7 @@ impl Decoder {
 
     /// A server that writes both kinds says the same twice.
     fn think(&mut self, thinks: Thinks, words: &str, sink: &mut impl FnMut(Delta<'_>)) {
+        self.has_heard = true;
         if *self.thinks.get_or_insert(thinks) == thinks {
             sink(Delta::Reasoning(words));
         }
@@ -141,209 +143,101 @@ impl Decoder {
         event: &Event<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
-        let Some(item) = event.item()?.filter(|item| item.r#type == "function_call") else {
-            return Ok(());
-        };
-        if self.calls.len() == NATIVE_CALLS_MAX {
-            return Err(FrameError::Malformed);
-        }
-        let name = item.name.unwrap_or_default().into_owned();
-        self.count(name.len())?;
-        let item_id = item.id.unwrap_or_default().into_owned();
-        let output_index = event.output_index;
-        self.calls.push(Call { output_index, item_id, name, ..Call::default() });
-        let at = self.calls.len() - 1;
-        sink(Delta::CallStarted { index: index(at) });
-        self.argue(at, &item.arguments.unwrap_or_default(), sink)
+        let Some(item) = event.item()?.filter(Item::is_call) else { return Ok(()) };
+        self.has_heard = true;
+        let (place, arguments) = (event.place_of(&item), item.arguments()?);
+        let (call_id, name) = (item.call_id(), item.name());
+        self.calls.begin(&Said { place, call_id, name, arguments: &arguments }, sink)
     }
 
-    fn argue(
+    /// An item is done, and says once more what it is. Reasoning wants to come back.
+    fn close(
         &mut self,
-        at: usize,
+        place: Place<'_>,
+        item: &Item<'_>,
         json: &str,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
-        if !json.is_empty() {
-            self.count(json.len())?;
-            self.calls[at].arguments.push_str(json);
-            sink(Delta::CallArguments { index: index(at), json });
+        self.has_heard = true;
+        match &*item.r#type {
+            "reasoning" => {
+                if self.thinks.is_none() {
+                    self.tell_reasoning(item, sink);
+                }
+                sink(Delta::ReasoningItem(json));
+                Ok(())
+            }
+            "message" => self.messages.close(place, &item.words(), sink),
+            "function_call" => {
+                let (arguments, call_id, name) = (item.arguments()?, item.call_id(), item.name());
+                self.calls.close(&Said { place, call_id, name, arguments: &arguments }, sink)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// An item is done: a call says once more what it is, reasoning wants to come back.
-    fn close(
+    /// Tells what no delta has told.
+    fn tell_reasoning(&mut self, item: &Item<'_>, sink: &mut impl FnMut(Delta<'_>)) {
+        for (thinks, words) in [(Thinks::Aloud, item.words()), (Thinks::InSummary, item.summary())]
+        {
+            if !words.is_empty() {
+                return self.think(thinks, &words, sink);
+            }
+        }
+    }
+
+    fn finish(
         &mut self,
         event: &Event<'_>,
+        json: &str,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
-        let (Some(raw), Some(item)) = (event.item, event.item()?) else { return Ok(()) };
-        if item.r#type == "reasoning" {
-            sink(Delta::ReasoningItem(raw.get()));
+        let nothing = Response::default();
+        let response = event.response.as_ref().unwrap_or(&nothing);
+        if response.has_failed() {
+            return Err(FrameError::Server(event.failure(json)));
         }
-        if item.r#type != "function_call" {
-            return Ok(());
+        if !self.has_heard {
+            self.take_at_once(response, sink)?;
         }
-        if self.find(event).is_none() {
-            self.begin(event, sink)?;
+        self.finished = true;
+        let is_complete = &*event.r#type == "response.completed" && !response.is_incomplete();
+        let finish = if is_complete && !self.is_cut(response) {
+            if self.calls.is_empty() { RoundFinish::Stop } else { RoundFinish::ToolCalls }
+        } else {
+            match response.reason().as_deref() {
+                // Servers that give no reason have met the only one they know.
+                Some("max_output_tokens") | None => RoundFinish::Length,
+                Some("content_filter") => RoundFinish::ContentFilter,
+                Some(_) => RoundFinish::Other,
+            }
+        };
+        sink(Delta::Finish(finish));
+        self.calls.finish(sink);
+        if let Some(usage) = response.usage() {
+            sink(Delta::Usage(usage));
         }
-        let at = self.find(event).ok_or(FrameError::Malformed)?;
-        let whole = item.arguments.unwrap_or_default();
-        // What no delta has brought. Where they differ otherwise, the end counts.
-        if let Some(rest) = whole.strip_prefix(self.calls[at].arguments.as_str()) {
-            self.argue(at, rest, sink)?;
-        } else if !whole.is_empty() {
-            self.count(whole.len())?;
-            self.calls[at].arguments = whole.into_owned();
-        }
-        let call = &mut self.calls[at];
-        if let Some(name) = item.name.filter(|name| !name.is_empty()) {
-            call.name = name.into_owned();
-        }
-        call.closed = is_json(&call.arguments);
-        self.hand_out(sink, |call| call.closed);
         Ok(())
     }
 
-    fn finish(&mut self, event: &Event<'_>, sink: &mut impl FnMut(Delta<'_>)) {
-        self.finished = true;
-        let response = event.response.as_ref();
-        let reason = response.and_then(|response| response.incomplete_details.as_ref());
-        let finish = match (&*event.r#type, reason.and_then(|details| details.reason.as_deref())) {
-            ("response.completed", _) if self.calls.is_empty() => RoundFinish::Stop,
-            ("response.completed", _) => RoundFinish::ToolCalls,
-            // Servers that give no reason have met the only one they know.
-            (_, Some("max_output_tokens") | None) => RoundFinish::Length,
-            (_, Some("content_filter")) => RoundFinish::ContentFilter,
-            (_, Some(_)) => RoundFinish::Other,
-        };
-        sink(Delta::Finish(finish));
-        self.hand_out(sink, |_| true);
-        if let Some(usage) = response.and_then(|response| usage(response.usage?)) {
-            sink(Delta::Usage(usage));
+    /// Whether the token limit has cut what is called complete, as llama.cpp calls it: a
+    /// call breaks off, or all tokens that were asked for are spent.
+    fn is_cut(&self, response: &Response<'_>) -> bool {
+        let spent = response.usage().map(|usage| usage.completion_tokens);
+        let is_spent = self.tokens_max.is_some_and(|max| spent >= Some(u64::from(max)));
+        is_spent || self.calls.any_breaks_off()
+    }
+
+    /// An answer that came in its last event alone.
+    fn take_at_once(
+        &mut self,
+        response: &Response<'_>,
+        sink: &mut impl FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
+        for (index, raw) in (0..).zip(response.output.iter().flatten()) {
+            let place = Place { index: Some(index), id: "" };
+            self.close(place, &Item::read(raw)?, raw.get(), sink)?;
         }
-    }
-
-    /// Hands out the calls that are whole, in their order.
-    fn hand_out(&mut self, sink: &mut impl FnMut(Delta<'_>), is_whole: impl Fn(&Call) -> bool) {
-        while let Some(call) = self.calls.get(self.whole).filter(|call| is_whole(call)) {
-            let (name, arguments) = (&call.name, &call.arguments);
-            sink(Delta::CallCompleted { index: index(self.whole), name, arguments });
-            self.whole += 1;
-        }
-    }
-
-    /// The open call that an event speaks of.
-    fn find(&self, event: &Event<'_>) -> Option<usize> {
-        let is_meant = |call: &Call| match (&event.item_id, event.output_index) {
-            (_, Some(place)) => call.output_index == Some(place),
-            (Some(id), None) => call.item_id == **id,
-            (None, None) => true,
-        };
-        self.calls.iter().rposition(|call| !call.closed && is_meant(call))
-    }
-
-    fn count(&mut self, bytes: usize) -> Result<(), FrameError> {
-        self.bytes += bytes;
-        if self.bytes > NATIVE_CALL_BYTES_MAX { Err(FrameError::Malformed) } else { Ok(()) }
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "at most NATIVE_CALLS_MAX")]
-const fn index(at: usize) -> u32 {
-    at as u32
-}
-
-fn is_json(arguments: &str) -> bool {
-    serde_json::from_str::<&RawValue>(arguments).is_ok()
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, default)]
-    r#type: Cow<'a, str>,
-    #[serde(default)]
-    output_index: Option<u64>,
-    #[serde(borrow, default)]
-    item_id: Option<Cow<'a, str>>,
-    #[serde(default)]
-    summary_index: Option<u64>,
-    #[serde(borrow, default)]
-    delta: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    item: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    response: Option<Response<'a>>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-}
-
-/// What the last event says of the whole.
-#[derive(Deserialize)]
-struct Response<'a> {
-    #[serde(borrow, default)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    incomplete_details: Option<Details<'a>>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Details<'a> {
-    #[serde(borrow, default)]
-    reason: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct Tokens {
-    #[serde(default, rename = "input_tokens")]
-    input: u64,
-    #[serde(default, rename = "output_tokens")]
-    output: u64,
-    #[serde(default, rename = "total_tokens")]
-    total: u64,
-}
-
-/// Tokens, where they can be read; a server that miscounts ends no turn.
-fn usage(raw: &RawValue) -> Option<Usage> {
-    let Tokens { input, output, total } = serde_json::from_str(raw.get()).ok()?;
-    Some(Usage {
-        prompt_tokens: input,
-        completion_tokens: output,
-        total_tokens: total.max(input.saturating_add(output)),
-    })
-}
-
-/// An item, as far as it matters.
-#[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, default)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow, default)]
-    id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    arguments: Option<Cow<'a, str>>,
-}
-
-impl<'a> Event<'a> {
-    /// What a delta's string says; halves of surrogate pairs become U+FFFD.
-    fn delta<'s>(&'s self, scratch: &'s mut String) -> Result<&'s str, FrameError> {
-        let body = self.delta.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
-        body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
-    }
-
-    fn item(&self) -> Result<Option<Item<'a>>, FrameError> {
-        let read = |raw: &'a RawValue| serde_json::from_str(raw.get());
-        self.item.map(read).transpose().map_err(|_| FrameError::Malformed)
-    }
-
-    /// What went wrong: said flat, beside the type, or inside the response.
-    fn error(&self, json: &str) -> ServerError {
-        let inside = self.response.as_ref().and_then(|response| response.error);
-        let inside = inside.filter(|error| error.get() != "null");
-        ServerError::from_body(inside.map_or(json, RawValue::get).as_bytes())
+        Ok(())
     }
 }

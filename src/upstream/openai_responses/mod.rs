@@ -5,7 +5,10 @@
 //! conversation. Not here: the connection (`client`), and the calls inside the text
 //! (`parser`).
 
+mod calls;
 mod decode;
+mod event;
+mod messages;
 mod request;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Streams as real servers write them, at every cut, and the items of a request.
 
+mod unusual;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use crate::upstream::{
 
 /// The deltas of a stream, each as a line; text and arguments merged.
 fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Option<FrameError>) {
-    let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new());
+    let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new(None));
     let mut said: Vec<String> = Vec::new();
     for mut chunk in chunks {
         while let Some(frame) = frames.next_frame(&mut chunk).unwrap() {
@@ -197,6 +199,11 @@ fn failures_are_the_servers_words() {
             "Oh no",
         ),
         (json!({"error": {"message": "Oh no"}}), "Oh no"),
+        (json!({"type": "response.failed", "response": {"error": null}}), "no reason given"),
+        (
+            json!({"type": "response.completed", "response": {"status": "failed", "error": {"message": "Oh no"}}}),
+            "Oh no",
+        ),
     ] {
         let (said, error) = decode([stream(&json!([event])).as_bytes()]);
         let Some(FrameError::Server(error)) = error else { panic!("{event}: {said:?}") };

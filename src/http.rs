@@ -1,0 +1,78 @@
+//! What HTTP says about trying again: which answers may pass by themselves, and how long
+//! the other side asks to be left alone.
+//!
+//! Pure. Whether something may be asked twice at all is for those to know who ask.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::fmt::{rfc2822, strtime};
+use jiff::tz::TimeZone;
+
+/// Whether an answer with this status is about the moment and not about the request, so
+/// that the same request may succeed a little later: too many of them (429, RFC 6585
+/// section 4), or a server that is not there for now (502, 503, 504; RFC 9110 sections
+/// 15.6.3 to 15.6.5).
+#[must_use]
+pub const fn may_pass(status: u16) -> bool {
+    matches!(status, 429 | 502 | 503 | 504)
+}
+
+/// The wait that a `Retry-After` field asks for (RFC 9110, section 10.2.3): seconds, or a
+/// date, of which none is left where it is over. `None` where it cannot be read, which
+/// asks for nothing.
+#[must_use]
+pub fn retry_after(field: &str, now: Timestamp) -> Option<Duration> {
+    let field = field.trim();
+    if !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More seconds than can be counted are as good as never.
+        return Some(Duration::from_secs(field.parse().unwrap_or(u64::MAX)));
+    }
+    Some(Duration::try_from(date(field)?.duration_since(now)).unwrap_or_default())
+}
+
+/// A date in one of the three forms that a recipient must take (RFC 9110, section 5.6.7):
+/// today's, that of RFC 850, and that of C's `asctime`.
+fn date(field: &str) -> Option<Timestamp> {
+    if let Ok(date) = rfc2822::parse(field) {
+        return Some(date.timestamp());
+    }
+    let read = |form: &str| strtime::parse(form, field).and_then(|parts| parts.to_datetime());
+    let date: DateTime =
+        read("%A, %d-%b-%y %H:%M:%S GMT").or_else(|_| read("%a %b %e %H:%M:%S %Y")).ok()?;
+    Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_statuses_may_pass() {
+        let found: Vec<u16> = (100..600).filter(|status| may_pass(*status)).collect();
+        assert_eq!(found, [429, 502, 503, 504]);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now: Timestamp = "1994-11-06T08:49:37Z".parse().unwrap();
+        for (field, seconds) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:38 GMT", Some(1)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(0)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("Sunday, 06-Nov-94 08:49:39 GMT", Some(2)),
+            ("Sun Nov  6 08:49:40 1994", Some(3)),
+            ("", None),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("Sun, 06 Nov 1994", None),
+        ] {
+            assert_eq!(retry_after(field, now).map(|wait| wait.as_secs()), seconds, "{field:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a field of a request wants and what it got, in JSON's words.
+
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+use crate::limits::server::REFUSED_VALUE_BYTES_MAX;
+use crate::tools::words::cut;
+
+/// Why `body` cannot be read, where its JSON has another type or size at `path` than the
+/// field takes. `None` where that is not why.
+pub(super) fn mismatch(body: &[u8], path: &Path, error: &serde_json::Error) -> Option<String> {
+    let reason = error.to_string();
+    let is_mismatch = ["invalid type", "invalid value"].iter().any(|it| reason.starts_with(it));
+    let wanted = wanted(path).filter(|_| is_mismatch)?;
+    let got = match serde_json::from_slice(body) {
+        Ok(whole) => cut(&at(&whole, path)?.to_string(), REFUSED_VALUE_BYTES_MAX),
+        // It breaks off behind the field.
+        Err(_) => "something else".to_owned(),
+    };
+    let (line, column) = (error.line(), error.column());
+    Some(format!("expected {wanted}, got {got}, at line {line} column {column}"))
+}
+
+/// What a field takes. The request's shape is in `request`; a test holds the two together.
+fn wanted(path: &Path) -> Option<&'static str> {
+    Some(match &*pattern(path) {
+        "" | "clarification_response" | "clarification_response.selected_option" | "sampling" => {
+            "an object"
+        }
+        "session_id"
+        | "prompt"
+        | "model"
+        | "clarification_response.clarification_id"
+        | "clarification_response.selected_option.id"
+        | "clarification_response.text"
+        | "sampling.stop[]" => "a string",
+        "tools" => "a list of names of tools",
+        "tools[]" => "the name of a tool, a string",
+        "max_tool_loops" | "sampling.max_tokens" => "a whole number from 1 to 4294967295",
+        "sampling.temperature" => "a number from 0 to 2",
+        "sampling.top_p" => "a number over 0 and at most 1",
+        "sampling.seed" => "a whole number of 64 bits",
+        "sampling.stop" => "a list of strings",
+        _ => return None,
+    })
+}
+
+/// The path without the numbers of list items: `tools[]`.
+fn pattern(path: &Path) -> String {
+    let mut pattern = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { .. } => pattern.push_str("[]"),
+            Segment::Map { key } if pattern.is_empty() => pattern.push_str(key),
+            Segment::Map { key } => {
+                pattern.push('.');
+                pattern.push_str(key);
+            }
+            Segment::Enum { .. } | Segment::Unknown => pattern.push('?'),
+        }
+    }
+    pattern
+}
+
+fn at<'v>(whole: &'v Value, path: &Path) -> Option<&'v Value> {
+    path.iter().try_fold(whole, |value, segment| match segment {
+        Segment::Seq { index } => value.get(index),
+        Segment::Map { key } => value.get(key),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    })
+}

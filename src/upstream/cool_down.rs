@@ -1,0 +1,112 @@
+//! What is remembered of an upstream that could not be reached: for how long others are
+//! asked before it.
+//!
+//! Looks at no clock: the time is told. Where nobody else is, it is asked all the same.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::limits::upstream::{COOL_DOWN, COOL_DOWN_MAX};
+
+/// The state of one upstream.
+#[derive(Debug, Default)]
+pub(super) struct CoolDown {
+    /// `None` as long as it can be reached.
+    failed: Option<Failed>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failed {
+    at: Instant,
+    /// How long others go first, from then on.
+    wait: Duration,
+    until: Instant,
+}
+
+impl CoolDown {
+    /// Whether others are to be asked first.
+    pub(super) fn is_on(&self, now: Instant) -> bool {
+        self.failed.is_some_and(|failed| now < failed.until)
+    }
+
+    /// Whether others are to be asked first, asked by somebody who would be the first to
+    /// try again. When the time is over, one is let through: until it knows more, the
+    /// others need not wait with it.
+    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
+        let Some(failed) = &mut self.failed else { return false };
+        if now < failed.until {
+            return true;
+        }
+        failed.until = now + failed.wait;
+        false
+    }
+
+    /// Who asked at `asked` could not reach it. Returns how long others go first from now
+    /// on; `None` where that was known by then, so that turns which fail together count
+    /// once.
+    pub(super) fn fail(&mut self, asked: Instant, now: Instant) -> Option<Duration> {
+        let wait = match self.failed {
+            Some(failed) if asked < failed.at => return None,
+            Some(failed) => (failed.wait * 2).min(COOL_DOWN_MAX),
+            None => COOL_DOWN,
+        };
+        self.failed = Some(Failed { at: now, wait, until: now + wait });
+        Some(wait)
+    }
+
+    /// It was reached. Returns whether that is news.
+    pub(super) fn end(&mut self) -> bool {
+        self.failed.take().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn each_failure_doubles_the_wait_up_to_its_bound() {
+        let mut now = Instant::now();
+        let mut cool_down = CoolDown::default();
+        assert!(!cool_down.is_on(now) && !cool_down.holds_back(now));
+        let mut expected = COOL_DOWN;
+        for _ in 0..10 {
+            assert_eq!(cool_down.fail(now, now), Some(expected));
+            assert!(cool_down.is_on(now + expected - MILLISECOND));
+            assert!(!cool_down.is_on(now + expected));
+            now += expected;
+            expected = (expected * 2).min(COOL_DOWN_MAX);
+        }
+        assert_eq!(expected, COOL_DOWN_MAX);
+        assert!(cool_down.end());
+        assert!(!cool_down.end() && !cool_down.is_on(now));
+        assert_eq!(cool_down.fail(now, now), Some(COOL_DOWN), "from the start again");
+    }
+
+    #[test]
+    fn those_who_asked_before_it_was_known_count_once() {
+        let asked = Instant::now();
+        let mut cool_down = CoolDown::default();
+        assert_eq!(cool_down.fail(asked, asked + MILLISECOND), Some(COOL_DOWN));
+        assert_eq!(cool_down.fail(asked, asked + MILLISECOND), None);
+        assert_eq!(cool_down.fail(asked, asked + COOL_DOWN_MAX), None);
+        let later = asked + MILLISECOND;
+        assert_eq!(cool_down.fail(later, later), Some(COOL_DOWN * 2));
+    }
+
+    #[test]
+    fn when_the_time_is_over_one_tries_and_the_rest_wait_for_it() {
+        let begun = Instant::now();
+        let mut cool_down = CoolDown::default();
+        cool_down.fail(begun, begun);
+        let over = begun + COOL_DOWN;
+        assert!(cool_down.holds_back(over - MILLISECOND));
+        assert!(!cool_down.holds_back(over));
+        assert!(cool_down.holds_back(over));
+        // Who tried has left without a word.
+        assert!(!cool_down.holds_back(over + COOL_DOWN));
+    }
+}

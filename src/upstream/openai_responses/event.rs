@@ -1,0 +1,206 @@
+//! An event as it comes, as far as it matters.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::calls::Place;
+use crate::event::Usage;
+use crate::upstream::openai_chat::{FrameError, unescape};
+use crate::upstream::server_error::ServerError;
+
+/// An event of the stream. Members whose shape servers do not agree on stay raw.
+#[derive(Deserialize)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default)]
+    pub(super) r#type: Cow<'a, str>,
+    #[serde(default)]
+    output_index: Option<u64>,
+    #[serde(borrow, default)]
+    item_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(super) summary_index: Option<u64>,
+    #[serde(borrow, default)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) response: Option<Response<'a>>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+impl<'a> Event<'a> {
+    /// What a delta's string says; halves of surrogate pairs become U+FFFD.
+    pub(super) fn delta<'s>(&'s self, scratch: &'s mut String) -> Result<&'s str, FrameError> {
+        let body = self.delta.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
+        body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
+    }
+
+    /// The item that the event speaks of, by what it is called there.
+    pub(super) fn place(&self) -> Place<'_> {
+        Place { index: self.output_index, id: self.item_id.as_deref().unwrap_or_default() }
+    }
+
+    /// The place of an item that stands in the event.
+    pub(super) fn place_of<'i>(&self, item: &'i Item<'_>) -> Place<'i> {
+        Place { index: self.output_index, id: item.id.as_deref().unwrap_or_default() }
+    }
+
+    pub(super) fn item(&self) -> Result<Option<Item<'a>>, FrameError> {
+        self.item.map(Item::read).transpose()
+    }
+
+    /// What an event that repeats a call's arguments says of it.
+    pub(super) fn call(&self) -> Result<(&str, String), FrameError> {
+        Ok((self.name.as_deref().unwrap_or_default(), arguments(self.arguments)?))
+    }
+
+    /// What went wrong: said flat, beside the type, or inside the response.
+    pub(super) fn failure(&self, json: &str) -> ServerError {
+        match &self.response {
+            None => ServerError::from_body(json.as_bytes()),
+            Some(response) => {
+                let error = response.error.map(RawValue::get).filter(|error| *error != "null");
+                ServerError::from_body(error.unwrap_or_default().as_bytes())
+            }
+        }
+    }
+}
+
+/// What the last event says of the whole.
+#[derive(Default, Deserialize)]
+pub(super) struct Response<'a> {
+    #[serde(borrow, default)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    incomplete_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) output: Option<Vec<&'a RawValue>>,
+}
+
+impl Response<'_> {
+    pub(super) fn has_failed(&self) -> bool {
+        self.status.is_some_and(|status| matches!(status.get(), "\"failed\"" | "\"cancelled\""))
+    }
+
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.status.is_some_and(|status| status.get() == "\"incomplete\"")
+    }
+
+    /// Why it is incomplete, where the server says so.
+    pub(super) fn reason(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Details {
+            reason: String,
+        }
+        let details: Details = serde_json::from_str(self.incomplete_details?.get()).ok()?;
+        Some(details.reason)
+    }
+
+    /// Tokens, where they can be read; a server that miscounts ends no turn.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        #[derive(Deserialize)]
+        struct Tokens {
+            #[serde(default, rename = "input_tokens")]
+            input: u64,
+            #[serde(default, rename = "output_tokens")]
+            output: u64,
+            #[serde(default, rename = "total_tokens")]
+            total: u64,
+        }
+        let Tokens { input, output, total } = serde_json::from_str(self.usage?.get()).ok()?;
+        Some(Usage {
+            prompt_tokens: input,
+            completion_tokens: output,
+            total_tokens: total.max(input.saturating_add(output)),
+        })
+    }
+}
+
+/// An item of the response.
+#[derive(Deserialize)]
+pub(super) struct Item<'a> {
+    #[serde(borrow, default)]
+    pub(super) r#type: Cow<'a, str>,
+    #[serde(borrow, default)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    call_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    summary: Option<&'a RawValue>,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn read(raw: &'a RawValue) -> Result<Self, FrameError> {
+        serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)
+    }
+
+    pub(super) fn is_call(&self) -> bool {
+        self.r#type == "function_call"
+    }
+
+    pub(super) fn call_id(&self) -> &str {
+        self.call_id.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn arguments(&self) -> Result<String, FrameError> {
+        arguments(self.arguments)
+    }
+
+    /// The words of a message, refusals among them, or of reasoning.
+    pub(super) fn words(&self) -> String {
+        words(self.content)
+    }
+
+    /// The words of a summary of reasoning.
+    pub(super) fn summary(&self) -> String {
+        words(self.summary)
+    }
+}
+
+/// The words of an item's parts; nothing where they are no such list.
+fn words(parts: Option<&RawValue>) -> String {
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(default)]
+        text: Option<String>,
+        #[serde(default)]
+        refusal: Option<String>,
+    }
+    let parts = parts.and_then(|raw| serde_json::from_str::<Vec<Part>>(raw.get()).ok());
+    let parts = parts.unwrap_or_default();
+    parts.into_iter().filter_map(|Part { text, refusal }| text.or(refusal)).collect()
+}
+
+/// The arguments' text: what a string holds, or an object as it was written.
+fn arguments(raw: Option<&RawValue>) -> Result<String, FrameError> {
+    match raw {
+        Some(raw) if raw.get().starts_with('{') => Ok(raw.get().to_owned()),
+        Some(raw) => {
+            let text: Option<String> =
+                serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)?;
+            Ok(text.unwrap_or_default())
+        }
+        None => Ok(String::new()),
+    }
+}

@@ -1,0 +1,276 @@
+//! What servers do that the standard does not: items without names, pieces that never
+//! come, ends that repeat all or nothing. At every cut, through `check`.
+
+use serde_json::{Value, json};
+
+use super::{check, completed, decode, stream};
+use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX, RESPONSE_MESSAGES_MAX};
+use crate::upstream::openai_chat::FrameError;
+use crate::upstream::openai_responses::Decoder;
+use crate::upstream::{Delta, RoundFinish, sse};
+
+fn added(place: &Value, id: &str, name: &str) -> Value {
+    json!({"type": "response.output_item.added", "output_index": place,
+        "item": {"type": "function_call", "id": id, "name": name, "arguments": ""}})
+}
+
+fn argues(place: &Value, id: &str, delta: &str) -> Value {
+    json!({"type": "response.function_call_arguments.delta",
+        "output_index": place, "item_id": id, "delta": delta})
+}
+
+fn done(place: &Value, id: &str, name: &str, arguments: &Value) -> Value {
+    json!({"type": "response.output_item.done", "output_index": place,
+        "item": {"type": "function_call", "id": id, "name": name, "arguments": arguments}})
+}
+
+/// Two calls, told apart in every way that servers have, and done in either order.
+#[test]
+fn calls_are_told_apart_by_what_the_server_gives() {
+    let (zero, one, none) = (json!(0), json!(1), Value::Null);
+    for (places, ids, done_ids) in [
+        // By the standard.
+        ([&zero, &one], ["a", "b"], ["a", "b"]),
+        // No places.
+        ([&none, &none], ["a", "b"], ["a", "b"]),
+        // No ids, the same for both, or others in the end.
+        ([&zero, &one], ["", ""], ["", ""]),
+        ([&zero, &one], ["fc", "fc"], ["fc", "fc"]),
+        ([&zero, &one], ["a", "b"], ["c", "d"]),
+        // One place for both.
+        ([&zero, &zero], ["a", "b"], ["a", "b"]),
+        // No places, and other ids in the end.
+        ([&none, &none], ["a", "b"], ["c", "d"]),
+    ] {
+        let ends = [
+            done(places[0], done_ids[0], "f", &json!("{\"x\":1}")),
+            done(places[1], done_ids[1], "g", &json!("{\"y\":2}")),
+        ];
+        for order in [[0, 1], [1, 0]] {
+            let events = json!([
+                added(places[0], ids[0], "f"),
+                argues(places[0], ids[0], "{\"x\":"),
+                added(places[1], ids[1], "g"),
+                argues(places[1], ids[1], "{\"y\":"),
+                argues(places[0], ids[0], "1}"),
+                argues(places[1], ids[1], "2}"),
+                ends[order[0]],
+                ends[order[1]],
+                completed(),
+            ]);
+            check(
+                &events,
+                &[
+                    "call 0",
+                    "0: {\"x\":",
+                    "call 1",
+                    "1: {\"y\":",
+                    "0: 1}",
+                    "1: 2}",
+                    "whole 0: f {\"x\":1}",
+                    "whole 1: g {\"y\":2}",
+                    "ToolCalls",
+                    "tokens 7",
+                ],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_call_may_come_in_any_of_its_events() {
+    let place = json!(0);
+    let whole = json!("{\"x\":1}");
+    let repeated = json!({"type": "response.function_call_arguments.done",
+        "output_index": 0, "item_id": "a", "name": "f", "arguments": whole});
+    let item = json!({"type": "function_call", "id": "a", "name": "f", "arguments": whole});
+    let at_once = json!({"type": "response.completed", "response": {"output": [item]}});
+    let (begun, told) = (added(&place, "a", "f"), argues(&place, "a", "{\"x\":1}"));
+    let done = |arguments: &Value| done(&place, "a", "f", arguments);
+    let end = json!({"type": "response.completed"});
+    for events in [
+        json!([begun, told, repeated, done(&whole), end]),
+        json!([repeated, done(&whole), end]),
+        json!([done(&whole), end]),
+        json!([done(&whole), repeated, done(&whole), end]),
+        // Announced twice.
+        json!([begun, begun, told, done(&whole), end]),
+        // A piece that comes before its call.
+        json!([told, begun, told, done(&whole), end]),
+        // The end repeats nothing.
+        json!([begun, told, done(&Value::Null), end]),
+        // An object instead of its text.
+        json!([done(&json!({"x": 1})), end]),
+        json!([at_once]),
+    ] {
+        check(&events, &["call 0", "0: {\"x\":1}", "whole 0: f {\"x\":1}", "ToolCalls"]);
+    }
+    // The item is never done.
+    for events in [
+        json!([begun, told, repeated, end]),
+        json!([begun, told, end]),
+        json!([begun, repeated, end]),
+        json!([repeated, end]),
+    ] {
+        check(&events, &["call 0", "0: {\"x\":1}", "ToolCalls", "whole 0: f {\"x\":1}"]);
+    }
+}
+
+#[test]
+fn the_end_counts_where_it_says_something_else_than_the_deltas() {
+    let place = json!(0);
+    let end = done(&place, "a", "g", &json!("{\"y\":2}"));
+    check(
+        &json!([added(&place, "a", "f"), argues(&place, "a", "{\"x\":1}"), end, completed()]),
+        &["call 0", "0: {\"x\":1}", "whole 0: g {\"y\":2}", "ToolCalls", "tokens 7"],
+    );
+}
+
+#[test]
+fn what_was_handed_out_stays_as_it_is() {
+    let place = json!(0);
+    let events = [done(&place, "a", "f", &json!("{}")), argues(&place, "a", " ")];
+    let (said, error) = decode([stream(&json!(events)).as_bytes()]);
+    assert_eq!(said, ["call 0", "0: {}", "whole 0: f {}"]);
+    assert_eq!(error, Some(FrameError::Malformed));
+}
+
+#[test]
+fn a_piece_that_names_nothing_belongs_to_the_open_call() {
+    let piece = |delta: &str| argues(&Value::Null, "", delta);
+    let events = json!([added(&json!(0), "a", "f"), piece("{\"x\""), piece(":1}"), completed()]);
+    check(&events, &["call 0", "0: {\"x\":1}", "ToolCalls", "whole 0: f {\"x\":1}", "tokens 7"]);
+    let (said, error) = decode([stream(&json!([piece("{")])).as_bytes()]);
+    assert_eq!((said, error), (Vec::new(), Some(FrameError::Malformed)), "without a call");
+}
+
+/// Streams of one message that say the same, whatever is repeated and left out.
+#[test]
+fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
+    let says = |place: &Value, id: &str, text: &str| json!({"type": "response.output_text.delta", "output_index": place, "item_id": id, "delta": text});
+    let ends = |place: &Value, id: &str, parts: &Value| {
+        let item = json!({"type": "message", "id": id, "content": parts});
+        json!({"type": "response.output_item.done", "output_index": place, "item": item})
+    };
+    let parts =
+        json!([{"type": "output_text", "text": "So "}, {"type": "refusal", "refusal": "n\u{e9}"}]);
+    let (zero, none) = (json!(0), Value::Null);
+    let end = json!({"type": "response.completed"});
+    for (at, id) in [(&zero, "m"), (&none, "m"), (&zero, ""), (&none, "")] {
+        for events in [
+            json!([says(at, id, "So "), says(at, id, "n\u{e9}"), ends(at, id, &parts), end]),
+            json!([says(at, id, "So "), ends(at, id, &parts), end]),
+            json!([ends(at, id, &parts), end]),
+            json!([ends(at, id, &parts), ends(at, id, &parts), end]),
+            json!([says(at, id, "So n\u{e9}"), ends(at, id, &Value::Null), end]),
+            // Deltas that name less than the end.
+            json!([says(&none, "", "So "), ends(at, id, &parts), end]),
+        ] {
+            check(&events, &["text So n\u{e9}", "Stop"]);
+        }
+    }
+    // Another message than the one before.
+    let events =
+        json!([says(&none, "m", "So "), ends(&none, "n", &parts), ends(&none, "m", &parts), end]);
+    check(&events, &["text So So n\u{e9}n\u{e9}", "Stop"]);
+    let item = json!({"type": "message", "content": parts});
+    let at_once = json!({"type": "response.completed", "response": {"output": [item]}});
+    check(&json!([at_once]), &["text So n\u{e9}", "Stop"]);
+}
+
+#[test]
+fn reasoning_that_came_in_its_end_alone_is_told() {
+    for item in [
+        json!({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}], "summary": [{"text": "H"}]}),
+        json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}),
+    ] {
+        let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+        check(&json!([done]), &["reasoning Hm", &format!("item {item}")]);
+    }
+}
+
+/// The finish of an answer that may take so many tokens.
+fn finish(tokens_max: Option<u32>, events: &Value) -> RoundFinish {
+    let bytes = stream(events);
+    let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new(tokens_max));
+    let (mut rest, mut found) = (bytes.as_bytes(), None);
+    while let Some(frame) = frames.next_frame(&mut rest).unwrap() {
+        let take = |delta: Delta<'_>| {
+            if let Delta::Finish(finish) = delta {
+                found = Some(finish);
+            }
+        };
+        decoder.decode(&frame, take).unwrap();
+    }
+    found.unwrap()
+}
+
+/// llama.cpp calls each answer complete.
+#[test]
+fn what_is_called_complete_may_be_cut() {
+    let end = |output: u64| {
+        json!({"type": "response.completed", "response": {"status": "completed",
+            "usage": {"input_tokens": 1, "output_tokens": output}}})
+    };
+    let says = json!({"type": "response.output_text.delta", "delta": "a"});
+    for (tokens_max, spent, expected) in [
+        (Some(8), 7, RoundFinish::Stop),
+        (Some(8), 8, RoundFinish::Length),
+        (Some(8), 9, RoundFinish::Length),
+        (None, 9, RoundFinish::Stop),
+    ] {
+        assert_eq!(finish(tokens_max, &json!([says, end(spent)])), expected, "{spent}");
+    }
+    for (arguments, expected) in [
+        ("{\"x\": \"", RoundFinish::Length),
+        ("{", RoundFinish::Length),
+        ("", RoundFinish::ToolCalls),
+        ("{\"x\" 1}", RoundFinish::ToolCalls),
+        ("{}", RoundFinish::ToolCalls),
+    ] {
+        let call = done(&json!(0), "a", "f", &json!(arguments));
+        assert_eq!(finish(None, &json!([call, end(1)])), expected, "{arguments}");
+    }
+    let incomplete = json!({"type": "response.completed", "response": {"status": "incomplete"}});
+    assert_eq!(finish(None, &json!([says, incomplete])), RoundFinish::Length);
+}
+
+#[test]
+fn the_type_may_stand_in_the_event_field_alone() {
+    let stream = b"event: response.output_text.delta\ndata: {\"delta\":\"Hi\"}\n\n\
+        event: response.completed\ndata: {}\n\n";
+    assert_eq!(decode([&stream[..]]), (vec!["text Hi".to_owned(), "Stop".to_owned()], None));
+    let failed = b"event: error\ndata: {\"message\":\"Oh no\"}\n\n";
+    let Some(FrameError::Server(error)) = decode([&failed[..]]).1 else { panic!() };
+    assert_eq!(error.message, "Oh no");
+}
+
+#[test]
+fn messages_are_bounded_in_number() {
+    let error = |count: usize| {
+        let says = |id: usize| json!({"type": "response.output_text.delta", "item_id": id.to_string(), "delta": "a"});
+        let messages: Vec<_> = (0..count).map(says).collect();
+        decode([stream(&json!(messages)).as_bytes()]).1
+    };
+    assert_eq!(error(RESPONSE_MESSAGES_MAX), None);
+    assert_eq!(error(RESPONSE_MESSAGES_MAX + 1), Some(FrameError::Malformed));
+}
+
+#[test]
+fn calls_are_bounded_in_number_and_size() {
+    let error = |count: usize| {
+        let call = |id: usize| done(&Value::Null, &id.to_string(), "f", &json!("{}"));
+        let calls: Vec<_> = (0..count).map(call).collect();
+        decode([stream(&json!(calls)).as_bytes()]).1
+    };
+    assert_eq!(error(NATIVE_CALLS_MAX), None);
+    assert_eq!(error(NATIVE_CALLS_MAX + 1), Some(FrameError::Malformed));
+    let error = |bytes: usize| {
+        // A frame holds less than a round.
+        let piece = argues(&json!(0), "", &"x".repeat(bytes / 2));
+        let events = json!([added(&json!(0), "", ""), piece, piece]);
+        decode([stream(&events).as_bytes()]).1
+    };
+    assert_eq!(error(NATIVE_CALL_BYTES_MAX), None);
+    assert_eq!(error(NATIVE_CALL_BYTES_MAX + 2), Some(FrameError::Malformed));
+}
