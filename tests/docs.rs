@@ -203,6 +203,26 @@ fn the_prompt_is_shown_as_it_is_sent() {
     assert!(docs.contains(&block), "docs/prompting.md shows another prompt than:\n{block}");
 }
 
+/// The kept prompts are held to the code by `orchestrator/prompt`.
+#[test]
+fn pieces_of_prompts_are_shown_as_they_are_kept() {
+    let kept = ["default", "demo", "ten_tools"];
+    let kept = kept.map(|name| read(format!("tests/data/prompts/{name}.txt"))).concat();
+    let docs = read("docs/prompting.md");
+    let blocks = docs.split("```text\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let rows = ["may_clarify", "mutates", "sequential"].map(|policy| {
+        let row = docs.split(&format!("\n| `{policy}` | ")).nth(1).expect("a row for each policy");
+        row.split(" |\n").next().unwrap()
+    });
+    let mut complaints = Vec::new();
+    for shown in blocks.chain(rows) {
+        if !kept.contains(shown) {
+            complaints.push(format!("docs/prompting.md: no kept prompt has:\n{shown}"));
+        }
+    }
+    expect_none(&complaints);
+}
+
 #[test]
 fn the_library_example_is_the_parsers_own() {
     let (readme, module) = (read("README.md"), read("src/parser/mod.rs"));

@@ -49,6 +49,13 @@ class Llama {
     await this.#exited;
   }
 
+  /** How many tokens a text is to the model. */
+  async tokens(text) {
+    const body = JSON.stringify({ content: text });
+    const response = await fetch(`${this.origin}/tokenize`, { method: 'POST', body });
+    return (await response.json()).tokens.length;
+  }
+
   /** Whether it works on a request. */
   async isBusy() {
     const response = await fetch(`${this.origin}/metrics`);

@@ -53,7 +53,7 @@ def lazy(grammar):
 
 
 def recordings():
-    prompt = (DATA / "prompt.txt").read_text()
+    prompt = (DATA.parent / "prompts" / "default.txt").read_text().rstrip("\n")
     calls = lazy((DATA / "grammar.gbnf").read_text())
     plain = "You are a helpful assistant."
     one = f'{MARKER} {{\\"name\\": \\"%s\\", \\"arguments\\": {{%s}}}}'

@@ -1,0 +1,40 @@
+//! The system prompt: the operator's words, the tools, how to call one.
+//!
+//! Vague prompts are why models describe a call instead of making it. Its order
+//! and wording were measured with a small model (`docs/prompting.md`): the tools
+//! come first, the examples are dialogues in natural words, the rules come last.
+
+mod closing;
+mod contract;
+mod examples;
+mod native;
+mod order;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+pub(super) use closing::{SYNTHESIS, SYNTHESIS_AGAIN};
+pub(super) use contract::example;
+pub(super) use native::EXAMPLE as NATIVE_EXAMPLE;
+
+use crate::tools::Registry;
+
+/// The system message of a model that writes its calls behind `marker`.
+pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
+    let mut prompt = operator.trim_end().to_owned();
+    if !tools.is_empty() {
+        tools::push(&mut prompt, tools);
+        order::push(&mut prompt, tools);
+        contract::push(&mut prompt, tools, marker);
+    }
+    prompt
+}
+
+/// The system message of a model whose server tells it of the tools.
+pub(super) fn native_system(operator: &str, tools: &Registry) -> String {
+    let mut prompt = operator.trim_end().to_owned();
+    if !tools.is_empty() {
+        native::push(&mut prompt, tools);
+    }
+    prompt
+}

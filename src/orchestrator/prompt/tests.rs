@@ -1,0 +1,244 @@
+//! Whole prompts, as they are kept in `tests/data/prompts` for people to read.
+//!
+//! Where a change is meant, `TETHER_KEEP_PROMPTS=1` keeps what is made now; what it costs
+//! in calls, `tests/real_model/measure_prompt.py` tells.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::*;
+use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
+use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+
+const OPERATOR: &str = "You are a helpful assistant.\n";
+const MARKER: &str = "<<function_call>>";
+
+/// Fails with the lines that differ.
+#[track_caller]
+#[expect(clippy::disallowed_methods, reason = "a test's own knob")]
+fn check(name: &str, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/prompts/{name}.txt"));
+    if std::env::var_os("TETHER_KEEP_PROMPTS").is_some() {
+        std::fs::write(&path, format!("{made}\n")).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept.strip_suffix('\n') == Some(made),
+        "not the prompt that tests/data/prompts/{name}.txt keeps; where that is meant, run this \
+         with TETHER_KEEP_PROMPTS=1\n{}",
+        difference(&kept, made)
+    );
+}
+
+/// The lines that only one of them has, in order.
+fn difference(kept: &str, made: &str) -> String {
+    let (kept, made): (Vec<_>, Vec<_>) = (kept.lines().collect(), made.lines().collect());
+    // How many lines are common to what stands from line `k` of one and `m` of the other.
+    let mut common = vec![vec![0; made.len() + 1]; kept.len() + 1];
+    for k in (0..kept.len()).rev() {
+        for m in (0..made.len()).rev() {
+            let skipped = common[k + 1][m].max(common[k][m + 1]);
+            common[k][m] = if kept[k] == made[m] { common[k + 1][m + 1] + 1 } else { skipped };
+        }
+    }
+    let (mut k, mut m, mut lines) = (0, 0, Vec::new());
+    while k < kept.len() || m < made.len() {
+        if k < kept.len() && m < made.len() && kept[k] == made[m] {
+            (k, m) = (k + 1, m + 1);
+        } else if m == made.len() || (k < kept.len() && common[k + 1][m] >= common[k][m + 1]) {
+            lines.push(format!("{}: - {}", k + 1, kept[k]));
+            k += 1;
+        } else {
+            lines.push(format!("{}: + {}", m + 1, made[m]));
+            m += 1;
+        }
+    }
+    lines.join("\n")
+}
+
+/// A tool that is only told of.
+#[derive(Debug)]
+struct Told(ToolSpec);
+
+impl Tool for Told {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
+        Box::pin(std::future::ready(Ok(ToolResult::data(arguments))))
+    }
+}
+
+/// A row of `ten_tools.json`.
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    description: String,
+    parameters: Value,
+    #[serde(default)]
+    policy: RowPolicy,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RowPolicy {
+    may_clarify: bool,
+    mutates: bool,
+    sequential: bool,
+}
+
+impl From<Row> for Told {
+    fn from(Row { name, description, parameters, policy }: Row) -> Self {
+        let RowPolicy { may_clarify, mutates, sequential } = policy;
+        let policy = Policy { may_clarify, mutates, sequential, ..Policy::default() };
+        let (waiting_hint, examples) = ("working".to_owned(), Vec::new());
+        Self(ToolSpec { name, description, parameters, waiting_hint, policy, examples })
+    }
+}
+
+fn registry(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Registry {
+    let mut registry = Registry::default();
+    for tool in tools {
+        registry.add(tool).unwrap();
+    }
+    registry
+}
+
+fn builtin() -> [Arc<dyn Tool>; 2] {
+    [Arc::new(GetCurrentTime::new()), Arc::new(Calculate::new())]
+}
+
+fn with_demo() -> Registry {
+    registry(builtin().into_iter().chain(demo::tools()))
+}
+
+/// Tools as a real assistant has them, without examples of their own.
+fn ten() -> Registry {
+    let rows = include_str!("../../../tests/data/prompts/ten_tools.json");
+    let rows: Vec<Row> = serde_json::from_str(rows).unwrap();
+    registry(rows.into_iter().map(|row| Arc::new(Told::from(row)) as Arc<dyn Tool>))
+}
+
+fn with_policy(policy: Policy) -> Registry {
+    let told = Told(ToolSpec { policy, ..Calculate::new().spec().clone() });
+    registry([Arc::new(told) as Arc<dyn Tool>, Arc::new(GetCurrentTime::new())])
+}
+
+#[test]
+fn a_difference_is_told_line_by_line() {
+    #[track_caller]
+    fn check(kept: &str, made: &str, told: &str) {
+        assert_eq!(difference(kept, made), told);
+    }
+    check("a\nb\nc", "a\nb\nc", "");
+    check("a\nb\nc\nd\ne", "a\nB\nc\ne\nf", "2: - b\n2: + B\n4: - d\n5: + f");
+    check("", "a", "1: + a");
+    check("a\nb", "", "1: - a\n2: - b");
+}
+
+#[test]
+fn the_default_prompt() {
+    check("default", &system(OPERATOR, &registry(builtin()), MARKER));
+}
+
+#[test]
+fn a_prompt_with_tools_that_ask_and_that_change_the_world() {
+    check("demo", &system(OPERATOR, &with_demo(), MARKER));
+}
+
+#[test]
+fn a_prompt_with_ten_tools() {
+    check("ten_tools", &system(OPERATOR, &ten(), MARKER));
+}
+
+#[test]
+fn a_prompt_with_a_sessions_marker() {
+    let marker = crate::orchestrator::marker_with_nonce(MARKER, "7f3a");
+    let prompt = system(OPERATOR, &registry(builtin()), &marker);
+    assert!(!prompt.contains(MARKER));
+    check("nonce", &prompt);
+}
+
+#[test]
+fn prompts_for_servers_that_tell_of_the_tools() {
+    check("native", &native_system(OPERATOR, &registry(builtin())));
+    check("native_demo", &native_system(OPERATOR, &with_demo()));
+}
+
+#[test]
+fn the_last_words() {
+    check("closing", &format!("{SYNTHESIS}\n\n{SYNTHESIS_AGAIN}"));
+}
+
+#[test]
+fn without_tools_there_is_nothing_to_teach() {
+    assert_eq!(system("Be kind.", &Registry::default(), MARKER), "Be kind.");
+    assert_eq!(native_system("Be kind.", &Registry::default()), "Be kind.");
+}
+
+#[test]
+fn the_marker_that_is_taught_is_the_one_that_is_read() {
+    let prompt = system("", &registry([Arc::new(Calculate::new()) as Arc<dyn Tool>]), "[[do]]");
+    assert!(!prompt.contains(MARKER));
+    assert_eq!(prompt.matches("[[do]] {\"name\": \"calculate\"").count(), 3);
+}
+
+#[test]
+fn a_tool_says_when_its_calls_run() {
+    #[track_caller]
+    fn check(policy: Policy, words: &str) {
+        for prompt in
+            [system("", &with_policy(policy), MARKER), native_system("", &with_policy(policy))]
+        {
+            assert!(prompt.contains(words), "{policy:?}: {prompt}");
+        }
+    }
+    let none = Policy::default();
+    check(
+        Policy { may_clarify: true, ..none },
+        " Later calls wait for it; if it fails or asks the user, they are not run.\n",
+    );
+    check(
+        Policy { mutates: true, ..none },
+        " It runs when your message is over and every earlier call has succeeded. Later calls \
+         wait for it; if it fails, they are not run.\n",
+    );
+    check(
+        Policy { sequential: true, ..none },
+        " It runs when every earlier call is over. Later calls wait for it; if it fails, they are \
+         not run.\n",
+    );
+    check(
+        Policy { may_clarify: true, mutates: true, sequential: true, ..none },
+        " It runs when your message is over and every earlier call has succeeded. Later calls \
+         wait for it; if it fails or asks the user, they are not run.\n",
+    );
+    assert!(!system("", &with_policy(none), MARKER).contains("Later calls"));
+    assert!(!native_system("", &with_policy(none)).contains("Later calls"));
+}
+
+/// Each costs a model's attention, so it is told only where it can happen.
+#[test]
+fn what_cannot_happen_is_not_told_of() {
+    #[track_caller]
+    fn check(tools: &Registry, told_of: [bool; 2]) {
+        for prompt in [system("", tools, MARKER), native_system("", tools)] {
+            let tells = |word| prompt.contains(word);
+            assert_eq!([tells("$result"), tells("clarification_needed")], told_of, "{prompt}");
+        }
+    }
+    let [asks, mutates] = [[true, false], [false, true]].map(|[may_clarify, mutates]| Policy {
+        may_clarify,
+        mutates,
+        ..Policy::default()
+    });
+    check(&registry(builtin()), [false, false]);
+    check(&with_policy(mutates), [true, false]);
+    check(&with_policy(asks), [true, true]);
+    let alone = Told(ToolSpec { policy: asks, ..Calculate::new().spec().clone() });
+    check(&registry([Arc::new(alone) as Arc<dyn Tool>]), [false, true]);
+}

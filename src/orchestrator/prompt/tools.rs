@@ -1,0 +1,19 @@
+//! The tools: what each is called, does and takes, and when it runs.
+
+use std::fmt::Write as _;
+
+use super::order;
+use crate::tools::Registry;
+
+/// Adds a section with all of them. Their schemas are on one line and otherwise as
+/// they are: models have seen nothing more often, and calls are checked against them.
+pub(super) fn push(prompt: &mut String, tools: &Registry) {
+    prompt.push_str("\n\n# The functions you can call\n");
+    for spec in tools.specs() {
+        let _ = writeln!(prompt, "- {}: {}", spec.name, spec.description);
+        let _ = writeln!(prompt, "  arguments (JSON Schema): {}", spec.parameters);
+        if let Some(order) = order::words(spec.policy) {
+            let _ = writeln!(prompt, "  {order}");
+        }
+    }
+}
