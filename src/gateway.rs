@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -184,6 +184,7 @@ impl Gateway {
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
+        let asked = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
         let tools = self.subset(new.tools.as_deref())?;
         let (place, _counted) = match self.place() {
@@ -224,6 +225,7 @@ impl Gateway {
             disconnect_grace: self.disconnect_grace,
         };
         let driver = span.in_scope(|| Driver::new(parts));
+        metrics::first_event(asked.elapsed());
         self.turns.spawn(run(driver, place, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
@@ -386,10 +388,9 @@ fn list(names: &[String]) -> String {
 /// Runs a turn to its end. All is free before its last event is seen: a client may
 /// ask for the next turn at once.
 async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
-    let running = metrics::turn_running();
     let (record, writer) = driver.run().await;
     guard.finish(record);
-    drop((place, running));
+    drop(place);
     drop(writer);
 }
 
@@ -451,7 +452,7 @@ mod tests {
     async fn a_turn_that_never_ends_does_not_hold_up_the_drain_for_ever() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         let _stuck = gateway.turns.token();
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let patience = Duration::from_secs(3);
         assert!(!gateway.drain(patience).await);
         assert_eq!(begun.elapsed(), patience + limits::turn::CANCEL_TIMEOUT);

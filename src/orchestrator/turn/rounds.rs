@@ -217,7 +217,10 @@ impl Turn {
             self.synthesis.unwrap_or(Synthesis::ending(TurnFinish::Stop));
         if self.draft.has_words() {
             self.complete(finish);
-        } else if is_repeated {
+            return;
+        }
+        self.draft.act(Action::SaidNothing);
+        if is_repeated {
             let message = "the model gave no closing answer in words; what the tools found \
                            stands in the events before; try a larger model";
             self.fail(FailureCode::EmptyResponse, message.to_owned(), true);

@@ -16,6 +16,14 @@ impl Turn {
             return;
         }
         self.tell_mistakes();
+        let round = &self.draft.round;
+        if round.overflows && round.notes.is_empty() && self.draft.round_calls().is_empty() {
+            // It called, where calls that could not be read have used up the turn's.
+            self.end_calls();
+            self.push_step();
+            self.next_round();
+            return;
+        }
         let has_called = !self.draft.round.notes.is_empty() || !self.draft.round_calls().is_empty();
         if !has_called && !self.draft.has_words() {
             self.nudge();
@@ -83,6 +91,7 @@ impl Turn {
     pub(super) fn nudge(&mut self) {
         let reason = FeedbackReason::EmptyResponse;
         self.empty_answers += 1;
+        self.draft.act(Action::SaidNothing);
         let (message, attempt) = match self.empty_answers {
             1 => (feedback::EMPTY_RESPONSE, 1),
             again => (feedback::EMPTY_RESPONSE_AGAIN, again),
