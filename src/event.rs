@@ -282,13 +282,23 @@ impl TurnState {
 }
 
 /// Who said an acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcknowledgementSource {
     /// The model; the words were already sent as text.
     Model,
     /// The gateway, from the tools' waiting hints.
     Hints,
+}
+
+impl AcknowledgementSource {
+    /// The source as events and logs spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Hints => "hints",
+        }
+    }
 }
 
 /// Why the model was given feedback.
@@ -398,4 +408,4 @@ macro_rules! serialize_as_name {
     )*};
 }
 
-serialize_as_name!(FeedbackReason, TurnFinish, FailureCode);
+serialize_as_name!(AcknowledgementSource, FeedbackReason, TurnFinish, FailureCode);

@@ -184,6 +184,7 @@ impl Gateway {
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
     pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
+        let asked = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
         let is_named = new.model.is_some();
         let tools = self.subset(new.tools.as_deref())?;
@@ -225,6 +226,7 @@ impl Gateway {
             disconnect_grace: self.disconnect_grace,
         };
         let driver = span.in_scope(|| Driver::new(parts));
+        metrics::first_event(asked.elapsed());
         self.turns.spawn(run(driver, place, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
@@ -396,10 +398,9 @@ fn list(names: &[String]) -> String {
 /// Runs a turn to its end. All is free before its last event is seen: a client may
 /// ask for the next turn at once.
 async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
-    let running = metrics::turn_running();
     let (record, writer) = driver.run().await;
     guard.finish(record);
-    drop((place, running));
+    drop(place);
     drop(writer);
 }
 

@@ -21,9 +21,10 @@ use super::turn::{Input, Output, Turn};
 use crate::conversation;
 use crate::event::{Event, TurnState};
 use crate::session::Writer;
-use crate::telemetry::{metrics, millis};
+use crate::telemetry::metrics::{self, Gauged};
+use crate::telemetry::millis;
 use crate::tools::run::{self, Run};
-use crate::upstream::{Opened, Round, RoundFailure, RoundRequest, Route};
+use crate::upstream::{Delta, Opened, Round, RoundFailure, RoundFinish, RoundRequest, Route};
 
 /// What a turn is driven with.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ enum RoundState {
 /// A tool that ended, with the call that it was run for.
 struct Ended {
     call: usize,
+    name: String,
     run: Run,
     duration: Duration,
 }
@@ -60,8 +62,9 @@ pub struct Driver {
     turn: Turn,
     /// Names the turn's calls to the tools: unique, as the turn is.
     turn_id: String,
-    /// The turn's state as it was told last.
+    /// The turn's state as it was told last, and its place among those that run.
     state: Option<TurnState>,
+    running: Option<Gauged>,
     writer: Writer,
     route: Route,
     tool_timeout: Duration,
@@ -73,7 +76,9 @@ pub struct Driver {
     /// What the machine wants to be told of.
     timer: Option<Pin<Box<Sleep>>>,
     begun: Instant,
-    /// When the last round was over.
+    /// When the last round was asked for, how its model has finished, and when it was over.
+    round_begun: Instant,
+    finish: Option<RoundFinish>,
     silent_since: Option<Instant>,
     /// Rounds so far, and the span of the last.
     rounds: u32,
@@ -100,6 +105,7 @@ impl Driver {
             turn_id: turn.turn_id().to_owned(),
             turn,
             state: None,
+            running: None,
             writer,
             route,
             tool_timeout,
@@ -109,6 +115,8 @@ impl Driver {
             abandoned: None,
             timer: None,
             begun: Instant::now(),
+            round_begun: Instant::now(),
+            finish: None,
             silent_since: None,
             rounds: 0,
             span: Span::none(),
@@ -116,6 +124,7 @@ impl Driver {
             spoke: false,
         };
         driver.act();
+        driver.tell_state();
         driver.writer.publish();
         driver
     }
@@ -172,7 +181,9 @@ impl Driver {
             return;
         }
         debug!(state = state.name(), "the turn's state has changed");
+        self.running = None;
         if !state.is_over() {
+            self.running = Some(metrics::turn_running(state));
             self.writer.log().set_turn_state(state);
         }
     }
@@ -183,19 +194,17 @@ impl Driver {
             match output {
                 Output::Event(event) => {
                     self.writer.push(&event);
-                    count(&event);
+                    self.span.in_scope(|| note(&event));
                 }
                 Output::StartRound(request) => self.open_round(*request),
-                Output::StopRound => {
-                    self.round = RoundState::None;
-                    self.silent_since = Some(Instant::now());
-                }
-                Output::StartTool { call, call_id, tool, name, arguments } => {
+                Output::StopRound => self.stop_round(),
+                Output::StartTool { call, call_id, tool, name, position, arguments } => {
                     let key = Arc::from(format!("{}/{call_id}", self.turn_id));
                     let run = run::run(Arc::clone(tool), arguments, key, self.tool_timeout);
-                    let span = info_span!(parent: &self.span, "tool", call_id, tool = name);
+                    let span =
+                        info_span!(parent: &self.span, "tool", call_id, tool = name, position);
                     span.in_scope(|| debug!("tool begins"));
-                    self.calls.spawn(ended(call, run).instrument(span));
+                    self.calls.spawn(ended(call, name.to_owned(), run).instrument(span));
                     self.unpolled = true;
                 }
                 Output::StartTimer(duration) => {
@@ -204,17 +213,29 @@ impl Driver {
                 }
                 Output::NotRun { call_id, name, position, why } => {
                     self.span.in_scope(|| {
-                        debug!(call_id, tool = name, position, why = why.name(), "call is not run");
+                        let outcome = why.name();
+                        debug!(call_id, tool = name, position, outcome, "call is not run");
                     });
                     metrics::call_not_run(why.name());
                 }
-                Output::StopTools => self.calls.abort_all(),
+                Output::SaidNothing => {
+                    self.span.in_scope(|| debug!("the model has said nothing"));
+                    metrics::empty_answer();
+                }
+                Output::StopTools => {
+                    if !self.calls.is_empty() {
+                        let running = self.calls.len();
+                        self.span.in_scope(|| debug!(running, "tools are stopped"));
+                    }
+                    self.calls.abort_all();
+                }
             }
         }
     }
 
     fn open_round(&mut self, request: RoundRequest) {
         self.rounds += 1;
+        (self.round_begun, self.finish) = (Instant::now(), None);
         self.silent_since = None;
         self.span = info_span!("round", r#loop = self.rounds);
         self.span.in_scope(|| debug!("round begins"));
@@ -222,6 +243,20 @@ impl Driver {
         let opening = async move { route.open(&request).await };
         self.round = RoundState::Opening(Box::pin(opening.instrument(self.span.clone())));
         self.unpolled = true;
+    }
+
+    fn stop_round(&mut self) {
+        if !matches!(self.round, RoundState::None) {
+            self.note_round("stopped", None);
+        }
+        self.round = RoundState::None;
+        self.silent_since = Some(Instant::now());
+    }
+
+    /// The one line that a round's end leaves in the log.
+    fn note_round(&self, outcome: &'static str, reason: Option<&str>) {
+        let duration_ms = millis(self.round_begun.elapsed());
+        self.span.in_scope(|| debug!(outcome, duration_ms, reason, "round ended"));
     }
 
     /// Notices who cancels, and that nobody is there any more.
@@ -250,6 +285,7 @@ impl Driver {
                         // It stays with the turn: who could not be reached is not waited
                         // for in each of its rounds.
                         let answering = self.route.prefer(place).to_owned();
+                        self.span.in_scope(|| debug!(%answering, "another upstream answers"));
                         self.turn.handle(Input::Rerouted { answering });
                         self.unpolled = true;
                     }
@@ -261,10 +297,13 @@ impl Driver {
         let RoundState::Open(round) = &mut self.round else { return };
         let turn = &mut self.turn;
         let mut more = false;
-        let (spoke, begun) = (&mut self.spoke, self.begun);
+        let (spoke, begun, finish) = (&mut self.spoke, self.begun, &mut self.finish);
         let ended = round.poll(cx, &mut more, |delta| {
             if !std::mem::replace(spoke, true) {
                 metrics::first_delta(begun.elapsed());
+            }
+            if let Delta::Finish(why) = delta {
+                *finish = Some(why);
             }
             turn.handle(Input::Delta(delta));
         });
@@ -281,9 +320,12 @@ impl Driver {
         self.silent_since = Some(Instant::now());
         self.unpolled = true;
         self.turn.handle(match outcome {
-            Ok(()) => Input::RoundEnded,
+            Ok(()) => {
+                self.note_round(self.finish.map_or("unknown", RoundFinish::name), None);
+                Input::RoundEnded
+            }
             Err(RoundFailure { code, message, retryable }) => {
-                self.span.in_scope(|| debug!(code = code.name(), %message, "round failed"));
+                self.note_round(code.name(), Some(&message));
                 Input::RoundFailed { code, message, retryable }
             }
         });
@@ -292,9 +334,11 @@ impl Driver {
     fn take_calls(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(ended)) = self.calls.poll_join_next(cx) {
             // What was aborted has no result, and nobody waits for one.
-            let Ok(Ended { call, run: Run { result, attempts, .. }, duration }) = ended else {
+            let Ok(Ended { call, name, run: Run { result, end, attempts, .. }, duration }) = ended
+            else {
                 continue;
             };
+            metrics::tool_ended(name, end.name(), duration);
             let duration_ms = millis(duration);
             // What of it passed while the model still wrote cost nobody any time.
             let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
@@ -322,26 +366,31 @@ impl Driver {
 }
 
 /// Waits for a tool's end.
-async fn ended(call: usize, run: impl Future<Output = Run>) -> Ended {
+async fn ended(call: usize, name: String, run: impl Future<Output = Run>) -> Ended {
     let begun = Instant::now();
     let run = run.await;
     let duration = begun.elapsed();
-    let (end, attempts) = (run.end.name(), run.attempts);
-    debug!(end, attempts, duration_ms = millis(duration), "tool ended");
-    Ended { call, run, duration }
+    let (outcome, attempts) = (run.end.name(), run.attempts);
+    debug!(outcome, attempts, duration_ms = millis(duration), "tool ended");
+    Ended { call, name, run, duration }
 }
 
-/// Counts what operators look at.
-fn count(event: &Event<'_>) {
+/// Counts and logs what operators look at.
+fn note(event: &Event<'_>) {
     match event {
-        Event::ToolCompleted { tool_name, tool_result, duration_ms, .. } => {
-            let duration = Duration::from_millis(*duration_ms);
-            metrics::tool_ended(tool_name, tool_result.success, duration);
+        Event::Acknowledgement { source, .. } => {
+            debug!(source = source.name(), "the user hears that work has begun");
         }
-        Event::Feedback { reason, .. } => metrics::feedback(reason.name()),
-        Event::ClarificationNeeded { tool_name, .. } => {
-            debug!(tool = tool_name, "the user is asked");
+        Event::Feedback { call_id, reason, attempt, .. } => {
+            debug!(call_id, reason = reason.name(), attempt, "the model is told of a mistake");
+            metrics::feedback(reason.name());
+        }
+        Event::ClarificationNeeded { call_id, tool_name, .. } => {
+            debug!(call_id, tool = tool_name, "the user is asked");
             metrics::clarification("asked");
+        }
+        Event::LoopLimitReached { max_tool_loops } => {
+            debug!(max_tool_loops, "the loop cap is reached");
         }
         _ => {}
     }

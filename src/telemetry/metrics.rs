@@ -3,34 +3,36 @@
 
 use std::time::Duration;
 
-use ::metrics::{counter, gauge, histogram};
+use ::metrics::{Gauge, counter, gauge, histogram};
+
+use crate::event::TurnState;
 
 /// Counts something as there for as long as it lives.
 #[derive(Debug)]
 #[must_use]
-pub struct Gauged(&'static str);
+pub struct Gauged(Gauge);
 
 impl Gauged {
-    fn new(name: &'static str) -> Self {
-        gauge!(name).increment(1);
-        Self(name)
+    fn new(gauge: Gauge) -> Self {
+        gauge.increment(1);
+        Self(gauge)
     }
 }
 
 impl Drop for Gauged {
     fn drop(&mut self) {
-        gauge!(self.0).decrement(1);
+        self.0.decrement(1);
     }
 }
 
-/// A turn runs.
-pub fn turn_running() -> Gauged {
-    Gauged::new("tether_turns_running")
+/// A turn runs, and is in this state.
+pub fn turn_running(state: TurnState) -> Gauged {
+    Gauged::new(gauge!("tether_turns_running", "state" => state.name()))
 }
 
 /// A connection is open.
 pub fn connection_open() -> Gauged {
-    Gauged::new("tether_connections_open")
+    Gauged::new(gauge!("tether_connections_open"))
 }
 
 /// A turn ended, by finish reason or failure code, and what it took.
@@ -40,15 +42,18 @@ pub fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
     histogram!("tether_turn_seconds").record(duration);
 }
 
+/// A turn's first event stood in its log, this long after it was asked for.
+pub fn first_event(after: Duration) {
+    histogram!("tether_first_event_seconds").record(after);
+}
+
 /// The model said its first word, this long after the turn began.
 pub fn first_delta(after: Duration) {
     histogram!("tether_first_delta_seconds").record(after);
 }
 
-/// A tool ended.
-pub fn tool_ended(tool: &str, success: bool, duration: Duration) {
-    let outcome = if success { "success" } else { "error" };
-    let tool = tool.to_owned();
+/// A tool ended, as its run's end is called.
+pub fn tool_ended(tool: String, outcome: &'static str, duration: Duration) {
     counter!("tether_tool_calls_total", "tool" => tool.clone(), "outcome" => outcome).increment(1);
     histogram!("tether_tool_seconds", "tool" => tool).record(duration);
 }
@@ -61,6 +66,11 @@ pub fn call_not_run(why: &'static str) {
 /// So much of a tool's time passed while the model still wrote.
 pub fn tool_hidden(hidden: Duration) {
     histogram!("tether_tool_hidden_seconds").record(hidden);
+}
+
+/// The model wrote nothing for the user.
+pub fn empty_answer() {
+    counter!("tether_empty_answers_total").increment(1);
 }
 
 /// The model was told of a mistake.

@@ -85,6 +85,20 @@ pub enum RoundFinish {
     Other,
 }
 
+impl RoundFinish {
+    /// Its name, for logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// How calls and their results go back to a model: `upstreams[].history`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -49,7 +49,10 @@ impl Watch {
             value.map_or(0, |value| value.parse().unwrap())
         };
         Held {
-            turns: metric("tether_turns_running"),
+            turns: ["planning", "executing", "synthesizing"]
+                .map(|state| metric(&format!("tether_turns_running{{state=\"{state}\"}}")))
+                .into_iter()
+                .sum(),
             connections: metric("tether_connections_open"),
             sockets: self.process.sockets(),
         }

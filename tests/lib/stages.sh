@@ -49,6 +49,12 @@ stage_test() {
   fi
 }
 
+# The tests whose figures people want to see, once more and let speak.
+stage_report() {
+  cargo test --locked --lib schedules:: -- --nocapture
+  cargo test --locked --test gateway report:: -- --nocapture
+}
+
 stage_doc() {
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
 }

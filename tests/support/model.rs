@@ -279,8 +279,12 @@ impl Round {
     }
 
     /// The same in one write: for an answer of which the gateway may not want the end.
-    pub(crate) async fn answer_at_once(mut self, words: &str) {
-        let body = text(words) + &finish("stop") + DONE;
+    pub(crate) async fn answer_at_once(self, words: &str) {
+        self.answer_with(&(text(words) + &finish("stop") + DONE)).await;
+    }
+
+    /// These frames in one write.
+    pub(crate) async fn answer_with(mut self, body: &str) {
         self.write(format!("{CHUNKED}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).await;
         self.keep();
     }

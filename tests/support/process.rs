@@ -2,12 +2,15 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::ops::Deref;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::gateway::Door;
-use super::within;
+use super::{until, within};
 
 /// A gateway of its own process. It is killed when it is dropped.
 #[derive(Debug)]
@@ -22,36 +25,49 @@ impl Process {
     /// Starts it with a configuration and waits until it serves.
     #[track_caller]
     pub(crate) fn start(config: &str) -> impl Future<Output = Self> {
-        let config =
-            format!("server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 20}}\n{config}");
-        Self::start_raw(config)
+        Self::start_raw(local(config))
+    }
+
+    /// The same with the log of all decisions.
+    #[track_caller]
+    pub(crate) fn start_logging(config: &str) -> impl Future<Output = (Self, Log)> {
+        let config = local(config);
+        within(async move {
+            let mut process = Self::spawn(config, |command| {
+                command.args(["--log-format", "json"]).env("TETHER_LOG", "tether=debug");
+                command.stderr(Stdio::piped());
+            })
+            .await;
+            let stderr = process.child.as_mut().and_then(|child| child.stderr.take());
+            let log = Log::read(stderr.expect("it is piped"));
+            (process, log)
+        })
     }
 
     /// The same with a whole configuration.
     #[track_caller]
     pub(crate) fn start_raw(config: String) -> impl Future<Output = Self> {
-        within(async move {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), config).unwrap();
-            let mut child = Command::new(env!("CARGO_BIN_EXE_tether"))
-                .arg("--config")
-                .arg(file.path())
-                .env("TETHER_LOG", "off")
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let greeting = BufReader::new(child.stdout.take().unwrap()).lines();
-            let child = Some(child);
-            let address = spawn_blocking(move || {
-                let mut lines = greeting.map(Result::unwrap);
-                let line = lines.find_map(|line| Some(line.split_once("http://")?.1.to_owned()));
-                let address = line.expect("it says where it listens");
-                address.trim_end_matches('/').parse().unwrap()
-            });
-            let door = Door { address: address.await.unwrap() };
-            Self { child, door, _config: file }
-        })
+        within(Self::spawn(config, |_| ()))
+    }
+
+    async fn spawn(config: String, change: impl FnOnce(&mut Command)) -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), config).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tether"));
+        command.arg("--config").arg(file.path()).env("TETHER_LOG", "off");
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        change(&mut command);
+        let mut child = command.spawn().unwrap();
+        let greeting = BufReader::new(child.stdout.take().unwrap()).lines();
+        let child = Some(child);
+        let address = spawn_blocking(move || {
+            let mut lines = greeting.map(Result::unwrap);
+            let line = lines.find_map(|line| Some(line.split_once("http://")?.1.to_owned()));
+            let address = line.expect("it says where it listens");
+            address.trim_end_matches('/').parse().unwrap()
+        });
+        let door = Door { address: address.await.unwrap() };
+        Self { child, door, _config: file }
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -83,6 +99,45 @@ impl Process {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+/// On a port of its own.
+fn local(config: &str) -> String {
+    format!("server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 20}}\n{config}")
+}
+
+/// What a gateway logs, line by line.
+#[derive(Debug, Clone)]
+pub(crate) struct Log(Arc<Mutex<Vec<Value>>>);
+
+impl Log {
+    fn read(stderr: ChildStderr) -> Self {
+        let log = Self(Arc::default());
+        let lines = Arc::clone(&log.0);
+        spawn_blocking(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let line = serde_json::from_str(&line).expect("a line is one JSON object");
+                lines.lock().push(line);
+            }
+        });
+        log
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.0.lock().clone()
+    }
+
+    /// Forgets the lines so far.
+    pub(crate) fn forget(&self) {
+        self.0.lock().clear();
+    }
+
+    /// Waits until so many turns have said that they have ended.
+    #[track_caller]
+    pub(crate) fn turns(&self, count: usize) -> impl Future<Output = ()> {
+        let ended = |line: &&Value| line["message"] == "turn ended";
+        until(move || self.0.lock().iter().filter(ended).count() == count)
     }
 }
 

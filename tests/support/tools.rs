@@ -21,13 +21,18 @@ pub(crate) struct Wait {
 
 impl Wait {
     pub(crate) fn new() -> Self {
+        Self::that("wait", Policy::default())
+    }
+
+    /// The same by another name.
+    pub(crate) fn that(name: &str, policy: Policy) -> Self {
         let spec = ToolSpec {
-            name: "wait".to_owned(),
+            name: name.to_owned(),
             description: "Waits.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "waiting".to_owned(),
             examples: Vec::new(),
-            policy: Policy::default(),
+            policy,
         };
         Self {
             spec: Arc::new(spec),
@@ -136,5 +141,25 @@ impl Tool for Always {
 
     fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
         Box::pin(std::future::ready(Ok(self.result.clone())))
+    }
+}
+
+/// A tool that panics.
+#[derive(Debug)]
+pub(crate) struct Panics(ToolSpec);
+
+impl Panics {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(Always::new(name, Policy::default(), ToolResult::error("")).spec)
+    }
+}
+
+impl Tool for Panics {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
+        Box::pin(async { panic!("as the test wants it") })
     }
 }

@@ -42,6 +42,7 @@ pub(in crate::orchestrator) enum Action {
     StopRound,
     StartTool { call: usize, arguments: Value },
     StopTools,
+    SaidNothing,
     NotRun { call: usize, why: NotRun },
     StartTimer(Duration),
 }

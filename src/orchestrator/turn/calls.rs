@@ -103,18 +103,24 @@ impl Turn {
         if at >= self.rules.max_calls as usize {
             let cap = self.rules.max_calls;
             let reason = format!("this turn may make {cap} calls and has made them");
-            let status = format!(
-                "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a \
-                 last answer without tools follows"
-            );
-            self.draft.say_status(status, self.now_ms);
-            self.end_unrun(at, NotRun::Skipped, Outcome::Skipped(reason));
-            self.end_tools();
+            self.end_calls();
+            self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
             return;
         }
         if let Err(refusal) = self.read_call(at) {
             self.refuse(at, refusal);
         }
+    }
+
+    /// The turn may make no further calls.
+    pub(super) fn end_calls(&mut self) {
+        let cap = self.rules.max_calls;
+        let status = format!(
+            "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a last \
+             answer without tools follows"
+        );
+        self.draft.say_status(status, self.now_ms);
+        self.end_tools();
     }
 
     /// Reads a call's arguments; it waits for its turn if they are valid. What names
@@ -294,6 +300,10 @@ impl Turn {
             return;
         }
         self.move_calls();
+        if self.state == State::Executing {
+            // No further words of the model are to come, nor other calls.
+            self.acknowledge_if_held();
+        }
         self.end_step_if_done();
     }
 

@@ -80,8 +80,11 @@ pub enum Input<'a> {
 pub enum NotRun {
     /// Something is wrong with it: its tool, its arguments.
     Refused,
-    /// It stands behind one that asked, failed or ended the chain, or over a cap.
+    /// It stands behind one that asked, failed or ended the chain, or changes the world
+    /// in a message that was cut off.
     Skipped,
+    /// The turn has made as many calls as it may.
+    OverCap,
     /// It would bring nothing new.
     Repeated,
 }
@@ -93,6 +96,7 @@ impl NotRun {
         match self {
             Self::Refused => "refused",
             Self::Skipped => "skipped",
+            Self::OverCap => "over_cap",
             Self::Repeated => "repeated",
         }
     }
@@ -109,6 +113,9 @@ pub enum Output<'a> {
     StopRound,
     /// Tell when this much time has passed. There is one timer; a new one replaces it.
     StartTimer(Duration),
+    /// The model wrote nothing for the user: no words, and no call that is taken. What
+    /// follows from it comes as events; this is for logs.
+    SaidNothing,
     /// A call is not run. The model and the user are told by events; this is for logs.
     NotRun {
         /// The call's id in this turn.
@@ -130,6 +137,8 @@ pub enum Output<'a> {
         tool: &'a Arc<dyn Tool>,
         /// See `tool`.
         name: &'a str,
+        /// Its place in its message, from 1.
+        position: usize,
         /// The arguments, valid.
         arguments: Value,
     },

@@ -73,16 +73,14 @@ impl Turn {
             }
             Action::StopRound => Output::StopRound,
             Action::StartTool { call, arguments } => {
-                let (call_id, name) = (&*draft.calls[call].call_id, draft.name_of(call));
+                let (call_id, name, position) = draft.place_of(call);
                 let tool = self.request.briefing.tools.get(name).expect("the call was checked");
-                Output::StartTool { call, call_id, tool, name, arguments }
+                Output::StartTool { call, call_id, tool, name, position, arguments }
             }
             Action::StopTools => Output::StopTools,
+            Action::SaidNothing => Output::SaidNothing,
             Action::NotRun { call, why } => {
-                let round = draft.calls[call].round;
-                let before = draft.calls[..call].iter().rev();
-                let position = 1 + before.take_while(|call| call.round == round).count();
-                let (call_id, name) = (&*draft.calls[call].call_id, draft.name_of(call));
+                let (call_id, name, position) = draft.place_of(call);
                 Output::NotRun { call_id, name, position, why }
             }
             Action::StartTimer(duration) => Output::StartTimer(duration),
@@ -91,6 +89,13 @@ impl Turn {
 }
 
 impl Draft {
+    /// A call's id, its tool, and its place in its message, from 1.
+    fn place_of(&self, at: usize) -> (&str, &str, usize) {
+        let (call, before) = (&self.calls[at], self.calls[..at].iter().rev());
+        let position = 1 + before.take_while(|before| before.round == call.round).count();
+        (&call.call_id, self.name_of(at), position)
+    }
+
     fn tool_started(&self, at: usize) -> Event<'_> {
         let draft = &self.calls[at];
         let (tool_name, arguments) = draft.whole().expect("a call that was started is whole");

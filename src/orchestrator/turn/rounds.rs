@@ -220,7 +220,10 @@ impl Turn {
         if self.draft.has_words() {
             let is_cut = self.draft.round.finish == Some(RoundFinish::Length);
             self.complete(if is_cut { TurnFinish::Length } else { finish });
-        } else if is_repeated {
+            return;
+        }
+        self.draft.act(Action::SaidNothing);
+        if is_repeated {
             let found = self.found().map(|found| format!(" What its tools found: {found}"));
             let message = format!(
                 "the model gave no closing answer in words; try a larger model.{}",

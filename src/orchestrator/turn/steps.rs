@@ -4,7 +4,7 @@ use super::{State, Synthesis, Turn};
 use crate::conversation::{Ending, Note};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress};
+use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress, Surplus};
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
 use crate::upstream::RoundFinish;
@@ -17,6 +17,15 @@ impl Turn {
             return;
         }
         self.tell_mistakes();
+        let round = &self.draft.round;
+        let is_over_cap = round.surplus == Some(Surplus::Excess);
+        if is_over_cap && round.notes.is_empty() && self.draft.round_calls().is_empty() {
+            // It called, where calls that could not be read have used up the turn's.
+            self.end_calls();
+            self.push_step();
+            self.next_round();
+            return;
+        }
         let has_called = !self.draft.round.notes.is_empty() || !self.draft.round_calls().is_empty();
         if !has_called && !self.draft.has_words() {
             self.nudge();
@@ -90,6 +99,7 @@ impl Turn {
     pub(super) fn nudge(&mut self) {
         let reason = FeedbackReason::EmptyResponse;
         self.empty_answers += 1;
+        self.draft.act(Action::SaidNothing);
         let (message, attempt) = match self.empty_answers {
             1 => (feedback::EMPTY_RESPONSE, 1),
             again => (feedback::EMPTY_RESPONSE_AGAIN, again),

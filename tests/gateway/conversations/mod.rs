@@ -2,8 +2,9 @@
 //! with its demonstration tools and the rehearsal model, over HTTP. What was sent is
 //! read from the tool itself and not from events.
 
-mod orders;
-mod wordings;
+pub(crate) mod figures;
+pub(crate) mod orders;
+pub(crate) mod wordings;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::support::events::{outcome, said};
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::tools::{Seen, Watched};
 use crate::support::{Frame, Gateway};
+use figures::{Counted, Tale};
 
 const JOHNS: [(&str, &str); 3] = [
     ("contact_john_doe", "John Doe"),
@@ -35,12 +37,13 @@ struct Desk {
     gateway: Gateway,
     looked_up: Seen,
     sent: Seen,
+    tale: Tale,
 }
 
 impl Desk {
     /// In front of the rehearsal model.
-    async fn open(execution: Execution) -> Self {
-        Self::with(SocketAddr::from(([127, 0, 0, 1], 9)), |setup| {
+    async fn open(execution: Execution, counted: &Counted) -> Self {
+        Self::with(SocketAddr::from(([127, 0, 0, 1], 9)), counted, |setup| {
             setup.config.upstreams = Config::default().upstreams;
             setup.config.upstreams[0].kind = UpstreamKind::Embedded(AT_ONCE);
             setup.config.tools.execution = execution;
@@ -48,7 +51,7 @@ impl Desk {
         .await
     }
 
-    async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
+    async fn with(model: SocketAddr, counted: &Counted, change: impl FnOnce(&mut Setup)) -> Self {
         let (lookup, looked_up) = Watched::new(LookupContacts::new());
         let (messenger, sent) = Watched::new(SendMessage::new());
         let gateway = Gateway::with(model, |setup| {
@@ -59,17 +62,18 @@ impl Desk {
             setup.tools.add(Arc::new(LookupInvoices::with_clock(Clock::default()))).unwrap();
         })
         .await;
-        Self { gateway, looked_up, sent }
+        let tale = Tale::new(Arc::clone(&sent), counted);
+        Self { gateway, looked_up, sent, tale }
     }
 
     async fn say(&self, prompt: &str) -> Vec<Frame> {
         let body = json!({"session_id": "s", "prompt": prompt});
-        self.gateway.turn(&body).await.rest().await
+        self.tale.heard(self.gateway.turn(&body).await.rest().await)
     }
 
     /// Chooses from the session's open question, as a client does that has reloaded.
     async fn choose(&self, id: &str) -> Vec<Frame> {
-        self.gateway.turn(&self.choice(id).await).await.rest().await
+        self.tale.heard(self.gateway.turn(&self.choice(id).await).await.rest().await)
     }
 
     async fn choice(&self, id: &str) -> Value {
@@ -114,10 +118,25 @@ fn count(frames: &[Frame], event: &str) -> usize {
 
 const BOTH: [Execution; 2] = [Execution::Eager, Execution::AfterTurn];
 
+/// The six conversations that have to work always.
+pub(crate) async fn play_the_six(counted: &Counted) {
+    three_johns(counted).await;
+    one_jane(counted).await;
+    the_chosen_john(counted).await;
+    nobody(counted).await;
+    an_initial(counted).await;
+    two_at_once(counted).await;
+}
+
 #[tokio::test]
 async fn three_johns_are_asked_about_and_nothing_is_sent() {
+    three_johns(&Counted::default()).await;
+}
+
+async fn three_johns(counted: &Counted) {
     for execution in BOTH {
-        let desk = Desk::open(execution).await;
+        let desk = Desk::open(execution, counted).await;
+        desk.tale.has_to_ask();
         let frames = desk.say("Tell John I'm running late").await;
         assert_eq!(offered(&frames), JOHNS.map(|(id, _)| id));
         assert_eq!(desk.sent(), []);
@@ -126,8 +145,13 @@ async fn three_johns_are_asked_about_and_nothing_is_sent() {
 
 #[tokio::test]
 async fn one_jane_is_sent_the_message() {
+    one_jane(&Counted::default()).await;
+}
+
+async fn one_jane(counted: &Counted) {
     for execution in BOTH {
-        let desk = Desk::open(execution).await;
+        let desk = Desk::open(execution, counted).await;
+        desk.tale.has_to_send("contact_jane_miller", "I'm running late");
         let frames = desk.say("Tell Jane I'm running late").await;
         assert_eq!(outcome(&frames), "stop");
         let message = ("contact_jane_miller".to_owned(), "I'm running late".to_owned());
@@ -138,10 +162,16 @@ async fn one_jane_is_sent_the_message() {
 
 #[tokio::test]
 async fn the_john_who_was_chosen_gets_it_without_a_second_lookup() {
+    the_chosen_john(&Counted::default()).await;
+}
+
+async fn the_chosen_john(counted: &Counted) {
     for execution in BOTH {
         for (id, name) in JOHNS {
-            let desk = Desk::open(execution).await;
+            let desk = Desk::open(execution, counted).await;
+            desk.tale.has_to_ask();
             offered(&desk.say("Tell John I'm running late").await);
+            desk.tale.has_to_send(id, "I'm running late");
             let frames = desk.choose(id).await;
             assert_eq!(outcome(&frames), "stop");
             assert_eq!(desk.sent(), [(id.to_owned(), "I'm running late".to_owned())]);
@@ -153,8 +183,12 @@ async fn the_john_who_was_chosen_gets_it_without_a_second_lookup() {
 
 #[tokio::test]
 async fn that_nobody_was_found_is_told() {
+    nobody(&Counted::default()).await;
+}
+
+async fn nobody(counted: &Counted) {
     for execution in BOTH {
-        let desk = Desk::open(execution).await;
+        let desk = Desk::open(execution, counted).await;
         let frames = desk.say("Tell Zorgblort I'm running late").await;
         assert_eq!(outcome(&frames), "stop");
         assert!(said(&frames).contains("I found nobody called Zorgblort"), "{}", said(&frames));
@@ -164,8 +198,13 @@ async fn that_nobody_was_found_is_told() {
 
 #[tokio::test]
 async fn an_initial_is_too_little_to_be_sure() {
+    an_initial(&Counted::default()).await;
+}
+
+async fn an_initial(counted: &Counted) {
     for execution in BOTH {
-        let desk = Desk::open(execution).await;
+        let desk = Desk::open(execution, counted).await;
+        desk.tale.has_to_ask();
         let frames = desk.say("Tell J I'm running late").await;
         assert_eq!(offered(&frames).len(), 6);
         assert_eq!(desk.sent(), []);
@@ -174,8 +213,12 @@ async fn an_initial_is_too_little_to_be_sure() {
 
 #[tokio::test]
 async fn two_questions_at_once_run_both_tools_behind_one_acknowledgement() {
+    two_at_once(&Counted::default()).await;
+}
+
+async fn two_at_once(counted: &Counted) {
     for execution in BOTH {
-        let desk = Desk::open(execution).await;
+        let desk = Desk::open(execution, counted).await;
         let frames = desk.say("Check my appointments and billing").await;
         assert_eq!(outcome(&frames), "stop");
         let tools = ["tool_started", "tool_completed"].map(|event| count(&frames, event));
@@ -200,10 +243,10 @@ async fn two_questions_at_once_run_both_tools_behind_one_acknowledgement() {
 }
 
 /// Numbers by seed: the same for the same seed, on every machine (`SplitMix64`).
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn one_of<'t, T>(&mut self, among: &'t [T]) -> &'t T {
+    pub(crate) fn one_of<'t, T>(&mut self, among: &'t [T]) -> &'t T {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

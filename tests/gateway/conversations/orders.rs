@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::figures::Counted;
 use super::{BOTH, Desk, Dice, JOHNS, offered};
 use crate::support::events::outcome;
 use crate::support::model::call;
@@ -59,15 +60,22 @@ async fn drive(
     loop {
         tokio::select! {
             biased;
-            frames = rest.as_mut() => return frames,
+            frames = rest.as_mut() => return desk.tale.heard(frames),
             round = model.round() => round.answer_at_once(then).await,
         }
     }
 }
 
+/// How many of them are played.
+const VARIATIONS: u64 = 40;
+
 #[tokio::test]
 async fn in_whatever_order_calls_come_the_message_goes_to_who_was_chosen() {
-    for seed in 0..40 {
+    play(&Counted::default()).await;
+}
+
+pub(crate) async fn play(counted: &Counted) {
+    for seed in 0..VARIATIONS {
         let mut dice = Dice(seed);
         let name = *dice.one_of(&["John", "J", "john"]);
         let (guess, _) = *dice.one_of(&JOHNS);
@@ -79,7 +87,8 @@ async fn in_whatever_order_calls_come_the_message_goes_to_who_was_chosen() {
         let change = |setup: &mut crate::support::gateway::Setup| {
             setup.config.tools.execution = execution;
         };
-        let desk = Desk::with(model.address, change).await;
+        let desk = Desk::with(model.address, counted, change).await;
+        desk.tale.has_to_ask();
         let body = json!({"session_id": "s", "prompt": "Tell John I'm running late"});
         let frames = drive(&desk, &mut model, &body, &first, &look_up(name)).await;
         let options = offered(&frames);
@@ -94,12 +103,14 @@ async fn in_whatever_order_calls_come_the_message_goes_to_who_was_chosen() {
         if *dice.one_of(&[true, false, false]) {
             // It looks up again what was just answered, and so asks again.
             let again = [look_up(name), send_to_found(1)].join("\n");
+            desk.tale.has_to_ask();
             let body = desk.choice(&chosen).await;
             let frames = drive(&desk, &mut model, &body, &again, "Well.").await;
             assert_eq!(offered(&frames), options, "{variation}");
             assert_eq!(delivered(&desk), [], "{variation}");
             chosen.clone_from(dice.one_of(&options));
         }
+        desk.tale.has_to_send(&chosen, TEXT);
         let body = desk.choice(&chosen).await;
         let frames = drive(&desk, &mut model, &body, &send_to(&json!(chosen)), "It is sent.").await;
         assert_eq!(outcome(&frames), "stop", "{variation}");

@@ -1,5 +1,6 @@
 //! The same wish in many words, answered by the rehearsal model.
 
+use super::figures::Counted;
 use super::{BOTH, Desk, Dice, offered};
 use crate::support::events::outcome;
 
@@ -23,9 +24,16 @@ const NAMES: [&str; 3] = ["John", "J", "Jo"];
 const BEFORE: [Option<&str>; 4] =
     [None, Some("What is 12*7?"), Some("Tell Maria I'm home"), Some("Tell John I'm here")];
 
+/// How many of them are played.
+const VARIATIONS: u64 = 20;
+
 #[tokio::test]
 async fn however_it_is_said_it_goes_to_who_was_chosen_and_nobody_else() {
-    for seed in 0..20 {
+    play(&Counted::default()).await;
+}
+
+pub(crate) async fn play(counted: &Counted) {
+    for seed in 0..VARIATIONS {
         let mut dice = Dice(seed);
         let (wish, text, name) = (dice.one_of(&WISHES), dice.one_of(&TEXTS), dice.one_of(&NAMES));
         let (before, execution) = (*dice.one_of(&BEFORE), *dice.one_of(&BOTH));
@@ -35,14 +43,20 @@ async fn however_it_is_said_it_goes_to_who_was_chosen_and_nobody_else() {
         };
         let variation = format!("seed {seed}, {execution:?}, behind {before:?}: {prompt}");
 
-        let desk = Desk::open(execution).await;
+        let desk = Desk::open(execution, counted).await;
         if let Some(before) = before {
+            match before {
+                "Tell Maria I'm home" => desk.tale.has_to_send("contact_maria_lopez", "I'm home"),
+                "Tell John I'm here" => desk.tale.has_to_ask(),
+                _ => {}
+            }
             desk.say(before).await;
         }
         let sent_before = desk.sent();
         assert!(sent_before.iter().all(|(id, _)| id == "contact_maria_lopez"), "{variation}");
         let lookups_before = desk.lookups();
 
+        desk.tale.has_to_ask();
         let options = offered(&desk.say(&prompt).await);
         assert_eq!(desk.sent(), sent_before, "{variation}");
         if *dice.one_of(&[true, false]) {
@@ -50,6 +64,7 @@ async fn however_it_is_said_it_goes_to_who_was_chosen_and_nobody_else() {
             desk.choose_in_vain("contact_maria_lopez").await;
         }
         let chosen = dice.one_of(&options);
+        desk.tale.has_to_send(chosen, text);
         let frames = desk.choose(chosen).await;
         assert_eq!(outcome(&frames), "stop", "{variation}");
         let message = (chosen.clone(), (*text).to_owned());

@@ -6,13 +6,14 @@ use crate::tools::registry::tests::Named;
 use crate::tools::{Clarification, NextAction, Policy, ToolSpec};
 
 /// Adds `look`, which may clarify, `send`, which mutates, `step`, which is sequential,
-/// and `read`, which is nothing of it.
+/// `read`, which is nothing of it, and `mute`, of which there is nothing to say.
 pub(super) fn add_policies(tools: &mut Registry) {
     let policies = [
         ("look", Policy { may_clarify: true, ..Policy::default() }),
         ("send", Policy { mutates: true, ..Policy::default() }),
         ("step", Policy { sequential: true, ..Policy::default() }),
         ("read", Policy::default()),
+        ("mute", Policy::default()),
     ];
     for (name, policy) in policies {
         let parameters = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
@@ -21,7 +22,7 @@ pub(super) fn add_policies(tools: &mut Registry) {
                 name: name.into(),
                 description: format!("{name}s"),
                 parameters,
-                waiting_hint: format!("{name}ing"),
+                waiting_hint: if name == "mute" { String::new() } else { format!("{name}ing") },
                 examples: Vec::new(),
                 policy,
             })))
@@ -145,10 +146,17 @@ fn results_that_make_arguments_too_deep_are_refused() {
 
 #[test]
 fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
+    for finish in [RoundFinish::Length, RoundFinish::ContentFilter] {
+        let mut scene = scene();
+        scene.says(&call("send")).says("and then").finishes(finish);
+        assert!(scene.started().is_empty(), "{finish:?}");
+        assert!(scene.last_message().content.as_deref().unwrap().contains("cut off"));
+    }
+    // Nor where it was stopped for what cannot be read.
     let mut scene = scene();
-    scene.says(&call("send")).says("and then").finishes(RoundFinish::Length);
+    scene.says(&call("send")).says(&format!("<<function_call>> [{}7]\n", "7,".repeat(20)));
+    assert!(scene.deeds.contains(&"stop round".to_owned()));
     assert!(scene.started().is_empty());
-    assert!(scene.last_message().content.as_deref().unwrap().contains("cut off"));
 }
 
 #[test]
@@ -190,6 +198,17 @@ fn a_result_that_ends_the_chain_leads_to_the_answer() {
 }
 
 #[test]
+fn where_there_is_no_hint_what_is_said_of_tools_waits_for_the_end_of_the_message_alone() {
+    let mut scene = scene_with(|rules| rules.max_parallel = 1);
+    scene.says(&call("mute")).says(&call_with("mute", &json!({ "n": 2 })));
+    assert!(!scene.types().contains(&"tool_started"), "the model may call what has a hint");
+    scene.stops();
+    assert_eq!(scene.types().last(), Some(&"tool_started"));
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.types()[4..], ["tool_completed", "tool_started"]);
+}
+
+#[test]
 fn sequential_calls_run_one_after_the_other() {
     let mut scene = scene();
     scene.says(&call("step")).says(&call("step")).says(&call("read")).stops();
@@ -198,6 +217,12 @@ fn sequential_calls_run_one_after_the_other() {
     assert_eq!(scene.started(), ["call_1", "call_2"]);
     scene.tool_returns(1, ok());
     assert_eq!(scene.started(), ["call_1", "call_2", "call_3"]);
+
+    let mut scene = self::scene();
+    scene.says(&call("read")).says(&call("step")).stops();
+    assert_eq!(scene.started(), ["call_1"], "it waits for those that are none, too");
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
 }
 
 #[test]

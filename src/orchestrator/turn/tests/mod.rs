@@ -31,6 +31,8 @@ struct Scene {
     running: Vec<usize>,
     /// Calls that are not run, with their places and why.
     not_run: Vec<String>,
+    /// The names of all that came out.
+    outputs: Vec<&'static str>,
 }
 
 fn tools() -> Registry {
@@ -51,6 +53,20 @@ fn request() -> TurnRequest {
         max_tool_loops: None,
         briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools())),
         history: Conversation::default(),
+    }
+}
+
+/// What comes out, by name.
+const fn name_of(output: &Output<'_>) -> &'static str {
+    match output {
+        Output::Event(event) => event.name(),
+        Output::StartRound(_) => "start_round",
+        Output::StopRound => "stop_round",
+        Output::StartTimer(_) => "start_timer",
+        Output::SaidNothing => "said_nothing",
+        Output::NotRun { .. } => "not_run",
+        Output::StartTool { .. } => "start_tool",
+        Output::StopTools => "stop_tools",
     }
 }
 
@@ -83,6 +99,7 @@ impl Scene {
             history,
             running: Vec::new(),
             not_run: Vec::new(),
+            outputs: Vec::new(),
         };
         scene.drain();
         scene
@@ -90,6 +107,7 @@ impl Scene {
 
     fn drain(&mut self) {
         while let Some(output) = self.turn.poll() {
+            self.outputs.push(name_of(&output));
             match output {
                 Output::Event(event) => self.events.push(serde_json::to_value(event).unwrap()),
                 Output::StartRound(request) => {
@@ -102,6 +120,7 @@ impl Scene {
                     self.running.push(call);
                 }
                 Output::StartTimer(_) => self.deeds.push("timer".into()),
+                Output::SaidNothing => {}
                 Output::NotRun { call_id, position, why, .. } => {
                     self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
                 }
@@ -470,6 +489,21 @@ fn a_model_that_goes_on_calling_is_stopped() {
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 
+/// They take the turn's places, too, and the model that goes on is not told of silence.
+#[test]
+fn calls_that_could_not_be_read_use_up_the_cap() {
+    let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
+    for _ in 0..2 {
+        scene.says("<<function_call>> {]").stops();
+    }
+    scene.says(SUM);
+    let status = scene.event("status")["message"].as_str().unwrap();
+    assert!(status.contains("limits.max_calls_per_turn"), "{status}");
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
+    scene.says("Two.").stops();
+    scene.ends("stop", "Two.");
+}
+
 #[test]
 fn a_refused_call_is_answered_also_where_results_end_the_turn() {
     let mut scene = Scene::with_rules(|rules| rules.continue_after_tool = false);
@@ -564,6 +598,15 @@ fn a_broken_round_fails_the_turn_and_keeps_what_was_said() {
     scene.fails("upstream_error");
     assert_eq!(scene.event("turn_failed")["text"], "Half an answer and <<func");
     assert_eq!(scene.turn.into_record().steps.len(), 1);
+}
+
+#[test]
+fn whoever_answers_instead_is_the_next_that_cannot_be_reached() {
+    let mut scene = Scene::new();
+    for answering in ["b", "c"] {
+        scene.handle(Input::Rerouted { answering: answering.into() });
+    }
+    assert_eq!(scene.event("status")["message"], "b cannot be reached; c answers instead");
 }
 
 #[test]

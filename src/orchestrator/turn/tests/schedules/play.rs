@@ -1,93 +1,31 @@
-//! Random schedules: whatever happens in whatever order, the invariants hold after
-//! every step. A failure prints its seed; run that one again with
-//! `TETHER_SEED=<seed>` and more of them with `TETHER_SCHEDULES=<count>`.
+//! One turn under the dice, and what has to hold after each step of it.
 
-use super::chains::{add_policies, asks, completes};
+use super::coverage::{Coverage, name_of};
+use super::model::{Begun, Dice, Mood, NativeCall};
+use super::rules::Witness;
 use super::*;
-use crate::conversation::Choice;
-use crate::conversation::render::tests::check_sequence;
-use crate::orchestrator::draft::Progress;
-use crate::parser::Segment;
 
-/// `SplitMix64`: small, seedable, the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let sides = u64::try_from(sides).unwrap();
-        usize::try_from((z ^ (z >> 31)) % sides).unwrap()
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.roll(from.len())]
-    }
-}
-
-/// What a model says: words, calls good and bad, halves of both.
-const SAYINGS: &[&str] = &[
-    "Hello. ",
-    "\n",
-    "é日",
-    "<",
-    "<<function_call>>",
-    " {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}",
-    TIME,
-    SUM,
-    "<<function_call>> {\"name\": \"nope\", \"arguments\": {}}\n",
-    "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": 1}}\n",
-    "<<function_call>> [{\"name\": \"get_current_time\"}, 7, {\"name\": \"calculate\"}]",
-    "<<function_call>> {]",
-    "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n",
-    "<<function_call>> {\"name\": \"look\", \"arguments\": {}}\n",
-    "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n",
-    "<<function_call>> {\"name\": \"send\", \"arguments\": {\"n\": {\"$result\": \"call_1.data.n\"}}}\n",
-    "<<function_call>> {\"name\": \"step\", \"arguments\": {\"n\": 1}}\n",
-    "\n<<function_call>> nothing\n",
-    "{\"name\": ",
-    "}",
-    "\"",
-    "<think>",
-    "</think>",
-    "\nResults of your calls:\n",
-];
-
-/// Native calls, good and bad: the name, and the pieces of the arguments.
-const CALLS: &[(&str, &[&str])] = &[
-    ("calculate", &["{\"expression\"", ": \"1+1\"}"]),
-    ("calculate", &["{\"expression\": 1}"]),
-    ("calculate", &["{\"expression\": \"1"]),
-    ("get_current_time", &["{}"]),
-    ("get_current_time", &[""]),
-    ("get_current_time", &["{", "]"]),
-    ("nope", &["{}"]),
-    ("", &["{}"]),
-    ("read", &["{}"]),
-    ("look", &["{", "}"]),
-    ("send", &["{}"]),
-    ("send", &["{\"n\": {\"$result\": \"call_1.data.n\"}}"]),
-    ("step", &["{\"n\": 1}"]),
-];
-
-/// A native call that has begun, and what was said of it.
-struct Begun {
-    name: &'static str,
-    rest: std::slice::Iter<'static, &'static str>,
-    arguments: String,
-}
+/// More than a small turn may take with a few others.
+const LONG: &str = "and so on, and so on, and so on, and so on, and so on, and so on, and so on";
 
 /// A turn under the dice, with what has to hold.
-struct Play {
+#[expect(clippy::struct_excessive_bools, reason = "each is something seen once")]
+pub(super) struct Play {
     scene: Scene,
+    mood: Mood,
+    coverage: Coverage,
+    witness: Witness,
+    /// What came in since it was polled last.
+    came: Vec<(&'static str, &'static str)>,
+    put_out: usize,
     /// The running round's native calls, and how many of them are whole.
     begun: Vec<Begun>,
     whole: usize,
     seen: usize,
     markers: HashSet<String>,
     started: HashSet<String>,
+    /// Whether a tool was started of which there is something to say.
+    started_aloud: bool,
     completed: HashSet<String>,
     acknowledged: bool,
     asked: bool,
@@ -107,20 +45,22 @@ struct Play {
 
 impl Play {
     /// A turn behind others, with an answer to what they may have asked.
-    fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
+    pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
+        let mood = Mood::new(dice);
         let call_contract = *dice.pick(&[CallContract::MarkerJson, CallContract::Native]);
         let rules = Rules {
             call_contract,
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
             max_parallel: 1 + dice.roll(3),
-            feedback_attempts: 1 + u32::try_from(dice.roll(3)).unwrap(),
-            max_tool_loops: 1 + u32::try_from(dice.roll(4)).unwrap(),
-            max_calls: 1 + u32::try_from(dice.roll(6)).unwrap(),
-            max_turn_bytes: *dice.pick(&[200, 4096]),
-            continue_after_tool: dice.roll(8) != 0,
+            feedback_attempts: *dice.pick(&[1, 1, 2, 3, 20]),
+            max_tool_loops: *dice.pick(&[1, 2, 3, 4, 9]),
+            max_calls: *dice.pick(&[1, 2, 3, 6, 32]),
+            max_turn_bytes: *dice.pick(&[300, 4096, 4096]),
+            continue_after_tool: dice.roll(4) != 0,
             parser: parser::Settings {
                 argument_deltas: dice.roll(2) == 0,
                 strict_balancing: dice.roll(2) == 0,
+                max_payload_bytes: *dice.pick(&[80, 4096, 4096]),
                 ..parser::Settings::default()
             },
             ..Rules::default()
@@ -136,13 +76,19 @@ impl Play {
         let turn_id = turn_id.to_owned();
         let request = TurnRequest { turn_id, opening, briefing, history, ..request() };
         let scene = Scene::with_history(rules, request, form);
-        Self {
+        let mut play = Self {
             scene,
+            mood,
+            coverage: Coverage::default(),
+            witness: Witness::default(),
+            came: vec![("-", "begin")],
+            put_out: 0,
             begun: Vec::new(),
             whole: 0,
             seen: 0,
             markers: HashSet::new(),
             started: HashSet::new(),
+            started_aloud: false,
             completed: HashSet::new(),
             acknowledged: false,
             asked: false,
@@ -154,12 +100,43 @@ impl Play {
             round: 1,
             settled_deeds: 0,
             checked_rounds: 0,
+        };
+        play.coverage.moved(("-", "begin"), play.scene.turn.state());
+        play.drain();
+        play
+    }
+
+    /// Hands something over, and counts where it led.
+    fn give(&mut self, input: Input<'_>) {
+        let turn = &mut self.scene.turn;
+        let place = (turn.state().name(), name_of(&input));
+        if turn.between_rounds && matches!(input, Input::Delta(_)) {
+            self.coverage.saw("left: the rest of a dropped round");
         }
+        turn.handle(input);
+        self.coverage.moved(place, turn.state());
+        self.came.push(place);
+    }
+
+    /// Polls, and counts what came out.
+    fn drain(&mut self) {
+        self.scene.drain();
+        if let [place] = self.came[..] {
+            self.coverage.put_out(place, &self.scene.outputs[self.put_out..]);
+        }
+        self.came.clear();
+        self.put_out = self.scene.outputs.len();
+        self.witness.look(&self.scene, &mut self.coverage);
+    }
+
+    fn handle(&mut self, input: Input<'_>) {
+        self.give(input);
+        self.drain();
     }
 
     /// Hands over a delta; what the turn listens to is written down.
     fn delta(&mut self, delta: Delta<'_>) {
-        let turn = &mut self.scene.turn;
+        let turn = &self.scene.turn;
         let listens = matches!(turn.state, State::Planning | State::Synthesizing);
         if listens && !turn.between_rounds {
             match delta {
@@ -168,7 +145,7 @@ impl Play {
                 _ => {}
             }
         }
-        turn.handle(Input::Delta(delta));
+        self.give(Input::Delta(delta));
     }
 
     /// The round's text has to be what the parser makes of all of it at once.
@@ -199,24 +176,34 @@ impl Play {
     /// A call begins, goes on, or becomes whole: the oldest first, as servers tell it.
     /// Pieces of several come in any order.
     fn call_natively(&mut self, dice: &mut Dice) {
+        if self.begun.is_empty() && dice.roll(4) == 0 {
+            return self.fail_amid_calls(dice);
+        }
         let open = self.begun.len() - self.whole;
         match dice.roll(4) {
             0 | 1 if open > 0 => {
-                let at = self.whole + dice.roll(open);
-                let call = &mut self.begun[at];
-                if let Some(json) = call.rest.next() {
-                    call.arguments.push_str(json);
-                    self.delta(Delta::CallArguments { index: u32::try_from(at).unwrap(), json });
-                }
+                self.continue_call(self.whole + dice.roll(open));
             }
             2 if open > 0 => self.complete_call(),
             _ => {
-                let index = u32::try_from(self.begun.len()).unwrap();
-                let (name, pieces) = *dice.pick(CALLS);
-                self.begun.push(Begun { name, rest: pieces.iter(), arguments: String::new() });
-                self.delta(Delta::CallStarted { index });
+                let call = self.mood.call(dice);
+                self.begin_call(call);
             }
         }
+    }
+
+    fn begin_call(&mut self, (name, pieces): NativeCall) {
+        let index = u32::try_from(self.begun.len()).unwrap();
+        self.begun.push(Begun { name, rest: pieces.iter(), arguments: String::new() });
+        self.delta(Delta::CallStarted { index });
+    }
+
+    /// Writes the next piece of a call's arguments, if there is one.
+    fn continue_call(&mut self, at: usize) -> bool {
+        let Some(json) = self.begun[at].rest.next() else { return false };
+        self.begun[at].arguments.push_str(json);
+        self.delta(Delta::CallArguments { index: u32::try_from(at).unwrap(), json });
+        true
     }
 
     fn complete_call(&mut self) {
@@ -230,34 +217,34 @@ impl Play {
     /// The model finishes; what is open becomes whole behind that.
     fn finish_round(&mut self, finish: RoundFinish) {
         self.delta(Delta::Finish(finish));
+        self.drain();
         while self.whole < self.begun.len() {
             self.complete_call();
         }
-        self.scene.drain();
-        self.scene.handle(Input::RoundEnded);
+        self.drain();
+        self.handle(Input::RoundEnded);
     }
 
     fn is_native(&self) -> bool {
         self.scene.turn.rules.call_contract == CallContract::Native
     }
 
-    fn step(&mut self, dice: &mut Dice) {
+    pub(super) fn step(&mut self, dice: &mut Dice) {
         match dice.roll(24) {
-            0..=13 => {
+            0..=11 if !self.mood.is_silent() => {
                 // Several deltas may be handled before anything is polled.
                 for _ in 0..=dice.roll(3) {
                     // Servers that read no calls are not asked for any, and may tell of some.
                     if dice.roll(4) == 0 || (self.is_native() && dice.roll(3) > 0) {
                         self.call_natively(dice);
-                        continue;
+                    } else {
+                        self.delta(Delta::Text(self.mood.saying(dice)));
                     }
-                    let saying = *dice.pick(SAYINGS);
-                    self.delta(Delta::Text(saying));
                 }
             }
+            12 | 13 => self.think(dice),
             14 => {
                 let tokens = u64::try_from(dice.roll(9)).unwrap();
-                self.delta(Delta::Reasoning("hm"));
                 self.delta(Delta::Usage(Usage {
                     prompt_tokens: 1,
                     completion_tokens: tokens,
@@ -266,43 +253,105 @@ impl Play {
             }
             _ => self.act(dice),
         }
-        self.scene.drain();
+        self.drain();
         self.settle();
+    }
+
+    fn think(&mut self, dice: &mut Dice) {
+        match dice.roll(3) {
+            0 => self.delta(Delta::ReasoningItem(dice.pick::<&str>(&["{}", LONG]))),
+            1 => self.delta(Delta::Reasoning(LONG)),
+            _ => self.delta(Delta::Reasoning("hm")),
+        }
     }
 
     /// Whatever else may happen to a turn.
     fn act(&mut self, dice: &mut Dice) {
-        let side = dice.roll(10);
-        match side {
-            0 => return self.finish_round(RoundFinish::Length),
-            1..=3 => return self.finish_round(RoundFinish::Stop),
-            _ => {}
-        }
-        let scene = &mut self.scene;
-        match side {
-            4..=6 if !scene.running.is_empty() => {
-                let call = *dice.pick(&scene.running);
-                let result = match dice.roll(12) {
-                    0..=2 => ToolResult::error("no"),
-                    3 => asks(),
-                    4 => completes(),
-                    n => ToolResult::data(json!({ "n": n / 7 })),
-                };
-                scene.tool_returns(call, result);
+        match dice.roll(10) {
+            0 => self.finish_round(*dice.pick(&[RoundFinish::Length, RoundFinish::ContentFilter])),
+            1 | 2 => self.finish_round(*dice.pick(&[RoundFinish::Stop, RoundFinish::ToolCalls])),
+            // It ends without a word of why.
+            3 => self.handle(Input::RoundEnded),
+            4..=6 if !self.scene.running.is_empty() => {
+                let call = *dice.pick(&self.scene.running);
+                let result = self.mood.result(dice);
+                self.tool_returns(call, result);
             }
-            9 => drop(scene.handle(Input::TimerEnded)),
-            7 if dice.roll(12) == 0 => drop(scene.handle(Input::Cancel)),
-            8 if dice.roll(12) == 0 => drop(scene.handle(Input::RoundFailed {
-                code: FailureCode::UpstreamTimeout,
-                message: "silent".into(),
-                retryable: true,
-            })),
+            7 | 8 => self.disturb(dice),
+            9 => self.handle(Input::TimerEnded),
             _ => {}
         }
     }
 
+    /// What seldom happens.
+    fn disturb(&mut self, dice: &mut Dice) {
+        let max = self.scene.turn.rules.max_turn_bytes * limits::turn::EVENTS_FACTOR;
+        match dice.roll(16) {
+            0 => self.handle(Input::Cancel),
+            1 => {
+                let code = *dice.pick(&[
+                    FailureCode::UpstreamUnavailable,
+                    FailureCode::UpstreamError,
+                    FailureCode::UpstreamTimeout,
+                ]);
+                let message = "silent".into();
+                self.handle(Input::RoundFailed { code, message, retryable: true });
+            }
+            2 => self.handle(Input::Logged(max + 1)),
+            3..=5 => self.handle(Input::Logged(max)),
+            6..=9 => self.handle(Input::Rerouted { answering: "other".into() }),
+            // Nobody waits for this one any more, or yet.
+            _ => {
+                let call = dice.roll(4);
+                if !self.scene.running.contains(&call) {
+                    self.coverage.saw("left: what a tool brings that does not run");
+                    self.tool_returns(call, ok());
+                }
+            }
+        }
+    }
+
+    /// A tool fails, or ends the chain, while the model still writes another call, or before it begins one.
+    fn fail_amid_calls(&mut self, dice: &mut Dice) {
+        if !self.is_native() {
+            return;
+        }
+        for name in [&["read"][..], &["read", "mute"]][dice.roll(2)] {
+            self.begin_call((name, &["{}"]));
+            while self.continue_call(self.begun.len() - 1) {}
+            while self.whole < self.begun.len() {
+                self.complete_call();
+            }
+        }
+        let half = ("read", &["{", "}"][..]);
+        let has_begun = dice.roll(2) == 0;
+        if has_begun {
+            self.begin_call(half);
+        }
+        self.drain();
+        self.settle();
+        if let Some(&call) = self.scene.running.first() {
+            let result = dice.pick(&[ToolResult::error("no"), completes()]).clone();
+            self.tool_returns(call, result);
+            self.settle();
+        }
+        if self.begun.is_empty() {
+            return;
+        }
+        if has_begun {
+            self.continue_call(self.begun.len() - 1);
+        } else {
+            self.begin_call(half);
+        }
+    }
+
+    fn tool_returns(&mut self, call: usize, result: ToolResult) {
+        self.scene.running.retain(|running| *running != call);
+        self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 });
+    }
+
     /// Closes the books of a round that ended otherwise than by a delta.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         // Cancelling and failing stop the tools, too.
         let deeds = &self.scene.deeds[self.settled_deeds..];
         let stops = |(at, deed): (usize, &String)| {
@@ -318,7 +367,7 @@ impl Play {
         self.round = self.scene.rounds.len();
     }
 
-    fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         let parallel_max = self.scene.turn.rules.max_parallel;
         assert!(self.scene.running.len() <= parallel_max, "too many at once");
         for event in &self.scene.events[self.seen..] {
@@ -331,6 +380,7 @@ impl Play {
                     let is_resumed = event["data"]["loop"] == 0;
                     assert!(is_resumed || self.markers.contains(&call), "a marker first");
                     assert!(self.started.insert(call), "once");
+                    self.started_aloud |= event["data"]["tool_name"] != "mute";
                 }
                 "tool_completed" => {
                     let call = call.unwrap();
@@ -338,7 +388,7 @@ impl Play {
                     assert!(self.completed.insert(call), "once");
                 }
                 "acknowledgement" => {
-                    assert!(self.started.is_empty(), "it comes before all tools");
+                    assert!(!self.started_aloud, "it comes before all that it could tell of");
                     assert!(!std::mem::replace(&mut self.acknowledged, true), "once");
                 }
                 "clarification_needed" => {
@@ -355,11 +405,14 @@ impl Play {
         self.check_barriers();
         self.seen = self.scene.events.len();
         assert_eq!(self.ended, self.scene.turn.is_over());
+        let held = &self.scene.turn.held;
+        let is_planning = self.scene.turn.state == State::Planning;
+        assert!(held.is_empty() || is_planning, "only while the model speaks: {held:?}");
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
         // What waits for the acknowledgement runs already.
-        let held = self.scene.turn.held.iter();
-        let held = held.filter(|entry| matches!(entry, EventDraft::ToolStarted { .. })).count();
+        let held =
+            held.iter().filter(|event| matches!(event, EventDraft::ToolStarted { .. })).count();
         assert_eq!(starts, self.started.len() + held);
         for request in &self.scene.rounds[self.checked_rounds..] {
             if let Err(wrong) = check_sequence(&request.messages) {
@@ -381,6 +434,8 @@ impl Play {
                 turn.state != State::Planning || call.round < turn.draft.round.number;
             assert!(!mutates || message_is_over, "{call:?} began before the message's end");
             let before = calls[..at].iter().filter(|before| before.round == call.round);
+            let is_first = before.clone().all(|before| before.progress() != Progress::Open);
+            assert!(!call.policy.sequential || is_first, "{call:?} runs beside others");
             for before in before.filter(|before| mutates || before.policy.is_barrier()) {
                 let is_put_off = before.progress() == Progress::PutOff && !mutates;
                 let may_run = is_put_off || before.progress() == Progress::Done;
@@ -390,14 +445,14 @@ impl Play {
     }
 
     /// Brings it to an end, as a driver's patience would.
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         for _ in 0..200 {
             if self.scene.turn.is_over() {
                 break;
             }
             match self.scene.running.first() {
-                Some(&call) => drop(self.scene.tool_returns(call, ok())),
-                None => drop(self.scene.stops()),
+                Some(&call) => self.tool_returns(call, ok()),
+                None => self.finish_round(RoundFinish::Stop),
             }
             self.settle();
             self.check();
@@ -406,7 +461,7 @@ impl Play {
     }
 
     /// Checks what is left, and returns it as history.
-    fn check_end(self) -> Conversation {
+    pub(super) fn check_end(self) -> (Conversation, Coverage) {
         let said: String = self
             .scene
             .events
@@ -448,46 +503,6 @@ impl Play {
             assert!(ids.contains(call), "what was started is in the history");
         }
         history.push(record);
-        history
-    }
-}
-
-/// What a client may say next.
-fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
-    let prompt = Opening::Prompt("Go on.".into());
-    let Some(question) = history.open_questions().first() else { return prompt };
-    if dice.roll(3) == 0 {
-        return prompt;
-    }
-    let choice = Choice::Text("the first".into());
-    Opening::Answer(history.answer(&question.clarification_id, choice).unwrap())
-}
-
-fn play(seed: u64) {
-    let mut dice = Dice(seed);
-    let mut history = Conversation::default();
-    for turn_id in &["t1", "t2", "t3"][..=dice.roll(3)] {
-        let mut play = Play::new(&mut dice, turn_id, history);
-        play.settle();
-        play.check();
-        for _ in 0..dice.roll(60) {
-            play.step(&mut dice);
-            play.check();
-        }
-        play.finish();
-        history = play.check_end();
-    }
-}
-
-#[test]
-#[expect(clippy::disallowed_methods, reason = "a test's own knobs")]
-fn the_invariants_hold_in_every_schedule() {
-    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    if let Some(seed) = number("TETHER_SEED") {
-        return play(seed);
-    }
-    for seed in 0..number("TETHER_SCHEDULES").unwrap_or(4000) {
-        let outcome = std::panic::catch_unwind(|| play(seed));
-        assert!(outcome.is_ok(), "schedule failed; run it again with TETHER_SEED={seed}");
+        (history, self.coverage)
     }
 }

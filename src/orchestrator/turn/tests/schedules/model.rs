@@ -1,0 +1,200 @@
+//! What the dice let a model write.
+
+use super::*;
+use crate::tools::{Clarification, ClarificationOption};
+
+/// `SplitMix64`: small, seedable, the same everywhere.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let sides = u64::try_from(sides).unwrap();
+        usize::try_from((z ^ (z >> 31)) % sides).unwrap()
+    }
+
+    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.roll(from.len())]
+    }
+}
+
+/// What a model says: words, calls good and bad, halves of both.
+const SAYINGS: &[&str] = &[
+    "Hello. ",
+    "\n",
+    "é日",
+    "<",
+    "<<function_call>>",
+    " {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}",
+    TIME,
+    SUM,
+    "<<function_call>> {\"name\": \"nope\", \"arguments\": {}}\n",
+    "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": 1}}\n",
+    "<<function_call>> [{\"name\": \"get_current_time\"}, 7, {\"name\": \"calculate\"}]",
+    BROKEN,
+    HALF,
+    NO_CALLS,
+    TWICE,
+    "<<function_call>> {\"name\": \"read\", \"arguments\": {\"n\": {\"$result\": \"call_1.data\"}}}\n",
+    READ,
+    "<<function_call>> {\"name\": \"look\", \"arguments\": {}}\n",
+    SEND,
+    "<<function_call>> {\"name\": \"send\", \"arguments\": {\"n\": {\"$result\": \"call_1.data.n\"}}}\n",
+    "<<function_call>> {\"name\": \"send\", \"arguments\": {\"to\": [\"john_smith\"]}}\n",
+    "<<function_call>> {\"name\": \"look\", \"arguments\": {\"n\": 2}}\n",
+    "<<function_call>> {\"name\": \"step\", \"arguments\": {\"n\": 1}}\n",
+    "\n<<function_call>> nothing\n",
+    "{\"name\": ",
+    "}",
+    "\"",
+    "<think>",
+    "</think>",
+    "\nResults of your calls:\n",
+    "<<function_call>> {\"name\": \"mute\", \"arguments\": {}}\n",
+    DEEP,
+];
+
+const READ: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n";
+const SEND: &str = "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n";
+/// Two calls of which none waits for the other.
+const TWICE: &str = "<<function_call>> [{\"name\": \"read\"}, {\"name\": \"mute\"}]\n";
+const BROKEN: &str = "<<function_call>> {]";
+/// More of what is no call than anybody reads.
+const NO_CALLS: &str = "<<function_call>> [7,7,7,7,7,7,7,7,7,7]\n";
+/// Names a result where there is little room for one.
+const DEEP: &str = "<<function_call>> [{\"name\": \"read\"}, {\"name\": \"read\", \"arguments\": \
+                    {\"x\": [[[[[[[[[[{\"$result\": \"call_1.data\"}]]]]]]]]]]}}]\n";
+const HALF: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {\"n\": 1";
+
+/// The name, and the pieces of the arguments.
+pub(super) type NativeCall = (&'static str, &'static [&'static str]);
+
+/// Native calls, good and bad.
+const CALLS: &[NativeCall] = &[
+    ("calculate", &["{\"expression\"", ": \"1+1\"}"]),
+    ("calculate", &["{\"expression\": 1}"]),
+    ("calculate", &["{\"expression\": \"1"]),
+    ("get_current_time", &["{}"]),
+    ("get_current_time", &[""]),
+    ("get_current_time", &["{", "]"]),
+    ("nope", &["{}"]),
+    ("", &["{}"]),
+    ("read", &["{}"]),
+    ("look", &["{", "}"]),
+    ("send", &["{}"]),
+    ("send", &["{\"n\": {\"$result\": \"call_1.data.n\"}}"]),
+    ("send", &["{\"to\": \"john_smith\"}"]),
+    ("look", &["{\"n\": 2}"]),
+    ("step", &["{\"n\": 1}"]),
+    ("mute", &["{}"]),
+    ("read", &["{\"n\": {\"$result\": \"call_1.data\"}}"]),
+    ("read", &["{\"x\": [[[[[[[[[[{\"$result\": \"call_1.data\"}]]]]]]]]]]}"]),
+];
+
+/// A native call that has begun, and what was said of it.
+pub(super) struct Begun {
+    pub(super) name: &'static str,
+    pub(super) rest: std::slice::Iter<'static, &'static str>,
+    pub(super) arguments: String,
+}
+
+/// How a turn tends to go: what is rare comes in rows.
+#[derive(Debug)]
+pub(super) struct Mood {
+    model: ModelMood,
+    tools: ToolMood,
+}
+
+#[derive(Debug)]
+enum ModelMood {
+    /// Anything.
+    Fickle,
+    /// Nothing at all.
+    Silent,
+    /// The same most of the time, in text or natively.
+    Stubborn(&'static str, NativeCall),
+}
+
+#[derive(Debug)]
+enum ToolMood {
+    /// Anything.
+    Fickle,
+    /// The same whenever they are asked.
+    Steady,
+    /// They ask the user.
+    Unsure,
+    /// What they bring is nested too deep to go into another call.
+    Deep,
+}
+
+/// A question with two options.
+fn asks_which() -> ToolResult {
+    let option = |id: &str| ClarificationOption {
+        id: id.to_owned(),
+        title: "John".to_owned(),
+        subtitle: None,
+        confidence: None,
+        metadata: None,
+    };
+    ToolResult::clarification(Clarification {
+        r#type: "choice".to_owned(),
+        question: "Which John?".to_owned(),
+        options: vec![option("john_doe"), option("john_smith")],
+    })
+}
+
+impl Mood {
+    pub(super) fn new(dice: &mut Dice) -> Self {
+        let model = match dice.roll(6) {
+            0 => ModelMood::Silent,
+            1 => ModelMood::Stubborn(dice.pick::<&str>(SAYINGS), *dice.pick(CALLS)),
+            2 => {
+                let said = dice.pick::<&str>(&[READ, SEND, TWICE, DEEP, HALF, NO_CALLS]);
+                ModelMood::Stubborn(said, ("read", &["{}"]))
+            }
+            _ => ModelMood::Fickle,
+        };
+        let tools = match dice.roll(7) {
+            0 | 1 => ToolMood::Steady,
+            2 | 4 => ToolMood::Unsure,
+            3 => ToolMood::Deep,
+            _ => ToolMood::Fickle,
+        };
+        Self { model, tools }
+    }
+
+    pub(super) const fn is_silent(&self) -> bool {
+        matches!(self.model, ModelMood::Silent)
+    }
+
+    pub(super) fn saying(&self, dice: &mut Dice) -> &'static str {
+        match self.model {
+            ModelMood::Stubborn(saying, _) if dice.roll(4) > 0 => saying,
+            _ => dice.pick::<&str>(SAYINGS),
+        }
+    }
+
+    pub(super) fn call(&self, dice: &mut Dice) -> NativeCall {
+        match self.model {
+            ModelMood::Stubborn(_, call) if dice.roll(4) > 0 => call,
+            _ => *dice.pick(CALLS),
+        }
+    }
+
+    /// What a tool comes back with.
+    pub(super) fn result(&self, dice: &mut Dice) -> ToolResult {
+        let deep = || (0..120).fold(json!(1), |inner, _| json!([inner]));
+        match (&self.tools, dice.roll(14)) {
+            (ToolMood::Steady, _) => ok(),
+            (ToolMood::Unsure, 5..9) => asks_which(),
+            (ToolMood::Unsure, 9..) | (_, 3) => asks(),
+            (_, 0..=2) => ToolResult::error("no"),
+            (_, 4) => completes(),
+            (ToolMood::Deep, 5..) | (_, 5) => ToolResult::data(deep()),
+            (_, n) => ToolResult::data(json!({ "n": n / 9 })),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! All that a turn can do.
+
+use std::collections::BTreeSet;
+
+use super::State;
+
+/// In which state, what comes in, and the states that it may lead to; behind colons
+/// what may come out at once. An ended turn takes nothing more, whatever comes.
+const MOVES: &str = "
+-            begin          -> planning executing awaiting_clarification
+    : turn_started acknowledgement start_timer tool_started start_tool clarification_needed
+    : start_round turn_completed
+planning     rerouted       -> planning
+    : status
+planning     text           -> planning executing synthesizing completed failed
+    : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
+    : acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : loop_limit_reached stop_round stop_tools start_round turn_completed turn_failed
+planning     reasoning      -> planning failed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_completed feedback stop_round stop_tools turn_failed
+planning     reasoning_item -> planning failed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_completed feedback stop_round stop_tools turn_failed
+planning     call_started   -> planning executing synthesizing completed
+    : tool_marker_detected status acknowledgement start_timer tool_started start_tool
+    : tool_completed not_run feedback loop_limit_reached stop_round start_round turn_completed
+planning     call_arguments -> planning executing synthesizing completed failed
+    : text_delta tool_arguments_delta status acknowledgement tool_started tool_completed
+    : feedback stop_round stop_tools start_round turn_completed turn_failed
+planning     call_completed -> planning executing synthesizing completed
+    : status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : stop_round start_round turn_completed
+planning     finish         -> planning
+planning     usage          -> planning
+planning     round_ended    -> planning executing synthesizing completed failed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement start_timer
+    : tool_started start_tool tool_completed not_run said_nothing feedback loop_limit_reached
+    : stop_round stop_tools start_round turn_completed turn_failed
+planning     round_failed   -> failed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_completed feedback stop_round stop_tools turn_failed
+planning     tool_ended     -> planning executing synthesizing awaiting_clarification completed
+    : status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : clarification_needed stop_round start_round turn_completed
+planning     logged         -> planning failed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_completed feedback stop_round stop_tools turn_failed
+planning     timer_ended    -> planning
+    : status acknowledgement tool_started tool_completed feedback
+planning     cancel         -> completed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_completed feedback stop_round stop_tools turn_completed
+executing    rerouted       -> executing
+executing    text           -> executing
+executing    reasoning      -> executing
+executing    reasoning_item -> executing
+executing    call_started   -> executing
+executing    call_arguments -> executing
+executing    call_completed -> executing
+executing    finish         -> executing
+executing    usage          -> executing
+executing    round_ended    -> executing
+executing    round_failed   -> executing
+executing    tool_ended     -> planning executing synthesizing awaiting_clarification completed
+    : status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : clarification_needed loop_limit_reached start_round turn_completed
+executing    logged         -> executing failed
+    : stop_round stop_tools turn_failed
+executing    timer_ended    -> executing
+executing    cancel         -> completed
+    : stop_round stop_tools turn_completed
+synthesizing rerouted       -> synthesizing
+    : status
+synthesizing text           -> synthesizing failed
+    : text_delta reasoning_delta stop_round stop_tools turn_failed
+synthesizing reasoning      -> synthesizing failed
+    : text_delta reasoning_delta stop_round stop_tools turn_failed
+synthesizing reasoning_item -> synthesizing failed
+    : text_delta stop_round stop_tools turn_failed
+synthesizing call_started   -> synthesizing
+synthesizing call_arguments -> synthesizing failed
+    : stop_round stop_tools turn_failed
+synthesizing call_completed -> synthesizing
+synthesizing finish         -> synthesizing
+synthesizing usage          -> synthesizing
+synthesizing round_ended    -> synthesizing completed failed
+    : text_delta reasoning_delta status said_nothing stop_round stop_tools start_round
+    : turn_completed turn_failed
+synthesizing round_failed   -> failed
+    : text_delta reasoning_delta stop_round stop_tools turn_failed
+synthesizing tool_ended     -> synthesizing
+synthesizing logged         -> synthesizing failed
+    : text_delta reasoning_delta stop_round stop_tools turn_failed
+synthesizing timer_ended    -> synthesizing
+synthesizing cancel         -> completed
+    : text_delta reasoning_delta stop_round stop_tools turn_completed
+";
+
+/// What no state shows.
+const RULES: &str = "
+acknowledged: by hints
+acknowledged: by the model
+acknowledged: nothing to say
+another upstream answers
+arguments are shown as they arrive
+asked: a first time
+asked: again, behind an answer
+asked: several at once
+asked: what had waited
+calls: in the text
+calls: native
+closing: a stray call
+closing: asked for once more
+ends: cancelled
+ends: clarification_needed
+ends: length
+ends: loop_limit
+ends: stop
+ends: with the results
+fails: empty_response
+fails: no closing answer
+fails: turn_too_large, its events
+fails: turn_too_large, its text
+fails: upstream_error
+fails: upstream_timeout
+fails: upstream_unavailable
+left: the rest of a dropped round
+left: what a tool brings that does not run
+no tools: a call repeated without end
+no tools: the call cap
+no tools: the chain is complete
+no tools: the loop cap
+no tools: too many mistakes of one kind
+not run: over_cap
+not run: refused
+not run: repeated
+not run: skipped
+put off: a lookup stands behind it
+question: answered
+question: dropped
+reference: replaced by the result
+repeated: what has changed the world
+repeated: with nothing new to learn
+resumed: a lookup that had waited
+silence is told
+skipped: behind a failure
+skipped: behind a question
+skipped: behind the end of the chain
+skipped: behind what could not be read
+skipped: behind what was put off
+skipped: behind what was skipped
+skipped: in a message that was cut off
+stopped: a tool has ended the chain
+stopped: an invented result
+stopped: no tools any more
+stopped: too many calls
+stopped: too many payloads that are no call
+the call cap is told
+told: empty_response, the first in a row
+told: empty_response, the second in a row
+told: empty_response, the second with the turn before
+told: incomplete_call
+told: incomplete_call, a marker alone, cut
+told: incomplete_call, cut
+told: incomplete_call, cut and mended
+told: invalid_arguments
+told: invalid_arguments, no such result
+told: invalid_arguments, not chosen
+told: invalid_arguments, too deep a result
+told: invalid_arguments, what a reference leads to
+told: malformed_call
+told: payload_too_large
+told: tool_failed
+told: tool_not_found
+waits: behind a barrier
+waits: for room
+waits: for the end of the message
+waits: for the result that it names
+waits: sequential, for those before it
+warmer behind a mistake
+";
+
+/// What is declared, in the form in which it is counted.
+pub(super) struct Possible {
+    pub(super) moves: BTreeSet<String>,
+    pub(super) outputs: BTreeSet<String>,
+    pub(super) rules: BTreeSet<String>,
+}
+
+pub(super) fn table() -> Possible {
+    let (mut moves, mut outputs) = (BTreeSet::new(), BTreeSet::new());
+    let (mut place, mut inputs) = (String::new(), BTreeSet::new());
+    for row in MOVES.lines().filter(|row| !row.is_empty()) {
+        if let Some(out) = row.trim().strip_prefix(": ") {
+            outputs.extend(out.split(' ').map(|out| format!("{place} > {out}")));
+            continue;
+        }
+        let (from, to) = row.split_once(" -> ").expect("where it leads");
+        let (state, input) = from.split_once(' ').expect("a state and what comes in");
+        place = format!("{state} {}", input.trim());
+        moves.extend(to.split(' ').map(|after| format!("{place} > {after}")));
+        inputs.extend((state != "-").then_some(input.trim()));
+    }
+    for over in State::ALL.into_iter().filter(|state| state.is_over()).map(State::name) {
+        moves.extend(inputs.iter().map(|input| format!("{over} {input} > {over}")));
+    }
+    let rules = RULES.lines().filter(|rule| !rule.is_empty());
+    Possible { moves, outputs, rules: rules.map(str::to_owned).collect() }
+}

@@ -1,0 +1,296 @@
+//! Finds in what a turn says and asks for which of its rules have held.
+
+use super::coverage::Coverage;
+use super::*;
+use crate::limits::turn::MISTAKES_MAX;
+use crate::orchestrator::draft::CallState;
+
+/// Who has looked at a turn so far.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    events: usize,
+    not_run: usize,
+    deeds: usize,
+    rounds: usize,
+    markers: usize,
+    /// The text of the running round.
+    said: String,
+    acknowledged: bool,
+    empty_answers: u32,
+    tools_have_ended: bool,
+    is_over: bool,
+}
+
+impl Witness {
+    /// Looks at what came out since it looked last.
+    pub(super) fn look(&mut self, scene: &Scene, coverage: &mut Coverage) {
+        let fresh = &scene.events[self.events..];
+        if self.events == 0 {
+            begins(scene, coverage);
+        }
+        for event in fresh {
+            self.hear(event, scene, coverage);
+        }
+        self.look_at_calls(scene, coverage);
+        self.look_at_stops(fresh, scene, coverage);
+        self.look_at_tools(fresh, scene, coverage);
+        for request in &scene.rounds[self.rounds..] {
+            self.said.clear();
+            if request.sampling.temperature.is_some() {
+                coverage.saw("warmer behind a mistake");
+            }
+        }
+        if scene.turn.is_over() && !self.is_over {
+            self.is_over = true;
+            ends(scene, coverage);
+        }
+        self.events = scene.events.len();
+        self.rounds = scene.rounds.len();
+    }
+
+    fn hear(&mut self, event: &Value, scene: &Scene, coverage: &mut Coverage) {
+        let data = &event["data"];
+        match event["type"].as_str().unwrap() {
+            "text_delta" => self.said.push_str(data["text"].as_str().unwrap()),
+            "tool_marker_detected" => self.markers += 1,
+            "tool_arguments_delta" => coverage.saw("arguments are shown as they arrive"),
+            "tool_started" => {
+                if !self.acknowledged {
+                    coverage.saw("acknowledged: nothing to say");
+                }
+                if data["loop"] == 0 {
+                    coverage.saw("resumed: a lookup that had waited");
+                }
+                let call = call_of(data, scene);
+                if !call.needs.is_empty() {
+                    coverage.saw("reference: replaced by the result");
+                }
+            }
+            "acknowledgement" => {
+                self.acknowledged = true;
+                coverage.saw(match data["source"].as_str().unwrap() {
+                    "model" => "acknowledged: by the model",
+                    _ => "acknowledged: by hints",
+                });
+            }
+            "feedback" => self.hear_feedback(data, scene, coverage),
+            "status" => hear_status(data["message"].as_str().unwrap(), coverage),
+            "clarification_needed" => coverage.saw(match &scene.turn.record.answer {
+                None => "asked: a first time",
+                Some(_) if scene.rounds.is_empty() => "asked: what had waited",
+                Some(_) => "asked: again, behind an answer",
+            }),
+            "turn_failed" => {
+                let message = data["message"].as_str().unwrap();
+                coverage.saw(match data["code"].as_str().unwrap() {
+                    "upstream_unavailable" => "fails: upstream_unavailable",
+                    "upstream_error" => "fails: upstream_error",
+                    "upstream_timeout" => "fails: upstream_timeout",
+                    "empty_response" if message.contains("closing") => "fails: no closing answer",
+                    "empty_response" => "fails: empty_response",
+                    "turn_too_large" if message.contains("events") => {
+                        "fails: turn_too_large, its events"
+                    }
+                    "turn_too_large" => "fails: turn_too_large, its text",
+                    _ => "fails: otherwise",
+                });
+            }
+            "turn_completed" => coverage.saw(match data["finish_reason"].as_str().unwrap() {
+                "stop" => "ends: stop",
+                "length" => "ends: length",
+                "clarification_needed" => "ends: clarification_needed",
+                "loop_limit" => "ends: loop_limit",
+                "cancelled" => "ends: cancelled",
+                _ => "ends: otherwise",
+            }),
+            _ => {}
+        }
+    }
+
+    fn hear_feedback(&mut self, data: &Value, scene: &Scene, coverage: &mut Coverage) {
+        let message = data["message"].as_str().unwrap();
+        let attempt = data["attempt"].as_u64().unwrap();
+        coverage.saw(match data["reason"].as_str().unwrap() {
+            "tool_not_found" => "told: tool_not_found",
+            "invalid_arguments" if message.contains("which is not there") => {
+                "told: invalid_arguments, no such result"
+            }
+            "invalid_arguments" if message.contains("nested too deep") => {
+                "told: invalid_arguments, too deep a result"
+            }
+            "invalid_arguments" if message.contains("has not chosen") => {
+                "told: invalid_arguments, not chosen"
+            }
+            "invalid_arguments" if !call_of(data, scene).needs.is_empty() => {
+                "told: invalid_arguments, what a reference leads to"
+            }
+            "invalid_arguments" => "told: invalid_arguments",
+            "malformed_call" => "told: malformed_call",
+            "incomplete_call" if !message.contains("token limit") => "told: incomplete_call",
+            "incomplete_call" if data["call_id"].is_null() => {
+                "told: incomplete_call, a marker alone, cut"
+            }
+            "incomplete_call" if call_of(data, scene).whole().is_some() => {
+                "told: incomplete_call, cut and mended"
+            }
+            "incomplete_call" => "told: incomplete_call, cut",
+            "payload_too_large" => "told: payload_too_large",
+            "tool_failed" => "told: tool_failed",
+            "empty_response" => {
+                self.empty_answers += 1;
+                match (attempt, self.empty_answers) {
+                    (1, _) => "told: empty_response, the first in a row",
+                    (2, 1) => "told: empty_response, the second with the turn before",
+                    _ => "told: empty_response, the second in a row",
+                }
+            }
+            _ => "told: otherwise",
+        });
+    }
+
+    fn look_at_calls(&mut self, scene: &Scene, coverage: &mut Coverage) {
+        for not_run in &scene.not_run[self.not_run..] {
+            coverage.saw(match not_run.rsplit(' ').next().unwrap() {
+                "refused" => "not run: refused",
+                "skipped" => "not run: skipped",
+                "over_cap" => "not run: over_cap",
+                "repeated" => "not run: repeated",
+                _ => "not run: otherwise",
+            });
+        }
+        self.not_run = scene.not_run.len();
+        let draft = &scene.turn.draft;
+        let calls = &draft.calls[draft.round_calls()];
+        for (place, call) in calls.iter().enumerate() {
+            if !matches!(call.state, CallState::Waiting(_)) {
+                continue;
+            }
+            let is_open = |call: &CallDraft| call.progress() == Progress::Open;
+            let mut before = calls[..place].iter();
+            if !call.needs.is_empty() {
+                coverage.saw("waits: for the result that it names");
+            } else if before.clone().any(|call| call.policy.is_barrier() && is_open(call)) {
+                coverage.saw("waits: behind a barrier");
+            } else if call.policy.sequential && before.any(is_open) {
+                coverage.saw("waits: sequential, for those before it");
+            } else if call.policy.mutates && scene.turn.state == State::Planning {
+                coverage.saw("waits: for the end of the message");
+            } else if scene.running.len() == scene.turn.rules.max_parallel {
+                coverage.saw("waits: for room");
+            }
+        }
+    }
+
+    /// Why the turn itself has stopped a round.
+    fn look_at_stops(&mut self, fresh: &[Value], scene: &Scene, coverage: &mut Coverage) {
+        let deeds = &scene.deeds[self.deeds..];
+        self.deeds = scene.deeds.len();
+        let stopped = deeds.iter().position(|deed| deed == "stop round");
+        let by_itself = |at: usize| deeds.get(at + 1).is_none_or(|next| next != "stop tools");
+        if !stopped.is_some_and(by_itself) {
+            return;
+        }
+        let unread = fresh.iter().filter(|event| event["type"] == "feedback");
+        let unread = unread.filter(|event| event["data"]["reason"] == "malformed_call").count();
+        let calls = self.markers > scene.turn.rules.max_calls as usize;
+        let has_ended = fresh.iter().any(|event| {
+            let next = &event["data"]["tool_result"]["next_action"];
+            next == "clarification_needed" || next == "complete"
+        });
+        let causes = [
+            (unread >= MISTAKES_MAX, "stopped: too many payloads that are no call"),
+            (calls, "stopped: too many calls"),
+            (self.said.contains(RESULTS_HEADING), "stopped: an invented result"),
+            (has_ended, "stopped: a tool has ended the chain"),
+        ];
+        match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
+            [(_, cause)] => coverage.saw(cause),
+            [] if scene.turn.synthesis.is_some() => coverage.saw("stopped: no tools any more"),
+            _ => {}
+        }
+    }
+
+    /// What has taken the tools away.
+    fn look_at_tools(&mut self, fresh: &[Value], scene: &Scene, coverage: &mut Coverage) {
+        let have_ended = scene.turn.synthesis.is_some();
+        if !have_ended || std::mem::replace(&mut self.tools_have_ended, have_ended) {
+            return;
+        }
+        let attempts = u64::from(scene.turn.rules.feedback_attempts);
+        let any = |holds: &dyn Fn(&Value, &Value) -> bool| {
+            fresh.iter().any(|event| holds(&event["type"], &event["data"]))
+        };
+        let says = |words: &str| {
+            any(&|_, data| data["message"].as_str().is_some_and(|said| said.contains(words)))
+        };
+        let is_last = |name: &Value, data: &Value| {
+            name == "feedback" && data["attempt"].as_u64().unwrap() >= attempts
+        };
+        let causes = [
+            (any(&is_last), "no tools: too many mistakes of one kind"),
+            (any(&|name, _| name == "loop_limit_reached"), "no tools: the loop cap"),
+            (says("limits.max_calls_per_turn"), "no tools: the call cap"),
+            (
+                any(&|_, data| data["tool_result"]["next_action"] == "complete"),
+                "no tools: the chain is complete",
+            ),
+            (says("was called again"), "no tools: a call repeated without end"),
+        ];
+        if let [(_, cause)] = causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
+            coverage.saw(cause);
+        }
+    }
+}
+
+fn call_of<'s>(data: &Value, scene: &'s Scene) -> &'s CallDraft {
+    let calls = &scene.turn.draft.calls;
+    calls.iter().find(|call| data["call_id"] == *call.call_id).expect("events name calls")
+}
+
+fn begins(scene: &Scene, coverage: &mut Coverage) {
+    let turn = &scene.turn;
+    coverage.saw(match turn.rules.call_contract {
+        CallContract::MarkerJson => "calls: in the text",
+        CallContract::Native => "calls: native",
+    });
+    if turn.record.answer.is_some() {
+        coverage.saw("question: answered");
+    }
+    if turn.record.dropped.is_some() {
+        coverage.saw("question: dropped");
+    }
+}
+
+fn ends(scene: &Scene, coverage: &mut Coverage) {
+    let turn = &scene.turn;
+    if turn.record.questions.len() > 1 && !scene.rounds.is_empty() {
+        coverage.saw("asked: several at once");
+    }
+    let step = turn.record.steps.last();
+    let ended = turn.record.ending == Ending::Completed(TurnFinish::Stop);
+    if ended && step.is_some_and(|step| step.calls().next().is_some()) {
+        coverage.saw("ends: with the results");
+    }
+}
+
+fn hear_status(message: &str, coverage: &mut Coverage) {
+    let rules = [
+        ("needs the user's answer first", "skipped: behind a question"),
+        ("ended the chain", "skipped: behind the end of the chain"),
+        ("which comes first, has failed", "skipped: behind a failure"),
+        ("which comes first, could not be read", "skipped: behind what could not be read"),
+        ("which comes first, was not run", "skipped: behind what was skipped"),
+        ("which comes first, was put off", "skipped: behind what was put off"),
+        ("stands behind it and may change", "put off: a lookup stands behind it"),
+        ("your message was cut off", "skipped: in a message that was cut off"),
+        ("send was called again", "repeated: what has changed the world"),
+        ("was called again", "repeated: with nothing new to learn"),
+        ("as many as limits.max_calls_per_turn", "the call cap is told"),
+        ("the model said nothing", "silence is told"),
+        ("in its closing answer; it was not run", "closing: a stray call"),
+        ("asking it once more", "closing: asked for once more"),
+        ("cannot be reached", "another upstream answers"),
+    ];
+    let rule = rules.iter().find(|(words, _)| message.contains(words));
+    coverage.saw(rule.map_or("status: otherwise", |(_, rule)| rule));
+}

@@ -1,0 +1,95 @@
+//! Figures of conversations: whether the user was asked where it was due, and who got
+//! which message.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::support::Frame;
+use crate::support::tools::Seen;
+
+/// Figures that several conversations add to.
+pub(crate) type Counted = Arc<Mutex<Figures>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) conversations: usize,
+    /// Questions that were due, and those that were asked.
+    pub(crate) questions_due: usize,
+    pub(crate) questions_asked: usize,
+    /// Calls that began behind a question, before its answer.
+    pub(crate) ran_behind_question: usize,
+    /// Messages that the user wanted sent, and those of them that were.
+    pub(crate) messages_due: usize,
+    pub(crate) messages_sent: usize,
+    /// Messages that somebody got whom the user did not choose, or that came twice.
+    pub(crate) sent_wrongly: usize,
+}
+
+type Message = (String, String);
+
+/// One conversation: what it should bring, and what it brings. It adds to the figures
+/// when it is dropped, also where its test fails.
+#[derive(Debug)]
+pub(super) struct Tale {
+    sent: Seen,
+    due: Mutex<Vec<Message>>,
+    counted: Counted,
+}
+
+/// Who is in no address book: what names them reaches nobody.
+const NOBODY: [&str; 5] = ["John", "J", "Jo", "john", "contact_john"];
+
+impl Tale {
+    pub(super) fn new(sent: Seen, counted: &Counted) -> Self {
+        counted.lock().conversations += 1;
+        Self { sent, due: Mutex::default(), counted: Arc::clone(counted) }
+    }
+
+    /// The user's next turn cannot go on without a question.
+    pub(super) fn has_to_ask(&self) {
+        self.counted.lock().questions_due += 1;
+    }
+
+    /// The user now wants this sent.
+    pub(super) fn has_to_send(&self, id: &str, text: &str) {
+        self.due.lock().push((id.to_owned(), text.to_owned()));
+    }
+
+    /// Looks at a turn.
+    pub(super) fn heard(&self, frames: Vec<Frame>) -> Vec<Frame> {
+        let is_question = |frame: &Frame| {
+            frame.data["tool_result"]["next_action"] == "clarification_needed"
+                || frame.event == "clarification_needed"
+        };
+        let mut figures = self.counted.lock();
+        if let Some(at) = frames.iter().position(is_question) {
+            let behind = frames[at..].iter().filter(|frame| frame.event == "tool_started");
+            figures.ran_behind_question += behind.count();
+        }
+        let asked = frames.iter().filter(|frame| frame.event == "clarification_needed");
+        figures.questions_asked += asked.count();
+        frames
+    }
+}
+
+impl Drop for Tale {
+    fn drop(&mut self) {
+        let text = |sent: &Value, key: &str| sent[key].as_str().unwrap_or_default().to_owned();
+        let sent = self.sent.lock();
+        let sent = sent.iter().map(|sent| (text(sent, "contact_id"), text(sent, "text")));
+        let mut due = std::mem::take(&mut *self.due.lock());
+        let mut figures = self.counted.lock();
+        figures.messages_due += due.len();
+        for message in sent.filter(|(id, _)| !NOBODY.contains(&&**id)) {
+            match due.iter().position(|due| *due == message) {
+                Some(at) => {
+                    due.remove(at);
+                    figures.messages_sent += 1;
+                }
+                None => figures.sent_wrongly += 1,
+            }
+        }
+    }
+}

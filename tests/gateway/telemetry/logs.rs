@@ -1,0 +1,188 @@
+//! Each decision of a turn leaves one line, with what it is about.
+
+use serde_json::{Value, json};
+
+use super::{choice, config, look_up_and_send, prompt, send, sum, turn};
+use crate::support::Model;
+use crate::support::model::call;
+use crate::support::process::{Log, Process};
+
+/// A line of a turn with the fields of the spans that it stands in, those inside
+/// over those outside.
+fn with_spans(line: &Value) -> Value {
+    let mut fields = serde_json::Map::new();
+    for span in line["spans"].as_array().into_iter().flatten() {
+        fields.extend(span.as_object().unwrap().clone());
+    }
+    fields.extend(line.as_object().unwrap().clone());
+    Value::Object(fields)
+}
+
+/// What the lines of a session's turn say, in short: the message and those fields
+/// that it has. A duration is a number that nobody knows before.
+fn told(lines: &[Value], session: &str) -> Vec<String> {
+    let lines = lines.iter().map(with_spans).filter(|line| line["session"] == session);
+    let short = lines.map(|line| {
+        assert!(line["turn"].as_str().is_some_and(|turn| turn.len() == 36), "{line}");
+        let mut short = line["message"].as_str().unwrap().to_owned();
+        for field in ["loop", "tool", "position", "outcome", "state", "reason", "source"] {
+            match &line[field] {
+                Value::Null => {}
+                Value::String(value) => short.extend([" ", field, "=", value]),
+                value => short.extend([" ", field, "=", &value.to_string()]),
+            }
+        }
+        assert_eq!(line["duration_ms"].is_u64(), short.contains("ended"), "{line}");
+        short
+    });
+    short.collect()
+}
+
+/// The lines of a session, in whatever order those came that run beside each other.
+#[track_caller]
+fn check(log: &Log, session: &str, expected: &[&str]) {
+    let mut found = told(&log.lines(), session);
+    let mut expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected, "{:#?}", log.lines());
+}
+
+const STATE: &str = "the turn's state has changed";
+
+#[tokio::test]
+async fn each_decision_leaves_one_line_with_what_it_is_about() {
+    let mut model = Model::listen().await;
+    let config = config(&model) + "\n  execution: after_turn";
+    let (gateway, log) =
+        Process::start_logging(&config.replace("{demo: true}", "\n  demo: true")).await;
+
+    let calls = [&*call("calc", &json!({})), &*sum(1)].join("\n");
+    turn(&gateway, &mut model, &prompt("mistakes"), &[&calls, "", "Two."]).await;
+    let asked = turn(&gateway, &mut model, &prompt("asks"), &[&look_up_and_send()]).await;
+    log.turns(2).await;
+    check(
+        &log,
+        "mistakes",
+        &[
+            &format!("{STATE} state=planning"),
+            "round begins loop=1",
+            "round ended loop=1 outcome=stop",
+            "call is not run loop=1 tool=calc position=1 outcome=refused",
+            "the model is told of a mistake loop=1 reason=tool_not_found",
+            "the user hears that work has begun loop=1 source=hints",
+            "tool begins loop=1 tool=calculate position=2",
+            &format!("{STATE} state=executing"),
+            "tool ended loop=1 tool=calculate position=2 outcome=done",
+            &format!("{STATE} state=planning"),
+            "round begins loop=2",
+            "round ended loop=2 outcome=stop",
+            "the model has said nothing loop=2",
+            "the model is told of a mistake loop=2 reason=empty_response",
+            "round begins loop=3",
+            "round ended loop=3 outcome=stop",
+            &format!("{STATE} state=completed"),
+            "turn ended outcome=stop",
+        ],
+    );
+    check(
+        &log,
+        "asks",
+        &[
+            &format!("{STATE} state=planning"),
+            "round begins loop=1",
+            "round ended loop=1 outcome=stop",
+            "the user hears that work has begun loop=1 source=hints",
+            "tool begins loop=1 tool=lookup_contacts position=1",
+            &format!("{STATE} state=executing"),
+            "tool ended loop=1 tool=lookup_contacts position=1 outcome=done",
+            "call is not run loop=1 tool=send_message position=2 outcome=skipped",
+            "the user is asked loop=1 tool=lookup_contacts",
+            &format!("{STATE} state=awaiting_clarification"),
+            "turn ended outcome=clarification_needed",
+        ],
+    );
+
+    // The answer; then what goes in circles, up to the cap.
+    let answer = choice("asks", &asked, "contact_john_doe");
+    log.forget();
+    turn(&gateway, &mut model, &answer, &[&send(), "It is sent."]).await;
+    turn(&gateway, &mut model, &prompt("circles"), &[&sum(1), &sum(1), &sum(1), "Two."]).await;
+    log.turns(2).await;
+    check(
+        &log,
+        "asks",
+        &[
+            "the user was asked tool=lookup_contacts outcome=answered",
+            &format!("{STATE} state=planning"),
+            "round begins loop=1",
+            "round ended loop=1 outcome=stop",
+            "the user hears that work has begun loop=1 source=hints",
+            "tool begins loop=1 tool=send_message position=1",
+            &format!("{STATE} state=executing"),
+            "tool ended loop=1 tool=send_message position=1 outcome=done",
+            &format!("{STATE} state=planning"),
+            "round begins loop=2",
+            "round ended loop=2 outcome=stop",
+            &format!("{STATE} state=completed"),
+            "turn ended outcome=stop",
+        ],
+    );
+    let circles = told(&log.lines(), "circles");
+    for line in [
+        "call is not run loop=3 tool=calculate position=1 outcome=repeated",
+        "the loop cap is reached loop=3",
+        &format!("{STATE} state=synthesizing"),
+        "turn ended outcome=loop_limit",
+    ] {
+        assert_eq!(circles.iter().filter(|told| **told == line).count(), 1, "{line}: {circles:#?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_stopped_and_what_breaks_leaves_a_line() {
+    let mut model = Model::listen().await;
+    let (gateway, log) = Process::start_logging(&config(&model)).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "cancelled").await;
+    assert_eq!(gateway.cancel("cancelled").await, 202);
+    stream.rest().await;
+    round.closed().await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "broken").await;
+    round.begin().await;
+    round.say("Half a").await;
+    stream.up_to("text_delta").await;
+    round.reset();
+    stream.rest().await;
+    log.turns(2).await;
+    check(
+        &log,
+        "cancelled",
+        &[
+            &format!("{STATE} state=planning"),
+            "round begins loop=1",
+            "round ended loop=1 outcome=stopped",
+            &format!("{STATE} state=completed"),
+            "turn ended outcome=cancelled",
+        ],
+    );
+    let broken = told(&log.lines(), "broken");
+    let failed = broken.iter().filter(|line| line.starts_with("round ended loop=1 outcome="));
+    let failed: Vec<_> = failed.collect();
+    assert!(failed.len() == 1 && failed[0].contains("outcome=upstream_error"), "{broken:#?}");
+}
+
+#[tokio::test]
+async fn words_and_arguments_are_in_no_line() {
+    let mut model = Model::listen().await;
+    let (gateway, log) = Process::start_logging(&config(&model)).await;
+    let body = json!({"session_id": "s", "prompt": "secret-of-the-user"});
+    let calls = [
+        call("calculate", &json!({"expression": "secret-of-the-call"})),
+        call("send_message", &json!({"contact_id": "nobody", "text": "secret-of-the-message"})),
+    ];
+    turn(&gateway, &mut model, &body, &[&calls.join("\n"), "secret-of-the-model"]).await;
+    log.turns(1).await;
+    for line in log.lines() {
+        assert!(!line.to_string().contains("secret"), "{line}");
+    }
+}

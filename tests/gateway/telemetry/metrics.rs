@@ -1,0 +1,173 @@
+//! What a scripted afternoon leaves in `/metrics`, to the last count.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{choice, config, look_up_and_send, prompt, send, sum, turn};
+use crate::support::model::call;
+use crate::support::process::Process;
+use crate::support::{Model, within};
+
+/// The samples of a gateway: a name with its labels, and the value.
+struct Samples(BTreeMap<String, f64>);
+
+impl Samples {
+    async fn of(gateway: &Process) -> Self {
+        let text = String::from_utf8(gateway.get("/metrics").await.body).unwrap();
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let samples = lines.map(|line| {
+            let (name, value) = line.rsplit_once(' ').expect("a sample");
+            (name.to_owned(), value.parse().expect("a number"))
+        });
+        Self(samples.collect())
+    }
+
+    fn value(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// All samples of that name, and nothing else.
+    #[track_caller]
+    fn check(&self, name: &str, expected: &[(&str, u32)]) {
+        let found = self.0.iter().filter_map(|(sample, value)| {
+            let labels = sample.strip_prefix(name)?;
+            (labels.is_empty() || labels.starts_with('{')).then_some((labels, *value))
+        });
+        let expected = expected.iter().map(|(labels, value)| (*labels, f64::from(*value)));
+        let expected: BTreeMap<_, _> = expected.collect();
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), expected, "{name}");
+    }
+}
+
+/// Turns of each kind, one behind the other.
+async fn afternoon(gateway: &Process, model: &mut Model) {
+    // Words; silence, and words then.
+    turn(gateway, model, &prompt("a"), &["Hello."]).await;
+    turn(gateway, model, &prompt("a"), &["", "Hello."]).await;
+    // Nothing but silence.
+    turn(gateway, model, &prompt("b"), &["", " ", "\n"]).await;
+    // No such tool, bad arguments, no JSON; then the tool and the answer.
+    let bad = call("calculate", &json!({"expression": 7}));
+    let several = [&*call("calc", &json!({})), &bad, &*sum(1)].join("\n");
+    turn(gateway, model, &prompt("c"), &[&several, "<<function_call>> {]", "Two."]).await;
+    // The same call until there is nothing new in it, and the loop cap behind that.
+    turn(gateway, model, &prompt("d"), &[&sum(1), &sum(1), &sum(1), "Two."]).await;
+    // More calls than a turn may make.
+    let calls = (1..=5).map(sum).collect::<Vec<_>>().join("\n");
+    turn(gateway, model, &prompt("e"), &[&calls, "Many."]).await;
+    // A tool that fails: there is no such person.
+    let lost = call("send_message", &json!({"contact_id": "contact_nobody", "text": "Hello"}));
+    turn(gateway, model, &prompt("f"), &[&lost, "There is nobody."]).await;
+    // Asked and answered; asked, and the question dropped.
+    let asked = turn(gateway, model, &prompt("g"), &[&look_up_and_send()]).await;
+    let answer = choice("g", &asked, "contact_john_doe");
+    turn(gateway, model, &answer, &[&send(), "It is sent."]).await;
+    turn(gateway, model, &prompt("j"), &[&look_up_and_send()]).await;
+    turn(gateway, model, &prompt("j"), &["Never mind."]).await;
+    // A model that breaks off.
+    let (mut stream, mut round) = gateway.begin(model, "h").await;
+    round.begin().await;
+    round.say("Half a").await;
+    stream.up_to("text_delta").await;
+    round.reset();
+    stream.rest().await;
+    // A user who goes.
+    let (mut stream, mut round) = gateway.begin(model, "i").await;
+    assert_eq!(gateway.cancel("i").await, 202);
+    stream.rest().await;
+    round.closed().await;
+}
+
+#[tokio::test]
+async fn each_decision_is_counted_where_it_belongs() {
+    let mut model = Model::listen().await;
+    let gateway = Process::start(&config(&model)).await;
+    afternoon(&gateway, &mut model).await;
+    let samples = Samples::of(&gateway).await;
+    samples.check(
+        "tether_turns_total",
+        &[
+            ("{outcome=\"stop\"}", 7),
+            ("{outcome=\"loop_limit\"}", 1),
+            ("{outcome=\"clarification_needed\"}", 2),
+            ("{outcome=\"empty_response\"}", 1),
+            ("{outcome=\"upstream_error\"}", 1),
+            ("{outcome=\"cancelled\"}", 1),
+        ],
+    );
+    samples.check("tether_turn_rounds_count", &[("", 13)]);
+    samples.check("tether_turn_rounds_sum", &[("", 24)]);
+    samples.check("tether_turn_seconds_count", &[("", 13)]);
+    samples.check("tether_first_event_seconds_count", &[("", 13)]);
+    // Nothing was heard of the model whose turn was cancelled.
+    samples.check("tether_first_delta_seconds_count", &[("", 12)]);
+    samples.check("tether_empty_answers_total", &[("", 4)]);
+    samples.check(
+        "tether_feedback_total",
+        &[
+            ("{reason=\"tool_not_found\"}", 1),
+            ("{reason=\"invalid_arguments\"}", 1),
+            ("{reason=\"malformed_call\"}", 1),
+            ("{reason=\"tool_failed\"}", 1),
+            ("{reason=\"empty_response\"}", 3),
+        ],
+    );
+    samples.check(
+        "tether_tool_calls_total",
+        &[
+            ("{tool=\"calculate\",outcome=\"done\"}", 7),
+            ("{tool=\"lookup_contacts\",outcome=\"done\"}", 2),
+            ("{tool=\"send_message\",outcome=\"done\"}", 1),
+            ("{tool=\"send_message\",outcome=\"failed\"}", 1),
+        ],
+    );
+    samples.check(
+        "tether_tool_seconds_count",
+        &[
+            ("{tool=\"calculate\"}", 7),
+            ("{tool=\"lookup_contacts\"}", 2),
+            ("{tool=\"send_message\"}", 2),
+        ],
+    );
+    samples.check("tether_tool_hidden_seconds_count", &[("", 11)]);
+    samples.check(
+        "tether_calls_not_run_total",
+        &[
+            ("{why=\"refused\"}", 2),
+            ("{why=\"repeated\"}", 1),
+            ("{why=\"over_cap\"}", 1),
+            ("{why=\"skipped\"}", 2),
+        ],
+    );
+    samples.check(
+        "tether_clarifications_total",
+        &[("{outcome=\"asked\"}", 2), ("{outcome=\"answered\"}", 1), ("{outcome=\"dropped\"}", 1)],
+    );
+    assert!(samples.value("tether_turn_seconds_sum") > 0.0);
+}
+
+#[tokio::test]
+async fn turns_that_run_are_counted_by_their_state() {
+    let mut model = Model::listen().await;
+    let gateway = Process::start(&config(&model)).await;
+    let running = async |state: &str| {
+        let samples = Samples::of(&gateway).await;
+        samples.value(&format!("tether_turns_running{{state=\"{state}\"}}"))
+    };
+    let at_once = json!({"session_id": "a", "prompt": "Hello?", "max_tool_loops": 1});
+    let mut closing = gateway.turn(&at_once).await;
+    model.round().await.answer_at_once(&sum(1)).await;
+    let closing_round = model.round().await;
+    let (mut stream, round) = gateway.begin(&mut model, "b").await;
+    let counted = (running("planning").await, running("synthesizing").await);
+    assert!(counted == (1.0, 1.0), "{counted:?}");
+    round.answer("Hello.").await;
+    closing_round.answer("Two.").await;
+    stream.rest().await;
+    closing.rest().await;
+    // They leave before their last events do.
+    for state in ["planning", "executing", "synthesizing"] {
+        within(async { assert!(running(state).await == 0.0, "{state}") }).await;
+    }
+}
