@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::prompt;
-use crate::tools::Registry;
+use crate::conversation::trim;
+use crate::tools::{Registry, ToolSpec};
 use crate::upstream::OfferedTool;
 
 /// How a model makes a call: `tools.call_contract`.
@@ -30,6 +31,9 @@ pub struct Briefing {
     pub(super) system: String,
     /// What opens a call; nothing where the server tells calls from words.
     pub(super) marker: Arc<str>,
+    /// Tokens that the server's own telling of the tools takes, about; none where the
+    /// system message tells of them.
+    pub(super) offer_tokens: usize,
 }
 
 /// A marker with a nonce in it, behind its last letter or digit: of
@@ -55,7 +59,13 @@ impl Briefing {
     #[must_use]
     pub fn native(instructions: &str, tools: Registry) -> Self {
         let system = prompt::native_system(instructions, &tools);
-        Self::with(tools, system, "")
+        let of_tool = |spec: &ToolSpec| {
+            trim::tokens(&spec.name)
+                + trim::tokens(&spec.description)
+                + trim::tokens(&spec.parameters.to_string())
+        };
+        let offer_tokens = tools.specs().map(of_tool).sum();
+        Self { offer_tokens, ..Self::with(tools, system, "") }
     }
 
     fn with(tools: Registry, system: String, marker: &str) -> Self {
@@ -67,7 +77,7 @@ impl Briefing {
                 parameters: spec.parameters.clone(),
             })
             .collect();
-        Self { tools, offered, system, marker: marker.into() }
+        Self { tools, offered, system, marker: marker.into(), offer_tokens: 0 }
     }
 
     /// The tools.

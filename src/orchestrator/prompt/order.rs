@@ -54,7 +54,7 @@ pub(super) fn reference(tools: &Registry) -> Option<&'static str> {
     let chains = tools.specs().count() > 1 && tools.specs().any(|spec| spec.policy.is_barrier());
     chains.then_some(
         "To use a value of an earlier call's result in the same message, write {\"$result\": \
-         \"call_1.data.id\"} as the argument (call_1 is the message's first call); otherwise wait \
-         for the results.",
+         \"call_1.data.id\"} as the argument (calls are numbered from call_1 on, through the whole \
+         conversation); otherwise wait for the results.",
     )
 }

@@ -50,7 +50,8 @@ pub struct Turn {
     request: TurnRequest,
     max_tool_loops: u32,
     state: State,
-    parser: Parser,
+    /// Reads the model's words. It is taken out while it hands out what it finds.
+    parser: Option<Box<Parser>>,
     draft: Draft,
     /// The turn as history; its last step is still in `draft`.
     record: conversation::Turn,
@@ -116,7 +117,7 @@ impl Turn {
             request,
             max_tool_loops,
             state: State::Planning,
-            parser,
+            parser: Some(Box::new(parser)),
             draft,
             record,
             usage: Usage::default(),

@@ -27,13 +27,14 @@ impl Turn {
             None => &self.request.briefing.system,
             Some(_) => &self.rules.system_prompt,
         };
+        let offer_tokens = if tools.is_empty() { 0 } else { self.request.briefing.offer_tokens };
         let context = Context {
             system: system.clone(),
             history: self.request.history.clone(),
             current: self.record.clone(),
             closing,
             marker: self.marker().to_owned(),
-            budget: self.rules.context_budget_tokens,
+            budget: self.rules.context_budget_tokens.saturating_sub(offer_tokens),
         };
         let marker = Arc::clone(&self.request.briefing.marker);
         let sampling = self.sampling();
@@ -67,9 +68,8 @@ impl Turn {
     pub(super) fn take_delta(&mut self, delta: Delta<'_>) {
         match delta {
             Delta::Text(text) => {
-                let (draft, takes_calls) = (&mut self.draft, self.state == State::Planning);
-                self.parser.push_str(text, |segment| draft.take(segment, takes_calls));
-                self.after_words(text.len());
+                self.parse(text);
+                self.count(text.len());
             }
             Delta::Reasoning(text) => {
                 self.draft.push_reasoning(text);
@@ -112,16 +112,54 @@ impl Turn {
         let is_unwanted =
             matches!(segment, Segment::ArgumentsDelta { .. }) && !self.rules.parser.argument_deltas;
         if !is_unwanted {
-            self.draft.take(segment, self.state == State::Planning);
+            self.take_segment(segment);
         }
-        self.after_words(bytes);
+        self.count(bytes);
+    }
+
+    /// Reads the model's words. What they decide is decided at the byte that decides it:
+    /// nothing behind a stop is read, though it came in the same delta.
+    fn parse(&mut self, text: &str) {
+        let Some(mut parser) = self.parser.take() else { return };
+        let (round, state) = (self.draft.round.number, self.state);
+        let mut is_running = true;
+        parser.push_str(text, |segment| {
+            if is_running {
+                self.take_segment(segment);
+                is_running = self.draft.round.number == round && self.state == state;
+            }
+        });
+        if !is_running {
+            parser.abandon();
+        }
+        self.parser = Some(parser);
+    }
+
+    /// Takes a piece of the model's message. Starts the calls that have become whole with
+    /// it, and stops a round that can bring nothing more: one that has used up its calls
+    /// or its mistakes, or that invents results.
+    fn take_segment(&mut self, segment: Segment<'_>) {
+        let takes_calls = self.state == State::Planning;
+        self.draft.take(segment, takes_calls);
+        if !takes_calls {
+            return;
+        }
+        if self.check_new_calls() {
+            self.move_calls();
+        }
+        if self.draft.has_words_behind_call() {
+            self.acknowledge_if_held();
+        }
+        if self.synthesis.is_some() || self.draft.round.surplus.is_some() {
+            self.stop_round();
+        }
     }
 
     /// Counts what the model has written; over the limit, the turn fails.
     fn count(&mut self, bytes: usize) {
         self.bytes += bytes;
         let max = self.rules.max_turn_bytes;
-        if self.bytes > max {
+        if self.bytes > max && !self.is_over() {
             self.fail_too_large(format!(
                 "the model wrote more than limits.max_turn_bytes ({max}) in one turn; lower \
                  sampling.max_tokens or raise the limit"
@@ -145,29 +183,13 @@ impl Turn {
         self.fail(FailureCode::TurnTooLarge, message, false);
     }
 
-    /// Starts what has become whole, and stops a round that can bring nothing more:
-    /// one that has used up its calls or its mistakes, or that invents results.
-    fn after_words(&mut self, bytes: usize) {
-        self.count(bytes);
-        if self.state != State::Planning {
-            return;
-        }
-        if self.check_new_calls() {
-            self.move_calls();
-        }
-        if self.draft.has_words_behind_call() {
-            self.acknowledge_if_held();
-        }
-        if self.synthesis.is_some() || self.draft.round.surplus.is_some() {
-            self.stop_round();
-        }
-    }
-
     /// Stops the model: what it would still say is not wanted, nor is the half of a
     /// call or of a marker that it has just begun.
     pub(super) fn stop_round(&mut self) {
         self.draft.act(Action::StopRound);
-        self.parser.abandon();
+        if let Some(parser) = &mut self.parser {
+            parser.abandon();
+        }
         if self.draft.round.surplus == Some(Surplus::Excess) {
             // Native calls may all be unfinished; the model has to hear of them.
             self.draft.leave_unfinished();
@@ -182,7 +204,9 @@ impl Turn {
     pub(super) fn finish_parsing(&mut self) {
         if matches!(self.state, State::Planning | State::Synthesizing) {
             let (draft, takes_calls) = (&mut self.draft, self.state == State::Planning);
-            self.parser.finish(|segment| draft.take(segment, takes_calls));
+            if let Some(parser) = &mut self.parser {
+                parser.finish(|segment| draft.take(segment, takes_calls));
+            }
             draft.leave_unfinished();
         }
     }

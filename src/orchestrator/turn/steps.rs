@@ -63,12 +63,13 @@ impl Turn {
     /// Tells the model of the mistakes that the parser found.
     fn tell_mistakes(&mut self) {
         let is_cut = self.draft.round.finish == Some(RoundFinish::Length);
-        let mistakes = std::mem::take(&mut self.draft.round.mistakes);
-        let last = mistakes.len().saturating_sub(1);
-        for (at, Mistake { call, error }) in mistakes.into_iter().enumerate() {
-            // A marker with nothing behind it was cut as well, where it came last.
-            let is_last = at == last && !self.draft.has_words_behind_call();
-            let cut = is_cut && (error.code != ErrorCode::MissingPayload || is_last);
+        // A marker that comes last was cut from its call.
+        let is_marker_cut = is_cut && self.draft.text.trim_end().ends_with(self.marker());
+        for Mistake { call, error } in std::mem::take(&mut self.draft.round.mistakes) {
+            let cut = match error.code {
+                ErrorCode::MissingPayload => is_marker_cut,
+                _ => is_cut,
+            };
             let (settings, contract) = (&self.rules.parser, self.rules.call_contract);
             let (reason, message) =
                 feedback::malformed(&error, self.marker(), settings, contract, cut);

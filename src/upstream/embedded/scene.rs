@@ -8,6 +8,8 @@ use crate::upstream::{Message, Role};
 #[derive(Debug, Default)]
 pub(super) struct Scene<'m> {
     exchanges: Vec<Exchange<'m>>,
+    /// The number of the last call that it has read the result of.
+    last_call: usize,
 }
 
 /// What a person said, and what tools answered since.
@@ -69,8 +71,8 @@ impl<'m> Scene<'m> {
                 Role::System | Role::Assistant => {}
                 Role::Tool => {
                     let tool = tool_of(&messages[..position], message);
-                    let result = serde_json::from_str(content).unwrap_or_default();
-                    scene.note(Outcome { tool, result });
+                    scene.last_call += 1;
+                    scene.note(Outcome { tool, result: result_in(content) });
                 }
                 Role::User => scene.read_user(content),
             }
@@ -87,7 +89,8 @@ impl<'m> Scene<'m> {
         for line in content.split_inclusive('\n') {
             let start = at;
             at += line.len();
-            if let Some(outcome) = outcome_of_line(line.trim_end()) {
+            if let Some((call, outcome)) = outcome_of_line(line.trim_end()) {
+                self.last_call = self.last_call.max(call);
                 if behind.is_empty() && before.len() == content.len() {
                     before = &content[..start];
                     self.ask(without_heading(before));
@@ -116,6 +119,11 @@ impl<'m> Scene<'m> {
         if !outcome.was_skipped() {
             self.last().outcomes.push(outcome);
         }
+    }
+
+    /// The number that its next call will have: calls count over the conversation.
+    pub(super) const fn next_call(&self) -> usize {
+        self.last_call + 1
     }
 
     /// What is being answered.
@@ -188,15 +196,25 @@ fn tool_of(before: &[Message], message: &Message) -> String {
     answered.next().map(|call| call.name.clone()).unwrap_or_default()
 }
 
-/// A line `{"call":..,"tool":..,"result":{..}}`, with `history: text`.
-fn outcome_of_line(line: &str) -> Option<Outcome> {
+/// The result in a tool's message, with `history: native`: other things may be told beside
+/// it.
+fn result_in(content: &str) -> Value {
+    let mut objects = content.lines().filter_map(|line| serde_json::from_str(line).ok());
+    objects.find(|object: &Value| object.get("success").is_some()).unwrap_or_default()
+}
+
+/// A line `{"call":"call_1","tool":..,"result":{..}}`, with `history: text`, and the
+/// call's number.
+fn outcome_of_line(line: &str) -> Option<(usize, Outcome)> {
     if !line.starts_with('{') {
         return None;
     }
     let mut fields: Value = serde_json::from_str(line).ok()?;
     let tool = fields["tool"].as_str()?.to_owned();
     let result = fields.get_mut("result")?.take();
-    Some(Outcome { tool, result })
+    let call = fields["call"].as_str().and_then(|id| id.strip_prefix("call_"));
+    let call = call.and_then(|number| number.parse().ok()).unwrap_or_default();
+    Some((call, Outcome { tool, result }))
 }
 
 /// What a person said, without a note in brackets that the gateway has put before it.

@@ -24,6 +24,7 @@ async fn a_tool_that_cannot_decide_asks_and_nothing_behind_it_runs() {
             "tool_marker_detected",
             "acknowledgement",
             "tool_started",
+            "tool_marker_detected",
             "tool_completed",
             "status",
             "clarification_needed",

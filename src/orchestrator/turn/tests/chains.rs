@@ -65,12 +65,12 @@ pub(super) fn completes() -> ToolResult {
 
 impl Scene {
     /// The calls that were started, in order.
-    fn started(&self) -> Vec<&str> {
+    pub(super) fn started(&self) -> Vec<&str> {
         let starts = self.deeds.iter().filter_map(|deed| deed.strip_prefix("start "));
         starts.map(|start| start.split(' ').next().unwrap()).collect()
     }
 
-    fn statuses(&self) -> Vec<&str> {
+    pub(super) fn statuses(&self) -> Vec<&str> {
         let statuses = self.events.iter().filter(|event| event["type"] == "status");
         statuses.map(|event| event["data"]["message"].as_str().unwrap()).collect()
     }

@@ -15,7 +15,9 @@ use crate::upstream::{ChatRequest, Delta, History, Message, Role, RoundFinish, S
 mod chains;
 mod injections;
 mod native;
+mod recipients;
 mod schedules;
+mod slips;
 mod words;
 
 /// A turn, and all that came out of it.

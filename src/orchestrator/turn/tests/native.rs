@@ -184,3 +184,33 @@ fn calls_of_a_server_that_was_told_of_no_tools_are_not_taken() {
     scene.ends("stop", "Hello.");
     assert!(!scene.types().contains(&"tool_marker_detected"));
 }
+
+/// Native calls: their server writes the tools into its model's prompt.
+#[test]
+fn the_tools_that_the_server_tells_of_take_of_the_budget() {
+    let messages = |budget: usize, tools: Registry| {
+        let mut history = Conversation::default();
+        for turn_id in ["one", "two", "three"] {
+            let mut scene = Scene::new();
+            scene.says(&"word ".repeat(90)).stops();
+            let turn = scene.turn.into_record();
+            history.push(conversation::Turn { turn_id: turn_id.into(), ..turn });
+        }
+        // The same words in both cases, so that the tools alone make the difference.
+        let briefing = Briefing { system: String::new(), ..Briefing::native("", tools) };
+        let briefing = Arc::new(briefing);
+        let call_contract = CallContract::Native;
+        let rules = Rules { call_contract, context_budget_tokens: budget, ..Rules::default() };
+        let scene = Scene::with(rules, TurnRequest { briefing, history, ..request() });
+        scene.rounds[0].messages.len()
+    };
+    let offered = Briefing::native("", tools()).offer_tokens;
+    for budget in [400, 600, 800, 1000, 4000] {
+        assert_eq!(
+            messages(budget + offered, tools()),
+            messages(budget, Registry::default()),
+            "{budget}"
+        );
+    }
+    assert!(messages(400 + offered, tools()) < messages(4000, tools()), "some were left out");
+}

@@ -150,7 +150,8 @@ impl Reply<'_> {
         };
         if hasty {
             // The lookup is the message's first call.
-            let id = json!({"$result": "call_1.data.contact_id"});
+            let call = self.scene.next_call();
+            let id = json!({"$result": format!("call_{call}.data.contact_id")});
             let words = format!("Let me find {name} and pass that on.");
             vec![lookup(words), send(String::new(), id)]
         } else {

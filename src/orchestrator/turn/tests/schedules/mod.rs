@@ -4,6 +4,7 @@
 
 mod coverage;
 mod model;
+mod pieces;
 mod play;
 mod possible;
 mod rules;

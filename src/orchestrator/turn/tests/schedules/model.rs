@@ -22,7 +22,7 @@ impl Dice {
 }
 
 /// What a model says: words, calls good and bad, halves of both.
-const SAYINGS: &[&str] = &[
+pub(super) const SAYINGS: &[&str] = &[
     "Hello. ",
     "\n",
     "é日",

@@ -164,8 +164,9 @@ impl Play {
             parser.finish(&mut take);
         }
         let said = &self.scene.turn.draft.text;
-        if said.ends_with(RESULTS_HEADING) && self.text.starts_with(said) {
-            // What stands behind results that it invents is not read.
+        let is_cut = was_stopped || said.ends_with(RESULTS_HEADING);
+        if is_cut && self.text.starts_with(said) {
+            // What stands behind that is not read.
             self.text.clone_from(said);
         }
         self.usage += std::mem::take(&mut self.round_usage);

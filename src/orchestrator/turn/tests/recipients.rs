@@ -1,0 +1,250 @@
+//! For whom a call is that changes the world: never for somebody whom the model has
+//! mistaken for another, whom the user has not chosen, or who has had it already.
+
+use super::chains::{asks, call, call_with, scene_with};
+use super::*;
+use crate::conversation::Choice;
+use crate::tools::{Clarification, ClarificationOption};
+
+fn scene() -> Scene {
+    scene_with(|_| ())
+}
+
+fn send_to(id: &str) -> String {
+    call_with("send", &json!({ "to": id }))
+}
+
+fn send_to_found(call: usize) -> String {
+    call_with("send", &json!({ "to": { "$result": format!("call_{call}.data.id") } }))
+}
+
+fn found(id: &str) -> ToolResult {
+    ToolResult::data(json!({ "id": id }))
+}
+
+fn which_john() -> ToolResult {
+    let option = |id: &str| ClarificationOption {
+        id: id.into(),
+        title: "John".into(),
+        subtitle: None,
+        confidence: None,
+        metadata: None,
+    };
+    ToolResult::clarification(Clarification {
+        r#type: "choice".into(),
+        question: "Which John?".into(),
+        options: vec![option("john_doe"), option("john_smith")],
+    })
+}
+
+/// The next turn of a session, as far as the last one came.
+fn next(scene: Scene, choose: Option<&str>) -> Scene {
+    let (briefing, mut history) =
+        (Arc::clone(&scene.turn.request.briefing), scene.turn.request.history.clone());
+    history.push(scene.turn.into_record());
+    let opening = match (choose, history.open_questions().first()) {
+        (Some(id), Some(open)) => {
+            let id = Choice::Option(id.into());
+            Opening::Answer(history.answer(&open.clarification_id, id).unwrap())
+        }
+        _ => Opening::Prompt("Go on.".into()),
+    };
+    let request = TurnRequest { turn_id: "t2".into(), opening, history, briefing, ..request() };
+    Scene::with(Rules::default(), request)
+}
+
+/// What was sent, and to whom.
+fn sent(scene: &Scene) -> Vec<&str> {
+    let starts = scene.deeds.iter().filter_map(|deed| deed.strip_prefix("start "));
+    starts.filter_map(|start| start.split_once(" send ")).map(|(_, arguments)| arguments).collect()
+}
+
+/// The model has read of `call_1` as somebody else's.
+#[test]
+fn an_id_that_was_read_before_names_no_other_call() {
+    let mut scene = scene();
+    scene.says(&call("look")).stops();
+    scene.tool_returns(0, found("jane"));
+    let again = call_with("look", &json!({ "n": 2 }));
+    scene.says(&again).says(&send_to_found(1)).stops();
+    scene.tool_returns(1, found("maria"));
+    assert!(sent(&scene).is_empty());
+    assert_eq!(scene.event("feedback")["reason"], "invalid_arguments");
+    scene.says("Done.").stops();
+
+    let mut scene = next(scene, None);
+    scene.says(&call("look")).says(&send_to_found(1)).stops();
+    scene.tool_returns(0, found("maria"));
+    assert!(sent(&scene).is_empty(), "nor in another turn");
+}
+
+#[test]
+fn ids_count_over_the_session_and_name_the_calls_of_their_message() {
+    let mut scene = scene();
+    scene.says(&call("read")).says("<<function_call>> {]\n").stops();
+    scene.tool_returns(0, ok());
+    scene.says("Done.").stops();
+    let mut scene = next(scene, None);
+    scene.says(&call("look")).says(&send_to_found(3)).stops();
+    scene.tool_returns(0, found("jane"));
+    assert_eq!(sent(&scene), ["{\"to\":\"jane\"}"]);
+}
+
+#[test]
+fn a_call_that_changes_the_world_is_put_off_where_a_lookup_stands_behind_it() {
+    let mut scene = scene();
+    scene.says(&send_to("john_doe")).says(&call("look")).says(&call("read")).stops();
+    assert_eq!(scene.started(), ["call_2"], "it would be a guess");
+    assert_eq!(scene.not_run, ["call_1 at 1: skipped"]);
+    scene.tool_returns(1, found("john_doe"));
+    assert_eq!(scene.started(), ["call_2", "call_3"], "the others go on");
+    scene.tool_returns(2, ok());
+    scene.says(&send_to("john_doe")).stops();
+    assert_eq!(sent(&scene), ["{\"to\":\"john_doe\"}"]);
+}
+
+#[test]
+fn one_that_names_what_it_depends_on_is_not_put_off() {
+    let mut scene = scene();
+    let other = call_with("look", &json!({ "n": 2 }));
+    scene.says(&call("look")).says(&send_to_found(1)).says(&other).stops();
+    scene.tool_returns(0, found("jane"));
+    assert_eq!(sent(&scene), ["{\"to\":\"jane\"}"]);
+}
+
+#[test]
+fn what_stands_behind_a_call_that_was_put_off_and_changes_the_world_is_not_run() {
+    let mut scene = scene();
+    scene.says(&send_to("john_doe")).says(&call("look")).says(&send_to_found(2)).stops();
+    scene.tool_returns(1, found("john_doe"));
+    assert!(sent(&scene).is_empty());
+    assert!(scene.statuses()[1].ends_with("which comes first, was put off"), "{:?}", scene.not_run);
+}
+
+#[test]
+fn nobody_who_was_offered_and_not_chosen_is_sent_to() {
+    for arguments in
+        [json!({ "to": "john_smith" }), json!({ "to": [{ "id": "john_smith" }], "x": null })]
+    {
+        let mut scene = scene();
+        scene.says(&call("look")).stops();
+        scene.tool_returns(0, which_john());
+        let mut scene = next(scene, Some("john_doe"));
+        scene.says(&call_with("send", &arguments)).stops();
+        assert!(sent(&scene).is_empty(), "{arguments}");
+        let told = scene.event("feedback");
+        assert_eq!(told["reason"], "invalid_arguments");
+        assert!(told["message"].as_str().unwrap().contains("\"john_smith\""), "{told}");
+        scene.says(&call_with("read", &arguments)).says(&send_to("john_doe")).stops();
+        scene.tool_returns(1, ok());
+        assert_eq!(sent(&scene), ["{\"to\":\"john_doe\"}"], "reading changes nothing");
+    }
+}
+
+#[test]
+fn not_even_where_the_id_comes_from_a_result() {
+    let mut scene = scene();
+    scene.says(&call("look")).stops();
+    scene.tool_returns(0, which_john());
+    let mut scene = next(scene, Some("john_doe"));
+    scene.says(&call("read")).says(&send_to_found(2)).stops();
+    scene.tool_returns(0, found("john_smith"));
+    assert!(sent(&scene).is_empty());
+    assert_eq!(scene.event("feedback")["reason"], "invalid_arguments");
+}
+
+#[test]
+fn a_later_choice_allows_whom_an_earlier_one_left_out_and_a_new_prompt_allows_all() {
+    let mut first = scene();
+    first.says(&call("look")).stops();
+    first.tool_returns(0, which_john());
+    let mut second = next(first, Some("john_doe"));
+    second.says(&call_with("look", &json!({ "n": 2 }))).stops();
+    second.tool_returns(0, which_john());
+    let mut third = next(second, Some("john_smith"));
+    third.says(&send_to("john_smith")).stops();
+    assert_eq!(sent(&third), ["{\"to\":\"john_smith\"}"]);
+    third.tool_returns(0, ok());
+    third.says("Done.").stops();
+
+    let mut first = scene();
+    first.says(&call("look")).stops();
+    first.tool_returns(0, which_john());
+    let mut second = next(first, Some("john_doe"));
+    second.says("Done.").stops();
+    let mut third = next(second, None);
+    third.says(&send_to("john_smith")).stops();
+    assert_eq!(sent(&third), ["{\"to\":\"john_smith\"}"], "the user may have asked for that");
+}
+
+#[test]
+fn what_was_sent_before_a_question_is_not_sent_again_behind_its_answer() {
+    let mut scene = scene();
+    scene.says(&send_to("jane")).stops();
+    scene.tool_returns(0, ok());
+    scene.says(&call("look")).stops();
+    scene.tool_returns(1, which_john());
+    let mut scene = next(scene, Some("john_doe"));
+    scene.says(&send_to("jane")).says(&send_to("john_doe")).stops();
+    assert_eq!(scene.not_run, ["call_3 at 1: repeated"]);
+    assert_eq!(sent(&scene), ["{\"to\":\"john_doe\"}"]);
+}
+
+#[test]
+fn lookups_behind_one_that_asks_get_their_turn_when_it_is_answered() {
+    let mut scene = scene();
+    let other = call_with("look", &json!({ "n": 2 }));
+    scene.says(&call("look")).says(&call("look")).says(&other).says(&call("send")).stops();
+    scene.tool_returns(0, which_john());
+    assert_eq!(scene.started(), ["call_1"]);
+    let mut scene = next(scene, Some("john_doe"));
+    assert_eq!(scene.deeds, ["timer", "start call_5 look {\"n\":2}"], "not what was answered");
+    assert_eq!(scene.event("tool_started")["loop"], 0);
+    scene.tool_returns(0, asks());
+    assert_eq!(scene.event("clarification_needed")["question"], "Which one?");
+    assert!(scene.rounds.is_empty(), "the model has not been asked in between");
+}
+
+#[test]
+fn what_such_a_lookup_finds_goes_to_the_model_as_its_own_calls_do() {
+    let mut scene = scene();
+    let other = call_with("look", &json!({ "n": 2 }));
+    scene.says(&call("look")).says(&other).stops();
+    scene.tool_returns(0, which_john());
+    let mut scene = next(scene, Some("john_doe"));
+    scene.tool_returns(0, found("jane"));
+    let messages = &scene.rounds[0].messages;
+    let [.., answer, looked, found] = &messages[..] else { panic!("{messages:#?}") };
+    assert!(answer.content.as_deref().unwrap().contains("\"id\":\"john_doe\""));
+    assert!(looked.content.as_deref().unwrap().contains("\"name\": \"look\""));
+    assert!(found.content.as_deref().unwrap().contains("\"call\":\"call_3\",\"tool\":\"look\""));
+    scene.says("Fine.").stops();
+    scene.ends("stop", "Fine.");
+    assert_eq!(scene.event("turn_completed")["loops"], 1, "the model was asked once");
+}
+
+#[test]
+fn a_new_prompt_drops_the_lookups_with_the_question() {
+    let mut scene = scene();
+    scene.says(&call("look")).says(&call_with("look", &json!({ "n": 2 }))).stops();
+    scene.tool_returns(0, which_john());
+    let scene = next(scene, None);
+    assert_eq!(scene.deeds, ["round"]);
+}
+
+#[test]
+fn the_turn_that_asked_stays_in_the_request_that_answers_it() {
+    let mut scene = scene();
+    scene.says(&"word ".repeat(400)).says(&call("look")).stops();
+    scene.tool_returns(0, which_john());
+    let mut history = Conversation::default();
+    history.push(scene.turn.into_record());
+    let answer = history.answer("t.1", Choice::Option("john_doe".into())).unwrap();
+    let rules = Rules { context_budget_tokens: 200, ..Rules::default() };
+    let scene =
+        Scene::with(rules, TurnRequest { history, opening: Opening::Answer(answer), ..request() });
+    let said: Vec<_> =
+        scene.rounds[0].messages.iter().filter_map(|message| message.content.as_deref()).collect();
+    assert_eq!(said[1], "What time is it?");
+    assert_eq!(said[2], "Which John?", "what it said before is left out: {said:#?}");
+}

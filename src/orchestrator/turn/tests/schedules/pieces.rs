@@ -1,0 +1,61 @@
+//! The same message in other pieces: what comes of it does not depend on how the network
+//! cut it.
+
+use super::model::SAYINGS;
+use super::*;
+
+/// What comes of a message that arrives in pieces of so many characters, while no tool
+/// ends before it does: what ran, what did not, what was said, what the model is told.
+fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Vec<String> {
+    let mut tools = tools();
+    add_policies(&mut tools);
+    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
+    let mut scene = Scene::with(rules.clone(), TurnRequest { briefing, ..request() });
+    let chars: Vec<char> = message.chars().collect();
+    let is_stopped = |scene: &Scene| scene.deeds.iter().any(|deed| deed == "stop round");
+    for piece in chars.chunks(size) {
+        if !is_stopped(&scene) {
+            scene.says(&piece.iter().collect::<String>());
+        }
+    }
+    if !is_stopped(&scene) {
+        scene.finishes(finish);
+    }
+    while let Some(&call) = scene.running.first() {
+        if scene.rounds.len() > 1 {
+            break;
+        }
+        scene.tool_returns(call, ok());
+    }
+    let told = scene.events.iter().filter(|event| event["type"] == "feedback");
+    let mut outcome: Vec<String> = told.map(|event| event["data"].to_string()).collect();
+    outcome.extend(scene.deeds.iter().filter(|deed| *deed != "timer").cloned());
+    outcome.extend(scene.not_run.iter().cloned());
+    outcome.push(scene.turn.draft.text.clone());
+    outcome.extend(scene.rounds.get(1).map(|round| format!("{:#?}", round.messages)));
+    outcome
+}
+
+#[test]
+fn a_message_has_one_outcome_however_it_is_cut() {
+    for seed in 0..1500 {
+        let mut dice = Dice(seed);
+        let rules = Rules {
+            execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
+            max_calls: *dice.pick(&[2, 3, 32]),
+            feedback_attempts: *dice.pick(&[1, 2, 3]),
+            parser: parser::Settings {
+                strict_balancing: dice.roll(2) == 0,
+                ..parser::Settings::default()
+            },
+            ..Rules::default()
+        };
+        let message: String = (0..=dice.roll(9)).map(|_| *dice.pick::<&str>(SAYINGS)).collect();
+        let finish = *dice.pick(&[RoundFinish::Stop, RoundFinish::Stop, RoundFinish::Length]);
+        let whole = outcome(&rules, &message, usize::MAX, finish);
+        for size in [1, 2, 3, 7, 40] {
+            let cut = outcome(&rules, &message, size, finish);
+            assert_eq!(cut, whole, "seed {seed}, {rules:?}, in pieces of {size}:\n{message}");
+        }
+    }
+}

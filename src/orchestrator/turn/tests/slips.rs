@@ -1,0 +1,130 @@
+//! What is made of a model's slips: counted by message, told once, never in the way of
+//! an answer.
+
+use super::chains::{add_policies, call, scene_with};
+use super::*;
+
+const BAD: &str = "<<function_call>> {\"name\": \"nope\", \"arguments\": {}}\n";
+
+fn attempts(scene: &Scene) -> Vec<u64> {
+    let told = scene.events.iter().filter(|event| event["type"] == "feedback");
+    told.map(|event| event["data"]["attempt"].as_u64().unwrap()).collect()
+}
+
+fn temperature(scene: &Scene) -> Option<f64> {
+    scene.rounds.last().unwrap().sampling.temperature
+}
+
+#[test]
+fn a_message_is_one_attempt_however_often_it_is_wrong() {
+    let mut scene = scene_with(|_| ());
+    scene.says(BAD).says(BAD).says(BAD).stops();
+    assert_eq!(attempts(&scene), [1, 1, 1]);
+    assert_eq!(temperature(&scene), Some(0.9), "one step up");
+    scene.says(BAD).says("<<function_call>> {]\n").stops();
+    assert_eq!(attempts(&scene)[3..], [2, 1], "each kind is counted by itself");
+    assert_eq!(temperature(&scene), Some(1.1));
+    assert!(!scene.rounds.last().unwrap().tools.is_empty());
+    scene.says(BAD);
+    assert_eq!(attempts(&scene)[5..], [3]);
+    assert!(scene.rounds.last().unwrap().tools.is_empty(), "then an answer in words");
+}
+
+#[test]
+fn tools_that_fail_side_by_side_are_one_attempt() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("read")).says(&call("look")).stops();
+    scene.tool_returns(0, ToolResult::error("no"));
+    scene.tool_returns(1, ToolResult::error("no"));
+    assert_eq!(attempts(&scene), [1, 1]);
+}
+
+/// Nothing was sent, and the model is not left to wonder.
+#[test]
+fn a_call_that_never_began_was_not_interrupted() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("read")).says(&call("send")).handle(Input::Cancel);
+    let record = scene.turn.into_record();
+    let outcomes: Vec<_> = record.steps[0].calls().map(|call| call.outcome.clone()).collect();
+    let [Outcome::Cancelled, Outcome::Skipped(why)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!(why, "the turn ended before it could begin");
+}
+
+#[test]
+fn a_marker_that_the_token_limit_cut_is_a_call_that_it_cut() {
+    for (said, finish, reason) in [
+        ("<<function_call>>", RoundFinish::Length, "incomplete_call"),
+        ("<<function_call>>", RoundFinish::Stop, "malformed_call"),
+        ("<<function_call>> so\nand more", RoundFinish::Length, "malformed_call"),
+    ] {
+        let mut scene = scene_with(|_| ());
+        scene.says(said).finishes(finish);
+        assert_eq!(scene.event("feedback")["reason"], reason, "{said} {finish:?}");
+    }
+}
+
+#[test]
+fn a_closing_answer_that_the_token_limit_cut_says_so() {
+    let mut scene = scene_with(|rules| rules.max_tool_loops = 1);
+    scene.says(&call("read")).stops();
+    scene.tool_returns(0, ok());
+    scene.says("It is").finishes(RoundFinish::Length);
+    scene.ends("length", "It is");
+}
+
+#[test]
+fn a_model_without_a_closing_answer_does_not_take_what_was_found_with_it() {
+    let mut scene = scene_with(|rules| rules.max_tool_loops = 1);
+    scene.says(&call("read")).stops();
+    scene.tool_returns(0, ok());
+    scene.stops().stops();
+    scene.fails("empty_response");
+    let message = &scene.event("turn_failed")["message"];
+    assert!(message.as_str().unwrap().ends_with("read: {\"time\":\"12:00\"}"), "{message}");
+}
+
+#[test]
+fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
+    let sum =
+        "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
+    let mut tools = tools();
+    add_policies(&mut tools);
+    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
+    let request = TurnRequest { briefing, ..request() };
+    let mut scene = Scene::with(Rules::default(), request);
+    let invented = format!("{sum}\nResults of your calls:\n{{\"result\": 99}}\n{}", call("send"));
+    scene.says(&invented);
+    assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start ")).count(), 1);
+    assert!(scene.turn.draft.text.ends_with("Results of your calls:"), "nor shown");
+    scene.tool_returns(0, ok());
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert!(told.contains("12:00") && !told.contains("99"), "{told}");
+}
+
+#[test]
+fn words_before_a_call_that_was_refused_were_heard_all_the_same() {
+    let mut scene = scene_with(|_| ());
+    scene.says("Checking.\n").says(BAD).stops();
+    scene.says(&call("read"));
+    let heard = scene.event("acknowledgement");
+    assert_eq!((&heard["source"], &heard["text"]), (&json!("model"), &json!("Checking.")));
+}
+
+#[test]
+fn what_is_said_of_a_call_comes_behind_what_it_waits_for() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("look")).says(&call("read"));
+    scene.tool_returns(0, ToolResult::error("no network"));
+    scene.stops();
+    let types = scene.types();
+    let at = |name: &str| types.iter().position(|found| *found == name).unwrap();
+    assert!(at("tool_started") < at("status"), "{types:?}");
+}
+
+#[test]
+fn hints_are_said_before_the_words_that_came_behind_the_call() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("read")).says("So");
+    let types = scene.types();
+    assert_eq!(types[types.len() - 3..], ["acknowledgement", "tool_started", "text_delta"]);
+}
