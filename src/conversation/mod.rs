@@ -277,7 +277,7 @@ impl Call {
     pub fn asks(&self) -> Option<&Clarification> {
         match &self.outcome {
             Outcome::Ended(result) => result.clarification.as_ref(),
-            Outcome::Skipped(_) | Outcome::Cancelled => None,
+            Outcome::NotRun(_) | Outcome::Skipped(_) | Outcome::Cancelled => None,
         }
     }
 
@@ -285,7 +285,7 @@ impl Call {
     #[must_use]
     pub fn result(&self) -> Cow<'_, ToolResult> {
         match &self.outcome {
-            Outcome::Ended(result) => Cow::Borrowed(result),
+            Outcome::Ended(result) | Outcome::NotRun(result) => Cow::Borrowed(result),
             Outcome::Skipped(reason) => Cow::Owned(ToolResult::error(format!("not run: {reason}"))),
             Outcome::Cancelled => {
                 let error = "interrupted before it ended; outcome unknown";
@@ -299,8 +299,10 @@ impl Call {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The tool ran, well or not; or the call was refused and the result says why.
+    /// The tool ran, well or not.
     Ended(ToolResult),
+    /// The call was refused or brings nothing new; the model is told this instead.
+    NotRun(ToolResult),
     /// It was not run, for this reason.
     Skipped(String),
     /// It was running when the turn ended.

@@ -67,7 +67,7 @@ fn of_step(step: &Step) -> usize {
 
 fn of_call(call: &Call) -> usize {
     let outcome = match &call.outcome {
-        Outcome::Ended(result) => of_result(result),
+        Outcome::Ended(result) | Outcome::NotRun(result) => of_result(result),
         Outcome::Skipped(reason) => reason.capacity(),
         Outcome::Cancelled => 0,
     };

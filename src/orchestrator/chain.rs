@@ -50,6 +50,8 @@ pub(super) struct Chain<'a> {
     pub(super) calls: &'a [CallDraft],
     /// Where the message's calls begin.
     pub(super) first: usize,
+    /// Whether all of the message that was meant as a call was read as one.
+    pub(super) is_readable: bool,
     pub(super) execution: Execution,
     pub(super) message_end: MessageEnd,
     pub(super) max_parallel: usize,
@@ -105,12 +107,8 @@ impl Chain<'_> {
                 Progress::PutOff | Progress::Failed(_) | Progress::Done => {}
             }
         }
-        if let Some(lookup) = self.lookup_behind(at) {
-            let whose = lookup.title();
-            return Gate::PutOff(format!(
-                "{whose} stands behind it and may change whom it is for; call it again when you \
-                 have that result"
-            ));
+        if let Some(reason) = self.puts_off(at) {
+            return Gate::PutOff(reason);
         }
         match self.message_end {
             _ if !is_open => Gate::Closed,
@@ -121,13 +119,32 @@ impl Chain<'_> {
             _ => Gate::Open,
         }
     }
-    /// What a call that changes the world does not run in front of: models write the
+
+    /// Whether a waiting call could run now.
+    pub(super) fn is_ready(&self, at: usize) -> bool {
+        matches!(self.gate(at), Gate::Open)
+    }
+
+    /// Why a call that changes the world does not run in this message: models write the
     /// sending before the looking up, with an id that they have made up. One that names
-    /// results has its ids from these.
-    fn lookup_behind(&self, at: usize) -> Option<&CallDraft> {
+    /// what a lookup finds has its id from there.
+    fn puts_off(&self, at: usize) -> Option<String> {
         let call = &self.calls[at];
-        let is_concerned = call.policy.mutates && call.needs.is_empty();
-        let behind = if is_concerned { &self.calls[at + 1..] } else { &[] };
-        behind.iter().find(|behind| behind.policy.is_lookup())
+        let is_found = call.needs.iter().any(|named| self.calls[*named].policy.is_lookup());
+        if !call.policy.mutates || is_found {
+            return None;
+        }
+        if let Some(behind) = self.calls[at + 1..].iter().find(|behind| behind.may_look_up()) {
+            let whose = behind.title();
+            return Some(format!(
+                "{whose} stands behind it and may change whom it is for; call it again when you \
+                 have that result"
+            ));
+        }
+        let is_over = self.message_end != MessageEnd::NotYet;
+        (is_over && !self.is_readable).then(|| {
+            "not all of your message could be read; call it again when the rest is mended"
+                .to_owned()
+        })
     }
 }

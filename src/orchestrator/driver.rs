@@ -119,7 +119,7 @@ impl Driver {
             finish: None,
             silent_since: None,
             rounds: 0,
-            span: Span::none(),
+            span: info_span!("round", r#loop = 0),
             unpolled: false,
             spoke: false,
         };

@@ -33,12 +33,16 @@ pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
     format!("The call of {name} was not run. {refusal}\nWrite it again, corrected.")
 }
 
-/// A reference to a result that is not there.
-pub(super) fn bad_reference(name: &str, reference: &str) -> String {
+/// A reference to a result that is not there, with the calls that it could have named.
+pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> String {
+    let known = match before {
+        [] => "no call stands before it in its message".to_owned(),
+        before => format!("before it in its message stand {}", before.join(", ")),
+    };
     format!(
         "The arguments of {name} name the result \"{reference}\", which is not there. A reference \
          is the id of an earlier call of the same message and a path through its result, like \
-         {{\"$result\": \"call_1.data.id\"}}. What a message before has brought is written as the \
+         {{\"$result\": \"call_1.data.id\"}}; {known}. What a message before has brought is written as the \
          value itself. Write the call of {name} again, corrected."
     )
 }

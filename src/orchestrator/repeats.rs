@@ -47,6 +47,13 @@ impl Repeats {
         Some(Repeated { result: seen.result.clone(), is_hopeless })
     }
 
+    /// Notes that a call was made again, and not run.
+    pub(super) fn note_again(&mut self, name: &str, arguments: &Value) {
+        if let Some(seen) = self.find(name, arguments) {
+            seen.asked += 1;
+        }
+    }
+
     /// Notes what a call brought.
     pub(super) fn note(&mut self, name: &str, arguments: Value, result: &ToolResult) {
         match self.find(name, &arguments) {

@@ -22,6 +22,8 @@ pub(in crate::orchestrator) struct CallDraft {
     pub(in crate::orchestrator) needs: Vec<usize>,
     /// Whether its end was not written but mended.
     pub(in crate::orchestrator) end_is_mended: bool,
+    /// Whether there is no such tool.
+    pub(in crate::orchestrator) is_unknown: bool,
     /// Whether it is put off: a lookup stands behind it.
     pub(in crate::orchestrator) is_put_off: bool,
     /// Its arguments with the results that they name.
@@ -81,6 +83,7 @@ impl CallDraft {
             policy: Policy::default(),
             needs: Vec::new(),
             end_is_mended: false,
+            is_unknown: false,
             is_put_off: false,
             resolved: None,
             written: None,
@@ -116,7 +119,11 @@ impl CallDraft {
             CallState::Ended(call) => call,
         };
         match &call.outcome {
-            Outcome::Ended(result) => match result.next_action {
+            // What the user was asked before is not asked again.
+            Outcome::NotRun(result) if result.clarification.is_some() => {
+                Progress::Failed("was not run again")
+            }
+            Outcome::Ended(result) | Outcome::NotRun(result) => match result.next_action {
                 NextAction::ClarificationNeeded => Progress::Asked,
                 NextAction::Complete => Progress::Completed,
                 NextAction::Continue if result.success => Progress::Done,
@@ -135,6 +142,11 @@ impl CallDraft {
         asked(self) == asked(other)
     }
 
+    /// Whether it looks something up, or may have been meant to.
+    pub(in crate::orchestrator) const fn may_look_up(&self) -> bool {
+        self.policy.is_lookup() || self.is_unknown || matches!(self.state, CallState::Malformed)
+    }
+
     /// Its tool and its id, for the model.
     pub(in crate::orchestrator) fn title(&self) -> String {
         match self.whole() {
@@ -147,9 +159,8 @@ impl CallDraft {
         matches!(self.state, CallState::Running)
     }
 
-    /// Whether it runs, or is about to.
-    pub(in crate::orchestrator) const fn is_taken(&self) -> bool {
-        matches!(self.state, CallState::Waiting(_) | CallState::Running)
+    pub(in crate::orchestrator) const fn is_waiting(&self) -> bool {
+        matches!(self.state, CallState::Waiting(_))
     }
 
     /// Whether the turn still waits for it.

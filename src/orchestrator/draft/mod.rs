@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::turn::Refusal;
 use super::{feedback, references};
-use crate::conversation::{Outcome, Part, Step, Utterance, UtteranceKind};
+use crate::conversation::{self, Outcome, Part, Step, Utterance, UtteranceKind};
 use crate::event::AcknowledgementSource;
 use crate::upstream::ReasoningItem;
 
@@ -163,9 +163,17 @@ impl Draft {
         self.calls[self.round.first_call..at].iter().map(|call| call.call_id.as_str())
     }
 
+    /// A call that something has come of.
+    pub(super) fn ended(&self, at: usize) -> Option<&conversation::Call> {
+        match &self.calls[at].state {
+            CallState::Ended(call) => Some(call),
+            _ => None,
+        }
+    }
+
     /// What the model is told of a call whose tool failed.
     pub(super) fn failure_of(&self, at: usize) -> Option<String> {
-        let CallState::Ended(call) = &self.calls[at].state else { return None };
+        let call = self.ended(at)?;
         feedback::tool_failed(&call.name, &call.result())
     }
 

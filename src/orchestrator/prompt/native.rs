@@ -9,7 +9,8 @@ use crate::tools::Registry;
 pub(in crate::orchestrator) const EXAMPLE: &str =
     "with its arguments as one JSON object, such as {\"key\": \"value\"}";
 
-/// Adds when to call, and for whom calls wait. How to call is the server's to teach.
+/// Adds when to call, and for whom calls wait. How to call is the server's to teach, and
+/// what calls are named by: a reference cannot be taught.
 pub(super) fn push(prompt: &mut String, tools: &Registry) {
     prompt.push_str(
         "\n\nAlways call a function where one fits. Never describe a call and never guess a \
@@ -22,8 +23,5 @@ pub(super) fn push(prompt: &mut String, tools: &Registry) {
     }
     if let Some((_, stop)) = order::stop(tools) {
         let _ = write!(prompt, "\n{stop}");
-    }
-    if let Some(reference) = order::reference(tools) {
-        let _ = write!(prompt, "\n{reference}");
     }
 }

@@ -200,22 +200,22 @@ fn a_tool_says_when_its_calls_run() {
     let none = Policy::default();
     check(
         Policy { may_clarify: true, ..none },
-        " Later calls wait for it; if it fails or asks the user, they are not run.\n",
+        " Later calls wait for it; if it fails or asks the user, they are not run.",
     );
     check(
         Policy { mutates: true, ..none },
         " It runs when your message is over and every earlier call has succeeded. Later calls \
-         wait for it; if it fails, they are not run.\n",
+         wait for it; if it fails, they are not run.",
     );
     check(
         Policy { sequential: true, ..none },
         " It runs when every earlier call is over. Later calls wait for it; if it fails, they are \
-         not run.\n",
+         not run.",
     );
     check(
         Policy { may_clarify: true, mutates: true, sequential: true, ..none },
         " It runs when your message is over and every earlier call has succeeded. Later calls \
-         wait for it; if it fails or asks the user, they are not run.\n",
+         wait for it; if it fails or asks the user, they are not run.",
     );
     assert!(!system("", &with_policy(none), MARKER).contains("Later calls"));
     assert!(!native_system("", &with_policy(none)).contains("Later calls"));
@@ -226,10 +226,13 @@ fn a_tool_says_when_its_calls_run() {
 fn what_cannot_happen_is_not_told_of() {
     #[track_caller]
     fn check(tools: &Registry, told_of: [bool; 2]) {
-        for prompt in [system("", tools, MARKER), native_system("", tools)] {
-            let tells = |word| prompt.contains(word);
-            assert_eq!([tells("$result"), tells("clarification_needed")], told_of, "{prompt}");
-        }
+        let tells =
+            |prompt: &str| ["$result", "clarification_needed"].map(|word| prompt.contains(word));
+        let prompt = system("", tools, MARKER);
+        assert_eq!(tells(&prompt), told_of, "{prompt}");
+        // What a server's own calls are named by is not ours to know.
+        let native = native_system("", tools);
+        assert_eq!(tells(&native), [false, told_of[1]], "{native}");
     }
     let [asks, mutates] = [[true, false], [false, true]].map(|[may_clarify, mutates]| Policy {
         may_clarify,

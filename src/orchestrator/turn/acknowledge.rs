@@ -73,13 +73,18 @@ impl Turn {
             .collect()
     }
 
-    /// The message's calls that run, will, or did while the acknowledgement waited.
+    /// The message's calls that run, could, or did while the acknowledgement waited. What
+    /// waits for others may never run, and is not promised.
     fn taken_calls(&self) -> impl Iterator<Item = usize> {
         let ran = |at: usize| {
             let is_its = |event: &EventDraft| matches!(event, EventDraft::ToolStarted { call } if *call == at);
             self.held.iter().any(is_its)
         };
-        self.draft.round_calls().filter(move |at| self.draft.calls[*at].is_taken() || ran(*at))
+        let chain = self.chain();
+        self.draft.round_calls().filter(move |at| {
+            let call = &self.draft.calls[*at];
+            call.is_running() || ran(*at) || (call.is_waiting() && chain.is_ready(*at))
+        })
     }
 
     fn acknowledge(&mut self, acknowledged: Acknowledged) {

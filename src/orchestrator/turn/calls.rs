@@ -1,54 +1,14 @@
 //! Calls: checked, started, ended, fed back.
 
-use serde_json::Value;
-
 use super::{NotRun, State, Turn};
-use crate::conversation::{Answer, Outcome};
+use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
-use crate::limits::turn::OPTION_ID_BYTES_MIN;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
 use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress};
 use crate::orchestrator::feedback;
 use crate::orchestrator::repeats::Repeated;
 use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::RoundFinish;
-
-/// In how many rounds of the turn each kind of mistake was made: what a model writes in
-/// one message is one attempt, however often it is wrong in it.
-#[derive(Debug, Default)]
-pub(super) struct MistakeCounts {
-    kinds: Vec<KindCount>,
-    /// How many rounds had any.
-    rounds: u32,
-    last_round: Option<u32>,
-}
-
-#[derive(Debug)]
-struct KindCount {
-    reason: FeedbackReason,
-    attempts: u32,
-    last_round: u32,
-}
-
-impl MistakeCounts {
-    /// Counts a mistake of a round; the attempt that it belongs to, from 1.
-    pub(super) fn count(&mut self, reason: FeedbackReason, round: u32) -> u32 {
-        if self.last_round.replace(round) != Some(round) {
-            self.rounds += 1;
-        }
-        let Some(kind) = self.kinds.iter_mut().find(|kind| kind.reason == reason) else {
-            self.kinds.push(KindCount { reason, attempts: 1, last_round: round });
-            return 1;
-        };
-        kind.attempts += u32::from(kind.last_round != round);
-        kind.last_round = round;
-        kind.attempts
-    }
-
-    pub(super) const fn rounds(&self) -> u32 {
-        self.rounds
-    }
-}
 
 /// Why a call is not run, and the model is told.
 #[derive(Debug)]
@@ -91,8 +51,13 @@ impl Turn {
         found
     }
 
-    pub(super) fn check_call(&mut self, at: usize) {
+    fn check_call(&mut self, at: usize) {
+        let tool = self.request.briefing.tools.get(self.draft.name_of(at));
+        let policy = tool.map(|tool| tool.spec().policy);
         let call = &mut self.draft.calls[at];
+        // A barrier is one also where it is refused.
+        call.policy = policy.unwrap_or_default();
+        call.is_unknown = policy.is_none();
         if call.end_is_mended && self.draft.round.finish == Some(RoundFinish::Length) {
             // What the token limit cut is not for us to complete.
             call.state = CallState::Malformed;
@@ -129,44 +94,16 @@ impl Turn {
         let tools = &self.request.briefing.tools;
         let Some((name, arguments)) = self.draft.calls[at].whole() else { return Ok(()) };
         let arguments = arguments.to_value();
-        let policy = tools.get(name).map(|tool| tool.spec().policy);
+        let is_known = tools.get(name).is_some();
+        let named = if is_known { self.draft.named_calls(at, &arguments)? } else { Vec::new() };
         // What names another call's result is checked when that has ended.
-        let checked = match self.draft.named_calls(at, &arguments) {
-            Ok(named) if policy.is_some() && !named.is_empty() => Ok(named),
-            Err(refusal) if policy.is_some() => Err(refusal),
-            _ => self.check(name, &arguments).map(|()| Vec::new()),
-        };
+        if named.is_empty() {
+            tools.check(name, &arguments)?;
+        }
         let call = &mut self.draft.calls[at];
-        // A barrier is one also where it is refused.
-        call.policy = policy.unwrap_or_default();
-        call.needs = checked?;
+        call.needs = named;
         call.state = CallState::Waiting(arguments);
         Ok(())
-    }
-
-    /// Whether a call may be made with these arguments.
-    fn check(&self, name: &str, arguments: &Value) -> Result<(), Refusal> {
-        let tools = &self.request.briefing.tools;
-        tools.check(name, arguments)?;
-        if tools.get(name).is_some_and(|tool| tool.spec().policy.mutates) {
-            let not_chosen = self.not_chosen().find(|id| holds(arguments, id));
-            return not_chosen.map_or(Ok(()), |id| Err(Refusal::NotChosen(id.to_owned())));
-        }
-        Ok(())
-    }
-
-    /// The options that the user was offered and has not chosen, in this turn and in those
-    /// that it goes on from, by their ids.
-    fn not_chosen(&self) -> impl Iterator<Item = &str> {
-        let ids = self.answers().flat_map(|answer| &answer.not_chosen).map(String::as_str);
-        let is_chosen = |id: &str| self.answers().any(|answer| answer.chosen() == Some(id));
-        ids.filter(move |id| id.len() >= OPTION_ID_BYTES_MIN && !is_chosen(id))
-    }
-
-    fn answers(&self) -> impl Iterator<Item = &Answer> {
-        let before = self.record.answer.is_some().then(|| self.request.history.chain());
-        let before = before.into_iter().flatten().filter_map(|turn| turn.answer.as_ref());
-        self.record.answer.iter().chain(before).map(|answer| &**answer)
     }
 
     /// A call that is not run for what is wrong with it.
@@ -180,7 +117,10 @@ impl Turn {
                 (FeedbackReason::InvalidArguments, feedback::invalid_arguments(name, &refusal))
             }
             Refusal::Reference(reference) => {
-                (FeedbackReason::InvalidArguments, feedback::bad_reference(name, &reference))
+                let before = &self.draft.calls[self.draft.round_calls().start..at];
+                let before: Vec<String> = before.iter().map(CallDraft::title).collect();
+                let message = feedback::bad_reference(name, &reference, &before);
+                (FeedbackReason::InvalidArguments, message)
             }
             Refusal::ResolvedTooDeep => {
                 (FeedbackReason::InvalidArguments, feedback::resolved_too_deep(name))
@@ -190,7 +130,7 @@ impl Turn {
             }
         };
         let result = ToolResult::error(message.clone());
-        self.end_unrun(at, NotRun::Refused, Outcome::Ended(result));
+        self.end_unrun(at, NotRun::Refused, Outcome::NotRun(result));
         self.draft.round.has_refused = true;
         self.feed_back(Some(at), reason, message);
     }
@@ -204,14 +144,7 @@ impl Turn {
     /// Starts what may start, and lets go of what never will.
     pub(super) fn move_calls(&mut self) {
         loop {
-            let chain = Chain {
-                calls: &self.draft.calls,
-                first: self.draft.round_calls().start,
-                execution: self.rules.execution,
-                message_end: self.message_end(),
-                max_parallel: self.rules.max_parallel,
-            };
-            match chain.next_move() {
+            match self.chain().next_move() {
                 None => return,
                 Some(Move::Skip(at, reason)) => self.skip(at, reason),
                 Some(Move::PutOff(at, reason)) => {
@@ -224,6 +157,17 @@ impl Turn {
                     }
                 }
             }
+        }
+    }
+
+    pub(super) fn chain(&self) -> Chain<'_> {
+        Chain {
+            calls: &self.draft.calls,
+            first: self.draft.round_calls().start,
+            is_readable: self.draft.round.mistakes.is_empty(),
+            execution: self.rules.execution,
+            message_end: self.message_end(),
+            max_parallel: self.rules.max_parallel,
         }
     }
 
@@ -245,13 +189,18 @@ impl Turn {
     fn start_call(&mut self, at: usize) -> Result<(), Refusal> {
         if !self.draft.calls[at].needs.is_empty() {
             let resolved = self.draft.resolved(at)?;
-            self.check(self.draft.name_of(at), &resolved)?;
+            self.request.briefing.tools.check(self.draft.name_of(at), &resolved)?;
             self.draft.calls[at].resolve(resolved)?;
         }
         let call = &self.draft.calls[at];
         let CallState::Waiting(arguments) = &call.state else {
             unreachable!("the chain starts waiting calls")
         };
+        if call.policy.mutates
+            && let Some(id) = self.not_chosen(arguments)
+        {
+            return Err(Refusal::NotChosen(id));
+        }
         let name = self.draft.name_of(at);
         if let Some(repeated) = self.repeats.ask(name, arguments, call.policy.mutates) {
             self.end_repeated(at, repeated);
@@ -268,7 +217,7 @@ impl Turn {
         let status = format!("{name} was called again with the same arguments; it was not run");
         let result = result.with_instruction(feedback::repeated(name));
         self.say_of_call(status);
-        self.end_unrun(at, NotRun::Repeated, Outcome::Ended(result));
+        self.end_unrun(at, NotRun::Repeated, Outcome::NotRun(result));
         if is_hopeless {
             self.end_tools();
         }
@@ -320,15 +269,5 @@ impl Turn {
             self.end_tools();
         }
         self.say_of_tool(EventDraft::Feedback { call, reason, message, attempt });
-    }
-}
-
-/// Whether a string stands in some arguments, as a value of its own.
-fn holds(arguments: &Value, string: &str) -> bool {
-    match arguments {
-        Value::String(value) => value == string,
-        Value::Array(items) => items.iter().any(|item| holds(item, string)),
-        Value::Object(members) => members.values().any(|value| holds(value, string)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

@@ -55,7 +55,9 @@ impl Turn {
         for (at, call) in calls.iter().enumerate().skip(first) {
             let CallState::Ended(ended) = &call.state else { continue };
             let is_new = |at: usize| calls[first..at].iter().all(|before| !call.repeats(before));
-            let waits = matches!(ended.outcome, Outcome::Skipped(_)) && call.policy.is_lookup();
+            let waits = matches!(ended.outcome, Outcome::Skipped(_))
+                && call.policy.is_lookup()
+                && call.needs.is_empty();
             if waits && is_new(at) {
                 deferred.push(Arc::clone(ended));
             }

@@ -21,8 +21,10 @@
 
 mod acknowledge;
 mod calls;
+mod choices;
 mod clarify;
 mod io;
+mod mistakes;
 mod output;
 mod rounds;
 mod rules;
@@ -37,7 +39,7 @@ use crate::conversation::{self, Conversation, Ending, Opening, Outcome, Part, St
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
 
-use calls::MistakeCounts;
+use mistakes::MistakeCounts;
 
 pub(super) use calls::Refusal;
 pub use io::{Input, NotRun, Output, TurnRequest};
@@ -257,8 +259,11 @@ fn seen(history: &Conversation) -> Repeats {
     let mut repeats = Repeats::default();
     let turns: Vec<_> = history.chain().collect();
     for call in turns.iter().rev().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
-        if let Outcome::Ended(result) = &call.outcome {
-            repeats.note(&call.name, call.taken_arguments().to_value(), result);
+        let arguments = call.taken_arguments().to_value();
+        match &call.outcome {
+            Outcome::Ended(result) => repeats.note(&call.name, arguments, result),
+            Outcome::NotRun(_) => repeats.note_again(&call.name, &arguments),
+            Outcome::Skipped(_) | Outcome::Cancelled => {}
         }
     }
     repeats

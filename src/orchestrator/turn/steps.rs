@@ -47,9 +47,11 @@ impl Turn {
             return;
         }
         let round = &self.draft.round;
-        let only_results = round.notes.is_empty() && !round.has_refused;
-        if self.draft.round_calls().any(|at| self.draft.calls[at].progress() == Progress::Completed)
-        {
+        // Lookups that had waited are not all that the answer was given for.
+        let is_resumed = round.number == 0;
+        let only_results = round.notes.is_empty() && !round.has_refused && !is_resumed;
+        let completed = |at: usize| self.draft.calls[at].progress() == Progress::Completed;
+        if !is_resumed && self.draft.round_calls().any(completed) {
             self.end_tools();
         }
         self.push_step();

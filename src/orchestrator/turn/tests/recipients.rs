@@ -1,7 +1,7 @@
 //! For whom a call is that changes the world: never for somebody whom the model has
 //! mistaken for another, whom the user has not chosen, or who has had it already.
 
-use super::chains::{asks, call, call_with, scene_with};
+use super::chains::{asks, call, call_with, completes, scene_with};
 use super::*;
 use crate::conversation::Choice;
 use crate::tools::{Clarification, ClarificationOption};
@@ -247,4 +247,116 @@ fn the_turn_that_asked_stays_in_the_request_that_answers_it() {
         scene.rounds[0].messages.iter().filter_map(|message| message.content.as_deref()).collect();
     assert_eq!(said[1], "What time is it?");
     assert_eq!(said[2], "Which John?", "what it said before is left out: {said:#?}");
+}
+
+/// What could not be read may have been the lookup.
+#[test]
+fn nor_does_it_run_in_front_of_what_may_have_been_one() {
+    for behind in [
+        "<<function_call>> {\"name\": \"look\", \"arguments\": {\"n\": 1}",
+        "<<function_call>> {\"name\": \"look\", \"argu",
+        "<<function_call>> {\"name\": \"look\", \"arguments\": {\"n\": \"one\"}}",
+        "<<function_call>> {\"name\": \"look_up\", \"arguments\": {}}",
+        "<<function_call>> {]",
+        "<<function_call>>",
+    ] {
+        let mut scene = scene();
+        scene.says(&send_to("john_doe")).says(behind).stops();
+        assert!(sent(&scene).is_empty(), "in front of {behind}");
+        let told = scene.last_message().content.as_deref().unwrap();
+        assert!(told.contains("not run: "), "{told}");
+    }
+    let mut scene = scene_with(|rules| rules.max_calls = 1);
+    scene.says(&send_to("john_doe")).says(&call("look")).stops();
+    assert!(sent(&scene).is_empty(), "nor in front of one over the cap");
+}
+
+#[test]
+fn a_result_that_no_lookup_brought_says_nothing_of_the_recipient() {
+    let mut scene = scene();
+    let text = json!({ "to": "john_doe", "text": { "$result": "call_1.data.n" } });
+    scene.says(&call("read")).says(&call_with("send", &text)).says(&call("look")).stops();
+    scene.tool_returns(0, ToolResult::data(json!({ "n": 42 })));
+    assert!(sent(&scene).is_empty());
+}
+
+#[test]
+fn of_two_answers_to_one_question_the_later_one_counts() {
+    let mut first = scene();
+    first.says(&call("look")).stops();
+    first.tool_returns(0, which_john());
+    let mut second = next(first, Some("john_doe"));
+    second.says(&call("look")).stops();
+    second.tool_returns(0, which_john());
+    let mut third = next(second, Some("john_smith"));
+    third.says(&send_to("john_doe")).stops();
+    assert!(sent(&third).is_empty());
+    third.says(&send_to("john_smith")).stops();
+    assert_eq!(sent(&third), ["{\"to\":\"john_smith\"}"]);
+}
+
+/// "Tell John Smith hello, and John that I am late."
+#[test]
+fn whom_a_lookup_has_found_may_be_sent_to_though_another_was_chosen() {
+    let mut scene = scene();
+    let other = call_with("look", &json!({ "n": 2 }));
+    scene.says(&call("look")).says(&other).stops();
+    scene.tool_returns(0, found("john_smith"));
+    scene.tool_returns(1, which_john());
+    let mut scene = next(scene, Some("john_doe"));
+    scene.says(&send_to("john_smith")).stops();
+    assert_eq!(sent(&scene), ["{\"to\":\"john_smith\"}"]);
+}
+
+#[test]
+fn that_a_call_was_refused_does_not_undo_that_it_was_made() {
+    let mut first = scene();
+    first.says(&send_to("john_doe")).stops();
+    first.tool_returns(0, ok());
+    first.says(&call("look")).stops();
+    first.tool_returns(1, which_john());
+    let mut second = next(first, Some("john_smith"));
+    second.says(&send_to("john_doe")).stops();
+    second.says(&call("look")).stops();
+    second.tool_returns(1, which_john());
+    let mut third = next(second, Some("john_doe"));
+    third.says(&send_to("john_doe")).stops();
+    assert!(sent(&third).is_empty(), "{:?}", third.not_run);
+}
+
+#[test]
+fn a_lookup_that_only_repeats_itself_does_not_ask_the_user_for_ever() {
+    let mut scene = scene();
+    for _ in 0..2 {
+        scene.says(&call("look")).stops();
+        let at = *scene.running.last().unwrap();
+        scene.tool_returns(at, which_john());
+        scene = next(scene, Some("john_doe"));
+    }
+    scene.says(&call("look")).stops();
+    assert!(scene.running.is_empty() && !scene.turn.is_over(), "the model is told so instead");
+    scene.says(&call("look")).stops();
+    assert!(scene.rounds.last().unwrap().tools.is_empty(), "the fourth time, an answer");
+}
+
+#[test]
+fn a_resumed_lookup_that_finds_nobody_leaves_the_choice_to_be_acted_on() {
+    let mut scene = scene();
+    scene.says(&call("look")).says(&call_with("look", &json!({ "n": 2 }))).stops();
+    scene.tool_returns(0, which_john());
+    let mut scene = next(scene, Some("john_doe"));
+    scene.tool_returns(0, completes());
+    assert!(!scene.rounds[0].tools.is_empty());
+    scene.says(&send_to("john_doe")).stops();
+    assert_eq!(sent(&scene), ["{\"to\":\"john_doe\"}"]);
+}
+
+#[test]
+fn what_names_a_result_that_never_came_is_not_resumed() {
+    let mut scene = scene();
+    let named = call_with("look", &json!({ "n": { "$result": "call_1.data.n" } }));
+    scene.says(&call("look")).says(&named).stops();
+    scene.tool_returns(0, which_john());
+    let scene = next(scene, Some("john_doe"));
+    assert_eq!(scene.deeds, ["round"]);
 }

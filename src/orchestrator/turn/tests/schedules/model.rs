@@ -43,7 +43,7 @@ pub(super) const SAYINGS: &[&str] = &[
     "<<function_call>> {\"name\": \"look\", \"arguments\": {}}\n",
     SEND,
     "<<function_call>> {\"name\": \"send\", \"arguments\": {\"n\": {\"$result\": \"call_1.data.n\"}}}\n",
-    "<<function_call>> {\"name\": \"send\", \"arguments\": {\"to\": [\"john_smith\"]}}\n",
+    SEND_TO_SMITH,
     "<<function_call>> {\"name\": \"look\", \"arguments\": {\"n\": 2}}\n",
     "<<function_call>> {\"name\": \"step\", \"arguments\": {\"n\": 1}}\n",
     "\n<<function_call>> nothing\n",
@@ -59,6 +59,9 @@ pub(super) const SAYINGS: &[&str] = &[
 
 const READ: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n";
 const SEND: &str = "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n";
+/// To an option that is offered and never chosen.
+const SEND_TO_SMITH: &str =
+    "<<function_call>> {\"name\": \"send\", \"arguments\": {\"to\": [\"john_smith\"]}}\n";
 /// Two calls of which none waits for the other.
 const TWICE: &str = "<<function_call>> [{\"name\": \"read\"}, {\"name\": \"mute\"}]\n";
 const BROKEN: &str = "<<function_call>> {]";
@@ -86,13 +89,15 @@ const CALLS: &[NativeCall] = &[
     ("look", &["{", "}"]),
     ("send", &["{}"]),
     ("send", &["{\"n\": {\"$result\": \"call_1.data.n\"}}"]),
-    ("send", &["{\"to\": \"john_smith\"}"]),
+    TO_SMITH,
     ("look", &["{\"n\": 2}"]),
     ("step", &["{\"n\": 1}"]),
     ("mute", &["{}"]),
     ("read", &["{\"n\": {\"$result\": \"call_1.data\"}}"]),
     ("read", &["{\"x\": [[[[[[[[[[{\"$result\": \"call_1.data\"}]]]]]]]]]]}"]),
 ];
+
+const TO_SMITH: NativeCall = ("send", &["{\"to\": \"john_smith\"}"]);
 
 /// A native call that has begun, and what was said of it.
 pub(super) struct Begun {
@@ -147,12 +152,14 @@ fn asks_which() -> ToolResult {
 }
 
 impl Mood {
-    pub(super) fn new(dice: &mut Dice) -> Self {
+    pub(super) fn new(dice: &mut Dice, is_answered: bool) -> Self {
         let model = match dice.roll(6) {
+            3.. if is_answered => ModelMood::Stubborn(SEND_TO_SMITH, TO_SMITH),
             0 => ModelMood::Silent,
             1 => ModelMood::Stubborn(dice.pick::<&str>(SAYINGS), *dice.pick(CALLS)),
             2 => {
-                let said = dice.pick::<&str>(&[READ, SEND, TWICE, DEEP, HALF, NO_CALLS]);
+                let said =
+                    dice.pick::<&str>(&[READ, SEND, SEND_TO_SMITH, TWICE, DEEP, HALF, NO_CALLS]);
                 ModelMood::Stubborn(said, ("read", &["{}"]))
             }
             _ => ModelMood::Fickle,

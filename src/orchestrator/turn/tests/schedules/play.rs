@@ -46,7 +46,6 @@ pub(super) struct Play {
 impl Play {
     /// A turn behind others, with an answer to what they may have asked.
     pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
-        let mood = Mood::new(dice);
         let call_contract = *dice.pick(&[CallContract::MarkerJson, CallContract::Native]);
         let rules = Rules {
             call_contract,
@@ -73,6 +72,7 @@ impl Play {
             CallContract::Native => Briefing::native("Be kind.", tools),
         });
         let opening = opening(dice, &history);
+        let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));
         let turn_id = turn_id.to_owned();
         let request = TurnRequest { turn_id, opening, briefing, history, ..request() };
         let scene = Scene::with_history(rules, request, form);

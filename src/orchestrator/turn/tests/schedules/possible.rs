@@ -137,6 +137,7 @@ not run: refused
 not run: repeated
 not run: skipped
 put off: a lookup stands behind it
+put off: not all could be read
 question: answered
 question: dropped
 reference: replaced by the result

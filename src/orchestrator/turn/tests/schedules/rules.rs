@@ -281,6 +281,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("which comes first, could not be read", "skipped: behind what could not be read"),
         ("which comes first, was not run", "skipped: behind what was skipped"),
         ("which comes first, was put off", "skipped: behind what was put off"),
+        ("not all of your message could be read", "put off: not all could be read"),
         ("stands behind it and may change", "put off: a lookup stands behind it"),
         ("your message was cut off", "skipped: in a message that was cut off"),
         ("send was called again", "repeated: what has changed the world"),

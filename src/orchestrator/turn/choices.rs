@@ -1,0 +1,62 @@
+//! What the user has chosen, and has not: nobody is sent anything for an option that was
+//! offered and left.
+
+use serde_json::Value;
+
+use super::Turn;
+use crate::conversation::{Answer, Outcome, Step};
+use crate::limits::turn::OPTION_ID_BYTES_MIN;
+
+impl Turn {
+    /// The option in some arguments that the user was offered and has not chosen, by its
+    /// id: in this turn or in those that it goes on from. A lookup that has found it by
+    /// another name clears it.
+    pub(super) fn not_chosen(&self, arguments: &Value) -> Option<String> {
+        let answers = self.answers();
+        let ids = answers.iter().flat_map(|answer| &answer.not_chosen);
+        let is_cleared = |id: &str| {
+            answers.iter().any(|answer| answer.chosen() == Some(id)) || self.has_found(id)
+        };
+        let mut ids = ids.filter(|id| id.len() >= OPTION_ID_BYTES_MIN && holds(arguments, id));
+        ids.find(|id| !is_cleared(id)).cloned()
+    }
+
+    /// The answers that this turn goes on from, the latest first. Of two to one question
+    /// the later one counts.
+    fn answers(&self) -> Vec<&Answer> {
+        let before = self.record.answer.is_some().then(|| self.request.history.chain());
+        let before = before.into_iter().flatten().filter_map(|turn| turn.answer.as_deref());
+        let mut answers: Vec<&Answer> = Vec::new();
+        for answer in self.record.answer.as_deref().into_iter().chain(before) {
+            if answers.iter().all(|later| later.question != answer.question) {
+                answers.push(answer);
+            }
+        }
+        answers
+    }
+
+    /// Whether a lookup has brought this id as its one result.
+    fn has_found(&self, id: &str) -> bool {
+        let before = self.request.history.chain().flat_map(|turn| &turn.steps);
+        let ended = before.chain(&self.record.steps).flat_map(Step::calls);
+        let ended = ended.chain(self.draft.round_calls().filter_map(|at| self.draft.ended(at)));
+        let tools = &self.request.briefing.tools;
+        ended.into_iter().any(|call| match &call.outcome {
+            Outcome::Ended(result) if result.success => {
+                tools.get(&call.name).is_some_and(|tool| tool.spec().policy.is_lookup())
+                    && result.data.as_ref().is_some_and(|data| holds(data, id))
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Whether a string stands in a value, as a value of its own.
+fn holds(value: &Value, string: &str) -> bool {
+    match value {
+        Value::String(value) => value == string,
+        Value::Array(items) => items.iter().any(|item| holds(item, string)),
+        Value::Object(members) => members.values().any(|value| holds(value, string)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

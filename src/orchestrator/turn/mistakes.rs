@@ -1,0 +1,40 @@
+//! How often a model was wrong.
+
+use crate::event::FeedbackReason;
+
+/// In how many rounds of the turn each kind of mistake was made: what a model writes in
+/// one message is one attempt, however often it is wrong in it.
+#[derive(Debug, Default)]
+pub(super) struct MistakeCounts {
+    kinds: Vec<KindCount>,
+    /// How many rounds had any.
+    rounds: u32,
+    last_round: Option<u32>,
+}
+
+#[derive(Debug)]
+struct KindCount {
+    reason: FeedbackReason,
+    attempts: u32,
+    last_round: u32,
+}
+
+impl MistakeCounts {
+    /// Counts a mistake of a round; the attempt that it belongs to, from 1.
+    pub(super) fn count(&mut self, reason: FeedbackReason, round: u32) -> u32 {
+        if self.last_round.replace(round) != Some(round) {
+            self.rounds += 1;
+        }
+        let Some(kind) = self.kinds.iter_mut().find(|kind| kind.reason == reason) else {
+            self.kinds.push(KindCount { reason, attempts: 1, last_round: round });
+            return 1;
+        };
+        kind.attempts += u32::from(kind.last_round != round);
+        kind.last_round = round;
+        kind.attempts
+    }
+
+    pub(super) const fn rounds(&self) -> u32 {
+        self.rounds
+    }
+}
