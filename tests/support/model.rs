@@ -283,6 +283,13 @@ impl Round {
         self.answer_with(&(text(words) + &finish("stop") + DONE)).await;
     }
 
+    /// The same in frames of so many characters.
+    pub(crate) async fn answer_in_pieces(self, words: &str, size: usize) {
+        let chars: Vec<char> = words.chars().collect();
+        let frames = chars.chunks(size).map(|piece| text(&piece.iter().collect::<String>()));
+        self.answer_with(&(frames.collect::<String>() + &finish("stop") + DONE)).await;
+    }
+
     /// These frames in one write.
     pub(crate) async fn answer_with(mut self, body: &str) {
         self.write(format!("{CHUNKED}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).await;

@@ -1,5 +1,6 @@
-//! The same calls in many orders, from a model that stumbles: it guesses ids, sends
-//! before it has looked, looks twice, names results that are not there.
+//! The same calls in many orders and pieces, from a model that stumbles: it guesses ids,
+//! sends before it has looked, looks twice, names results that are not there, sends to
+//! somebody else than was chosen.
 
 use serde_json::{Value, json};
 
@@ -24,8 +25,8 @@ fn send_to_found(number: usize) -> String {
     send_to(&json!({"$result": format!("call_{number}.data.contact_id")}))
 }
 
-/// First messages of the model. A guess that is a real id stands behind a lookup: of
-/// an id alone, nobody can tell where a model has it from.
+/// First messages of the model. Beside a guess that is a real id stands a lookup, or what
+/// was meant for one: of an id alone, nobody can tell where a model has it from.
 fn first_messages(name: &str, guess: &str) -> Vec<Vec<String>> {
     let sum = || call("calculate", &json!({"expression": "12*7"}));
     let bills = || call("lookup_invoices", &json!({}));
@@ -42,32 +43,40 @@ fn first_messages(name: &str, guess: &str) -> Vec<Vec<String>> {
         vec![send_to_found(2), look_up(name)],
         vec![send_to(&json!(name)), look_up(name)],
         vec![send_to(&json!("contact_john")), look_up(name), sum()],
+        vec![send_to(&json!(guess)), look_up(name)],
+        vec![sum(), send_to(&json!(guess)), bills(), look_up(name)],
+        vec![send_to(&json!(guess)), look_up(name).replace("lookup_contacts", "find_contacts")],
+        vec![send_to(&json!(guess)), look_up(name).replace("}}", "}")],
+        vec![send_to(&json!(guess)), look_up(name).replace(":{\"name", ":{\"who")],
     ]
 }
 
-/// Drives a turn to its end: the first message, and then, as often as the model is
-/// asked again, the other one.
+/// Drives a turn to its end, with a message each time that the model is asked, in frames
+/// of so many characters; the last one is said as often as it takes.
 async fn drive(
     desk: &Desk,
     model: &mut Model,
     body: &Value,
-    first: &str,
-    then: &str,
+    messages: &[&str],
+    size: usize,
 ) -> Vec<Frame> {
     let mut stream = desk.gateway.turn(body).await;
-    model.round().await.answer_at_once(first).await;
     let mut rest = std::pin::pin!(stream.rest());
+    let (last, first) = messages.split_last().expect("the model says something");
+    let mut messages = first.iter().chain(std::iter::repeat(last));
     loop {
         tokio::select! {
             biased;
             frames = rest.as_mut() => return desk.tale.heard(frames),
-            round = model.round() => round.answer_at_once(then).await,
+            round = model.round() => {
+                round.answer_in_pieces(messages.next().expect("without end"), size).await;
+            }
         }
     }
 }
 
 /// How many of them are played.
-const VARIATIONS: u64 = 40;
+const VARIATIONS: u64 = 60;
 
 #[tokio::test]
 async fn in_whatever_order_calls_come_the_message_goes_to_who_was_chosen() {
@@ -81,7 +90,8 @@ pub(crate) async fn play(counted: &Counted) {
         let (guess, _) = *dice.one_of(&JOHNS);
         let first = dice.one_of(&first_messages(name, guess)).join("\n");
         let execution = *dice.one_of(&BOTH);
-        let variation = format!("seed {seed}, {execution:?}:\n{first}");
+        let size = *dice.one_of(&[1, 3, usize::MAX]);
+        let variation = format!("seed {seed}, {execution:?}, in pieces of {size}:\n{first}");
 
         let mut model = Model::listen().await;
         let change = |setup: &mut crate::support::gateway::Setup| {
@@ -90,7 +100,7 @@ pub(crate) async fn play(counted: &Counted) {
         let desk = Desk::with(model.address, counted, change).await;
         desk.tale.has_to_ask();
         let body = json!({"session_id": "s", "prompt": "Tell John I'm running late"});
-        let frames = drive(&desk, &mut model, &body, &first, &look_up(name)).await;
+        let frames = drive(&desk, &mut model, &body, &[&first, &look_up(name)], size).await;
         let options = offered(&frames);
         let delivered = |desk: &Desk| {
             let sent = desk.sent().into_iter();
@@ -105,14 +115,19 @@ pub(crate) async fn play(counted: &Counted) {
             let again = [look_up(name), send_to_found(1)].join("\n");
             desk.tale.has_to_ask();
             let body = desk.choice(&chosen).await;
-            let frames = drive(&desk, &mut model, &body, &again, "Well.").await;
+            let frames = drive(&desk, &mut model, &body, &[&again, "Well."], size).await;
             assert_eq!(offered(&frames), options, "{variation}");
             assert_eq!(delivered(&desk), [], "{variation}");
             chosen.clone_from(dice.one_of(&options));
         }
         desk.tale.has_to_send(&chosen, TEXT);
         let body = desk.choice(&chosen).await;
-        let frames = drive(&desk, &mut model, &body, &send_to(&json!(chosen)), "It is sent.").await;
+        let [send, elsewhere] = [&chosen, guess].map(|id| send_to(&json!(id)));
+        let mut messages = vec![&*send, "It is sent."];
+        if guess != chosen && options.iter().any(|option| option == guess) {
+            messages.insert(0, &elsewhere);
+        }
+        let frames = drive(&desk, &mut model, &body, &messages, size).await;
         assert_eq!(outcome(&frames), "stop", "{variation}");
         assert_eq!(delivered(&desk), [(chosen, TEXT.to_owned())], "{variation}");
     }
