@@ -43,7 +43,7 @@ pub mod upstream {
     use super::{Duration, KIB, MIB};
 
     /// A function's name in a request, in bytes: what `OpenAI`'s API takes.
-    pub const FUNCTION_NAME_MAX: usize = 64;
+    pub const FUNCTION_NAME_BYTES_MAX: usize = 64;
     /// One frame of an upstream's event stream, in bytes. Real ones are below
     /// 1 KiB; a whole answer in one frame still fits.
     pub const FRAME_BYTES_MAX: usize = MIB;
@@ -171,6 +171,8 @@ pub mod turn {
     pub const OPTION_ID_BYTES_MIN: usize = 4;
     /// How much of what the tools found a turn tells that ends without an answer, in bytes.
     pub const FOUND_BYTES_MAX: usize = 1024;
+    /// Default of `feedback.temperature_step`.
+    pub const TEMPERATURE_STEP: f64 = 0.2;
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }

@@ -89,9 +89,7 @@ impl Conversation {
             self.dropped += 1;
         }
     }
-}
 
-impl Conversation {
     /// How often in a row the model has answered with nothing, up to now.
     #[must_use]
     pub fn empty_answers(&self) -> u32 {

@@ -27,29 +27,42 @@ pub(super) fn kept(
     opening_tokens: impl Fn(&Turn) -> usize,
     step_tokens: impl Fn(&Step) -> usize,
 ) -> Vec<(&Arc<Turn>, usize)> {
-    let reserved = history.turns().rev().take(needed).map(|turn| opening_tokens(turn));
-    let mut left = budget.saturating_sub(reserved.sum());
+    let newest = || history.turns().rev();
+    let reserved = newest().take(needed).map(|turn| opening_tokens(turn)).sum();
+    let mut room = budget.saturating_sub(reserved);
     let mut kept = Vec::new();
-    for (age, turn) in history.turns().rev().enumerate() {
-        let is_needed = age < needed;
-        let opening = if is_needed { 0 } else { opening_tokens(turn) };
-        let Some(mut room) = left.checked_sub(opening) else { break };
-        let mut first_step = turn.steps.len();
-        for (index, step) in turn.steps.iter().enumerate().rev() {
-            let Some(rest) = room.checked_sub(step_tokens(step)) else { break };
-            room = rest;
-            first_step = index;
-        }
-        if first_step == turn.steps.len() && !turn.steps.is_empty() && !is_needed {
+    for turn in newest().take(needed) {
+        let (first_step, left) = steps_that_fit(turn, room, &step_tokens);
+        kept.push((turn, first_step));
+        // What is older than steps that did not fit is left out, but for prompts.
+        room = if first_step > 0 { 0 } else { left };
+    }
+    for turn in newest().skip(needed) {
+        let Some(behind_prompt) = room.checked_sub(opening_tokens(turn)) else { break };
+        let (first_step, left) = steps_that_fit(turn, behind_prompt, &step_tokens);
+        if first_step == turn.steps.len() && !turn.steps.is_empty() {
             break;
         }
         kept.push((turn, first_step));
-        // What is older than a turn that did not fit is left out, but for prompts.
-        left = if first_step > 0 { 0 } else { room };
-        if first_step > 0 && age + 1 >= needed {
+        if first_step > 0 {
             break;
         }
+        room = left;
     }
     kept.reverse();
     kept
+}
+
+/// The first of a turn's steps from which on they fit, and the room that they leave.
+fn steps_that_fit(
+    turn: &Turn,
+    mut room: usize,
+    step_tokens: impl Fn(&Step) -> usize,
+) -> (usize, usize) {
+    let mut first_step = turn.steps.len();
+    for (index, step) in turn.steps.iter().enumerate().rev() {
+        let Some(left) = room.checked_sub(step_tokens(step)) else { break };
+        (first_step, room) = (index, left);
+    }
+    (first_step, room)
 }

@@ -299,7 +299,7 @@ impl Driver {
         let mut more = false;
         let (spoke, begun, finish) = (&mut self.spoke, self.begun, &mut self.finish);
         let ended = round.poll(cx, &mut more, |delta| {
-            if !std::mem::replace(spoke, true) {
+            if delta.is_said() && !std::mem::replace(spoke, true) {
                 metrics::first_delta(begun.elapsed());
             }
             if let Delta::Finish(why) = delta {

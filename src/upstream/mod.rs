@@ -70,6 +70,21 @@ pub enum Delta<'a> {
     Usage(Usage),
 }
 
+impl Delta<'_> {
+    /// Whether the model has written it, and not its server beside that.
+    #[must_use]
+    pub const fn is_said(&self) -> bool {
+        match self {
+            Self::Text(_)
+            | Self::Reasoning(_)
+            | Self::CallStarted { .. }
+            | Self::CallArguments { .. }
+            | Self::CallCompleted { .. } => true,
+            Self::ReasoningItem(_) | Self::Finish(_) | Self::Usage(_) => false,
+        }
+    }
+}
+
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundFinish {

@@ -5,7 +5,7 @@
 
 use super::{heard, inert, say, text, think};
 use crate::conversation::Step;
-use crate::limits::upstream::FUNCTION_NAME_MAX;
+use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
@@ -77,6 +77,6 @@ fn callable(name: &str) -> String {
     let taken = |char| if is_taken(char) { char } else { '_' };
     match name {
         "" => "_".to_owned(),
-        name => name.chars().take(FUNCTION_NAME_MAX).map(taken).collect(),
+        name => name.chars().take(FUNCTION_NAME_BYTES_MAX).map(taken).collect(),
     }
 }

@@ -36,7 +36,7 @@ pub(in crate::orchestrator) struct RoundDraft {
     /// Whether it goes on with what nobody takes.
     pub(in crate::orchestrator) surplus: Option<Surplus>,
     /// Whether the gateway stopped it before its end.
-    pub(in crate::orchestrator) is_cut: bool,
+    pub(in crate::orchestrator) was_stopped: bool,
     /// Why the model stopped, once it has said so.
     pub(in crate::orchestrator) finish: Option<RoundFinish>,
     /// Its tokens, until they are added to the turn's.
@@ -113,6 +113,11 @@ impl RoundDraft {
             checked: calls,
             ..Self::default()
         }
+    }
+
+    /// Whether the model could not say all that it wanted to.
+    pub(in crate::orchestrator) fn ran_into_token_limit(&self) -> bool {
+        self.finish == Some(RoundFinish::Length)
     }
 
     /// Adds text that ends where the turn's does.

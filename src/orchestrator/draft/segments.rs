@@ -118,8 +118,8 @@ impl Draft {
         (at < self.calls.len()).then_some(at)
     }
 
-    /// Nothing more comes of calls that nobody has read.
-    pub(in crate::orchestrator) fn forget_unread(&mut self) {
+    /// Nothing more comes of the calls that nobody has checked.
+    pub(in crate::orchestrator) fn discard_unchecked(&mut self) {
         for call in &mut self.calls[self.round.checked..] {
             if matches!(call.state, CallState::Arriving | CallState::Complete) {
                 call.state = CallState::Malformed;
@@ -127,8 +127,8 @@ impl Draft {
         }
     }
 
-    /// Leaves the calls that nothing more comes of: they were cut.
-    pub(in crate::orchestrator) fn leave_unfinished(&mut self) {
+    /// Makes mistakes of the calls that nothing more comes of: they were cut.
+    pub(in crate::orchestrator) fn fail_unfinished(&mut self) {
         for (at, index) in self.round_calls().zip(0..) {
             if matches!(self.calls[at].state, CallState::Arriving) {
                 self.push_mistake(ParseError {

@@ -9,7 +9,11 @@ use super::examples::{self, Dialogues};
 use crate::conversation::render::RESULTS_HEADING;
 use crate::tools::{Example, Registry};
 
-/// A call as it is to be written, for a model that has not.
+/// When to call and when to answer.
+pub(super) const RULES: &str = "Always call a function where one fits. Never describe a call and \
+     never guess a result. Where none fits, or when you have the results, answer in words.";
+
+/// A call as it is to be written: told to a model that wrote something else.
 pub(in crate::orchestrator) fn example(marker: &str) -> String {
     format!("{marker} {{\"name\": \"tool_name\", \"arguments\": {{\"key\": \"value\"}}}}")
 }
@@ -19,10 +23,7 @@ pub(super) fn push(prompt: &mut String, tools: &Registry, marker: &str) {
     let dialogues = examples::dialogues(tools);
     push_calls(prompt, &dialogues, marker);
     push_results(prompt, &dialogues.tool);
-    prompt.push_str(
-        "Always call a function where one fits. Never describe a call and never guess a result. \
-         Where none fits, or when you have the results, answer in words.",
-    );
+    prompt.push_str(RULES);
 }
 
 fn push_calls(prompt: &mut String, Dialogues { tool, one, several }: &Dialogues, marker: &str) {

@@ -19,7 +19,8 @@ pub(super) fn dialogues(tools: &Registry) -> Dialogues {
     tools.specs().find_map(of_tool).unwrap_or_else(well_known)
 }
 
-/// A result as the model will read it, with `members` behind its success.
+/// A result, with `members` behind its success. Real ones have no spaces; with them,
+/// models leave it alone (`docs/prompting.md`).
 pub(super) fn result(tool: &str, members: &str) -> String {
     let tool = Value::from(tool);
     format!(

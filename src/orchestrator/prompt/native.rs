@@ -2,20 +2,18 @@
 
 use std::fmt::Write as _;
 
+use super::contract::RULES;
 use super::order;
 use crate::tools::Registry;
 
-/// A call's arguments as they are to be written, for a model that has not.
+/// How a call's arguments are to be written: told to a model that wrote something else.
 pub(in crate::orchestrator) const EXAMPLE: &str =
     "with its arguments as one JSON object, such as {\"key\": \"value\"}";
 
 /// Adds when to call, and for whom calls wait. How to call is the server's to teach, and
 /// what calls are named by: a reference cannot be taught.
 pub(super) fn push(prompt: &mut String, tools: &Registry) {
-    prompt.push_str(
-        "\n\nAlways call a function where one fits. Never describe a call and never guess a \
-         result. Where none fits, or when you have the results, answer in words.",
-    );
+    let _ = write!(prompt, "\n\n{RULES}");
     for spec in tools.specs() {
         if let Some(order) = order::words(spec.policy) {
             let _ = write!(prompt, "\n{}: {order}", spec.name);

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
-use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::registry::tests::Named;
+use crate::tools::{Policy, Tool, ToolSpec};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
 const MARKER: &str = "<<function_call>>";
@@ -59,20 +60,6 @@ fn difference(kept: &str, made: &str) -> String {
     lines.join("\n")
 }
 
-/// A tool that is only told of.
-#[derive(Debug)]
-struct Told(ToolSpec);
-
-impl Tool for Told {
-    fn spec(&self) -> &ToolSpec {
-        &self.0
-    }
-
-    fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
-        Box::pin(std::future::ready(Ok(ToolResult::data(arguments))))
-    }
-}
-
 /// A row of `ten_tools.json`.
 #[derive(Deserialize)]
 struct Row {
@@ -91,7 +78,7 @@ struct RowPolicy {
     sequential: bool,
 }
 
-impl From<Row> for Told {
+impl From<Row> for Named {
     fn from(Row { name, description, parameters, policy }: Row) -> Self {
         let RowPolicy { may_clarify, mutates, sequential } = policy;
         let policy = Policy { may_clarify, mutates, sequential, ..Policy::default() };
@@ -120,11 +107,11 @@ fn with_demo() -> Registry {
 fn ten() -> Registry {
     let rows = include_str!("../../../tests/data/prompts/ten_tools.json");
     let rows: Vec<Row> = serde_json::from_str(rows).unwrap();
-    registry(rows.into_iter().map(|row| Arc::new(Told::from(row)) as Arc<dyn Tool>))
+    registry(rows.into_iter().map(|row| Arc::new(Named::from(row)) as Arc<dyn Tool>))
 }
 
 fn with_policy(policy: Policy) -> Registry {
-    let told = Told(ToolSpec { policy, ..Calculate::new().spec().clone() });
+    let told = Named(ToolSpec { policy, ..Calculate::new().spec().clone() });
     registry([Arc::new(told) as Arc<dyn Tool>, Arc::new(GetCurrentTime::new())])
 }
 
@@ -242,6 +229,6 @@ fn what_cannot_happen_is_not_told_of() {
     check(&registry(builtin()), [false, false]);
     check(&with_policy(mutates), [true, false]);
     check(&with_policy(asks), [true, true]);
-    let alone = Told(ToolSpec { policy: asks, ..Calculate::new().spec().clone() });
+    let alone = Named(ToolSpec { policy: asks, ..Calculate::new().spec().clone() });
     check(&registry([Arc::new(alone) as Arc<dyn Tool>]), [false, true]);
 }

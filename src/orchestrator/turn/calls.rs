@@ -45,7 +45,7 @@ impl Turn {
             self.draft.round.checked += 1;
             if self.synthesis.is_some() {
                 // That was one too many: what stands behind it is not looked at.
-                self.draft.forget_unread();
+                self.draft.discard_unchecked();
             }
         }
         found
@@ -58,7 +58,7 @@ impl Turn {
         // A barrier is one also where it is refused.
         call.policy = policy.unwrap_or_default();
         call.is_unknown = policy.is_none();
-        if call.end_is_mended && self.draft.round.finish == Some(RoundFinish::Length) {
+        if call.end_is_mended && self.draft.round.ran_into_token_limit() {
             // What the token limit cut is not for us to complete.
             call.state = CallState::Malformed;
             let message = feedback::CUT_CALL.to_owned();
@@ -68,7 +68,7 @@ impl Turn {
         if at >= self.rules.max_calls as usize {
             let cap = self.rules.max_calls;
             let reason = format!("this turn may make {cap} calls and has made them");
-            self.end_calls();
+            self.tell_call_cap();
             self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
             return;
         }
@@ -77,8 +77,8 @@ impl Turn {
         }
     }
 
-    /// The turn may make no further calls.
-    pub(super) fn end_calls(&mut self) {
+    /// Says that the turn may make no further calls, and takes the tools away.
+    pub(super) fn tell_call_cap(&mut self) {
         let cap = self.rules.max_calls;
         let status = format!(
             "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a last \
@@ -175,7 +175,7 @@ impl Turn {
         match self.draft.round.finish {
             _ if self.state == State::Planning => MessageEnd::NotYet,
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            _ if self.draft.round.is_cut => MessageEnd::Cut,
+            _ if self.draft.round.was_stopped => MessageEnd::Cut,
             _ => MessageEnd::Well,
         }
     }

@@ -14,7 +14,7 @@ use crate::orchestrator::prompt;
 use crate::parser::{self, Segment};
 use crate::tools::ToolResult;
 use crate::tools::words::cut;
-use crate::upstream::{Delta, ReasoningItem, RoundFinish, RoundRequest, Sampling};
+use crate::upstream::{Delta, ReasoningItem, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
@@ -52,7 +52,7 @@ impl Turn {
 
     /// Each mistake makes the model a little warmer, so that it does not repeat
     /// itself.
-    pub(super) fn sampling(&self) -> Sampling {
+    fn sampling(&self) -> Sampling {
         let mut sampling = self.request.sampling.clone();
         let mistakes = self.mistakes.rounds();
         if mistakes > 0 {
@@ -192,11 +192,11 @@ impl Turn {
         }
         if self.draft.round.surplus == Some(Surplus::Excess) {
             // Native calls may all be unfinished; the model has to hear of them.
-            self.draft.leave_unfinished();
+            self.draft.fail_unfinished();
         }
-        self.draft.forget_unread();
+        self.draft.discard_unchecked();
         // Behind a result that it invents, a model has nothing to say: it was done.
-        self.draft.round.is_cut = self.draft.round.surplus != Some(Surplus::Invention);
+        self.draft.round.was_stopped = self.draft.round.surplus != Some(Surplus::Invention);
         self.close_round();
     }
 
@@ -207,7 +207,7 @@ impl Turn {
             if let Some(parser) = &mut self.parser {
                 parser.finish(|segment| draft.take(segment, takes_calls));
             }
-            draft.leave_unfinished();
+            draft.fail_unfinished();
         }
     }
 
@@ -234,15 +234,16 @@ impl Turn {
         self.end_step_if_done();
     }
 
-    pub(super) fn end_synthesis(&mut self) {
+    fn end_synthesis(&mut self) {
         if self.draft.round.has_stray_marker {
             let message = "the model tried to call a tool in its closing answer; it was not run";
             self.draft.say_status(message.to_owned(), self.now_ms);
         }
-        let Synthesis { finish, is_repeated } =
-            self.synthesis.unwrap_or(Synthesis::ending(TurnFinish::Stop));
+        let Some(Synthesis { finish, is_repeated }) = self.synthesis else {
+            unreachable!("only a round that was asked for a closing answer synthesizes")
+        };
         if self.draft.has_words() {
-            let is_cut = self.draft.round.finish == Some(RoundFinish::Length);
+            let is_cut = self.draft.round.ran_into_token_limit();
             self.complete(if is_cut { TurnFinish::Length } else { finish });
             return;
         }

@@ -49,7 +49,7 @@ impl Default for Rules {
             execution: Execution::Eager,
             max_parallel: limits::turn::PARALLEL_MAX,
             feedback_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX,
-            temperature_step: 0.2,
+            temperature_step: limits::turn::TEMPERATURE_STEP,
             max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
             max_calls: limits::turn::CALLS_MAX,
             max_turn_bytes: limits::turn::BYTES_MAX,

@@ -1,13 +1,26 @@
 //! Steps: what follows from a round that is over, and how the turn ends.
 
 use super::{State, Synthesis, Turn};
-use crate::conversation::{Ending, Note};
+use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress, Surplus};
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
-use crate::upstream::RoundFinish;
+
+/// What a message comes to, once nothing of it is open.
+enum StepEnd {
+    /// Nothing was said and nothing called.
+    Nothing,
+    /// Words alone.
+    Answer,
+    /// Calls that nobody has taken: those that could not be read have used up the turn's.
+    OverCap,
+    /// The user has to decide.
+    Questions(Vec<Question>),
+    /// The model goes on with what its calls brought and what was wrong with them.
+    Results,
+}
 
 impl Turn {
     /// Ends the step when its message is over and nothing of it is open.
@@ -17,35 +30,47 @@ impl Turn {
             return;
         }
         self.tell_mistakes();
+        let end = self.step_end();
+        if !matches!(end, StepEnd::Nothing) {
+            self.empty_answers = 0;
+        }
+        match end {
+            StepEnd::Nothing => self.nudge(),
+            StepEnd::Answer if self.draft.round.ran_into_token_limit() => {
+                self.complete(TurnFinish::Length);
+            }
+            StepEnd::Answer => self.complete(TurnFinish::Stop),
+            StepEnd::OverCap => {
+                self.tell_call_cap();
+                self.push_step();
+                self.next_round();
+            }
+            StepEnd::Questions(questions) => {
+                self.record.deferred = self.deferred_calls();
+                self.push_step();
+                self.ask_user(questions);
+            }
+            StepEnd::Results => self.go_on(),
+        }
+    }
+
+    fn step_end(&self) -> StepEnd {
         let round = &self.draft.round;
-        let is_over_cap = round.surplus == Some(Surplus::Excess);
-        if is_over_cap && round.notes.is_empty() && self.draft.round_calls().is_empty() {
-            // It called, where calls that could not be read have used up the turn's.
-            self.end_calls();
-            self.push_step();
-            self.next_round();
-            return;
+        if round.notes.is_empty() && self.draft.round_calls().is_empty() {
+            return match round.surplus {
+                Some(Surplus::Excess) => StepEnd::OverCap,
+                _ if self.draft.has_words() => StepEnd::Answer,
+                _ => StepEnd::Nothing,
+            };
         }
-        let has_called = !self.draft.round.notes.is_empty() || !self.draft.round_calls().is_empty();
-        if !has_called && !self.draft.has_words() {
-            self.nudge();
-            return;
+        match self.questions() {
+            questions if questions.is_empty() => StepEnd::Results,
+            questions => StepEnd::Questions(questions),
         }
-        self.empty_answers = 0;
-        if !has_called {
-            self.complete(match self.draft.round.finish {
-                Some(RoundFinish::Length) => TurnFinish::Length,
-                _ => TurnFinish::Stop,
-            });
-            return;
-        }
-        let questions = self.questions();
-        if !questions.is_empty() {
-            self.record.deferred = self.deferred_calls();
-            self.push_step();
-            self.ask_user(questions);
-            return;
-        }
+    }
+
+    /// Asks the model again, or ends with the results where that is wanted.
+    fn go_on(&mut self) {
         let round = &self.draft.round;
         // Lookups that had waited are not all that the answer was given for.
         let is_resumed = round.number == 0;
@@ -57,14 +82,14 @@ impl Turn {
         self.push_step();
         if only_results && !self.rules.continue_after_tool {
             self.finish_turn(TurnFinish::Stop);
-            return;
+        } else {
+            self.next_round();
         }
-        self.next_round();
     }
 
     /// Tells the model of the mistakes that the parser found.
     fn tell_mistakes(&mut self) {
-        let is_cut = self.draft.round.finish == Some(RoundFinish::Length);
+        let is_cut = self.draft.round.ran_into_token_limit();
         // A marker that comes last was cut from its call.
         let is_marker_cut = is_cut && self.draft.text.trim_end().ends_with(self.marker());
         for Mistake { call, error } in std::mem::take(&mut self.draft.round.mistakes) {
@@ -90,7 +115,7 @@ impl Turn {
         self.feed_back(call, reason, message);
     }
 
-    pub(super) fn next_round(&mut self) {
+    fn next_round(&mut self) {
         if self.synthesis.is_none() && self.draft.round.number >= self.max_tool_loops {
             self.draft.say(EventDraft::LoopLimitReached);
             self.synthesis = Some(Synthesis::ending(TurnFinish::LoopLimit));
@@ -98,16 +123,17 @@ impl Turn {
         self.start_round();
     }
 
-    /// Nothing was said and nothing called: the model is asked again, then given up.
-    pub(super) fn nudge(&mut self) {
+    /// Nothing was said and nothing called: the model is asked again, then given up. Not
+    /// fed back as other mistakes are: this one is counted over turns.
+    fn nudge(&mut self) {
         let reason = FeedbackReason::EmptyResponse;
         self.empty_answers += 1;
         self.draft.act(Action::SaidNothing);
-        let (message, attempt) = match self.empty_answers {
-            1 => (feedback::EMPTY_RESPONSE, 1),
-            again => (feedback::EMPTY_RESPONSE_AGAIN, again),
-        };
-        self.draft.round.notes.push(Note { reason, message: message.to_owned() });
+        let attempt = self.empty_answers;
+        let message =
+            if attempt == 1 { feedback::EMPTY_RESPONSE } else { feedback::EMPTY_RESPONSE_AGAIN };
+        let message = message.to_owned();
+        self.draft.round.notes.push(Note { reason, message: message.clone() });
         self.mistakes.count(reason, self.draft.round.number);
         if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
             self.push_step();
@@ -116,7 +142,6 @@ impl Turn {
         }
         let status = "the model said nothing; asking it again".to_owned();
         self.draft.say_status(status, self.now_ms);
-        let message = message.to_owned();
         self.draft.say(EventDraft::Feedback { call: None, reason, message, attempt });
         self.push_step();
         self.next_round();
@@ -139,7 +164,7 @@ impl Turn {
     }
 
     /// The turn is over, and this is the last that is said of it.
-    pub(super) fn end(&mut self, ending: Ending, last: EventDraft) {
+    fn end(&mut self, ending: Ending, last: EventDraft) {
         self.usage += std::mem::take(&mut self.draft.round.usage);
         self.record.ending = ending;
         self.state = ending.state();
@@ -151,7 +176,7 @@ impl Turn {
         self.synthesis.get_or_insert(Synthesis::ending(TurnFinish::Stop));
     }
 
-    pub(super) fn fail_empty(&mut self) {
+    fn fail_empty(&mut self) {
         let message = "the model kept answering with nothing; try a larger model, a shorter \
                        prompt, or fewer tools";
         self.fail(FailureCode::EmptyResponse, message.to_owned(), true);

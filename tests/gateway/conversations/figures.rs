@@ -2,6 +2,8 @@
 //! which message.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -18,6 +20,8 @@ pub(crate) struct Figures {
     /// Questions that were due, and those that were asked.
     pub(crate) questions_due: usize,
     pub(crate) questions_asked: usize,
+    /// Conversations that did not ask as often as was due.
+    pub(crate) amiss: usize,
     /// Calls that began behind a question, before its answer.
     pub(crate) ran_behind_question: usize,
     /// Messages that the user wanted sent, and those of them that were.
@@ -35,6 +39,8 @@ type Message = (String, String);
 pub(super) struct Tale {
     sent: Seen,
     due: Mutex<Vec<Message>>,
+    /// Questions that are due and were not asked yet.
+    open: AtomicIsize,
     counted: Counted,
 }
 
@@ -44,12 +50,18 @@ const NOBODY: [&str; 5] = ["John", "J", "Jo", "john", "contact_john"];
 impl Tale {
     pub(super) fn new(sent: Seen, counted: &Counted) -> Self {
         counted.lock().conversations += 1;
-        Self { sent, due: Mutex::default(), counted: Arc::clone(counted) }
+        Self {
+            sent,
+            due: Mutex::default(),
+            open: AtomicIsize::new(0),
+            counted: Arc::clone(counted),
+        }
     }
 
     /// The user's next turn cannot go on without a question.
     pub(super) fn has_to_ask(&self) {
         self.counted.lock().questions_due += 1;
+        self.open.fetch_add(1, Relaxed);
     }
 
     /// The user now wants this sent.
@@ -69,7 +81,9 @@ impl Tale {
             figures.ran_behind_question += behind.count();
         }
         let asked = frames.iter().filter(|frame| frame.event == "clarification_needed");
-        figures.questions_asked += asked.count();
+        let asked = asked.count();
+        figures.questions_asked += asked;
+        self.open.fetch_sub(isize::try_from(asked).expect("a few"), Relaxed);
         frames
     }
 }
@@ -82,6 +96,7 @@ impl Drop for Tale {
         let mut due = std::mem::take(&mut *self.due.lock());
         let mut figures = self.counted.lock();
         figures.messages_due += due.len();
+        figures.amiss += usize::from(self.open.load(Relaxed) != 0);
         for message in sent.filter(|(id, _)| !NOBODY.contains(&&**id)) {
             match due.iter().position(|due| *due == message) {
                 Some(at) => {

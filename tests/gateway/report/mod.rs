@@ -58,7 +58,7 @@ async fn questions_are_asked_where_they_are_due_and_nobody_else_is_written_to() 
         print(&format!("  {what:<38} {figure}"));
     }
     assert_eq!(broken, 0, "conversations that did not come to their end");
-    assert_eq!(figures.questions_asked, figures.questions_due);
+    assert_eq!(figures.amiss, 0, "conversations that asked too often or too seldom");
     assert_eq!(figures.messages_sent, figures.messages_due);
     assert_eq!((figures.ran_behind_question, figures.sent_wrongly), (0, 0));
     assert!(figures.conversations >= 70 && figures.messages_due >= 60);
@@ -83,6 +83,5 @@ async fn a_model_that_stumbles_still_brings_its_user_to_an_answer() {
     for (reason, recoveries) in rows {
         assert!(recoveries.lost.is_empty(), "{reason}: {:#?}", recoveries.lost);
         assert_eq!(recoveries.told, recoveries.made, "{reason}: each mistake is told");
-        assert!(recoveries.made >= recoveries.all, "{reason}");
     }
 }
