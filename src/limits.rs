@@ -110,7 +110,7 @@ pub mod upstream {
     pub const CHECK_AGE: Duration = Duration::from_secs(2);
     /// Longest wait that a server's `Retry-After` can ask for.
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
-    /// The wait before the second attempt; it doubles with each further one.
+    /// The wait before the second attempt; it grows by as much with each further one.
     pub const RETRY_BACKOFF: Duration = Duration::from_millis(200);
     /// How long others are asked before an upstream that could not be reached; it doubles
     /// with each further time. About as long as a model server takes to come back with a
