@@ -9,7 +9,7 @@ use tether::config::{
 use crate::support::events::said;
 use crate::support::gateway::Setup;
 use crate::support::model::{DONE, Round, delta, finish};
-use crate::support::{Frame, Gateway, Model, responses};
+use crate::support::{Frame, Gateway, Model, ms, responses};
 
 /// A server's dialect.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -240,16 +240,141 @@ async fn a_refusal_of_the_request_itself_goes_to_nobody_else() {
     assert!(second.is_unasked());
 }
 
+/// How a server leaves an answer that it has begun.
+#[derive(Debug, Clone, Copy)]
+enum Leaves {
+    Closing,
+    Resetting,
+    /// It falls silent.
+    Staying,
+}
+
+/// What a server sends behind the head of its answer, and how it leaves then.
+async fn break_off(mut round: Round, sent: &str, leaves: Leaves) {
+    round.begin().await;
+    if !sent.is_empty() {
+        round.chunk(sent).await;
+    }
+    match leaves {
+        Leaves::Closing => drop(round),
+        Leaves::Resetting => round.reset(),
+        Leaves::Staying => round.closed().await,
+    }
+}
+
+/// Both servers, the first with little patience where it is to fall silent.
+async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves) -> Gateway {
+    let idle = if matches!(leaves, Leaves::Staying) { ms(200) } else { ms(10_000) };
+    Gateway::with(first.address, |setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        let mut servers = vec![
+            upstream("first", speaks, first, History::Native),
+            upstream("second", Chat, second, History::Native),
+        ];
+        match &mut servers[0].kind {
+            UpstreamKind::OpenaiChat(config) => config.idle_timeout = idle,
+            UpstreamKind::OpenaiResponses(config) => config.idle_timeout = idle,
+            UpstreamKind::Embedded(_) => unreachable!("it speaks as a server"),
+        }
+        setup.config.upstreams = servers;
+    })
+    .await
+}
+
+/// A head, and signs of life, are no answer.
+#[tokio::test]
+async fn who_breaks_off_before_the_first_word_is_passed_over() {
+    use Leaves::{Closing, Resetting, Staying};
+    let created = responses::event(&json!({"type": "response.created", "response": {}}));
+    let failed = json!({"type": "response.failed", "response": {"error": {"message": "No."}}});
+    let role = delta(&json!({"role": "assistant", "content": ""}));
+    let error = "data: {\"error\": {\"message\": \"out of memory\"}}\n\n";
+    for (speaks, sent, leaves) in [
+        (Chat, String::new(), Closing),
+        (Chat, String::new(), Resetting),
+        (Chat, String::new(), Staying),
+        (Chat, ": ping\n\n".to_owned(), Closing),
+        (Chat, role.clone(), Closing),
+        (Chat, role + error, Staying),
+        (Responses, created.clone(), Closing),
+        (Responses, created.clone(), Staying),
+        (Responses, created.clone() + "event: error\n" + error, Staying),
+        (Responses, created + &responses::event(&failed), Staying),
+    ] {
+        let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+        let gateway = impatient(speaks, &first, &second, leaves).await;
+        let (mut stream, round) = gateway.begin(&mut first, "s").await;
+        let ((), second_round) = tokio::join!(break_off(round, &sent, leaves), second.round());
+        answer(second_round, Chat, "Second.", None).await;
+        let frames = stream.rest().await;
+        assert_eq!(said(&frames), "Second.", "{sent:?}");
+        assert_eq!(statuses(&frames), ["first gave no answer; second answers instead"]);
+        assert_eq!(frames.last().unwrap().event, "turn_completed");
+    }
+}
+
 #[tokio::test]
 async fn once_an_answer_has_begun_nobody_else_is_asked() {
+    use Leaves::{Closing, Resetting, Staying};
+    let words = delta(&json!({"content": "Half"}));
+    let error = "data: {\"error\": {\"message\": \"out of memory\"}}\n\n";
+    let call = json!({"index": 0, "id": "x", "function": {"name": "calculate", "arguments": ""}});
+    let summary = json!({"type": "response.reasoning_summary_text.delta", "delta": "Hm."});
+    for (speaks, sent, leaves, text) in [
+        (Chat, words.clone(), Closing, "Half"),
+        (Chat, words.clone(), Resetting, "Half"),
+        (Chat, words.clone(), Staying, "Half"),
+        (Chat, words + error, Staying, "Half"),
+        (Chat, delta(&json!({"reasoning": "Hm."})), Closing, ""),
+        (Chat, delta(&json!({"tool_calls": [call]})), Closing, ""),
+        (Responses, responses::event(&summary), Closing, ""),
+    ] {
+        let (mut first, second) = (Model::listen().await, Model::listen().await);
+        let gateway = impatient(speaks, &first, &second, leaves).await;
+        let (mut stream, round) = gateway.begin(&mut first, "s").await;
+        break_off(round, &sent, leaves).await;
+        let end = stream.rest().await.pop().unwrap();
+        assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!(text)), "{sent}");
+        assert!(second.is_unasked());
+    }
+}
+
+/// Wherever its stream is cut, a whole answer comes out once and whole: what was held back
+/// for its beginning is neither lost nor doubled.
+#[tokio::test]
+async fn an_answer_in_pieces_comes_out_whole() {
     let (mut first, second) = (Model::listen().await, Model::listen().await);
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
-    let (mut stream, mut round) = gateway.begin(&mut first, "s").await;
-    round.begin().await;
-    round.say("Half").await;
-    round.reset();
-    let end = stream.rest().await.pop().unwrap();
-    assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!("Half")));
+    let role = delta(&json!({"role": "assistant", "content": ""}));
+    let mut stream = role + &delta(&json!({"content": "Half "}));
+    stream += &(delta(&json!({"content": "and half."})) + &finish("stop") + DONE);
+    for cut in (0..=stream.len()).step_by(5) {
+        let (mut events, mut round) = gateway.begin(&mut first, &format!("s{cut}")).await;
+        round.begin().await;
+        for piece in [&stream[..cut], &stream[cut..]] {
+            if !piece.is_empty() {
+                round.chunk(piece).await;
+            }
+            tokio::task::yield_now().await;
+        }
+        round.write("0\r\n\r\n").await;
+        round.keep();
+        let frames = events.rest().await;
+        assert_eq!(said(&frames), "Half and half.", "cut at {cut}");
+        assert_eq!(statuses(&frames), Vec::<&str>::new());
+    }
+    assert!(second.is_unasked());
+}
+
+/// That a model has nothing to say is its answer.
+#[tokio::test]
+async fn an_empty_answer_is_no_failure() {
+    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let (mut stream, round) = gateway.begin(&mut first, "s").await;
+    answer(round, Chat, "", None).await;
+    answer(first.round().await, Chat, "Well.", None).await;
+    assert_eq!(said(&stream.rest().await), "Well.");
     assert!(second.is_unasked());
 }
 
@@ -307,7 +432,10 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     let frames = stream.rest().await;
-    assert_eq!(statuses(&frames), ["first cannot be reached; second answers instead"]);
+    assert_eq!(
+        statuses(&frames),
+        ["first gave no answer a short while ago; second answers instead"]
+    );
     assert!(first.is_unasked());
 
     let mut stream = gateway.turn(&json!({"prompt": "Hello?", "model": "first"})).await;
@@ -366,4 +494,94 @@ async fn a_server_that_is_there_does_not_cool_down() {
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(first.round().await, Chat, "First.", None).await;
     assert_eq!(said(&stream.rest().await), "First.");
+}
+
+/// A gateway in front of one server of the Responses API.
+async fn thinking(model: &Model) -> Gateway {
+    let server = upstream("fake", Responses, model, History::Native);
+    Gateway::with(model.address, |setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.upstreams = vec![server];
+    })
+    .await
+}
+
+async fn answer_items(mut round: Round, items: &[Value]) {
+    round.begin().await;
+    round.chunk(responses::answer(items)).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
+}
+
+/// Two calls, each with what was thought before it.
+fn thought_and_called(encrypted: &Value) -> [Value; 4] {
+    let thought = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted});
+    let call = |sum: &str| responses::call("calculate", &json!({ "expression": sum }));
+    [thought("rs_1"), call("6*7"), thought("rs_2"), call("6*8")]
+}
+
+fn kinds(round: &Round) -> Vec<String> {
+    let items = round.request.body["input"].as_array().unwrap().iter();
+    items
+        .map(|item| {
+            let (kind, id) = (item["type"].as_str().unwrap(), item["id"].as_str());
+            id.map_or_else(|| kind.to_owned(), |id| format!("{kind} {id}"))
+        })
+        .collect()
+}
+
+/// Nothing is stored: reasoning that is an id alone is asked for encrypted from then on,
+/// and goes back in front of what it came with.
+#[tokio::test]
+async fn reasoning_goes_back_where_it_stood() {
+    let mut model = Model::listen().await;
+    let gateway = thinking(&model).await;
+    let asked = json!(["reasoning.encrypted_content"]);
+    let outputs = ["function_call_output", "function_call_output"];
+
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(round.request.body["include"], Value::Null, "models that do not think refuse it");
+    answer_items(round, &thought_and_called(&Value::Null)).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["include"], asked);
+    let said = ["message", "message", "function_call", "function_call"];
+    assert_eq!(kinds(&round), [&said[..], &outputs].concat(), "an id names nothing");
+    answer(round, Responses, "So.", None).await;
+    stream.rest().await;
+
+    let (mut stream, round) = gateway.begin(&mut model, "t").await;
+    assert_eq!(round.request.body["include"], asked);
+    answer_items(round, &thought_and_called(&json!("sealed"))).await;
+    let round = model.round().await;
+    let said = [
+        "message",
+        "message",
+        "reasoning rs_1",
+        "function_call",
+        "reasoning rs_2",
+        "function_call",
+    ];
+    assert_eq!(kinds(&round), [&said[..], &outputs].concat());
+    answer(round, Responses, "So.", None).await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_to_encrypt_is_asked_without() {
+    let mut model = Model::listen().await;
+    let gateway = thinking(&model).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    answer_items(round, &thought_and_called(&Value::Null)).await;
+    let mut round = model.round().await;
+    let error = r#"{"error":{"message":"Encrypted content is not supported with this model."}}"#;
+    let length = error.len();
+    round.write(format!("HTTP/1.1 400 No\r\nContent-Length: {length}\r\n\r\n{error}")).await;
+    round.keep();
+    let round = model.round().await;
+    assert_eq!(round.request.body["include"], Value::Null);
+    answer_items(round, &thought_and_called(&Value::Null)[..2]).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["include"], Value::Null, "it is not asked for again");
+    answer(round, Responses, "So.", None).await;
+    assert_eq!(stream.rest().await.last().unwrap().event, "turn_completed");
 }
