@@ -58,3 +58,54 @@ async fn a_native_call_runs_and_goes_back_with_its_result() {
         assert!(types.contains(&event), "{event} in {types:?}");
     }
 }
+
+/// A turn whose first message calls like this, each piece in a chunk of its own; what ran
+/// and what the model was told of.
+async fn called(pieces: &[Value]) -> (usize, Vec<String>) {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, native).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    round.begin().await;
+    for json in pieces {
+        round.chunk(piece(json)).await;
+    }
+    round.chunk(finish("tool_calls") + DONE).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
+    model.round().await.answer("So.").await;
+    let frames = stream.rest().await;
+    assert_eq!(frames.last().unwrap().event, "turn_completed", "{frames:#?}");
+    let ran = frames.iter().filter(|frame| frame.event == "tool_completed").count();
+    let feedback = frames.iter().filter(|frame| frame.event == "feedback");
+    (ran, feedback.map(|frame| frame.data["reason"].as_str().unwrap().to_owned()).collect())
+}
+
+/// Nothing that a server writes of calls fails a turn, or loses or doubles a call.
+#[tokio::test]
+async fn calls_are_taken_as_servers_write_them() {
+    let call = |index: Value, id: &str, arguments: Value| {
+        let function = json!({"name": "calculate", "arguments": arguments});
+        json!({"index": index, "id": id, "function": function})
+    };
+    let (six, seven) = (json!("{\"expression\":\"6\"}"), json!("{\"expression\":\"7\"}"));
+    let (first, second) = (call(json!(0), "a", six.clone()), call(json!(1), "b", seven.clone()));
+    let malformed = &["malformed_call"][..];
+    for (pieces, ran, feedback) in [
+        // One id for two calls.
+        (vec![first.clone(), call(json!(1), "a", seven.clone())], 2, &[][..]),
+        // All of it once more, when the first call has run.
+        (vec![first.clone(), second.clone(), first.clone(), second.clone()], 2, &[]),
+        (vec![first.clone(), first.clone()], 1, &[]),
+        // Indexes that are none.
+        (vec![call(json!("0"), "a", six.clone()), call(json!("1"), "b", seven.clone())], 2, &[]),
+        (vec![call(json!(-1), "a", six.clone()), call(json!(-1), "b", seven.clone())], 2, &[]),
+        (vec![call(json!(0.0), "a", six.clone())], 1, &[]),
+        (vec![call(Value::Null, "", six.clone()), call(Value::Null, "", seven)], 2, &[]),
+        // What is no object is the model's mistake.
+        (vec![call(json!(0), "a", json!(["6"]))], 0, malformed),
+        (vec![first, call(json!(1), "b", json!(6))], 1, malformed),
+    ] {
+        let told: Vec<String> = feedback.iter().map(|reason| (*reason).to_owned()).collect();
+        assert_eq!(called(&pieces).await, (ran, told), "{pieces:?}");
+    }
+}

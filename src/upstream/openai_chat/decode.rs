@@ -137,7 +137,7 @@ impl Decoder {
             sink(words.delta(string(raw, &mut self.scratch)?));
         }
         // Some servers write an empty list beside each word.
-        let calls = delta.tool_calls.filter(|raw| is_said(raw) && raw.get() != "[]");
+        let calls = delta.tool_calls.filter(|raw| is_said(raw) && !is_empty(raw));
         if let Some(raw) = calls {
             self.push_calls(raw, &mut sink)?;
         }
@@ -172,9 +172,15 @@ impl Decoder {
         raw: &RawValue,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
-        let pieces: Vec<Piece<'_>> =
-            serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)?;
-        pieces.iter().try_for_each(|piece| self.calls.push(piece, &mut *sink))
+        let pieces: Vec<&RawValue> = if raw.get().starts_with('{') {
+            vec![raw]
+        } else {
+            serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)?
+        };
+        pieces.into_iter().try_for_each(|raw| {
+            let piece = Piece::read(raw).ok_or(FrameError::Malformed)?;
+            self.calls.push(&piece, &mut *sink)
+        })
     }
 }
 
@@ -258,6 +264,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
 /// Whether a field says something: servers write `null` and `""` freely.
 fn is_said(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"")
+}
+
+fn is_empty(raw: &RawValue) -> bool {
+    matches!(raw.get(), "[]" | "{}")
 }
 
 fn is_truthy(raw: &RawValue) -> bool {

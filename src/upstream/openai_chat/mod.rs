@@ -6,6 +6,7 @@
 
 mod decode;
 mod json_string;
+pub(super) mod lenient;
 mod memo;
 mod models;
 mod request;
@@ -17,4 +18,4 @@ pub use decode::{Decoder, FrameError};
 pub(super) use json_string::unescape;
 pub use models::{Flavour, Models};
 pub use request::{Options, request_body};
-pub use tool_calls::{Assembler, Function, Piece};
+pub use tool_calls::{Assembler, Piece};

@@ -421,11 +421,15 @@ fn calls_of_the_servers_own_are_told_as_they_arrive() {
 
 #[test]
 fn what_is_no_list_of_calls_is_malformed() {
-    for calls in ["7", "{}", r#"[{"index":"a"}]"#, "[7]", r#"[{"function":{"name":1}}]"#] {
+    for calls in ["7", "[7]", "[[0]]", "\"f\"", r#"{"a":1"#] {
         let frame = format!(r#"{{"choices":[{{"delta":{{"tool_calls":{calls}}}}}]}}"#);
         let (outcome, said) = decode(&mut Decoder::new(), frame.as_bytes());
         assert_eq!((outcome, said), (Err(FrameError::Malformed), Vec::new()), "{calls}");
     }
-    check(r#"{"choices":[{"delta":{"tool_calls":null}}]}"#, &[]);
-    check(r#"{"choices":[{"delta":{"tool_calls":[]}}]}"#, &[]);
+    for nothing in ["null", "[]", "{}", "\"\""] {
+        check(&format!(r#"{{"choices":[{{"delta":{{"tool_calls":{nothing}}}}}]}}"#), &[]);
+    }
+    // One call, and no list around it.
+    let call = r#"{"choices":[{"delta":{"tool_calls":{"function":{"name":"f","arguments":{}}}}}]}"#;
+    assert_eq!(decode(&mut Decoder::new(), call.as_bytes()), (Ok(()), vec![Said::CallStarted(0)]));
 }

@@ -111,7 +111,7 @@ impl Decoder {
                 self.calls.argue(event.place(), event.delta(&mut scratch)?, sink)?;
             }
             "response.function_call_arguments.done" => {
-                let (name, arguments) = event.call()?;
+                let (name, arguments) = event.call();
                 let (place, call_id) = (event.place(), "");
                 self.has_heard = true;
                 self.calls.repeat(&Said { place, call_id, name, arguments: &arguments }, sink)?;
@@ -145,7 +145,7 @@ impl Decoder {
     ) -> Result<(), FrameError> {
         let Some(item) = event.item()?.filter(Item::is_call) else { return Ok(()) };
         self.has_heard = true;
-        let (place, arguments) = (event.place_of(&item), item.arguments()?);
+        let (place, arguments) = (event.place_of(&item), item.arguments());
         let (call_id, name) = (item.call_id(), item.name());
         self.calls.begin(&Said { place, call_id, name, arguments: &arguments }, sink)
     }
@@ -169,7 +169,7 @@ impl Decoder {
             }
             "message" => self.messages.close(place, &item.words(), sink),
             "function_call" => {
-                let (arguments, call_id, name) = (item.arguments()?, item.call_id(), item.name());
+                let (arguments, call_id, name) = (item.arguments(), item.call_id(), item.name());
                 self.calls.close(&Said { place, call_id, name, arguments: &arguments }, sink)
             }
             _ => Ok(()),

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::calls::Place;
 use crate::event::Usage;
-use crate::upstream::openai_chat::{FrameError, unescape};
+use crate::upstream::openai_chat::{FrameError, lenient, unescape};
 use crate::upstream::server_error::ServerError;
 
 /// An event of the stream. Members whose shape servers do not agree on stay raw.
@@ -15,8 +15,8 @@ use crate::upstream::server_error::ServerError;
 pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) r#type: Cow<'a, str>,
-    #[serde(default)]
-    output_index: Option<u64>,
+    #[serde(borrow, default)]
+    output_index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     item_id: Option<Cow<'a, str>>,
     #[serde(default)]
@@ -44,12 +44,16 @@ impl<'a> Event<'a> {
 
     /// The item that the event speaks of, by what it is called there.
     pub(super) fn place(&self) -> Place<'_> {
-        Place { index: self.output_index, id: self.item_id.as_deref().unwrap_or_default() }
+        Place { index: self.index(), id: self.item_id.as_deref().unwrap_or_default() }
     }
 
     /// The place of an item that stands in the event.
     pub(super) fn place_of<'i>(&self, item: &'i Item<'_>) -> Place<'i> {
-        Place { index: self.output_index, id: item.id.as_deref().unwrap_or_default() }
+        Place { index: self.index(), id: item.id.as_deref().unwrap_or_default() }
+    }
+
+    fn index(&self) -> Option<u64> {
+        self.output_index.and_then(lenient::count)
     }
 
     pub(super) fn item(&self) -> Result<Option<Item<'a>>, FrameError> {
@@ -57,8 +61,9 @@ impl<'a> Event<'a> {
     }
 
     /// What an event that repeats a call's arguments says of it.
-    pub(super) fn call(&self) -> Result<(&str, String), FrameError> {
-        Ok((self.name.as_deref().unwrap_or_default(), arguments(self.arguments)?))
+    pub(super) fn call(&self) -> (&str, String) {
+        let arguments = self.arguments.map(lenient::arguments).unwrap_or_default();
+        (self.name.as_deref().unwrap_or_default(), arguments)
     }
 
     /// What went wrong: said flat, beside the type, or inside the response.
@@ -163,8 +168,8 @@ impl<'a> Item<'a> {
         self.name.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn arguments(&self) -> Result<String, FrameError> {
-        arguments(self.arguments)
+    pub(super) fn arguments(&self) -> String {
+        self.arguments.map(lenient::arguments).unwrap_or_default()
     }
 
     /// The words of a message, refusals among them, or of reasoning.
@@ -190,17 +195,4 @@ fn words(parts: Option<&RawValue>) -> String {
     let parts = parts.and_then(|raw| serde_json::from_str::<Vec<Part>>(raw.get()).ok());
     let parts = parts.unwrap_or_default();
     parts.into_iter().filter_map(|Part { text, refusal }| text.or(refusal)).collect()
-}
-
-/// The arguments' text: what a string holds, or an object as it was written.
-fn arguments(raw: Option<&RawValue>) -> Result<String, FrameError> {
-    match raw {
-        Some(raw) if raw.get().starts_with('{') => Ok(raw.get().to_owned()),
-        Some(raw) => {
-            let text: Option<String> =
-                serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)?;
-            Ok(text.unwrap_or_default())
-        }
-        None => Ok(String::new()),
-    }
 }

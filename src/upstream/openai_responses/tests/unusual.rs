@@ -126,6 +126,29 @@ fn the_end_counts_where_it_says_something_else_than_the_deltas() {
     );
 }
 
+/// What they lack is for the parser to say, and the model to mend.
+#[test]
+fn arguments_and_places_may_be_of_another_type() {
+    let end = json!({"type": "response.completed"});
+    for (arguments, told) in [(json!([1]), "[1]"), (json!(7), "7"), (json!(true), "true")] {
+        let [piece, whole] = [format!("0: {told}"), format!("whole 0: f {told}")];
+        let events = json!([done(&json!(0), "a", "f", &arguments), end]);
+        check(&events, &["call 0", &piece, &whole, "ToolCalls"]);
+    }
+    for [zero, one] in [[json!("0"), json!("1")], [json!(0.0), json!(1.0)], [json!(-1), json!([])]]
+    {
+        let events = json!([
+            added(&zero, "a", "f"),
+            added(&one, "b", "g"),
+            argues(&zero, "a", "{}"),
+            argues(&one, "b", "{}"),
+            end,
+        ]);
+        let whole = ["ToolCalls", "whole 0: f {}", "whole 1: g {}"];
+        check(&events, &[&["call 0", "call 1", "0: {}", "1: {}"][..], &whole].concat());
+    }
+}
+
 #[test]
 fn what_was_handed_out_stays_as_it_is() {
     let place = json!(0);

@@ -1,0 +1,85 @@
+//! Fields that servers write otherwise than the standard says, read as what they can
+//! mean. What cannot be meant is as good as absent: what a model gets wrong with it is
+//! told to the model, and ends no turn.
+
+use serde_json::value::RawValue;
+
+use super::unescape;
+
+/// A count: a number, whole as `0.0` is, or either as a string.
+pub(in crate::upstream) fn count(raw: &RawValue) -> Option<u64> {
+    let text = raw.get();
+    let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    fraction.bytes().all(|digit| digit == b'0').then(|| whole.parse().ok()).flatten()
+}
+
+/// A name or an id: what a string holds, or a number as it is written; empty otherwise.
+pub(in crate::upstream) fn text(raw: &RawValue) -> String {
+    match raw.get().as_bytes().first() {
+        Some(b'"') => string(raw),
+        Some(b'-' | b'0'..=b'9') => raw.get().to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The arguments' text: what a string holds, or a value as it was written. One that is no
+/// object is no call, which is for the parser to say.
+pub(in crate::upstream) fn arguments(raw: &RawValue) -> String {
+    match raw.get() {
+        "null" => String::new(),
+        text if text.starts_with('"') => string(raw),
+        text => text.to_owned(),
+    }
+}
+
+fn string(raw: &RawValue) -> String {
+    let body = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let mut scratch = String::new();
+    body.and_then(|body| unescape(body.as_bytes(), &mut scratch)).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn counts() {
+        for (json, expected) in [
+            ("0", Some(0)),
+            ("7", Some(7)),
+            ("7.0", Some(7)),
+            ("\"7\"", Some(7)),
+            ("\" 7.00 \"", Some(7)),
+            ("-1", None),
+            ("0.5", None),
+            ("1e3", None),
+            ("\"\"", None),
+            ("\"a\"", None),
+            ("null", None),
+            ("[0]", None),
+            ("99999999999999999999999", None),
+        ] {
+            assert_eq!(count(&raw(json)), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn texts_and_arguments() {
+        for (json, name, args) in [
+            ("\"a\\u00e9\"", "a\u{e9}", "a\u{e9}"),
+            ("\"\\ud83d\"", "\u{FFFD}", "\u{FFFD}"),
+            ("7", "7", "7"),
+            ("null", "", ""),
+            ("true", "", "true"),
+            ("[\"a\"]", "", "[\"a\"]"),
+            ("{\"x\": 1.0}", "", "{\"x\": 1.0}"),
+        ] {
+            assert_eq!((&*text(&raw(json)), &*arguments(&raw(json))), (name, args), "{json}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! One element of `delta.tool_calls`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::upstream::openai_chat::lenient;
+
+/// What a piece says of a call; empty or absent where it says nothing that can be meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Which call it belongs to, where the server counts.
+    pub index: Option<u64>,
+    /// The call's id.
+    pub id: String,
+    /// The tool's name, or a part of it.
+    pub name: String,
+    /// A part of the arguments' text, or all of it.
+    pub arguments: String,
+}
+
+impl Piece {
+    /// Reads an element of the list; `None` where it is no object.
+    #[must_use]
+    pub fn read(raw: &RawValue) -> Option<Self> {
+        #[derive(Default, Deserialize)]
+        struct Outer<'a> {
+            #[serde(borrow, default)]
+            index: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            id: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            function: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Function<'a> {
+            #[serde(borrow, default)]
+            name: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            arguments: Option<&'a RawValue>,
+        }
+        let outer: Outer<'_> = object(raw)?;
+        let function: Function<'_> = outer.function.and_then(object).unwrap_or_default();
+        Some(Self {
+            index: outer.index.and_then(lenient::count),
+            id: outer.id.map(lenient::text).unwrap_or_default(),
+            name: function.name.map(lenient::text).unwrap_or_default(),
+            arguments: function.arguments.map(lenient::arguments).unwrap_or_default(),
+        })
+    }
+}
+
+/// serde would take a list for a struct's fields in order.
+fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
+}
