@@ -1,29 +1,51 @@
 //! A call's arguments: a JSON object that keeps its text.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
+use super::examined;
 use crate::limits::parser::{DEPTH_MAX, REFUSED_CHARS_MAX};
 
 /// A JSON object that keeps its text: numbers lose no digits, keys their order.
 ///
 /// Every string in it is Unicode, every number fits an `f64`, and it is nested less
-/// than 128 deep, so that it can be read as a [`Value`].
+/// than 128 deep, so that it can be read as a [`Value`]. No key stands twice in one object
+/// of it: JSON leaves open which one is meant, and nothing is run on a guess.
 #[derive(Clone)]
 pub struct Arguments(Box<RawValue>);
+
+/// Why a JSON object is not taken for arguments.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It holds what no [`Value`] can.
+    Unreadable(serde_json::Error),
+    /// This key stands twice in one object.
+    Twice(String),
+}
+
+impl Refused {
+    fn into_error(self) -> serde_json::Error {
+        match self {
+            Self::Unreadable(error) => error,
+            Self::Twice(key) => Error::custom(format_args!("the key `{key}` stands twice")),
+        }
+    }
+}
 
 impl Arguments {
     /// Reads an object from its text.
     ///
     /// # Errors
-    /// When `text` is no JSON object, or holds what no [`Value`] can.
+    /// When `text` is no JSON object, holds what no [`Value`] can, or a key twice.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<Map<String, Value>>(text)?;
-        Self::new(serde_json::from_str(text)?)
+        Self::new(serde_json::from_str(text)?).map_err(Refused::into_error)
     }
 
     /// The text as the model wrote it.
@@ -38,8 +60,7 @@ impl Arguments {
         &self.0
     }
 
-    /// The object, for code that looks inside. Of keys that stand twice the last
-    /// one counts.
+    /// The object, for code that looks inside.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "it cannot: `check` has passed the text")]
     pub fn to_value(&self) -> Value {
@@ -47,11 +68,14 @@ impl Arguments {
         value
     }
 
-    /// Takes an object's text if it can be read as a value.
-    pub(super) fn new(text: &RawValue) -> Result<Self, serde_json::Error> {
+    /// Takes an object's text if it can be read as a value, in one way alone.
+    pub(super) fn new(text: &RawValue) -> Result<Self, Refused> {
         debug_assert!(text.get().starts_with('{'), "the caller looked");
-        check(text.get())?;
-        Ok(Self(text.to_owned()))
+        let may_repeat_keys = check(text.get()).map_err(Refused::Unreadable)?;
+        match may_repeat_keys.then(|| twice(text.get())).flatten() {
+            Some(key) => Err(Refused::Twice(key)),
+            None => Ok(Self(text.to_owned())),
+        }
     }
 
     pub(super) fn none() -> Self {
@@ -78,11 +102,14 @@ impl Serialize for Arguments {
 }
 
 /// Checks what skipping over a value, as [`RawValue`] does, leaves unchecked in valid
-/// JSON: lone surrogates, numbers beyond `f64`, depth. Only what looks suspicious is
-/// decoded, so ordinary arguments cost one pass and no allocation.
-fn check(json: &str) -> Result<(), serde_json::Error> {
+/// JSON: lone surrogates, numbers beyond `f64`, depth. Returns whether a key may stand
+/// twice in an object. Only what looks suspicious is decoded, so ordinary arguments cost
+/// one pass and no allocation.
+fn check(json: &str) -> Result<bool, serde_json::Error> {
     let bytes = json.as_bytes();
     let (mut at, mut depth) = (0, 0);
+    let mut keys = [0_u128; DEPTH_MAX];
+    let mut may_repeat_keys = false;
     while at < bytes.len() {
         let start = at;
         match bytes[at] {
@@ -91,6 +118,13 @@ fn check(json: &str) -> Result<(), serde_json::Error> {
                 at = end;
                 if decode && serde_json::from_str::<String>(&json[start..end]).is_err() {
                     return Err(refused(&json[start..end], "is no Unicode text"));
+                }
+                if is_key(bytes, end) {
+                    let key = &bytes[start + 1..end - 1];
+                    let bit = key_bit(key);
+                    // Written with escapes, it may be the same and look different.
+                    may_repeat_keys |= keys[depth] & bit != 0 || key.contains(&b'\\');
+                    keys[depth] |= bit;
                 }
             }
             b'-' | b'0'..=b'9' => {
@@ -105,6 +139,7 @@ fn check(json: &str) -> Result<(), serde_json::Error> {
                 if depth == DEPTH_MAX {
                     return Err(Error::custom(format_args!("nested {DEPTH_MAX} deep")));
                 }
+                keys[depth] = 0;
                 at += 1;
             }
             b'}' | b']' => {
@@ -114,7 +149,29 @@ fn check(json: &str) -> Result<(), serde_json::Error> {
             _ => at += 1,
         }
     }
-    Ok(())
+    Ok(may_repeat_keys)
+}
+
+/// Whether a string that ends here is a key.
+fn is_key(bytes: &[u8], end: usize) -> bool {
+    bytes[end..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+}
+
+/// One of 128 bits, the same for the same key.
+fn key_bit(key: &[u8]) -> u128 {
+    let hash = key.iter().fold(0_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x9E37_79B1).rotate_left(13)
+    });
+    1 << (hash % u128::BITS)
+}
+
+/// The first key that stands twice in one object.
+fn twice(json: &str) -> Option<String> {
+    examined::note(json.len());
+    let mut found = None;
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let _ = Distinct(&mut found).deserialize(&mut deserializer);
+    found
 }
 
 /// Valid JSON that no program can take. Where it stands is not said: `serde_json`
@@ -149,6 +206,71 @@ fn number_end(bytes: &[u8], start: usize) -> (usize, bool) {
     let number = &bytes[start..end];
     (end, number.len() > DIGITS || number.iter().any(|b| matches!(b, b'e' | b'E')))
 }
+
+/// Reads a value up to the first key that stands twice in one object.
+struct Distinct<'f>(&'f mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for Distinct<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Distinct<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Distinct(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut keys = HashSet::new();
+        while let Some(Key(key)) = map.next_key()? {
+            if keys.contains(&key) {
+                *self.0 = Some(key.into_owned());
+                return Err(Error::custom("a key stands twice"));
+            }
+            keys.insert(key);
+            map.next_value_seed(Distinct(self.0))?;
+        }
+        Ok(())
+    }
+}
+
+/// A key, borrowed where it is written without escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A [`Value`] without the key that `serde_json` reserves for its own [`RawValue`]: what
 /// a model writes under that name is a member like any other.
@@ -239,6 +361,42 @@ mod tests {
         let nested = |depth| format!("{}{}", "{\"a\":".repeat(depth), "1") + &"}".repeat(depth);
         check_readable(&nested(DEPTH_MAX - 1), true);
         check_readable(&nested(DEPTH_MAX), false);
+    }
+
+    #[track_caller]
+    fn check_twice(json: &str, expected: Option<&str>) {
+        let found = match Arguments::new(serde_json::from_str(json).unwrap()) {
+            Ok(_) => None,
+            Err(Refused::Twice(key)) => Some(key),
+            Err(Refused::Unreadable(error)) => panic!("{json}: {error}"),
+        };
+        assert_eq!(found.as_deref(), expected, "{json}");
+        assert_eq!(Arguments::parse(json).is_err(), expected.is_some(), "{json}");
+    }
+
+    #[test]
+    fn a_key_stands_once_in_each_object() {
+        check_twice(r#"{"a":1,"b":{"a":[{"a":1},{"a":2}]},"":"a","c":"a"}"#, None);
+        check_twice(r#"{"a":1,"b":2,"a":1}"#, Some("a"));
+        check_twice(
+            r#"{"a" : 1 , "b":{"a":2}, "a"
+            :3}"#,
+            Some("a"),
+        );
+        check_twice(r#"{"b":[0,{"x":{"y":[{"a":1,"a":2}]}}]}"#, Some("a"));
+        check_twice(r#"{"":1,"":2}"#, Some(""));
+        check_twice(r#"{"a":1,"\u0061":2}"#, Some("a"));
+        check_twice(r#"{"a\"b":1,"a\u0022b":2}"#, Some("a\"b"));
+        check_twice(r#"{"a\n":1,"a\\n":2}"#, None);
+        check_twice(r#"{"\/":1,"/":2}"#, Some("/"));
+        let many = |last: usize| {
+            let keys: Vec<String> =
+                (0..1000).chain([last]).map(|k| format!("\"k{k}\":0")).collect();
+            format!("{{{}}}", keys.join(","))
+        };
+        check_twice(&many(1000), None);
+        check_twice(&many(0), Some("k0"));
+        check_twice(&many(999), Some("k999"));
     }
 
     #[test]

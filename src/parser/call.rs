@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Refused};
 use super::format::Format;
 use super::repair::Repair;
 use super::segment::{self, ErrorCode, ParseError, Segment};
@@ -66,6 +66,15 @@ impl Fault {
             _ => format!("not JSON: {error}"),
         };
         Self::new(ErrorCode::InvalidJson, message)
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unreadable(error) => Self::json(&error),
+            Refused::Twice(key) => Self::call(format!("the key `{key}` stands twice")),
+        }
     }
 }
 
@@ -140,15 +149,24 @@ fn read_arguments(entry: Option<Entry<'_>>, format: &Format) -> Result<Arguments
     let key = format.arguments_keys[entry.rank];
     let text = entry.value.get();
     match text.as_bytes().first() {
-        Some(b'{') => Arguments::new(entry.value).map_err(|e| Fault::json(&e)),
+        Some(b'{') => Arguments::new(entry.value).map_err(Fault::from),
         Some(b'n') => Ok(Arguments::none()),
-        Some(b'"') => serde_json::from_str::<String>(text)
-            .ok()
-            .filter(|inner| inner.trim_start().starts_with('{'))
-            .and_then(|inner| Arguments::new(serde_json::from_str(&inner).ok()?).ok())
-            .ok_or_else(|| Fault::call(format!("`{key}` is a string that holds no JSON object"))),
+        Some(b'"') => match read_string(text) {
+            Some(Err(refused @ Refused::Twice(_))) => Err(refused.into()),
+            Some(Ok(arguments)) => Ok(arguments),
+            Some(Err(Refused::Unreadable(_))) | None => {
+                Err(Fault::call(format!("`{key}` is a string that holds no JSON object")))
+            }
+        },
         _ => Err(Fault::call(format!("`{key}` is no object"))),
     }
+}
+
+/// The object that a string holds; `None` where it holds something else.
+fn read_string(text: &str) -> Option<Result<Arguments, Refused>> {
+    let inner: String = serde_json::from_str(text).ok()?;
+    let is_object = inner.trim_start().starts_with('{');
+    Some(Arguments::new(is_object.then(|| serde_json::from_str(&inner).ok())??))
 }
 
 /// A value with its key's place in the format's list.

@@ -65,7 +65,7 @@
 //! | `payload_too_deep` | nested deeper than 128 | behind the balancing bracket |
 //! | `incomplete_payload` | the stream ended inside it | |
 //! | `invalid_json` | balanced, but not JSON | behind it |
-//! | `invalid_call` | JSON, but no object with a `name` and `arguments` | behind it; in an array, with the next element |
+//! | `invalid_call` | JSON, but no object with a `name` and `arguments`; or a key stands twice in one object of these | behind it; in an array, with the next element |
 //!
 //! # The states
 //!

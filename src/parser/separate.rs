@@ -3,6 +3,7 @@
 
 use serde_json::value::RawValue;
 
+use super::arguments::Refused;
 use super::call::{Call, Fault};
 use super::repair::{self, Repair};
 use super::segment::{self, ErrorCode, ParseError};
@@ -76,8 +77,12 @@ fn object(text: &str) -> Result<Arguments, Fault> {
     if !value.get().starts_with('{') {
         return Err(Fault::new(ErrorCode::InvalidCall, "the arguments are no object"));
     }
-    Arguments::new(value)
-        .map_err(|error| Fault::new(ErrorCode::InvalidJson, format!("not JSON: {error}")))
+    Arguments::new(value).map_err(|refused| match refused {
+        Refused::Unreadable(error) => {
+            Fault::new(ErrorCode::InvalidJson, format!("not JSON: {error}"))
+        }
+        twice @ Refused::Twice(_) => twice.into(),
+    })
 }
 
 #[cfg(test)]
@@ -107,6 +112,8 @@ mod tests {
             ("null", ErrorCode::InvalidCall),
             ("[1]", ErrorCode::InvalidCall),
             (r#""{}""#, ErrorCode::InvalidCall),
+            (r#"{"a":1,"a":1}"#, ErrorCode::InvalidCall),
+            (r#"{"a":[{"b":{"c":1,"\u0063":2}}]}"#, ErrorCode::InvalidCall),
             (r#"{"a":"#, ErrorCode::IncompletePayload),
             (r#"{"a":"x"#, ErrorCode::IncompletePayload),
             (r#"{"a":1}}"#, ErrorCode::InvalidJson),
@@ -117,6 +124,12 @@ mod tests {
             check("f", arguments, &strict, Err(code));
         }
         check("", "{}", &strict, Err(ErrorCode::InvalidCall));
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_named() {
+        let error = read_call(0, "f", r#"{"to":"a","to":"b"}"#, &Settings::default()).unwrap_err();
+        assert_eq!(error.message, "the key `to` stands twice");
     }
 
     #[test]

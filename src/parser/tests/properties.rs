@@ -38,6 +38,7 @@ const PIECES: &[&str] = &[
     "{\"name\":\"f\"}",
     "{\"name\":\"f\",\"arguments\":{\"a\":[1,2.50,\"}\"]}}",
     "{\"name\":\"f\",\"arguments\":\"{\\\"b\\\":1}\"}",
+    "{\"name\":\"f\",\"arguments\":{\"b\":1,\"\\u0062\":2}}",
     "{\"tool\":\"g\",\"args\":{\"é\":\"→\"},}",
     "[{\"name\":\"a\"},{\"name\":\"b\",\"input\":{}},7]",
     "{'name': 'f', 'arguments': {'x': True}}",

@@ -424,13 +424,16 @@ fn call(json: &Json) -> Result<(String, String), ErrorCode> {
         None => "{}".to_owned(),
         Some(json) => match &json.kind {
             Kind::Null => "{}".to_owned(),
+            Kind::Object(_) if json.readable && json.repeats_a_key() => {
+                return Err(ErrorCode::InvalidCall);
+            }
             Kind::Object(_) if json.readable => json.raw.clone(),
             Kind::Object(_) => return Err(ErrorCode::InvalidJson),
             Kind::String(Some(text)) => {
                 let inner = text.trim_matches([' ', '\t', '\r', '\n']);
                 match Json::read(inner) {
-                    Some(Json { kind: Kind::Object(_), readable: true, .. })
-                        if nesting(inner) < 128 =>
+                    Some(json @ Json { kind: Kind::Object(_), readable: true, .. })
+                        if nesting(inner) < 128 && !json.repeats_a_key() =>
                     {
                         inner.to_owned()
                     }
@@ -486,6 +489,17 @@ impl Json {
         let json = reader.value()?;
         reader.space();
         reader.rest.is_empty().then_some(json)
+    }
+
+    /// Whether a key stands twice in one object, at any depth.
+    fn repeats_a_key(&self) -> bool {
+        match &self.kind {
+            Kind::Object(members) => members.iter().enumerate().any(|(at, (key, value))| {
+                value.repeats_a_key() || members[..at].iter().any(|(before, _)| before == key)
+            }),
+            Kind::Array(elements) => elements.iter().any(Self::repeats_a_key),
+            Kind::Null | Kind::Scalar | Kind::String(_) => false,
+        }
     }
 }
 

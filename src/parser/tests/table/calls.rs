@@ -124,6 +124,40 @@ fn keys_of_a_call() {
     check(&settings, r#"§{"name":" "}"#, &["start 0@0", "call 0   {}"]);
 }
 
+/// JSON leaves open which value is meant, and a call is not run on a guess.
+#[test]
+fn a_key_of_the_arguments_stands_once_in_each_object() {
+    for (arguments, is_call) in [
+        (r#"{"to":"a","text":"x","to":"b"}"#, false),
+        (r#"{"to":"a","to":"a"}"#, false),
+        (r#"{"to":"a","\u0074o":"b"}"#, false),
+        (r#"{"in":[{"to":{"x":1,"x":2}}]}"#, false),
+        (r#""{\"to\":1,\"to\":2}""#, false),
+        (r#"{"to":{"to":[{"to":1},{"to":"to"}]},"":"to"}"#, true),
+    ] {
+        let payload = format!(r#"{{"name":"f","arguments":{arguments}}}"#);
+        let end = if is_call {
+            format!("call 0 f {arguments}")
+        } else {
+            format!("error invalid_call@0 of 0 «{payload}»")
+        };
+        check(&settings(), format!("§{payload}"), &["start 0@0", &end]);
+        let mending = with(|s| s.strict_balancing = false);
+        check(&mending, format!("§{payload}"), &["start 0@0", &end]);
+    }
+    let mending = with(|s| s.strict_balancing = false);
+    let (input, payload) =
+        ("§{'name':'f','args':{'to':1,'to':2}}", "{'name':'f','args':{'to':1,'to':2}}");
+    check(&mending, input, &["start 0@0", &format!("error invalid_call@0 of 0 «{payload}»")]);
+    // An element of an array is refused alone.
+    let bad = r#"{"name":"f","args":{"to":1,"to":2}}"#;
+    check(
+        &settings(),
+        format!(r#"§[{bad},{{"name":"g"}}]"#),
+        &["start 0@0", &format!("error invalid_call@0 of 0 «{bad}»"), "start 1@0", "call 1 g {}"],
+    );
+}
+
 #[test]
 fn arguments_keep_their_text() {
     let settings = settings();
@@ -134,8 +168,8 @@ fn arguments_keep_their_text() {
     );
     check(
         &settings,
-        r#"§{"name":"f","arguments":{"z":1,"a":2,"z":3}}"#,
-        &["start 0@0", r#"call 0 f {"z":1,"a":2,"z":3}"#],
+        r#"§{"name":"f","arguments":{"z":1,"a":2,"y":3}}"#,
+        &["start 0@0", r#"call 0 f {"z":1,"a":2,"y":3}"#],
     );
     check(
         &settings,
