@@ -280,13 +280,13 @@ impl Driver {
         if let RoundState::Opening(opening) = &mut self.round {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(Opened { round, place })) => {
-                    if place > 0 {
+                Poll::Ready(Ok(Opened { round, instead })) => {
+                    if let Some((place, why)) = instead {
                         // It stays with the turn: who could not be reached is not waited
                         // for in each of its rounds.
                         let answering = self.route.prefer(place).to_owned();
                         self.span.in_scope(|| debug!(%answering, "another upstream answers"));
-                        self.turn.handle(Input::Rerouted { answering });
+                        self.turn.handle(Input::Rerouted { answering, why });
                         self.unpolled = true;
                     }
                     self.round = RoundState::Open(Box::new(round));
@@ -324,7 +324,7 @@ impl Driver {
                 self.note_round(self.finish.map_or("unknown", RoundFinish::name), None);
                 Input::RoundEnded
             }
-            Err(RoundFailure { code, message, retryable }) => {
+            Err(RoundFailure { code, message, retryable, .. }) => {
                 self.note_round(code.name(), Some(&message));
                 Input::RoundFailed { code, message, retryable }
             }

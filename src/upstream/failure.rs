@@ -16,6 +16,8 @@ pub struct RoundFailure {
     pub message: String,
     /// Whether the same request may succeed later.
     pub retryable: bool,
+    /// Whether there was no connection: nobody has read the request.
+    pub is_unreachable: bool,
 }
 
 impl RoundFailure {
@@ -26,7 +28,7 @@ impl RoundFailure {
     }
 
     fn new(code: FailureCode, retryable: bool, message: String) -> Self {
-        Self { code, message, retryable }
+        Self { code, message, retryable, is_unreachable: false }
     }
 
     /// The answer's connection broke.
@@ -123,6 +125,7 @@ impl From<ClientError> for RoundFailure {
             ClientError::AnswerTimeout { .. } => (FailureCode::UpstreamTimeout, ""),
             ClientError::Broken { .. } => (FailureCode::UpstreamError, ""),
         };
-        Self::new(code, true, format!("{error}{advice}"))
+        let is_unreachable = error.is_unreachable();
+        Self { is_unreachable, ..Self::new(code, true, format!("{error}{advice}")) }
     }
 }

@@ -10,6 +10,7 @@ pub mod constrain;
 mod cool_down;
 pub mod embedded;
 mod failure;
+mod held;
 pub mod openai_chat;
 pub mod openai_responses;
 mod patience;
@@ -22,7 +23,7 @@ pub mod sse;
 pub use configured::{Kind, Options, OptionsError, Upstream};
 pub use failure::RoundFailure;
 pub use round::Round;
-pub use route::{Opened, Route};
+pub use route::{Opened, PassedOver, Route};
 pub use server::{Dialect, ServerOptions};
 
 use std::fmt;

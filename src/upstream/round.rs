@@ -1,6 +1,7 @@
 //! A running round: an answer's bytes through the decoders, until its end.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use tokio_stream::Stream;
 
 use super::client::Answer;
+use super::held::Held;
 use super::openai_chat::{self, FrameError};
 use super::openai_responses;
 use super::patience::{OutOfPatience, Patience, words_bytes};
@@ -26,6 +28,8 @@ pub struct Round {
     frames: sse::Decoder,
     events: Decoder,
     patience: Patience,
+    /// What came while it was waited for the beginning.
+    held: Option<Box<Held>>,
 }
 
 /// What makes deltas of frames.
@@ -99,7 +103,35 @@ impl Round {
             frames: sse::Decoder::default(),
             events,
             patience: Patience::new(idle_timeout),
+            held: None,
         }
+    }
+
+    /// Waits until the model begins to answer, or has ended well with nothing said. What
+    /// came by then is what the next poll brings first.
+    ///
+    /// # Errors
+    /// The round broke off before; nobody has heard anything of it.
+    pub(super) async fn begin(&mut self) -> Result<(), RoundFailure> {
+        let mut held = Held::default();
+        poll_fn(|cx| {
+            let mut more = false;
+            match self.poll(cx, &mut more, |delta| held.keep(delta)) {
+                Poll::Ready(Err(failure)) if !held.has_begun() => return Poll::Ready(Err(failure)),
+                Poll::Ready(end) => held.end(end),
+                Poll::Pending if held.has_begun() => {}
+                Poll::Pending => {
+                    if more {
+                        cx.waker().wake_by_ref();
+                    }
+                    return Poll::Pending;
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await?;
+        self.held = Some(Box::new(held));
+        Ok(())
     }
 
     /// Hands on all that has arrived, up to [`limits::BATCH_BYTES_MAX`].
@@ -115,6 +147,11 @@ impl Round {
         more: &mut bool,
         mut sink: impl FnMut(Delta<'_>),
     ) -> Poll<Result<(), RoundFailure>> {
+        if let Some(held) = self.held.take()
+            && let Some(end) = held.hand_on(&mut sink)
+        {
+            return Poll::Ready(end);
+        }
         let mut taken = 0;
         while taken < limits::BATCH_BYTES_MAX {
             let chunk = match self.poll_chunk(cx) {

@@ -1,7 +1,8 @@
 //! The upstreams of a turn, in the order in which they are asked.
 //!
-//! The next one is asked only where nobody has answered yet: once an answer has begun,
-//! the model is somebody, and what it said stays said. The conversation is rendered for
+//! The next one is asked only where nobody has answered yet: once an answer has begun
+//! with words, reasoning or a call, the model is somebody, and what it said stays said. A
+//! head and signs of life are no answer. The conversation is rendered for
 //! each of them anew. Who could not be reached is asked last for a while, in all turns but
 //! those that name it.
 
@@ -25,8 +26,32 @@ pub struct Route {
 pub struct Opened {
     /// The answer, arriving.
     pub round: Round,
-    /// The upstream's place in the route; 0 is the one that was to answer.
-    pub place: usize,
+    /// Where it is another upstream than the one that was to answer, the first of the
+    /// route: its place, and why the first does not.
+    pub instead: Option<(usize, PassedOver)>,
+}
+
+/// Why an upstream does not answer a round, and another does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedOver {
+    /// There is no connection to it.
+    Unreachable,
+    /// It was asked, and said nothing: it refused, fell silent or broke off.
+    Silent,
+    /// It was not asked: it cools down.
+    HeldBack,
+}
+
+impl PassedOver {
+    /// What is told of it, behind its name.
+    #[must_use]
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Unreachable => "cannot be reached",
+            Self::Silent => "gave no answer",
+            Self::HeldBack => "gave no answer a short while ago",
+        }
+    }
 }
 
 impl Route {
@@ -47,19 +72,26 @@ impl Route {
     /// mend; or where nobody answers: as that one has failed, with everybody's reasons.
     pub async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
         if let [only] = &self.upstreams[..] {
-            return only.open(request).await.map(|round| Opened { round, place: 0 });
+            return only.open(request).await.map(|round| Opened { round, instead: None });
         }
         let mut failures: Vec<(&str, RoundFailure)> = Vec::new();
+        let mut why = PassedOver::HeldBack;
         for place in self.order() {
             let upstream = &self.upstreams[place];
             let asked = Instant::now();
-            let outcome = upstream.open(request).await;
+            let outcome = begin(upstream, request).await;
             upstream.remember(&outcome, asked);
             match outcome {
-                Ok(round) => return Ok(Opened { round, place }),
+                Ok(round) => {
+                    let instead = (place > 0).then_some((place, why));
+                    return Ok(Opened { round, instead });
+                }
                 Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
                     debug!(upstream = upstream.name(), reason = %failure.message, "no answer");
+                    if place == 0 {
+                        why = passed_over(&failure);
+                    }
                     failures.push((upstream.name(), failure));
                 }
             }
@@ -85,6 +117,17 @@ impl Route {
         self.upstreams.insert(0, preferred);
         self.upstreams[0].name()
     }
+}
+
+/// Asks for a round, up to the beginning of its answer.
+async fn begin(upstream: &Upstream, request: &RoundRequest) -> Result<Round, RoundFailure> {
+    let mut round = upstream.open(request).await?;
+    round.begin().await?;
+    Ok(round)
+}
+
+const fn passed_over(failure: &RoundFailure) -> PassedOver {
+    if failure.is_unreachable { PassedOver::Unreachable } else { PassedOver::Silent }
 }
 
 fn all_failed(failures: Vec<(&str, RoundFailure)>) -> RoundFailure {

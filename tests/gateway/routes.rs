@@ -9,7 +9,7 @@ use tether::config::{
 use crate::support::events::said;
 use crate::support::gateway::Setup;
 use crate::support::model::{DONE, Round, delta, finish};
-use crate::support::{Frame, Gateway, Model, responses};
+use crate::support::{Frame, Gateway, Model, ms, responses};
 
 /// A server's dialect.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -240,16 +240,141 @@ async fn a_refusal_of_the_request_itself_goes_to_nobody_else() {
     assert!(second.is_unasked());
 }
 
+/// How a server leaves an answer that it has begun.
+#[derive(Debug, Clone, Copy)]
+enum Leaves {
+    Closing,
+    Resetting,
+    /// It falls silent.
+    Staying,
+}
+
+/// What a server sends behind the head of its answer, and how it leaves then.
+async fn break_off(mut round: Round, sent: &str, leaves: Leaves) {
+    round.begin().await;
+    if !sent.is_empty() {
+        round.chunk(sent).await;
+    }
+    match leaves {
+        Leaves::Closing => drop(round),
+        Leaves::Resetting => round.reset(),
+        Leaves::Staying => round.closed().await,
+    }
+}
+
+/// Both servers, the first with little patience where it is to fall silent.
+async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves) -> Gateway {
+    let idle = if matches!(leaves, Leaves::Staying) { ms(200) } else { ms(10_000) };
+    Gateway::with(first.address, |setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        let mut servers = vec![
+            upstream("first", speaks, first, History::Native),
+            upstream("second", Chat, second, History::Native),
+        ];
+        match &mut servers[0].kind {
+            UpstreamKind::OpenaiChat(config) => config.idle_timeout = idle,
+            UpstreamKind::OpenaiResponses(config) => config.idle_timeout = idle,
+            other => panic!("{other:?}"),
+        }
+        setup.config.upstreams = servers;
+    })
+    .await
+}
+
+/// A head, and signs of life, are no answer.
+#[tokio::test]
+async fn who_breaks_off_before_the_first_word_is_passed_over() {
+    use Leaves::{Closing, Resetting, Staying};
+    let created = responses::event(&json!({"type": "response.created", "response": {}}));
+    let failed = json!({"type": "response.failed", "response": {"error": {"message": "No."}}});
+    let role = delta(&json!({"role": "assistant", "content": ""}));
+    let error = "data: {\"error\": {\"message\": \"out of memory\"}}\n\n";
+    for (speaks, sent, leaves) in [
+        (Chat, String::new(), Closing),
+        (Chat, String::new(), Resetting),
+        (Chat, String::new(), Staying),
+        (Chat, ": ping\n\n".to_owned(), Closing),
+        (Chat, role.clone(), Closing),
+        (Chat, role + error, Staying),
+        (Responses, created.clone(), Closing),
+        (Responses, created.clone(), Staying),
+        (Responses, created.clone() + "event: error\n" + error, Staying),
+        (Responses, created + &responses::event(&failed), Staying),
+    ] {
+        let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+        let gateway = impatient(speaks, &first, &second, leaves).await;
+        let (mut stream, round) = gateway.begin(&mut first, "s").await;
+        let (_, second_round) = tokio::join!(break_off(round, &sent, leaves), second.round());
+        answer(second_round, Chat, "Second.", None).await;
+        let frames = stream.rest().await;
+        assert_eq!(said(&frames), "Second.", "{sent:?}");
+        assert_eq!(statuses(&frames), ["first gave no answer; second answers instead"]);
+        assert_eq!(frames.last().unwrap().event, "turn_completed");
+    }
+}
+
 #[tokio::test]
 async fn once_an_answer_has_begun_nobody_else_is_asked() {
+    use Leaves::{Closing, Resetting, Staying};
+    let words = delta(&json!({"content": "Half"}));
+    let error = "data: {\"error\": {\"message\": \"out of memory\"}}\n\n";
+    let call = json!({"index": 0, "id": "x", "function": {"name": "calculate", "arguments": ""}});
+    let summary = json!({"type": "response.reasoning_summary_text.delta", "delta": "Hm."});
+    for (speaks, sent, leaves, text) in [
+        (Chat, words.clone(), Closing, "Half"),
+        (Chat, words.clone(), Resetting, "Half"),
+        (Chat, words.clone(), Staying, "Half"),
+        (Chat, words + error, Staying, "Half"),
+        (Chat, delta(&json!({"reasoning": "Hm."})), Closing, ""),
+        (Chat, delta(&json!({"tool_calls": [call]})), Closing, ""),
+        (Responses, responses::event(&summary), Closing, ""),
+    ] {
+        let (mut first, second) = (Model::listen().await, Model::listen().await);
+        let gateway = impatient(speaks, &first, &second, leaves).await;
+        let (mut stream, round) = gateway.begin(&mut first, "s").await;
+        break_off(round, &sent, leaves).await;
+        let end = stream.rest().await.pop().unwrap();
+        assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!(text)), "{sent}");
+        assert!(second.is_unasked());
+    }
+}
+
+/// Wherever its stream is cut, a whole answer comes out once and whole: what was held back
+/// for its beginning is neither lost nor doubled.
+#[tokio::test]
+async fn an_answer_in_pieces_comes_out_whole() {
     let (mut first, second) = (Model::listen().await, Model::listen().await);
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
-    let (mut stream, mut round) = gateway.begin(&mut first, "s").await;
-    round.begin().await;
-    round.say("Half").await;
-    round.reset();
-    let end = stream.rest().await.pop().unwrap();
-    assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!("Half")));
+    let role = delta(&json!({"role": "assistant", "content": ""}));
+    let mut stream = role + &delta(&json!({"content": "Half "}));
+    stream += &(delta(&json!({"content": "and half."})) + &finish("stop") + DONE);
+    for cut in (0..=stream.len()).step_by(5) {
+        let (mut events, mut round) = gateway.begin(&mut first, &format!("s{cut}")).await;
+        round.begin().await;
+        for piece in [&stream[..cut], &stream[cut..]] {
+            if !piece.is_empty() {
+                round.chunk(piece).await;
+            }
+            tokio::task::yield_now().await;
+        }
+        round.write("0\r\n\r\n").await;
+        round.keep();
+        let frames = events.rest().await;
+        assert_eq!(said(&frames), "Half and half.", "cut at {cut}");
+        assert_eq!(statuses(&frames), Vec::<&str>::new());
+    }
+    assert!(second.is_unasked());
+}
+
+/// That a model has nothing to say is its answer.
+#[tokio::test]
+async fn an_empty_answer_is_no_failure() {
+    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let gateway = gateway((Chat, &first), (Chat, &second)).await;
+    let (mut stream, round) = gateway.begin(&mut first, "s").await;
+    answer(round, Chat, "", None).await;
+    answer(first.round().await, Chat, "Well.", None).await;
+    assert_eq!(said(&stream.rest().await), "Well.");
     assert!(second.is_unasked());
 }
 
@@ -307,7 +432,10 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     let frames = stream.rest().await;
-    assert_eq!(statuses(&frames), ["first cannot be reached; second answers instead"]);
+    assert_eq!(
+        statuses(&frames),
+        ["first gave no answer a short while ago; second answers instead"]
+    );
     assert!(first.is_unasked());
 
     let mut stream = gateway.turn(&json!({"prompt": "Hello?", "model": "first"})).await;

@@ -9,7 +9,7 @@ use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::tools::{Tool, ToolResult};
-use crate::upstream::{Delta, RoundRequest, Sampling};
+use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling};
 
 /// One turn as it was asked for.
 #[derive(Debug, Clone)]
@@ -37,11 +37,13 @@ pub struct TurnRequest {
 /// What happened.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// Another upstream than the last answers the running round, since that one could not
-    /// be reached. Comes before the round's first delta.
+    /// Another upstream than the last answers the running round. Comes before the
+    /// round's first delta.
     Rerouted {
         /// Its name.
         answering: String,
+        /// Why the last does not.
+        why: PassedOver,
     },
     /// The running round brought something.
     Delta(Delta<'a>),

@@ -216,7 +216,7 @@ impl Turn {
             | Input::RoundEnded
             | Input::RoundFailed { .. }
                 if self.between_rounds || self.state == State::Executing => {}
-            Input::Rerouted { answering } => self.reroute(answering),
+            Input::Rerouted { answering, why } => self.reroute(answering, why),
             Input::Delta(delta) => self.take_delta(delta),
             Input::RoundEnded => self.end_round(),
             Input::RoundFailed { code, message, retryable } => {

@@ -14,7 +14,7 @@ use crate::orchestrator::prompt;
 use crate::parser::{self, Segment};
 use crate::tools::ToolResult;
 use crate::tools::words::cut;
-use crate::upstream::{Delta, ReasoningItem, RoundRequest, Sampling};
+use crate::upstream::{Delta, PassedOver, ReasoningItem, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
@@ -97,8 +97,9 @@ impl Turn {
     }
 
     /// Another upstream answers than the one that was asked.
-    pub(super) fn reroute(&mut self, answering: String) {
-        let status = format!("{} cannot be reached; {answering} answers instead", self.answering);
+    pub(super) fn reroute(&mut self, answering: String, why: PassedOver) {
+        let why = why.told();
+        let status = format!("{} {why}; {answering} answers instead", self.answering);
         self.draft.say_status(status, self.now_ms);
         self.answering = answering;
     }

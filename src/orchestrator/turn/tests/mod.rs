@@ -10,7 +10,9 @@ use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
-use crate::upstream::{ChatRequest, Delta, History, Message, Role, RoundFinish, Sampling};
+use crate::upstream::{
+    ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling,
+};
 
 mod chains;
 mod injections;
@@ -603,12 +605,18 @@ fn a_broken_round_fails_the_turn_and_keeps_what_was_said() {
 }
 
 #[test]
-fn whoever_answers_instead_is_the_next_that_cannot_be_reached() {
-    let mut scene = Scene::new();
-    for answering in ["b", "c"] {
-        scene.handle(Input::Rerouted { answering: answering.into() });
+fn whoever_answers_instead_is_the_next_that_is_passed_over() {
+    for (why, told) in [
+        (PassedOver::Unreachable, "b cannot be reached; c answers instead"),
+        (PassedOver::Silent, "b gave no answer; c answers instead"),
+        (PassedOver::HeldBack, "b gave no answer a short while ago; c answers instead"),
+    ] {
+        let mut scene = Scene::new();
+        for answering in ["b", "c"] {
+            scene.handle(Input::Rerouted { answering: answering.into(), why });
+        }
+        assert_eq!(scene.event("status")["message"], told);
     }
-    assert_eq!(scene.event("status")["message"], "b cannot be reached; c answers instead");
 }
 
 #[test]

@@ -300,7 +300,10 @@ impl Play {
             }
             2 => self.handle(Input::Logged(max + 1)),
             3..=5 => self.handle(Input::Logged(max)),
-            6..=9 => self.handle(Input::Rerouted { answering: "other".into() }),
+            6..=9 => self.handle(Input::Rerouted {
+                answering: "other".into(),
+                why: PassedOver::Unreachable,
+            }),
             // Nobody waits for this one any more, or yet.
             _ => {
                 let call = dice.roll(4);
