@@ -144,6 +144,7 @@ fn responses_options(
             upstream: upstream.to_owned(),
             model: server.model.clone(),
             native_calls: config.tools.call_contract == CallContract::Native,
+            encrypts_reasoning: false,
         }),
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,

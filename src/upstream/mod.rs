@@ -27,6 +27,7 @@ pub use route::{Opened, PassedOver, Route};
 pub use server::{Dialect, ServerOptions};
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -193,10 +194,22 @@ pub struct Message {
     /// On a tool's message: the call that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// On an assistant's message: what it thought before, for the upstream that it is
-    /// from. Chat Completions have no place for it.
+    /// On an assistant's message in which reasoning stands: all that it holds, in the order
+    /// in which it came. Empty otherwise: the words, then the calls. Chat Completions have
+    /// no place for it.
     #[serde(skip)]
-    pub reasoning: Vec<Arc<ReasoningItem>>,
+    pub order: Vec<MessagePart>,
+}
+
+/// A part of an assistant's message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessagePart {
+    /// What it thought before the part that follows, for the upstream that it is from.
+    Reasoning(Arc<ReasoningItem>),
+    /// This range of the content.
+    Words(Range<usize>),
+    /// The call at this position.
+    Call(usize),
 }
 
 /// A piece of reasoning that its server wants back, and can alone read.

@@ -48,12 +48,16 @@ impl Dialect {
         }
     }
 
-    /// The same, asking that model where none is named.
-    fn with_model(&self, learnt: Option<String>) -> Self {
+    /// The same, asking that model where none is named, and for its reasoning encrypted
+    /// where that can be asked for.
+    fn asking(&self, learnt: Option<String>, encrypts_reasoning: bool) -> Self {
         let mut dialect = self.clone();
         let model = match &mut dialect {
             Self::Chat(options) => &mut options.model,
-            Self::Responses(options) => &mut options.model,
+            Self::Responses(options) => {
+                options.encrypts_reasoning = encrypts_reasoning;
+                &mut options.model
+            }
         };
         if model.is_empty() {
             *model = learnt.unwrap_or_default();
@@ -110,6 +114,7 @@ pub(super) struct Server {
     dialect: Dialect,
     idle_timeout: Duration,
     known: Mutex<Known>,
+    reasoning: Mutex<Reasoning>,
     /// Held by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
@@ -123,6 +128,17 @@ enum Known {
     Unwilling,
     /// What it said, and when.
     Models { models: Models, at: Instant },
+}
+
+/// What a server's reasoning comes as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reasoning {
+    /// As it comes by itself: in words, not at all, or it is not known.
+    AsItComes,
+    /// Encrypted, since it held nothing otherwise.
+    Encrypted,
+    /// As it comes by itself: the server refuses to encrypt it.
+    Refused,
 }
 
 impl Server {
@@ -149,6 +165,7 @@ impl Server {
             dialect,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
+            reasoning: Mutex::new(Reasoning::AsItComes),
             asking: tokio::sync::Mutex::new(None),
         })
     }
@@ -186,6 +203,12 @@ impl Server {
                 // A name that was learnt is learnt again; one that was given stays.
                 failed.wait = self.dialect.model().is_empty().then_some(Duration::ZERO);
             }
+            if status == StatusCode::BAD_REQUEST && said.contains("encrypted") {
+                let mut reasoning = self.reasoning.lock();
+                // Only what was not refused before is asked for otherwise.
+                failed.wait = (*reasoning == Reasoning::Encrypted).then_some(Duration::ZERO);
+                *reasoning = Reasoning::Refused;
+            }
             return Err(failed);
         }
         let media_type = answer.head.headers.get(CONTENT_TYPE);
@@ -201,13 +224,26 @@ impl Server {
 
     fn body(&self, request: &ChatRequest, models: Models) -> Bytes {
         let Models { flavour, first } = models;
-        match self.dialect.with_model(first) {
+        let encrypts_reasoning = self.learn_reasoning(request) == Reasoning::Encrypted;
+        match self.dialect.asking(first, encrypts_reasoning) {
             Dialect::Chat(options) => openai_chat::request_body(request, &options, flavour),
             Dialect::Responses(options) => {
                 openai_responses::request_body(request, &options, flavour)
             }
         }
         .into()
+    }
+
+    /// Learns from what it gave in the conversation how its reasoning is to be asked for.
+    fn learn_reasoning(&self, request: &ChatRequest) -> Reasoning {
+        let mut reasoning = self.reasoning.lock();
+        if let Dialect::Responses(options) = &self.dialect
+            && *reasoning == Reasoning::AsItComes
+            && openai_responses::lacks_reasoning(&request.messages, &options.upstream)
+        {
+            *reasoning = Reasoning::Encrypted;
+        }
+        *reasoning
     }
 
     /// What the server says of itself. It is asked before the first round, and not
@@ -270,6 +306,10 @@ impl Server {
     /// The server may have been exchanged for another.
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
+        let mut reasoning = self.reasoning.lock();
+        if *reasoning == Reasoning::Refused {
+            *reasoning = Reasoning::AsItComes;
+        }
     }
 
     async fn send(

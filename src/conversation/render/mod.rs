@@ -6,16 +6,17 @@
 mod inert;
 mod native;
 mod opening;
+mod spoken;
 mod text;
-
-use std::sync::Arc;
 
 use crate::conversation::trim;
 use crate::conversation::{Conversation, Ending, Part, Step, Turn, UtteranceKind};
 use crate::event::TurnFinish;
 use crate::limits::turn::HEARD_BYTES_MAX;
 use crate::tools::words::cut;
-use crate::upstream::{History, Message, Prompt, Role};
+use crate::upstream::{History, Message, MessageCall, MessagePart, Prompt, Role};
+
+use spoken::Spoken;
 
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +155,11 @@ fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
         && let Some(content) = &mut last.content
     {
         content.push_str("\n\n");
+        let start = content.len();
         content.push_str(words);
+        if !last.order.is_empty() {
+            last.order.push(MessagePart::Words(start..content.len()));
+        }
         return;
     }
     messages.push(message(role, words.to_owned()));
@@ -166,20 +171,20 @@ const fn message(role: Role, content: String) -> Message {
         content: Some(content),
         tool_calls: Vec::new(),
         tool_call_id: None,
-        reasoning: Vec::new(),
+        order: Vec::new(),
     }
 }
 
-/// Adds what the model thought before the message that it has just been given.
-fn think(messages: &mut [Message], step: &Step) {
-    if let Some(last) = messages.last_mut()
-        && last.role == Role::Assistant
-    {
-        last.reasoning.extend(step.parts.iter().filter_map(|part| match part {
-            Part::Reasoning(item) => Some(Arc::clone(item)),
-            Part::Text(_) | Part::Call(_) | Part::Said(_) => None,
-        }));
+/// Adds what the model said and called itself to the assistant's message that is being
+/// written, or begins one.
+fn speak(messages: &mut Vec<Message>, spoken: Spoken, calls: Vec<MessageCall>) {
+    let is_open = |last: &&mut Message| last.role == Role::Assistant && last.tool_calls.is_empty();
+    if messages.last_mut().filter(is_open).is_none() {
+        messages.push(Message { content: None, ..message(Role::Assistant, String::new()) });
     }
+    let Some(last) = messages.last_mut() else { return };
+    spoken.join(last);
+    last.tool_calls = calls;
 }
 
 /// What the model is told of what the user has read before the tools ran, as JSON: small

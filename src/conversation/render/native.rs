@@ -3,7 +3,8 @@
 //! What else the model is told behind a call stands in the tool messages: the strictest
 //! templates (Mistral's) refuse a user's message there.
 
-use super::{heard, inert, say, text, think};
+use super::spoken::Spoken;
+use super::{Form, heard, inert, say, speak};
 use crate::conversation::Step;
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
@@ -15,7 +16,6 @@ use crate::upstream::{Message, MessageCall, Role};
 /// take.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usize, marker: &str) {
     let id = |at: usize| format!("call{:05}", calls_before + at + 1);
-    let words = text::words(step, marker, false);
     let calls: Vec<_> = step
         .calls()
         .enumerate()
@@ -25,29 +25,9 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
             arguments: call.arguments.as_str().to_owned(),
         })
         .collect();
-    if calls.is_empty() {
-        if !words.is_empty() {
-            say(messages, Role::Assistant, &words);
-            think(messages, step);
-        }
-    } else {
-        let mut content = (!words.is_empty()).then_some(words);
-        let mut reasoning = Vec::new();
-        if let Some(before) =
-            messages.pop_if(|last| last.role == Role::Assistant && last.tool_calls.is_empty())
-        {
-            reasoning = before.reasoning;
-            let said = [before.content, content].into_iter().flatten().collect::<Vec<_>>();
-            content = Some(said.join("\n\n"));
-        }
-        messages.push(Message {
-            role: Role::Assistant,
-            content,
-            tool_calls: calls,
-            tool_call_id: None,
-            reasoning,
-        });
-        think(messages, step);
+    let spoken = Spoken::of(step, marker, Form::Native);
+    if !calls.is_empty() || !spoken.words.is_empty() {
+        speak(messages, spoken, calls);
     }
     let mut heard = heard(step, marker);
     for (at, call) in step.calls().enumerate() {
@@ -59,7 +39,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
             content: Some(content),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
-            reasoning: Vec::new(),
+            order: Vec::new(),
         });
     }
     for note in &step.notes {

@@ -2,19 +2,18 @@
 
 use std::fmt::Write as _;
 
-use super::{RESULTS_HEADING, heard, inert, say, think};
-use crate::conversation::{Call, Part, Step};
+use super::spoken::Spoken;
+use super::{Form, RESULTS_HEADING, heard, inert, say, speak};
+use crate::conversation::{Call, Step};
 use crate::upstream::{Message, Role};
 
 /// Renders a step; without `with_calls`, its calls leave no trace but their results.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, with_calls: bool) {
-    let words = words(step, marker, with_calls);
-    if !words.is_empty() {
-        say(messages, Role::Assistant, &words);
-        // Without its calls, the message is another than the one that it thought of.
-        if with_calls {
-            think(messages, step);
-        }
+    // Without its calls, the message is another than the one that it thought of.
+    let form = if with_calls { Form::Text } else { Form::Words };
+    let spoken = Spoken::of(step, marker, form);
+    if !spoken.words.is_empty() {
+        speak(messages, spoken, Vec::new());
     }
     let told = told(step, marker);
     if !told.is_empty() {
@@ -22,31 +21,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, wit
     }
 }
 
-/// The model's own message: its words, and each call on a line of its own where calls
-/// are written.
-pub(super) fn words(step: &Step, marker: &str, with_calls: bool) -> String {
-    let mut words = String::new();
-    for part in &step.parts {
-        match part {
-            Part::Text(text) => words.push_str(text),
-            Part::Said(said) if said.is_told() => {
-                words.push_str(&inert::text(&said.text, marker));
-                words.push('\n');
-            }
-            Part::Said(_) | Part::Reasoning(_) => {}
-            Part::Call(call) => {
-                if with_calls {
-                    push_call(&mut words, marker, call);
-                }
-            }
-        }
-    }
-    // Many chat templates strip it anyway; the others learn nothing from it.
-    words.truncate(words.trim_end().len());
-    words
-}
-
-fn push_call(words: &mut String, marker: &str, call: &Call) {
+pub(super) fn push_call(words: &mut String, marker: &str, call: &Call) {
     if !words.is_empty() && !words.ends_with('\n') {
         words.push('\n');
     }

@@ -87,7 +87,7 @@ mod tests {
             content: content.map(str::to_owned),
             tool_calls: Vec::new(),
             tool_call_id: None,
-            reasoning: Vec::new(),
+            order: Vec::new(),
         }
     }
 

@@ -17,8 +17,8 @@ pub struct Decoder {
     thinks: Option<Thinks>,
     /// The tokens that the answer may take, where the request says so.
     tokens_max: Option<u32>,
-    /// Whether an item, or a part of one, has come.
-    has_heard: bool,
+    /// Whether a reasoning item has come whole.
+    has_reasoned: bool,
     finished: bool,
 }
 
@@ -93,9 +93,12 @@ impl Decoder {
             // A refusal is what the model says instead.
             "response.output_text.delta" | "response.refusal.delta" => {
                 let text = event.delta(&mut scratch)?;
-                self.has_heard = true;
-                self.messages.say(event.place(), text)?;
+                self.messages.say(event.place(), event.part(), text)?;
                 sink(Delta::Text(text));
+            }
+            "response.output_text.done" | "response.refusal.done" => {
+                let whole = event.whole_words();
+                self.messages.close_part(event.place(), event.part(), &whole, sink)?;
             }
             "response.reasoning_text.delta" => {
                 self.think(Thinks::Aloud, event.delta(&mut scratch)?, sink);
@@ -113,7 +116,6 @@ impl Decoder {
             "response.function_call_arguments.done" => {
                 let (name, arguments) = event.call();
                 let (place, call_id) = (event.place(), "");
-                self.has_heard = true;
                 self.calls.repeat(&Said { place, call_id, name, arguments: &arguments }, sink)?;
             }
             "response.output_item.done" => {
@@ -132,7 +134,6 @@ impl Decoder {
 
     /// A server that writes both kinds says the same twice.
     fn think(&mut self, thinks: Thinks, words: &str, sink: &mut impl FnMut(Delta<'_>)) {
-        self.has_heard = true;
         if *self.thinks.get_or_insert(thinks) == thinks {
             sink(Delta::Reasoning(words));
         }
@@ -144,7 +145,6 @@ impl Decoder {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let Some(item) = event.item()?.filter(Item::is_call) else { return Ok(()) };
-        self.has_heard = true;
         let (place, arguments) = (event.place_of(&item), item.arguments());
         let (call_id, name) = (item.call_id(), item.name());
         self.calls.begin(&Said { place, call_id, name, arguments: &arguments }, sink)
@@ -158,9 +158,9 @@ impl Decoder {
         json: &str,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
-        self.has_heard = true;
         match &*item.r#type {
             "reasoning" => {
+                self.has_reasoned = true;
                 if self.thinks.is_none() {
                     self.tell_reasoning(item, sink);
                 }
@@ -197,9 +197,7 @@ impl Decoder {
         if response.has_failed() {
             return Err(FrameError::Server(event.failure(json)));
         }
-        if !self.has_heard {
-            self.take_at_once(response, sink)?;
-        }
+        self.take_at_once(response, sink)?;
         self.finished = true;
         let is_complete = &*event.r#type == "response.completed" && !response.is_incomplete();
         let finish = if is_complete && !self.is_cut(response) {
@@ -228,15 +226,25 @@ impl Decoder {
         is_spent || self.calls.any_breaks_off()
     }
 
-    /// An answer that came in its last event alone.
+    /// What came in the last event alone: items of a kind that no event before was about.
+    /// Others are repeated there, and not always by the same names.
     fn take_at_once(
         &mut self,
         response: &Response<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
+        let (has_called, has_spoken) = (!self.calls.is_empty(), !self.messages.is_empty());
+        let has_reasoned = self.has_reasoned;
         for (index, raw) in (0..).zip(response.output.iter().flatten()) {
-            let place = Place { index: Some(index), id: "" };
-            self.close(place, &Item::read(raw)?, raw.get(), sink)?;
+            let item = Item::read(raw)?;
+            let has_come = match &*item.r#type {
+                "function_call" => has_called,
+                "message" => has_spoken,
+                _ => has_reasoned,
+            };
+            if !has_come {
+                self.close(Place { index: Some(index), id: "" }, &item, raw.get(), sink)?;
+            }
         }
         Ok(())
     }

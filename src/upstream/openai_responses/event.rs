@@ -22,7 +22,13 @@ pub(super) struct Event<'a> {
     #[serde(default)]
     pub(super) summary_index: Option<u64>,
     #[serde(borrow, default)]
+    content_index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     delta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    refusal: Option<&'a RawValue>,
     #[serde(borrow, default)]
     name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -40,6 +46,16 @@ impl<'a> Event<'a> {
     pub(super) fn delta<'s>(&'s self, scratch: &'s mut String) -> Result<&'s str, FrameError> {
         let body = self.delta.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
         body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
+    }
+
+    /// What an event that repeats a part's words says.
+    pub(super) fn whole_words(&self) -> String {
+        self.text.or(self.refusal).map(lenient::text).unwrap_or_default()
+    }
+
+    /// Which part of its message the event speaks of, where the server counts.
+    pub(super) fn part(&self) -> Option<u64> {
+        self.content_index.and_then(lenient::count)
     }
 
     /// The item that the event speaks of, by what it is called there.

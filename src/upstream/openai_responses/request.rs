@@ -4,7 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::upstream::openai_chat::Flavour;
-use crate::upstream::{ChatRequest, Message, OfferedTool, ReasoningItem, Role};
+use crate::upstream::{
+    ChatRequest, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role,
+};
 
 /// How the requests to one server are written.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +17,9 @@ pub struct Options {
     pub model: String,
     /// Whether the server is told of the tools and reads their calls itself.
     pub native_calls: bool,
+    /// Whether reasoning is asked for encrypted, so that it can go back where nothing is
+    /// stored. Models that do not reason are refused with it.
+    pub encrypts_reasoning: bool,
 }
 
 /// The body of `POST /v1/responses` for a round.
@@ -35,6 +40,8 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         input: Vec<Item<'a>>,
         stream: bool,
         store: bool,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        include: Vec<&'static str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         temperature: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +66,7 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         input: items(messages, &options.upstream),
         stream: true,
         store: false,
+        include: if options.encrypts_reasoning { vec![ENCRYPTED] } else { Vec::new() },
         temperature: round.sampling.temperature,
         top_p: round.sampling.top_p,
         max_output_tokens: round.sampling.max_tokens,
@@ -67,6 +75,18 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
     };
     serde_json::to_vec(&body).expect("a request is plain data")
+}
+
+const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+/// Whether the upstream of this name has given reasoning in this conversation that holds
+/// nothing but an id. Asked for it encrypted, it would hold more.
+#[must_use]
+pub fn lacks_reasoning(messages: &[Message], upstream: &str) -> bool {
+    messages.iter().flat_map(|message| &message.order).any(|part| match part {
+        MessagePart::Reasoning(item) => item.upstream == upstream && reasoning(item).is_none(),
+        MessagePart::Words(_) | MessagePart::Call(_) => false,
+    })
 }
 
 #[derive(Serialize)]
@@ -111,26 +131,41 @@ enum Content<'a> {
 fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
-        let thoughts = message.reasoning.iter().filter(|item| item.upstream == upstream);
-        items.extend(thoughts.filter_map(|item| reasoning(item)).map(Item::Reasoning));
         let text = message.content.as_deref();
         if let (Some(call_id), Some(output)) = (&message.tool_call_id, text) {
             items.push(Item::Ours(Ours::FunctionCallOutput { call_id, output }));
             continue;
         }
-        if let Some(text) = text {
-            let content = match message.role {
-                Role::Assistant => Content::OutputText { text },
-                Role::System | Role::User | Role::Tool => Content::InputText { text },
-            };
-            items.push(Item::Ours(Ours::Message { role: message.role, content: [content] }));
+        if message.order.is_empty() {
+            items.extend(text.map(|text| words(message.role, text)));
+            items.extend(message.tool_calls.iter().map(call));
         }
-        items.extend(message.tool_calls.iter().map(|call| {
-            let (call_id, name, arguments) = (&call.id, &call.name, &call.arguments);
-            Item::Ours(Ours::FunctionCall { call_id, name, arguments })
+        items.extend(message.order.iter().filter_map(|part| match part {
+            MessagePart::Reasoning(item) if item.upstream == upstream => {
+                reasoning(item).map(Item::Reasoning)
+            }
+            MessagePart::Reasoning(_) => None,
+            MessagePart::Words(range) => {
+                let text = text?.get(range.clone())?.trim_end();
+                (!text.is_empty()).then(|| words(message.role, text))
+            }
+            MessagePart::Call(at) => message.tool_calls.get(*at).map(call),
         }));
     }
     items
+}
+
+const fn words(role: Role, text: &str) -> Item<'_> {
+    let content = match role {
+        Role::Assistant => Content::OutputText { text },
+        Role::System | Role::User | Role::Tool => Content::InputText { text },
+    };
+    Item::Ours(Ours::Message { role, content: [content] })
+}
+
+fn call(call: &MessageCall) -> Item<'_> {
+    let MessageCall { id: call_id, name, arguments } = call;
+    Item::Ours(Ours::FunctionCall { call_id, name, arguments })
 }
 
 /// An item that can go back: one that holds what was thought, in plain words or encrypted.

@@ -32,7 +32,7 @@ fn message(role: Role, content: &str) -> Message {
         content: Some(content.into()),
         tool_calls: Vec::new(),
         tool_call_id: None,
-        reasoning: Vec::new(),
+        order: Vec::new(),
     }
 }
 
@@ -242,7 +242,7 @@ fn native_results_are_read_like_rendered_ones() {
         content: None,
         tool_calls: vec![call],
         tool_call_id: None,
-        reasoning: Vec::new(),
+        order: Vec::new(),
     };
     let result = Message {
         tool_call_id: Some("call_1".into()),

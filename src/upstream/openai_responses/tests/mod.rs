@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{Decoder, Options, request_body};
 use crate::upstream::openai_chat::{Flavour, FrameError};
 use crate::upstream::{
-    ChatRequest, Delta, Message, MessageCall, OfferedTool, ReasoningItem, Role, Sampling, sse,
+    ChatRequest, Delta, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role,
+    Sampling, sse,
 };
 
 /// The deltas of a stream, each as a line; text and arguments merged.
@@ -237,7 +238,7 @@ fn halves_of_characters_do_not_end_the_turn() {
 
 fn message(role: Role, content: Option<&str>) -> Message {
     let content = content.map(str::to_owned);
-    Message { role, content, tool_calls: Vec::new(), tool_call_id: None, reasoning: Vec::new() }
+    Message { role, content, tool_calls: Vec::new(), tool_call_id: None, order: Vec::new() }
 }
 
 fn thought(upstream: &str, json: &Value) -> Arc<ReasoningItem> {
@@ -258,7 +259,12 @@ fn body(messages: Vec<Message>, native_calls: bool) -> Value {
         ..Sampling::default()
     };
     let round = ChatRequest { messages, sampling, tools: [tool].into(), ..ChatRequest::default() };
-    let options = Options { upstream: "us".to_owned(), model: "m".to_owned(), native_calls };
+    let options = Options {
+        upstream: "us".to_owned(),
+        model: "m".to_owned(),
+        native_calls,
+        ..Options::default()
+    };
     serde_json::from_slice(&request_body(&round, &options, Flavour::Other)).unwrap()
 }
 
@@ -310,8 +316,60 @@ fn reasoning_goes_back_to_where_it_came_from_where_it_holds_something() {
         thought("us", &stored),
         thought("them", &sealed),
     ];
-    let body = body(vec![Message { reasoning, ..message(Role::Assistant, Some("So.")) }], false);
+    let order = reasoning.into_iter().map(MessagePart::Reasoning);
+    let order = order.chain([MessagePart::Words(0..3)]).collect();
+    let body = body(vec![Message { order, ..message(Role::Assistant, Some("So.")) }], false);
     let plain = json!({"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]});
     let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]});
     assert_eq!(body["input"], json!([plain, sealed, said]));
+}
+
+#[test]
+fn reasoning_stands_in_front_of_what_it_came_with() {
+    let item = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "xyz"});
+    let thought = |id: &str| MessagePart::Reasoning(thought("us", &item(id)));
+    let call = |id: &str| MessageCall { id: id.into(), name: "f".into(), arguments: "{}".into() };
+    let order = vec![
+        MessagePart::Words(0..4),
+        thought("a"),
+        MessagePart::Call(0),
+        thought("b"),
+        MessagePart::Words(4..8),
+        MessagePart::Words(8..9),
+        thought("c"),
+        MessagePart::Call(1),
+    ];
+    let content = Some("So.\nAnd.\n".to_owned());
+    let tool_calls = vec![call("c1"), call("c2")];
+    let body =
+        body(vec![Message { content, tool_calls, order, ..message(Role::Assistant, None) }], true);
+    let call =
+        |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
+    let said = |text: &str| json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
+    assert_eq!(
+        body["input"],
+        json!([said("So."), item("a"), call("c1"), item("b"), said("And."), item("c"), call("c2")])
+    );
+}
+
+#[test]
+fn reasoning_is_asked_for_encrypted_where_it_lacks_otherwise() {
+    let holds = |json: &Value| {
+        let order = vec![MessagePart::Reasoning(thought("us", json)), MessagePart::Words(0..3)];
+        let messages = vec![Message { order, ..message(Role::Assistant, Some("So.")) }];
+        let lacks = |upstream| super::lacks_reasoning(&messages, upstream);
+        assert!(!lacks("them"));
+        !lacks("us")
+    };
+    assert!(!holds(&json!({"type": "reasoning", "id": "r", "summary": []})));
+    assert!(!holds(&json!({"id": "r", "summary": [{"text": "Hm"}], "encrypted_content": null})));
+    assert!(holds(&json!({"id": "r", "encrypted_content": "xyz"})));
+    assert!(holds(&json!({"id": "r", "content": [{"type": "reasoning_text", "text": "Hm"}]})));
+    for encrypts_reasoning in [true, false] {
+        let options = Options { encrypts_reasoning, ..Options::default() };
+        let body = request_body(&ChatRequest::default(), &options, Flavour::Other);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let asked = json!(["reasoning.encrypted_content"]);
+        assert_eq!(body.get("include"), encrypts_reasoning.then_some(&asked));
+    }
 }

@@ -201,6 +201,75 @@ fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
     check(&json!([at_once]), &["text So n\u{e9}", "Stop"]);
 }
 
+/// A message of two parts, and where their words stand.
+#[test]
+fn words_of_parts_that_came_in_their_end_alone_are_not_lost() {
+    let event = |kind: &str, part: &Value, key: &str, words: &str| {
+        json!({"type": format!("response.{kind}"), "output_index": 0, "item_id": "m",
+            "content_index": part, key: words})
+    };
+    let parts =
+        json!([{"type": "output_text", "text": "So "}, {"type": "refusal", "refusal": "n\u{e9}"}]);
+    let done = |content: &Value| {
+        json!({"type": "response.output_item.done", "output_index": 0,
+            "item": {"type": "message", "id": "m", "content": content}})
+    };
+    let (none, end) = (Value::Null, json!({"type": "response.completed"}));
+    let [zero, one] = [json!(0), json!(1)];
+    for ends in [vec![], vec![done(&none)], vec![done(&parts)], vec![done(&parts), done(&parts)]] {
+        for [first, second] in [[&zero, &one], [&json!("0"), &json!("1")]] {
+            let says = |words| event("output_text.delta", first, "delta", words);
+            let refuses = |words| event("refusal.delta", second, "delta", words);
+            let said = event("output_text.done", first, "text", "So ");
+            let refused = event("refusal.done", second, "refusal", "n\u{e9}");
+            for begin in [
+                vec![said.clone(), refused.clone()],
+                vec![said.clone(), said.clone(), refused.clone(), refused.clone(), said.clone()],
+                vec![says("So "), said.clone(), refused.clone()],
+                vec![says("S"), said.clone(), refuses("n"), refused.clone()],
+                vec![says("So "), refuses("n\u{e9}"), said.clone(), refused.clone()],
+                vec![says("So "), said, refuses("n\u{e9}"), refused],
+            ] {
+                let events: Vec<Value> =
+                    begin.into_iter().chain(ends.clone()).chain([end.clone()]).collect();
+                check(&json!(events), &["text So n\u{e9}", "Stop"]);
+            }
+        }
+    }
+    // Behind the end of its message, a part says nothing new.
+    let late = event("output_text.done", &zero, "text", "So ");
+    check(&json!([done(&parts), late, end]), &["text So n\u{e9}", "Stop"]);
+    // Nothing is named at all.
+    let done = json!({"type": "response.output_text.done", "text": "So."});
+    check(&json!([done, end]), &["text So.", "Stop"]);
+    let says = json!({"type": "response.output_text.delta", "delta": "So."});
+    check(&json!([says, done, done, end]), &["text So.", "Stop"]);
+}
+
+/// The last event repeats the whole, by what names ever; or it is the first to tell.
+#[test]
+fn kinds_of_items_that_came_in_the_last_event_alone_are_taken() {
+    let says = json!({"type": "response.output_text.delta", "item_id": "m1", "delta": "So."});
+    let thinks = json!({"type": "response.reasoning_text.delta", "delta": "Hm"});
+    let words = json!({"type": "message", "id": "m2", "content": [{"text": "So."}]});
+    let call = json!({"type": "function_call", "id": "c2", "name": "f", "arguments": "{}"});
+    let thought = json!({"type": "reasoning", "id": "r2", "content": [{"text": "Hm"}]});
+    let end =
+        |output: &Value| json!({"type": "response.completed", "response": {"output": output}});
+    let called = ["call 0", "0: {}", "whole 0: f {}", "ToolCalls"];
+    let item = format!("item {thought}");
+    check(&json!([says, end(&json!([words, call]))]), &[&["text So."][..], &called].concat());
+    check(
+        &json!([thinks, says, end(&json!([thought, words, call]))]),
+        &[&["reasoning Hm", "text So.", &item][..], &called].concat(),
+    );
+    let begun = done(&json!(0), "c1", "f", &json!("{}"));
+    check(
+        &json!([begun, end(&json!([thought, words, call]))]),
+        &["call 0", "0: {}", "whole 0: f {}", "reasoning Hm", &item, "text So.", "ToolCalls"],
+    );
+}
+
 #[test]
 fn reasoning_that_came_in_its_end_alone_is_told() {
     for item in [
