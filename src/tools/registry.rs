@@ -174,7 +174,7 @@ impl Registry {
     fn not_found(&self, name: &str) -> CallRefusal {
         let names = || self.specs().map(|spec| spec.name.as_str());
         let mut alike: Vec<(f64, &str)> =
-            names().map(|known| (likeness(name, known), known)).collect();
+            names().map(|known| (closeness(name, known), known)).collect();
         alike.retain(|(likeness, _)| *likeness >= ALIKE);
         // A stable sort: those equally alike keep their order.
         alike.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -194,6 +194,18 @@ const CLOSEST_MAX: usize = 3;
 /// From here on two names resemble each other: half of the letters are the same,
 /// as in `get_time` and `get_current_time`.
 const ALIKE: f64 = 0.5;
+
+/// How alike a name is to a known one, 0 to 1: as it stands, or without what models put
+/// around names (`functions.calculate:0`).
+fn closeness(name: &str, known: &str) -> f64 {
+    let bare = name.strip_prefix("functions.").unwrap_or(name);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let bare = match bare.rsplit_once(':') {
+        Some((bare, number)) if is_number(number) => bare,
+        _ => bare,
+    };
+    likeness(name, known).max(likeness(bare, known))
+}
 
 /// How alike two names are, 0 to 1: by edit distance, whatever their case and
 /// the characters between their words.
@@ -322,6 +334,16 @@ pub(crate) mod tests {
             "There is no tool called \"Get-Wether\". Did you mean get_weather? \
              Also available: calculate, get_current_time, send_message.",
         );
+        for name in ["functions.calculate:0", "functions.calculate", "calculate:12"] {
+            check_not_found(
+                &registry,
+                name,
+                &format!(
+                    "There is no tool called \"{name}\". Did you mean calculate? \
+                     Also available: get_current_time, get_weather, send_message."
+                ),
+            );
+        }
         let weather = self::registry(&["get_weather_map", "get_weather"]);
         check_not_found(
             &weather,

@@ -203,7 +203,8 @@ impl Server {
                 // A name that was learnt is learnt again; one that was given stays.
                 failed.wait = self.dialect.model().is_empty().then_some(Duration::ZERO);
             }
-            if status == StatusCode::BAD_REQUEST && said.contains("encrypted") {
+            if status == StatusCode::BAD_REQUEST && said.to_ascii_lowercase().contains("encrypted")
+            {
                 let mut reasoning = self.reasoning.lock();
                 // Only what was not refused before is asked for otherwise.
                 failed.wait = (*reasoning == Reasoning::Encrypted).then_some(Duration::ZERO);

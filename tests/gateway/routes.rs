@@ -495,3 +495,93 @@ async fn a_server_that_is_there_does_not_cool_down() {
     answer(first.round().await, Chat, "First.", None).await;
     assert_eq!(said(&stream.rest().await), "First.");
 }
+
+/// A gateway in front of one server of the Responses API.
+async fn thinking(model: &Model) -> Gateway {
+    let server = upstream("fake", Responses, model, History::Native);
+    Gateway::with(model.address, |setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        setup.config.upstreams = vec![server];
+    })
+    .await
+}
+
+async fn answer_items(mut round: Round, items: &[Value]) {
+    round.begin().await;
+    round.chunk(responses::answer(items)).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
+}
+
+/// Two calls, each with what was thought before it.
+fn thought_and_called(encrypted: &Value) -> [Value; 4] {
+    let thought = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted});
+    let call = |sum: &str| responses::call("calculate", &json!({ "expression": sum }));
+    [thought("rs_1"), call("6*7"), thought("rs_2"), call("6*8")]
+}
+
+fn kinds(round: &Round) -> Vec<String> {
+    let items = round.request.body["input"].as_array().unwrap().iter();
+    items
+        .map(|item| {
+            let (kind, id) = (item["type"].as_str().unwrap(), item["id"].as_str());
+            id.map_or_else(|| kind.to_owned(), |id| format!("{kind} {id}"))
+        })
+        .collect()
+}
+
+/// Nothing is stored: reasoning that is an id alone is asked for encrypted from then on,
+/// and goes back in front of what it came with.
+#[tokio::test]
+async fn reasoning_goes_back_where_it_stood() {
+    let mut model = Model::listen().await;
+    let gateway = thinking(&model).await;
+    let asked = json!(["reasoning.encrypted_content"]);
+    let outputs = ["function_call_output", "function_call_output"];
+
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    assert_eq!(round.request.body["include"], Value::Null, "models that do not think refuse it");
+    answer_items(round, &thought_and_called(&Value::Null)).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["include"], asked);
+    let said = ["message", "message", "function_call", "function_call"];
+    assert_eq!(kinds(&round), [&said[..], &outputs].concat(), "an id names nothing");
+    answer(round, Responses, "So.", None).await;
+    stream.rest().await;
+
+    let (mut stream, round) = gateway.begin(&mut model, "t").await;
+    assert_eq!(round.request.body["include"], asked);
+    answer_items(round, &thought_and_called(&json!("sealed"))).await;
+    let round = model.round().await;
+    let said = [
+        "message",
+        "message",
+        "reasoning rs_1",
+        "function_call",
+        "reasoning rs_2",
+        "function_call",
+    ];
+    assert_eq!(kinds(&round), [&said[..], &outputs].concat());
+    answer(round, Responses, "So.", None).await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_to_encrypt_is_asked_without() {
+    let mut model = Model::listen().await;
+    let gateway = thinking(&model).await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    answer_items(round, &thought_and_called(&Value::Null)).await;
+    let mut round = model.round().await;
+    let error = r#"{"error":{"message":"Encrypted content is not supported with this model."}}"#;
+    let length = error.len();
+    round.write(format!("HTTP/1.1 400 No\r\nContent-Length: {length}\r\n\r\n{error}")).await;
+    round.keep();
+    let round = model.round().await;
+    assert_eq!(round.request.body["include"], Value::Null);
+    answer_items(round, &thought_and_called(&Value::Null)[..2]).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["include"], Value::Null, "it is not asked for again");
+    answer(round, Responses, "So.", None).await;
+    assert_eq!(stream.rest().await.last().unwrap().event, "turn_completed");
+}

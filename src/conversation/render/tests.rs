@@ -415,3 +415,68 @@ fn calls_of_every_outcome_go_back_natively() {
             .unwrap();
     assert_eq!(asked, shown, "{asked:#}");
 }
+
+/// The order of an assistant's message, a word each; what is written is quoted.
+fn ordered(message: &Message) -> Vec<String> {
+    let content = message.content.as_deref().unwrap_or_default();
+    let part = |part: &MessagePart| match part {
+        MessagePart::Reasoning(item) => item.json.clone(),
+        MessagePart::Words(range) => format!("{:?}", content[range.clone()].trim_end()),
+        MessagePart::Call(at) => message.tool_calls[*at].id.clone(),
+    };
+    message.order.iter().map(part).collect()
+}
+
+#[test]
+fn reasoning_keeps_its_place_in_front_of_what_it_came_with() {
+    let call = || {
+        let Turn { mut steps, .. } = turn_with(Outcome::Ended(ToolResult::data(json!(1))));
+        steps.remove(0).parts.remove(1)
+    };
+    let thought = |json: &str| {
+        let (upstream, json) = ("u".into(), json.into());
+        Part::Reasoning(Arc::new(crate::upstream::ReasoningItem { upstream, json }))
+    };
+    let text = |text: &str| Part::Text(text.into());
+    let kind = UtteranceKind::Acknowledgement(AcknowledgementSource::Hints);
+    let hint = || Part::Said(Utterance { kind, text: "Hint.".into(), tools: Vec::new(), at_ms: 0 });
+    let line = "<<function_call>> {\"name\": \"look\", \"arguments\": {\"a\": 0.10}}";
+    let line = |end: &str| format!("{:?}", format!("{line}{end}"));
+    for (parts, native, written) in [
+        (
+            vec![thought("a"), hint(), call(), thought("b"), call(), thought("c")],
+            vec!["\"Hint.\"", "a", "call00001", "b", "call00002"],
+            vec!["\"Hint.\"".to_owned(), "a".into(), line(""), "b".into(), line("")],
+        ),
+        (
+            vec![thought("a"), text("So."), thought("b"), text(" \n"), call(), text("And. ")],
+            vec!["a", "\"So.\"", "b", "call00001", "\"And.\""],
+            vec!["a".into(), "\"So.\"".into(), "b".into(), line("\nAnd.")],
+        ),
+        (vec![text("So."), call()], vec![], vec![]),
+        (vec![text("So."), thought("a")], vec![], vec![]),
+    ] {
+        for (form, expected) in [
+            (Form::Native, native.iter().map(|part| (*part).to_owned()).collect()),
+            (Form::Text, written),
+            (Form::Words, Vec::new()),
+        ] {
+            let step = Step { parts: parts.clone(), ..Step::default() };
+            let turn = Turn { prompt: "Where?".into(), steps: vec![step], ..Turn::default() };
+            let messages = messages(&context(turn, None, 1000), form);
+            assert_eq!(ordered(&messages[2]), expected, "{parts:?} as {form:?}");
+        }
+    }
+}
+
+#[test]
+fn steps_that_share_a_message_keep_their_order() {
+    let thought = crate::upstream::ReasoningItem { upstream: "u".into(), json: "a".into() };
+    let mut turn = turn_with(Outcome::Cancelled);
+    turn.steps[0].parts.insert(1, Part::Reasoning(Arc::new(thought)));
+    let before = Step { parts: vec![Part::Text("Well.".into())], ..Step::default() };
+    turn.steps.insert(0, before);
+    let messages = messages(&context(turn, None, 1000), Form::Native);
+    assert_eq!(messages[2].content.as_deref(), Some("Well.\n\nOne moment."));
+    assert_eq!(ordered(&messages[2]), ["\"Well.\"", "\"One moment.\"", "a", "call00001"]);
+}
