@@ -219,16 +219,16 @@ fn words_of_parts_that_came_in_their_end_alone_are_not_lost() {
     for ends in [vec![], vec![done(&none)], vec![done(&parts)], vec![done(&parts), done(&parts)]] {
         for [first, second] in [[&zero, &one], [&json!("0"), &json!("1")]] {
             let says = |words| event("output_text.delta", first, "delta", words);
-            let refuses = |words| event("refusal.delta", second, "delta", words);
+            let declines = |words| event("refusal.delta", second, "delta", words);
             let said = event("output_text.done", first, "text", "So ");
             let refused = event("refusal.done", second, "refusal", "n\u{e9}");
             for begin in [
                 vec![said.clone(), refused.clone()],
                 vec![said.clone(), said.clone(), refused.clone(), refused.clone(), said.clone()],
                 vec![says("So "), said.clone(), refused.clone()],
-                vec![says("S"), said.clone(), refuses("n"), refused.clone()],
-                vec![says("So "), refuses("n\u{e9}"), said.clone(), refused.clone()],
-                vec![says("So "), said, refuses("n\u{e9}"), refused],
+                vec![says("S"), said.clone(), declines("n"), refused.clone()],
+                vec![says("So "), declines("n\u{e9}"), said.clone(), refused.clone()],
+                vec![says("So "), said, declines("n\u{e9}"), refused],
             ] {
                 let events: Vec<Value> =
                     begin.into_iter().chain(ends.clone()).chain([end.clone()]).collect();
