@@ -274,7 +274,7 @@ async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves
         match &mut servers[0].kind {
             UpstreamKind::OpenaiChat(config) => config.idle_timeout = idle,
             UpstreamKind::OpenaiResponses(config) => config.idle_timeout = idle,
-            other => panic!("{other:?}"),
+            UpstreamKind::Embedded(_) => unreachable!("it speaks as a server"),
         }
         setup.config.upstreams = servers;
     })
@@ -304,7 +304,7 @@ async fn who_breaks_off_before_the_first_word_is_passed_over() {
         let (mut first, mut second) = (Model::listen().await, Model::listen().await);
         let gateway = impatient(speaks, &first, &second, leaves).await;
         let (mut stream, round) = gateway.begin(&mut first, "s").await;
-        let (_, second_round) = tokio::join!(break_off(round, &sent, leaves), second.round());
+        let ((), second_round) = tokio::join!(break_off(round, &sent, leaves), second.round());
         answer(second_round, Chat, "Second.", None).await;
         let frames = stream.rest().await;
         assert_eq!(said(&frames), "Second.", "{sent:?}");

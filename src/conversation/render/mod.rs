@@ -178,8 +178,8 @@ const fn message(role: Role, content: String) -> Message {
 /// Adds what the model said and called itself to the assistant's message that is being
 /// written, or begins one.
 fn speak(messages: &mut Vec<Message>, spoken: Spoken, calls: Vec<MessageCall>) {
-    let is_open = |last: &&mut Message| last.role == Role::Assistant && last.tool_calls.is_empty();
-    if messages.last_mut().filter(is_open).is_none() {
+    let is_closed = |last: &Message| last.role != Role::Assistant || !last.tool_calls.is_empty();
+    if messages.last().is_none_or(is_closed) {
         messages.push(Message { content: None, ..message(Role::Assistant, String::new()) });
     }
     let Some(last) = messages.last_mut() else { return };

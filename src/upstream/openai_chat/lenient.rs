@@ -9,8 +9,9 @@ use super::unescape;
 /// A count: a number, whole as `0.0` is, or either as a string.
 pub(in crate::upstream) fn count(raw: &RawValue) -> Option<u64> {
     let text = raw.get();
-    let text = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
-    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let text =
+        text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text).trim();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     fraction.bytes().all(|digit| digit == b'0').then(|| whole.parse().ok()).flatten()
 }
 

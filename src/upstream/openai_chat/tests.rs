@@ -427,7 +427,7 @@ fn what_is_no_list_of_calls_is_malformed() {
         assert_eq!((outcome, said), (Err(FrameError::Malformed), Vec::new()), "{calls}");
     }
     for nothing in ["null", "[]", "{}", "\"\""] {
-        check(&format!(r#"{{"choices":[{{"delta":{{"tool_calls":{nothing}}}}}]}}"#), &[]);
+        check(format!(r#"{{"choices":[{{"delta":{{"tool_calls":{nothing}}}}}]}}"#), &[]);
     }
     // One call, and no list around it.
     let call = r#"{"choices":[{"delta":{"tool_calls":{"function":{"name":"f","arguments":{}}}}}]}"#;

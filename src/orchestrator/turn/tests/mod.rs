@@ -605,21 +605,6 @@ fn a_broken_round_fails_the_turn_and_keeps_what_was_said() {
 }
 
 #[test]
-fn whoever_answers_instead_is_the_next_that_is_passed_over() {
-    for (why, told) in [
-        (PassedOver::Unreachable, "b cannot be reached; c answers instead"),
-        (PassedOver::Silent, "b gave no answer; c answers instead"),
-        (PassedOver::HeldBack, "b gave no answer a short while ago; c answers instead"),
-    ] {
-        let mut scene = Scene::new();
-        for answering in ["b", "c"] {
-            scene.handle(Input::Rerouted { answering: answering.into(), why });
-        }
-        assert_eq!(scene.event("status")["message"], told);
-    }
-}
-
-#[test]
 fn a_turn_at_its_limit_goes_on_and_one_byte_over_fails() {
     let mut scene = Scene::with_rules(|rules| rules.max_turn_bytes = 8);
     scene.says("12345678");

@@ -287,3 +287,18 @@ fn empty_answers_are_counted_over_turns_until_something_is_said() {
     history.push(third.turn.into_record());
     assert_eq!(history.empty_answers(), 0);
 }
+
+#[test]
+fn whoever_answers_instead_is_the_next_that_is_passed_over() {
+    for (why, told) in [
+        (PassedOver::Unreachable, "b cannot be reached; c answers instead"),
+        (PassedOver::Silent, "b gave no answer; c answers instead"),
+        (PassedOver::HeldBack, "b gave no answer a short while ago; c answers instead"),
+    ] {
+        let mut scene = Scene::new();
+        for answering in ["b", "c"] {
+            scene.handle(Input::Rerouted { answering: answering.into(), why });
+        }
+        assert_eq!(scene.event("status")["message"], told);
+    }
+}
