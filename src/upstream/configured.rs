@@ -103,9 +103,10 @@ impl Upstream {
         self.cool_down.lock().is_on(Instant::now())
     }
 
-    /// The same, asked for a turn: when the time is over, one turn is let through to try.
-    pub(super) fn holds_back(&self) -> bool {
-        self.cool_down.lock().holds_back(Instant::now())
+    /// It is about to be asked: where its time is over, by one turn, and the others wait
+    /// for what comes of that.
+    pub(super) fn try_again(&self) {
+        self.cool_down.lock().try_again(Instant::now());
     }
 
     /// Remembers what came of reaching it, tried at `asked`. Only where there are others

@@ -30,16 +30,14 @@ impl CoolDown {
         self.failed.is_some_and(|failed| now < failed.until)
     }
 
-    /// Whether others are to be asked first, asked by somebody who would be the first to
-    /// try again. When the time is over, one is let through: until it knows more, the
-    /// others need not wait with it.
-    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
-        let Some(failed) = &mut self.failed else { return false };
-        if now < failed.until {
-            return true;
+    /// Somebody asks it now. Where the time is over, the others go elsewhere for as long
+    /// again: they need not wait with the one that tries.
+    pub(super) fn try_again(&mut self, now: Instant) {
+        if let Some(failed) = &mut self.failed
+            && now >= failed.until
+        {
+            failed.until = now + failed.wait;
         }
-        failed.until = now + failed.wait;
-        false
     }
 
     /// Who asked at `asked` could not reach it. Returns how long others go first from now
@@ -71,7 +69,7 @@ mod tests {
     fn each_failure_doubles_the_wait_up_to_its_bound() {
         let mut now = Instant::now();
         let mut cool_down = CoolDown::default();
-        assert!(!cool_down.is_on(now) && !cool_down.holds_back(now));
+        assert!(!cool_down.is_on(now));
         let mut expected = COOL_DOWN;
         for _ in 0..10 {
             assert_eq!(cool_down.fail(now, now), Some(expected));
@@ -103,10 +101,11 @@ mod tests {
         let mut cool_down = CoolDown::default();
         cool_down.fail(begun, begun);
         let over = begun + COOL_DOWN;
-        assert!(cool_down.holds_back(over - MILLISECOND));
-        assert!(!cool_down.holds_back(over));
-        assert!(cool_down.holds_back(over));
+        cool_down.try_again(over - MILLISECOND);
+        assert!(!cool_down.is_on(over), "who asks before that changes nothing");
+        cool_down.try_again(over);
+        assert!(cool_down.is_on(over));
         // Who tried has left without a word.
-        assert!(!cool_down.holds_back(over + COOL_DOWN));
+        assert!(!cool_down.is_on(over + COOL_DOWN));
     }
 }

@@ -78,6 +78,7 @@ impl Route {
         let mut why = PassedOver::HeldBack;
         for place in self.order() {
             let upstream = &self.upstreams[place];
+            upstream.try_again();
             let asked = Instant::now();
             let outcome = begin(upstream, request).await;
             upstream.remember(&outcome, asked);
@@ -101,12 +102,12 @@ impl Route {
 
     /// Their places in the order in which they are asked now.
     fn order(&self) -> Vec<usize> {
-        let holds_back = |place: &usize| {
+        let is_held_back = |place: &usize| {
             let is_wanted = *place == 0 && self.is_named;
-            !is_wanted && self.upstreams[*place].holds_back()
+            !is_wanted && self.upstreams[*place].is_cooling_down()
         };
-        let (last, mut order): (Vec<_>, Vec<_>) = (0..self.upstreams.len()).partition(holds_back);
-        order.extend(last);
+        let mut order: Vec<_> = (0..self.upstreams.len()).collect();
+        order.sort_by_key(is_held_back);
         order
     }
 
@@ -115,6 +116,7 @@ impl Route {
     pub fn prefer(&mut self, place: usize) -> &str {
         let preferred = self.upstreams.remove(place);
         self.upstreams.insert(0, preferred);
+        self.is_named = false;
         self.upstreams[0].name()
     }
 }
