@@ -10,7 +10,7 @@ use tether::parser::{Call, ErrorCode, Parser, Segment, Settings};
 use tether::upstream::openai_chat::{self, FrameError};
 use tether::upstream::openai_responses;
 use tether::upstream::server_error::ServerError;
-use tether::upstream::{Delta, RoundFinish, sse};
+use tether::upstream::{Decoder, Delta, RoundFinish, sse};
 
 const MARKER: &str = "<<function_call>>";
 
@@ -31,37 +31,12 @@ struct Request {
 }
 
 /// The decoder of the API that a recording is of.
-enum Decoder {
-    Chat(openai_chat::Decoder),
-    Responses(openai_responses::Decoder),
-}
-
-impl Decoder {
-    fn of(recording: &Recording) -> Self {
-        if recording.path == "/v1/responses" {
-            let tokens_max = recording.request.max_output_tokens;
-            Self::Responses(openai_responses::Decoder::new(tokens_max))
-        } else {
-            Self::Chat(openai_chat::Decoder::new())
-        }
-    }
-
-    fn decode(
-        &mut self,
-        frame: &sse::Frame<'_>,
-        sink: impl FnMut(Delta<'_>),
-    ) -> Result<(), FrameError> {
-        match self {
-            Self::Chat(chat) => chat.decode(frame, sink),
-            Self::Responses(responses) => responses.decode(frame, sink),
-        }
-    }
-
-    const fn is_done(&self) -> bool {
-        match self {
-            Self::Chat(chat) => chat.is_done(),
-            Self::Responses(responses) => responses.is_done(),
-        }
+fn decoder_of(recording: &Recording) -> Decoder {
+    if recording.path == "/v1/responses" {
+        let tokens_max = recording.request.max_output_tokens;
+        Decoder::Responses(openai_responses::Decoder::new(tokens_max))
+    } else {
+        Decoder::Chat(openai_chat::Decoder::new())
     }
 }
 
@@ -144,7 +119,7 @@ impl Answer {
 
 fn decode<'a>(recording: &Recording, chunks: impl IntoIterator<Item = &'a [u8]>) -> Answer {
     let mut frames = sse::Decoder::new();
-    let mut events = Decoder::of(recording);
+    let mut events = decoder_of(recording);
     let mut parser = Parser::new(Settings::default()).expect("the defaults are valid");
     let mut answer = Answer::default();
     for mut chunk in chunks {

@@ -22,7 +22,7 @@ pub mod sse;
 
 pub use configured::{Kind, Options, OptionsError, Upstream};
 pub use failure::RoundFailure;
-pub use round::Round;
+pub use round::{Decoder, Round};
 pub use route::{Opened, PassedOver, Route};
 pub use server::{Dialect, ServerOptions};
 

@@ -32,15 +32,21 @@ pub struct Round {
     held: Option<Box<Held>>,
 }
 
-/// What makes deltas of frames.
+/// What makes deltas of frames, by the API that is spoken.
 #[derive(Debug)]
-pub(super) enum Decoder {
+pub enum Decoder {
+    /// Chat Completions.
     Chat(openai_chat::Decoder),
+    /// Responses.
     Responses(openai_responses::Decoder),
 }
 
 impl Decoder {
-    fn decode(
+    /// Hands out what a frame brings.
+    ///
+    /// # Errors
+    /// Where the frame is not what the API sends, or reports an error.
+    pub fn decode(
         &mut self,
         frame: &sse::Frame<'_>,
         sink: impl FnMut(Delta<'_>),
@@ -60,7 +66,8 @@ impl Decoder {
     }
 
     /// Whether nothing follows.
-    const fn is_done(&self) -> bool {
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
         match self {
             Self::Chat(chat) => chat.is_done(),
             Self::Responses(responses) => responses.is_done(),

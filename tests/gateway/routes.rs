@@ -413,22 +413,21 @@ async fn back(address: std::net::SocketAddr) -> Model {
     Model::on(tokio::net::TcpListener::bind(address).await.unwrap())
 }
 
-/// Asks, and is answered by the second; the first could not be reached.
-async fn pass_over_the_first(gateway: &Gateway, second: &mut Model) {
-    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
-    answer(second.round().await, Chat, "Second.", None).await;
-    assert_eq!(said(&stream.rest().await), "Second.");
-}
-
-#[tokio::test]
-async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named() {
+/// A gateway in front of two, the first of which could not be reached and is back.
+async fn passed_over() -> (Gateway, Model, Model) {
     let (first, mut second) = (Model::listen().await, Model::listen().await);
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let address = first.address;
     first.stop().await;
-    pass_over_the_first(&gateway, &mut second).await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
+    answer(second.round().await, Chat, "Second.", None).await;
+    assert_eq!(said(&stream.rest().await), "Second.");
+    (gateway, back(address).await, second)
+}
 
-    let mut first = back(address).await;
+#[tokio::test]
+async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named() {
+    let (gateway, mut first, mut second) = passed_over().await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     let frames = stream.rest().await;
@@ -450,13 +449,7 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
 
 #[tokio::test]
 async fn where_the_others_are_down_who_cools_down_is_asked_all_the_same() {
-    let (first, mut second) = (Model::listen().await, Model::listen().await);
-    let gateway = gateway((Chat, &first), (Chat, &second)).await;
-    let address = first.address;
-    first.stop().await;
-    pass_over_the_first(&gateway, &mut second).await;
-
-    let mut first = back(address).await;
+    let (gateway, mut first, second) = passed_over().await;
     second.stop().await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(first.round().await, Chat, "First.", None).await;
