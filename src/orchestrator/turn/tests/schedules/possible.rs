@@ -8,8 +8,8 @@ use super::State;
 /// what may come out at once. An ended turn takes nothing more, whatever comes.
 const MOVES: &str = "
 -            begin          -> planning executing awaiting_clarification
-    : turn_started acknowledgement start_timer tool_started start_tool clarification_needed
-    : start_round turn_completed
+    : turn_started status acknowledgement start_timer tool_started start_tool not_run
+    : clarification_needed start_round turn_completed
 planning     rerouted       -> planning
     : status
 planning     text           -> planning executing synthesizing completed failed
@@ -80,7 +80,7 @@ synthesizing reasoning_item -> synthesizing failed
     : text_delta stop_round stop_tools turn_failed
 synthesizing call_started   -> synthesizing
 synthesizing call_arguments -> synthesizing failed
-    : stop_round stop_tools turn_failed
+    : text_delta stop_round stop_tools turn_failed
 synthesizing call_completed -> synthesizing
 synthesizing finish         -> synthesizing
 synthesizing usage          -> synthesizing
