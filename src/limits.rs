@@ -42,6 +42,9 @@ pub mod parser {
 pub mod upstream {
     use super::{Duration, KIB, MIB};
 
+    /// Arguments that may only hold the place of others, `{}` with white space around it,
+    /// in bytes.
+    pub const PLACEHOLDER_BYTES_MAX: usize = 16;
     /// A function's name in a request, in bytes: what `OpenAI`'s API takes.
     pub const FUNCTION_NAME_BYTES_MAX: usize = 64;
     /// One frame of an upstream's event stream, in bytes. Real ones are below

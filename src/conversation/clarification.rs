@@ -4,6 +4,7 @@
 //! the answer stands in the turn that it opens. An option is found by its id and
 //! never by its title: two Johns may share one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -87,6 +88,22 @@ impl Answer {
         match &self.given {
             Given::Option(option) => Some(&option.id),
             Given::Text(_) => None,
+        }
+    }
+}
+
+impl Answer {
+    /// Whether it chooses from the same options as another, however the questions were
+    /// put; without options, whether the question is the same.
+    #[must_use]
+    pub fn is_to_the_same(&self, other: &Self) -> bool {
+        let offered = |answer: &Self| -> BTreeSet<String> {
+            let chosen = answer.chosen().map(str::to_owned);
+            answer.not_chosen.iter().cloned().chain(chosen).collect()
+        };
+        match (&self.given, &other.given) {
+            (Given::Option(_), Given::Option(_)) => offered(self) == offered(other),
+            _ => self.question == other.question,
         }
     }
 }

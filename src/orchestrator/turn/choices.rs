@@ -21,14 +21,14 @@ impl Turn {
         ids.find(|id| !is_cleared(id)).cloned()
     }
 
-    /// The answers that this turn goes on from, the latest first. Of two to one question
-    /// the later one counts.
+    /// The answers that this turn goes on from, the latest first. Of two that choose
+    /// from the same options the later one counts.
     fn answers(&self) -> Vec<&Answer> {
         let before = self.record.answer.is_some().then(|| self.request.history.chain());
         let before = before.into_iter().flatten().filter_map(|turn| turn.answer.as_deref());
         let mut answers: Vec<&Answer> = Vec::new();
         for answer in self.record.answer.as_deref().into_iter().chain(before) {
-            if answers.iter().all(|later| later.question != answer.question) {
+            if !answers.iter().any(|later| later.is_to_the_same(answer)) {
                 answers.push(answer);
             }
         }

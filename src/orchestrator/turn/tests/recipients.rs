@@ -23,6 +23,10 @@ fn found(id: &str) -> ToolResult {
 }
 
 fn which_john() -> ToolResult {
+    which("Which John?")
+}
+
+fn which(question: &str) -> ToolResult {
     let option = |id: &str| ClarificationOption {
         id: id.into(),
         title: "John".into(),
@@ -32,7 +36,7 @@ fn which_john() -> ToolResult {
     };
     ToolResult::clarification(Clarification {
         r#type: "choice".into(),
-        question: "Which John?".into(),
+        question: question.into(),
         options: vec![option("john_doe"), option("john_smith")],
     })
 }
@@ -281,13 +285,13 @@ fn a_result_that_no_lookup_brought_says_nothing_of_the_recipient() {
 }
 
 #[test]
-fn of_two_answers_to_one_question_the_later_one_counts() {
+fn of_two_choices_from_the_same_options_the_later_one_counts() {
     let mut first = scene();
     first.says(&call("look")).stops();
     first.tool_returns(0, which_john());
     let mut second = next(first, Some("john_doe"));
-    second.says(&call("look")).stops();
-    second.tool_returns(0, which_john());
+    second.says(&call_with("look", &json!({ "n": 2 }))).stops();
+    second.tool_returns(0, which("Which JOHN?"));
     let mut third = next(second, Some("john_smith"));
     third.says(&send_to("john_doe")).stops();
     assert!(sent(&third).is_empty());

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::decode::FrameError;
-use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
+use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX, PLACEHOLDER_BYTES_MAX};
 use crate::upstream::Delta;
 
 pub use piece::Piece;
@@ -198,7 +198,8 @@ impl Open {
     /// Whether its arguments may only hold the place of what is to come: some servers send
     /// `{}` first and what they mean behind it.
     fn is_placeholder(&self) -> bool {
-        self.arguments.trim() == "{}"
+        // Of long ones it is not asked with each piece again: white space has no end.
+        self.arguments.len() <= PLACEHOLDER_BYTES_MAX && self.arguments.trim() == "{}"
     }
 
     /// Whether nothing can be added to it.
