@@ -19,6 +19,8 @@ pub struct Decoder {
     tokens_max: Option<u32>,
     /// Whether a reasoning item has come whole.
     has_reasoned: bool,
+    /// Whether an item was left at a part, whatever the response says of itself.
+    has_part: bool,
     finished: bool,
 }
 
@@ -158,6 +160,7 @@ impl Decoder {
         json: &str,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
+        self.has_part |= item.is_incomplete();
         match &*item.r#type {
             "reasoning" => {
                 self.has_reasoned = true;
@@ -219,11 +222,11 @@ impl Decoder {
     }
 
     /// Whether the token limit has cut what is called complete, as llama.cpp calls it: a
-    /// call breaks off, or all tokens that were asked for are spent.
+    /// call breaks off, an item is only a part, or all tokens that were asked for are spent.
     fn is_cut(&self, response: &Response<'_>) -> bool {
         let spent = response.usage().map(|usage| usage.completion_tokens);
         let is_spent = self.tokens_max.is_some_and(|max| spent >= Some(u64::from(max)));
-        is_spent || self.calls.any_breaks_off()
+        is_spent || self.has_part || self.calls.any_breaks_off()
     }
 
     /// What came in the last event alone: items of a kind that no event before was about.

@@ -154,6 +154,8 @@ pub(super) struct Item<'a> {
     #[serde(borrow, default)]
     pub(super) r#type: Cow<'a, str>,
     #[serde(borrow, default)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     call_id: Option<Cow<'a, str>>,
@@ -170,6 +172,11 @@ pub(super) struct Item<'a> {
 impl<'a> Item<'a> {
     pub(super) fn read(raw: &'a RawValue) -> Result<Self, FrameError> {
         serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)
+    }
+
+    /// Whether the server has left it at a part.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.status.is_some_and(|status| status.get() == "\"incomplete\"")
     }
 
     pub(super) fn is_call(&self) -> bool {

@@ -323,6 +323,13 @@ fn what_is_called_complete_may_be_cut() {
         let call = done(&json!(0), "a", "f", &json!(arguments));
         assert_eq!(finish(None, &json!([call, end(1)])), expected, "{arguments}");
     }
+    for (status, expected) in
+        [("incomplete", RoundFinish::Length), ("completed", RoundFinish::ToolCalls)]
+    {
+        let mut call = done(&json!(0), "a", "f", &json!("{}"));
+        call["item"]["status"] = json!(status);
+        assert_eq!(finish(None, &json!([call, end(1)])), expected, "an item is {status}");
+    }
     let incomplete = json!({"type": "response.completed", "response": {"status": "incomplete"}});
     assert_eq!(finish(None, &json!([says, incomplete])), RoundFinish::Length);
 }
