@@ -101,7 +101,8 @@ test('a model behind llama.cpp', async (all) => {
     const asked = await turn(gateway, { prompt, max_tool_loops: 1 });
     assertTold(asked, 'America/New_York');
     assertAnswered(t, asked);
-    assert.equal(asked.end.finish_reason, 'loop_limit');
+    // What it says in the end depends on the time of day; it may go on until it is cut.
+    assert.ok(['loop_limit', 'length'].includes(asked.end.finish_reason), asked.end.finish_reason);
     assert.equal(asked.all('loop_limit_reached').length, 1);
     assert.equal(asked.all('tool_started').length, 1);
   });
