@@ -323,22 +323,7 @@ impl Gateway {
     /// # Errors
     /// Why the first that was asked cannot.
     pub async fn check_upstream(&self) -> Result<(), RoundFailure> {
-        if let [only] = &self.upstreams[..] {
-            return only.check().await;
-        }
-        let mut order: Vec<_> = self.upstreams.iter().collect();
-        order.sort_by_key(|upstream| upstream.is_cooling_down());
-        let mut first = None;
-        for upstream in order {
-            let asked = Instant::now();
-            let outcome = upstream.check().await;
-            upstream.remember(&outcome, asked);
-            match outcome {
-                Ok(()) => return Ok(()),
-                Err(failure) => first = first.or(Some(failure)),
-            }
-        }
-        first.map_or(Ok(()), Err)
+        Route::new(&self.upstreams[0], &self.upstreams, false).check().await
     }
 
     /// How many turns run.

@@ -81,7 +81,7 @@ impl Repeats {
 }
 
 /// Whether two arguments are the same to a tool: `1` and `1.0` are one number.
-fn is_same(one: &Value, other: &Value) -> bool {
+pub(super) fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
             // Not of two integers: large ids would be the same as floats.

@@ -98,8 +98,7 @@ impl Upstream {
 
     /// Whether it could not be reached a short while ago, so that others are to be asked
     /// first where there are others.
-    #[must_use]
-    pub fn is_cooling_down(&self) -> bool {
+    pub(super) fn is_cooling_down(&self) -> bool {
         self.cool_down.lock().is_on(Instant::now())
     }
 
@@ -111,7 +110,7 @@ impl Upstream {
 
     /// Remembers what came of reaching it, tried at `asked`. Only where there are others
     /// is it of use.
-    pub fn remember<T>(&self, outcome: &Result<T, RoundFailure>, asked: Instant) {
+    pub(super) fn remember<T>(&self, outcome: &Result<T, RoundFailure>, asked: Instant) {
         let upstream = &*self.name;
         match outcome {
             Ok(_) => {

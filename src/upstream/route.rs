@@ -100,6 +100,27 @@ impl Route {
         Err(all_failed(failures))
     }
 
+    /// Whether one of them can be reached now.
+    ///
+    /// # Errors
+    /// Why the first that was asked cannot.
+    pub async fn check(&self) -> Result<(), RoundFailure> {
+        if let [only] = &self.upstreams[..] {
+            return only.check().await;
+        }
+        let mut first = Ok(());
+        for place in self.order() {
+            let asked = Instant::now();
+            let outcome = self.upstreams[place].check().await;
+            self.upstreams[place].remember(&outcome, asked);
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(failure) => first = first.and(Err(failure)),
+            }
+        }
+        first
+    }
+
     /// Their places in the order in which they are asked now.
     fn order(&self) -> Vec<usize> {
         let is_held_back = |place: &usize| {
@@ -107,7 +128,7 @@ impl Route {
             !is_wanted && self.upstreams[*place].is_cooling_down()
         };
         let mut order: Vec<_> = (0..self.upstreams.len()).collect();
-        order.sort_by_key(is_held_back);
+        order.sort_by_cached_key(is_held_back);
         order
     }
 

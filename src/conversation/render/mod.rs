@@ -107,8 +107,7 @@ fn render_turn(
                 let calls_before = messages.iter().map(|message| message.tool_calls.len()).sum();
                 native::render(messages, step, calls_before, marker);
             }
-            Form::Text => text::render(messages, step, marker, true),
-            Form::Words => text::render(messages, step, marker, false),
+            Form::Text | Form::Words => text::render(messages, step, marker, form),
         }
     }
     if let Some(question) = turn.questions.first() {
@@ -142,7 +141,7 @@ fn opening_tokens(turn: &Turn, marker: &str) -> usize {
 
 fn step_tokens(step: &Step, marker: &str) -> usize {
     let mut messages = Vec::new();
-    text::render(&mut messages, step, marker, true);
+    text::render(&mut messages, step, marker, Form::Text);
     messages.iter().filter_map(|message| message.content.as_deref()).map(trim::tokens).sum()
 }
 

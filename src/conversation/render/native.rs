@@ -32,8 +32,10 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     let mut heard = heard(step, marker);
     for (at, call) in step.calls().enumerate() {
         let result = inert::json(&*call.result(), marker);
-        let content =
-            heard.take().map_or_else(|| result.clone(), |heard| format!("{heard}\n{result}"));
+        let content = match heard.take() {
+            Some(heard) => format!("{heard}\n{result}"),
+            None => result,
+        };
         messages.push(Message {
             role: Role::Tool,
             content: Some(content),

@@ -37,6 +37,7 @@ impl Spoken {
                     words.push('\n');
                 }),
                 Part::Said(_) => {}
+                // Without its calls, the message is another than the one that it thought of.
                 Part::Reasoning(_) if form == Form::Words => {}
                 Part::Reasoning(item) => spoken.thoughts.push(Arc::clone(item)),
                 Part::Call(call) => match form {

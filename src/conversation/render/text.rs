@@ -7,10 +7,8 @@ use super::{Form, RESULTS_HEADING, heard, inert, say, speak};
 use crate::conversation::{Call, Step};
 use crate::upstream::{Message, Role};
 
-/// Renders a step; without `with_calls`, its calls leave no trace but their results.
-pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, with_calls: bool) {
-    // Without its calls, the message is another than the one that it thought of.
-    let form = if with_calls { Form::Text } else { Form::Words };
+/// Renders a step, with its calls or as words: then they leave no trace but their results.
+pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, form: Form) {
     let spoken = Spoken::of(step, marker, form);
     if !spoken.words.is_empty() {
         speak(messages, spoken, Vec::new());

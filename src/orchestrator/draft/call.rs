@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::conversation::{self, Outcome};
+use crate::orchestrator::repeats;
 use crate::orchestrator::turn::Refusal;
 use crate::parser::Arguments;
 use crate::tools::{NextAction, Policy};
@@ -137,9 +138,11 @@ impl CallDraft {
 
     /// Whether it asks the same of the same tool.
     pub(in crate::orchestrator) fn repeats(&self, other: &Self) -> bool {
-        let asked =
-            |call: &Self| call.whole().map(|(name, args)| (name.to_owned(), args.to_value()));
-        asked(self) == asked(other)
+        let (Some((name, arguments)), Some((other_name, others))) = (self.whole(), other.whole())
+        else {
+            return false;
+        };
+        name == other_name && repeats::is_same(&arguments.to_value(), &others.to_value())
     }
 
     /// Whether it looks something up, or may have been meant to.

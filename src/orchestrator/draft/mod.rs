@@ -149,9 +149,7 @@ impl Draft {
         let CallState::Waiting(arguments) = &self.calls[at].state else { return Ok(Value::Null) };
         let result_of = |reference: &str| {
             let place = references::target(reference, self.ids_before(at))?;
-            let CallState::Ended(call) = &self.calls[self.round.first_call + place].state else {
-                return None;
-            };
+            let call = self.ended(self.round.first_call + place)?;
             serde_json::to_value(call.result()).ok()
         };
         references::resolve(arguments, &result_of)

@@ -11,20 +11,15 @@ impl Turn {
     /// The questions that the message's calls came back with, in the order of the
     /// calls: the first is asked, the others wait their turn.
     pub(super) fn questions(&self) -> Vec<Question> {
-        let ended = self.draft.round_calls().filter_map(|at| match &self.draft.calls[at].state {
-            CallState::Ended(call) => Some(call),
-            _ => None,
-        });
-        let asked = ended.filter_map(|call| {
-            let clarification = call.asks()?.clone();
-            let (call_id, tool_name) = (call.call_id.clone(), call.name.clone());
-            Some(Question { clarification_id: String::new(), call_id, tool_name, clarification })
-        });
+        let ended = self.draft.round_calls().filter_map(|at| self.draft.ended(at));
+        let asked = ended.filter_map(|call| Some((call, call.asks()?)));
         asked
             .zip(1..)
-            .map(|(question, number)| {
-                let clarification_id = format!("{}.{number}", self.request.turn_id);
-                Question { clarification_id, ..question }
+            .map(|((call, clarification), number)| Question {
+                clarification_id: format!("{}.{number}", self.request.turn_id),
+                call_id: call.call_id.clone(),
+                tool_name: call.name.clone(),
+                clarification: clarification.clone(),
             })
             .collect()
     }
