@@ -145,11 +145,9 @@ pub mod turn {
     pub const PARALLEL_MAX: usize = 8;
     /// Payloads that are no call, in one message of the model; it is stopped there.
     pub const MISTAKES_MAX: usize = 8;
-    /// A call that brought the same result this often is not run again.
-    pub const SAME_RESULTS_MAX: u32 = 2;
-    /// Asking for a call this often, with nothing new to learn, ends in an answer
-    /// without tools.
-    pub const REPEATS_ASKED_MAX: u32 = 4;
+    /// Messages of a turn that may repeat a call that has succeeded. At the first the model
+    /// is asked to answer; at the last its tools are taken away.
+    pub const REPEATS_MAX: u32 = 2;
     /// Default of `feedback.max_attempts`, for each kind of mistake.
     pub const FEEDBACK_ATTEMPTS_MAX: u32 = 3;
     /// Time for a cancelled turn to end. It drops what it waits for, so this is

@@ -56,7 +56,7 @@ mod tests {
             "parameters": {"type": "object"},
             "waiting_hint": "sending",
             "policy": {"may_clarify": false, "mutates": true, "sequential": false,
-                       "idempotent": false, "timeout_sec": 1.5},
+                       "idempotent": false, "repeatable": false, "timeout_sec": 1.5},
         }]});
         assert_eq!(listed, expected);
         assert_eq!(out.last(), Some(&b'\n'));

@@ -93,7 +93,9 @@ impl Chain<'_> {
                 earlier.policy.is_barrier() || call.policy.mutates || call.needs.contains(&before);
             let whose = earlier.title();
             match earlier.progress() {
-                Progress::Open => is_open &= !(needed || waits_for_all),
+                Progress::Open => {
+                    is_open &= !(needed || waits_for_all || call.twin == Some(before));
+                }
                 Progress::Asked => {
                     return Gate::Broken(format!("{whose} needs the user's answer first"));
                 }

@@ -64,20 +64,12 @@ pub(super) fn not_chosen(name: &str, id: &str) -> String {
     )
 }
 
-/// What a call is told that was made before and would bring nothing new.
+/// The call repeats one that has succeeded.
 pub(super) fn repeated(name: &str) -> String {
     format!(
-        "This is what {name} brought before with the same arguments; it was not run again. Do not \
-         repeat the call: use this result, or answer in words."
+        "This is the result of the same call of {name} as before; it was not run again. Do not \
+         repeat the call: answer with this result."
     )
-}
-
-/// A failed tool's result, with what to do now where the tool itself does not say it.
-pub(super) fn with_guidance(result: ToolResult) -> ToolResult {
-    if result.error.is_none() || result.instruction_for_ai.is_some() {
-        return result;
-    }
-    result.with_instruction("Answer with what you have, or find another way.")
 }
 
 /// What a tool's failure comes to: its error and its guidance, as the model reads them

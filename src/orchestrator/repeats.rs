@@ -1,82 +1,92 @@
-//! Calls that repeat themselves: found by their arguments and their results.
+//! Calls that repeat an earlier one: same tool, same arguments.
 //!
-//! A model that goes in circles makes the same call again and learns nothing. A
-//! model that polls does so, too, and learns something. So a call is taken for a
-//! repetition only when it has brought the same result twice, and a call that changes
-//! the world already when it has succeeded once: nobody wants the message sent again.
+//! A call that has succeeded is not run again in its turn. A model that goes in circles
+//! learns nothing from it, whatever comes back: a clock never returns the same twice. A
+//! message must not be sent twice either. There are two exceptions. A read is run again
+//! once something was changed after it, and a tool whose policy says `repeatable`, such
+//! as one that polls a job, is always run.
+//!
+//! Calls that differ in their arguments are never repeats.
 
 use serde_json::Value;
 
-use crate::limits::turn::{REPEATS_ASKED_MAX, SAME_RESULTS_MAX};
-use crate::tools::ToolResult;
+use crate::limits::turn::REPEATS_MAX;
+use crate::tools::{Policy, ToolResult};
 
-/// What the turn's calls brought.
+/// The calls of a turn that have succeeded.
 #[derive(Debug, Default)]
-pub(super) struct Repeats(Vec<Seen>);
+pub(super) struct Repeats {
+    done: Vec<Done>,
+    /// Calls so far that changed the world.
+    changes: usize,
+    /// Messages so far that repeated a call of an earlier message.
+    messages: u32,
+    /// The last of them, by the round that wrote it.
+    last_round: Option<u32>,
+}
 
 #[derive(Debug)]
-struct Seen {
+struct Done {
     name: String,
     arguments: Value,
     result: ToolResult,
-    /// How often in a row it brought that result, and how often it was asked for
-    /// since it did so first.
-    same: u32,
-    asked: u32,
+    /// The round that wrote the call; `None` if it was in an earlier turn.
+    round: Option<u32>,
+    /// How many changes came before its result.
+    changes: usize,
 }
 
-/// What a repeated call comes to.
+/// What a repeated call gets instead of a run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Repeated {
-    /// What it brought before.
+    /// The earlier result.
     pub(super) result: ToolResult,
-    /// Whether the model will not be brought off it.
-    pub(super) is_hopeless: bool,
+    /// Whether the model has been told before, and has to answer now.
+    pub(super) is_last: bool,
 }
 
 impl Repeats {
-    /// Whether a call that is about to run is a repetition.
-    pub(super) fn ask(&mut self, name: &str, arguments: &Value, mutates: bool) -> Option<Repeated> {
-        let seen = self.find(name, arguments)?;
-        let is_done = mutates && seen.result.success;
-        if seen.same < SAME_RESULTS_MAX && !is_done {
+    /// Whether a call of this round, about to run, repeats an earlier one.
+    pub(super) fn check(
+        &mut self,
+        name: &str,
+        arguments: &Value,
+        policy: Policy,
+        round: u32,
+    ) -> Option<Repeated> {
+        if policy.repeatable {
             return None;
         }
-        seen.asked += 1;
-        let is_hopeless = seen.asked >= REPEATS_ASKED_MAX;
-        Some(Repeated { result: seen.result.clone(), is_hopeless })
-    }
-
-    /// Notes that a call was made again, and not run.
-    pub(super) fn note_again(&mut self, name: &str, arguments: &Value) {
-        if let Some(seen) = self.find(name, arguments) {
-            seen.asked += 1;
+        let is_current = |done: &&Done| policy.mutates || done.changes == self.changes;
+        let done = self.done.iter().rev().find(|done| done.is(name, arguments)).filter(is_current)?;
+        // The same call twice in one message is a slip; in two messages it is a loop.
+        if done.round != Some(round) && self.last_round.replace(round) != Some(round) {
+            self.messages += 1;
         }
+        Some(Repeated { result: done.result.clone(), is_last: self.messages >= REPEATS_MAX })
     }
 
-    /// Notes what a call brought.
-    pub(super) fn note(&mut self, name: &str, arguments: Value, result: &ToolResult) {
-        match self.find(name, &arguments) {
-            Some(seen) if seen.result == *result => {
-                seen.same += 1;
-                seen.asked += 1;
-            }
-            Some(seen) => {
-                seen.result = result.clone();
-                (seen.same, seen.asked) = (1, 1);
-            }
-            None => self.0.push(Seen {
-                name: name.to_owned(),
-                arguments,
-                result: result.clone(),
-                same: 1,
-                asked: 1,
-            }),
+    /// Notes what a call returned. `round` is `None` if an earlier turn ran it.
+    pub(super) fn note(
+        &mut self,
+        name: &str,
+        arguments: Value,
+        policy: Policy,
+        result: &ToolResult,
+        round: Option<u32>,
+    ) {
+        if !result.success {
+            return;
         }
+        self.changes += usize::from(policy.mutates);
+        let (name, result, changes) = (name.to_owned(), result.clone(), self.changes);
+        self.done.push(Done { name, arguments, result, round, changes });
     }
+}
 
-    fn find(&mut self, name: &str, arguments: &Value) -> Option<&mut Seen> {
-        self.0.iter_mut().find(|seen| seen.name == name && is_same(&seen.arguments, arguments))
+impl Done {
+    fn is(&self, name: &str, arguments: &Value) -> bool {
+        self.name == name && is_same(&self.arguments, arguments)
     }
 }
 
@@ -106,48 +116,97 @@ mod tests {
 
     use super::*;
 
-    fn result(n: u32) -> ToolResult {
-        ToolResult::data(json!(n))
-    }
+    const READS: Policy = Policy::NONE;
+    const WRITES: Policy = Policy { mutates: true, ..Policy::NONE };
+    const POLLS: Policy = Policy { repeatable: true, ..Policy::NONE };
 
-    /// Asks for a call; where it may run, it brings `brings`.
-    fn ask(repeats: &mut Repeats, arguments: &Value, brings: u32) -> Option<bool> {
-        let repeated = repeats.ask("look", arguments, false);
+    /// Calls a tool in a round; if it runs, it returns `n`. Gives what a repeat gets.
+    fn call(
+        repeats: &mut Repeats,
+        (name, policy): (&str, Policy),
+        arguments: &Value,
+        round: u32,
+        n: u32,
+    ) -> Option<Repeated> {
+        let repeated = repeats.check(name, arguments, policy, round);
         if repeated.is_none() {
-            repeats.note("look", arguments.clone(), &result(brings));
+            let result = ToolResult::data(json!(n));
+            repeats.note(name, arguments.clone(), policy, &result, Some(round));
         }
-        repeated.map(|repeated| repeated.is_hopeless)
+        repeated
+    }
+
+    fn told(n: u32, is_last: bool) -> Option<Repeated> {
+        Some(Repeated { result: ToolResult::data(json!(n)), is_last })
     }
 
     #[test]
-    fn a_call_that_brought_the_same_twice_is_told_and_the_fourth_is_hopeless() {
+    fn a_repeat_gets_the_earlier_result_and_the_second_is_the_last() {
         let mut repeats = Repeats::default();
-        let asked = [0; 4].map(|_| ask(&mut repeats, &json!({ "a": 1, "b": 2 }), 7));
-        assert_eq!(asked, [None, None, Some(false), Some(true)]);
-        let again = repeats.ask("look", &json!({ "b": 2, "a": 1 }), false).unwrap();
-        assert_eq!(again.result, result(7), "in whatever order the keys stand");
+        let look = ("look", READS);
+        assert_eq!(call(&mut repeats, look, &json!({ "a": 1, "b": 2 }), 1, 7), None);
+        assert_eq!(call(&mut repeats, look, &json!({ "b": 2.0, "a": 1 }), 2, 8), told(7, false));
+        assert_eq!(call(&mut repeats, look, &json!({ "a": 1, "b": 2 }), 3, 8), told(7, true));
     }
 
     #[test]
-    fn other_arguments_or_other_results_are_no_loop() {
+    fn repeats_of_different_calls_count_together() {
         let mut repeats = Repeats::default();
-        for n in 0..10 {
-            assert_eq!(ask(&mut repeats, &json!({ "page": n }), 7), None);
-            assert_eq!(ask(&mut repeats, &json!({ "job": 1 }), n), None);
+        for tool in ["look", "read"] {
+            assert_eq!(call(&mut repeats, (tool, READS), &json!({}), 1, 7), None);
+        }
+        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 2, 8), told(7, false));
+        assert_eq!(call(&mut repeats, ("read", READS), &json!({}), 3, 8), told(7, true));
+    }
+
+    #[test]
+    fn several_repeats_in_one_message_count_once_and_inside_it_not_at_all() {
+        let mut repeats = Repeats::default();
+        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 1, 7), None);
+        for _ in 0..3 {
+            assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 1, 8), told(7, false));
+        }
+        for _ in 0..3 {
+            assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 2, 8), told(7, false));
+        }
+        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 3, 8), told(7, true));
+    }
+
+    #[test]
+    fn other_arguments_and_failed_calls_are_no_repeats() {
+        let mut repeats = Repeats::default();
+        for page in 0..10 {
+            assert_eq!(call(&mut repeats, ("look", READS), &json!({ "page": page }), page, 7), None);
+        }
+        repeats.note("send", json!({}), WRITES, &ToolResult::error("no network"), Some(11));
+        assert_eq!(repeats.check("send", &json!({}), WRITES, 12), None);
+    }
+
+    #[test]
+    fn a_read_is_run_again_after_a_write_and_a_write_is_not() {
+        let mut repeats = Repeats::default();
+        let (list, add) = (("list", READS), ("add", WRITES));
+        assert_eq!(call(&mut repeats, list, &json!({}), 1, 1), None);
+        assert_eq!(call(&mut repeats, add, &json!({ "item": "tea" }), 2, 2), None);
+        assert_eq!(call(&mut repeats, list, &json!({}), 3, 3), None);
+        assert_eq!(call(&mut repeats, list, &json!({}), 4, 4), told(3, false));
+        assert_eq!(call(&mut repeats, add, &json!({ "item": "rice" }), 5, 5), None);
+        assert_eq!(call(&mut repeats, add, &json!({ "item": "tea" }), 6, 6), told(2, true));
+    }
+
+    #[test]
+    fn a_tool_that_polls_is_always_run() {
+        let mut repeats = Repeats::default();
+        for round in 1..10 {
+            assert_eq!(call(&mut repeats, ("poll", POLLS), &json!({}), round, 7), None);
         }
     }
 
     #[test]
-    fn what_has_changed_the_world_does_so_once() {
+    fn a_call_of_an_earlier_turn_counts_as_made() {
         let mut repeats = Repeats::default();
-        let arguments = json!({ "to": "john" });
-        assert_eq!(repeats.ask("send", &arguments, true), None);
-        repeats.note("send", arguments.clone(), &ToolResult::error("no network"));
-        assert_eq!(repeats.ask("send", &arguments, true), None, "it has not happened yet");
-        repeats.note("send", arguments.clone(), &result(1));
-        let hopeless = |repeats: &mut Repeats| {
-            repeats.ask("send", &arguments, true).map(|repeated| repeated.is_hopeless)
-        };
-        assert_eq!([0; 3].map(|_| hopeless(&mut repeats)), [Some(false), Some(false), Some(true)]);
+        repeats.note("send", json!({}), WRITES, &ToolResult::data(json!(7)), None);
+        assert_eq!(call(&mut repeats, ("send", WRITES), &json!({}), 1, 8), told(7, false));
+        assert_eq!(call(&mut repeats, ("send", WRITES), &json!({}), 2, 8), told(7, true));
     }
 }

@@ -68,8 +68,11 @@ pub struct Policy {
     pub mutates: bool,
     /// Calls run one after the other.
     pub sequential: bool,
-    /// A mutating call may be repeated under the same idempotency key.
+    /// A mutating call may be retried under the same idempotency key.
     pub idempotent: bool,
+    /// A call may be made again with the same arguments in one turn: it polls something
+    /// that changes by itself.
+    pub repeatable: bool,
     /// Longest run, where it differs from `limits.tool_timeout_sec`.
     #[serde(
         rename = "timeout_sec",
@@ -80,6 +83,16 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// A tool that only reads and answers at once.
+    pub const NONE: Self = Self {
+        may_clarify: false,
+        mutates: false,
+        sequential: false,
+        idempotent: false,
+        repeatable: false,
+        timeout: None,
+    };
+
     /// Whether calls behind one of this tool wait for it.
     #[must_use]
     pub const fn is_barrier(&self) -> bool {

@@ -21,6 +21,9 @@ pub(in crate::orchestrator) struct CallDraft {
     pub(in crate::orchestrator) policy: Policy,
     /// Calls whose results its arguments name, by position.
     pub(in crate::orchestrator) needs: Vec<usize>,
+    /// An earlier call of its message that asks the same, by position. It waits for that
+    /// one's result.
+    pub(in crate::orchestrator) twin: Option<usize>,
     /// Whether its end was not written but mended.
     pub(in crate::orchestrator) end_is_mended: bool,
     /// Whether there is no such tool.
@@ -83,6 +86,7 @@ impl CallDraft {
             state: CallState::Arriving,
             policy: Policy::default(),
             needs: Vec::new(),
+            twin: None,
             end_is_mended: false,
             is_unknown: false,
             is_put_off: false,

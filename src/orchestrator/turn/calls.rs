@@ -103,7 +103,17 @@ impl Turn {
         let call = &mut self.draft.calls[at];
         call.needs = named;
         call.state = CallState::Waiting(arguments);
+        self.draft.calls[at].twin = self.twin_of(at);
         Ok(())
+    }
+
+    /// The earlier call of the message that asks the same of a tool that would return the
+    /// same.
+    fn twin_of(&self, at: usize) -> Option<usize> {
+        let call = &self.draft.calls[at];
+        let is_twin = |before: &usize| call.repeats(&self.draft.calls[*before]);
+        let mut before = self.draft.round_calls().start..at;
+        before.find(is_twin).filter(|_| !call.policy.repeatable)
     }
 
     /// A call that is not run for what is wrong with it.
@@ -201,8 +211,8 @@ impl Turn {
         {
             return Err(Refusal::NotChosen(id));
         }
-        let name = self.draft.name_of(at);
-        if let Some(repeated) = self.repeats.ask(name, arguments, call.policy.mutates) {
+        let (name, round) = (self.draft.name_of(at), self.draft.round.number);
+        if let Some(repeated) = self.repeats.check(name, arguments, call.policy, round) {
             self.end_repeated(at, repeated);
         } else if let Some(arguments) = self.draft.calls[at].start() {
             self.say_started(at);
@@ -211,14 +221,15 @@ impl Turn {
         Ok(())
     }
 
-    /// A call that would bring nothing new gets what it brought before.
-    fn end_repeated(&mut self, at: usize, Repeated { result, is_hopeless }: Repeated) {
+    /// A call that repeats an earlier one gets that one's result. A model that does so
+    /// again has no use for tools.
+    fn end_repeated(&mut self, at: usize, Repeated { result, is_last }: Repeated) {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
         let result = result.with_instruction(feedback::repeated(name));
         self.say_of_call(status);
         self.end_unrun(at, NotRun::Repeated, Outcome::NotRun(result));
-        if is_hopeless {
+        if is_last {
             self.end_tools();
         }
     }
@@ -233,9 +244,9 @@ impl Turn {
         if !self.draft.calls.get(at).is_some_and(CallDraft::is_running) {
             return;
         }
-        let result = feedback::with_guidance(result);
-        if let Some((name, arguments)) = self.draft.calls[at].whole() {
-            self.repeats.note(name, arguments.to_value(), &result);
+        let (call, round) = (&self.draft.calls[at], self.draft.round.number);
+        if let Some((name, arguments)) = call.whole() {
+            self.repeats.note(name, arguments.to_value(), call.policy, &result, Some(round));
         }
         self.draft.calls[at].end(Outcome::Ended(result));
         self.say_of_tool(EventDraft::ToolCompleted { call: at, duration_ms, attempts });

@@ -35,9 +35,10 @@ use std::sync::Arc;
 use super::briefing::Briefing;
 use super::draft::{Acknowledged, Draft, Entry, EventDraft};
 use super::repeats::Repeats;
-use crate::conversation::{self, Conversation, Ending, Opening, Outcome, Part, Step};
+use crate::conversation::{self, Ending, Opening, Outcome, Part, Step};
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
+use crate::tools::Policy;
 
 use mistakes::MistakeCounts;
 
@@ -112,7 +113,7 @@ impl Turn {
         let (now_ms, empty_answers) = (request.started_at_ms, request.history.empty_answers());
         let draft = Draft::new(rules.max_calls as usize, request.history.call_ids(), now_ms);
         let is_answer = record.answer.is_some();
-        let repeats = if is_answer { seen(&request.history) } else { Repeats::default() };
+        let repeats = if is_answer { done_before(&request) } else { Repeats::default() };
         let answering = request.model.clone();
         let mut turn = Self {
             rules,
@@ -254,16 +255,15 @@ fn marker<'a>(rules: &'a Rules, briefing: &'a Briefing) -> &'a str {
     }
 }
 
-/// What the calls brought that an answer goes on from: what was sent in them is sent.
-fn seen(history: &Conversation) -> Repeats {
+/// The calls of the turns that an answer continues: what they have sent is sent.
+fn done_before(request: &TurnRequest) -> Repeats {
     let mut repeats = Repeats::default();
-    let turns: Vec<_> = history.chain().collect();
+    let turns: Vec<_> = request.history.chain().collect();
     for call in turns.iter().rev().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
-        let arguments = call.taken_arguments().to_value();
-        match &call.outcome {
-            Outcome::Ended(result) => repeats.note(&call.name, arguments, result),
-            Outcome::NotRun(_) => repeats.note_again(&call.name, &arguments),
-            Outcome::Skipped(_) | Outcome::Cancelled => {}
+        if let Outcome::Ended(result) = &call.outcome {
+            let tool = request.briefing.tools.get(&call.name);
+            let policy = tool.map_or(Policy::NONE, |tool| tool.spec().policy);
+            repeats.note(&call.name, call.taken_arguments().to_value(), policy, result, None);
         }
     }
     repeats

@@ -6,12 +6,14 @@ use crate::tools::registry::tests::Named;
 use crate::tools::{Clarification, NextAction, Policy, ToolSpec};
 
 /// Adds `look`, which may clarify, `send`, which mutates, `step`, which is sequential,
-/// `read`, which is nothing of it, and `mute`, of which there is nothing to say.
+/// `poll`, which is repeatable, `read`, which is none of these, and `mute`, which has no
+/// waiting hint.
 pub(super) fn add_policies(tools: &mut Registry) {
     let policies = [
         ("look", Policy { may_clarify: true, ..Policy::default() }),
         ("send", Policy { mutates: true, ..Policy::default() }),
         ("step", Policy { sequential: true, ..Policy::default() }),
+        ("poll", Policy { repeatable: true, ..Policy::default() }),
         ("read", Policy::default()),
         ("mute", Policy::default()),
     ];
@@ -79,7 +81,8 @@ impl Scene {
 #[test]
 fn calls_behind_a_barrier_wait_for_it_and_those_beside_it_do_not() {
     let mut scene = scene();
-    scene.says(&call("read")).says(&call("look")).says(&call("read"));
+    let other = call_with("read", &json!({ "n": 2 }));
+    scene.says(&call("read")).says(&call("look")).says(&other);
     assert_eq!(scene.started(), ["call_1", "call_2"]);
     scene.tool_returns(1, ok());
     assert_eq!(scene.started(), ["call_1", "call_2", "call_3"], "though call_1 still runs");
@@ -211,7 +214,8 @@ fn where_there_is_no_hint_what_is_said_of_tools_waits_for_the_end_of_the_message
 #[test]
 fn sequential_calls_run_one_after_the_other() {
     let mut scene = scene();
-    scene.says(&call("step")).says(&call("step")).says(&call("read")).stops();
+    let other = call_with("step", &json!({ "n": 2 }));
+    scene.says(&call("step")).says(&other).says(&call("read")).stops();
     assert_eq!(scene.started(), ["call_1"]);
     scene.tool_returns(0, ok());
     assert_eq!(scene.started(), ["call_1", "call_2"]);
@@ -277,23 +281,58 @@ fn a_call_whose_named_result_failed_is_not_run() {
 }
 
 #[test]
-fn a_call_that_brings_the_same_again_is_told_so_and_then_the_answer_is_asked_for() {
-    let mut scene = scene_with(|rules| rules.max_tool_loops = 10);
-    for at in 0..2 {
-        scene.says(&call("read")).stops();
-        scene.tool_returns(at, ok());
-    }
+fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
+    let mut scene = scene();
     scene.says(&call("read")).stops();
-    assert_eq!(scene.started(), ["call_1", "call_2"]);
-    assert_eq!(scene.not_run, ["call_3 at 1: repeated"]);
+    scene.tool_returns(0, ok());
+    scene.says(&call("read")).stops();
+    assert_eq!(scene.started(), ["call_1"]);
+    assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);
     let told = scene.last_message().content.as_deref().unwrap();
-    assert!(
-        told.contains("instruction_for_ai") && told.contains("Do not repeat the call"),
-        "{told}"
-    );
+    let result = told.rfind("12:00").expect("the earlier result");
+    assert!(told[result..].contains("Do not repeat the call"), "{told}");
     assert!(!scene.rounds.last().unwrap().tools.is_empty());
     scene.says(&call("read")).stops();
-    assert!(scene.rounds.last().unwrap().tools.is_empty(), "the fourth time, an answer");
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
+}
+
+#[test]
+fn the_same_call_twice_in_a_message_runs_once_and_the_second_waits_for_its_result() {
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("read")).stops();
+    assert_eq!(scene.started(), ["call_1"]);
+    assert!(scene.not_run.is_empty(), "the first may fail");
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.not_run, ["call_2 at 2: repeated"]);
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert_eq!(told.matches("12:00").count(), 2, "{told}");
+
+    let mut scene = self::scene();
+    scene.says(&call("read")).says(&call("read")).stops();
+    scene.tool_returns(0, ToolResult::error("no"));
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+}
+
+#[test]
+fn a_tool_that_polls_runs_each_time() {
+    let mut scene = scene();
+    scene.says(&call("poll")).says(&call("poll")).stops();
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
+    scene.tool_returns(0, ok()).tool_returns(1, ok());
+    scene.says(&call("poll")).stops();
+    assert_eq!(scene.started(), ["call_1", "call_2", "call_3"]);
+}
+
+#[test]
+fn a_read_runs_again_after_a_write() {
+    let mut scene = scene();
+    for (at, name) in ["read", "send", "read"].into_iter().enumerate() {
+        scene.says(&call(name)).stops();
+        scene.tool_returns(at, ok());
+    }
+    assert_eq!(scene.started(), ["call_1", "call_2", "call_3"]);
+    scene.says(&call("read")).stops();
+    assert_eq!(scene.not_run, ["call_4 at 1: repeated"]);
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn that_a_call_was_refused_does_not_undo_that_it_was_made() {
     first.tool_returns(1, which_john());
     let mut second = next(first, Some("john_smith"));
     second.says(&send_to("john_doe")).stops();
-    second.says(&call("look")).stops();
+    second.says(&call_with("look", &json!({ "n": 2 }))).stops();
     second.tool_returns(1, which_john());
     let mut third = next(second, Some("john_doe"));
     third.says(&send_to("john_doe")).stops();
@@ -331,16 +331,13 @@ fn that_a_call_was_refused_does_not_undo_that_it_was_made() {
 #[test]
 fn a_lookup_that_only_repeats_itself_does_not_ask_the_user_for_ever() {
     let mut scene = scene();
-    for _ in 0..2 {
-        scene.says(&call("look")).stops();
-        let at = *scene.running.last().unwrap();
-        scene.tool_returns(at, which_john());
-        scene = next(scene, Some("john_doe"));
-    }
+    scene.says(&call("look")).stops();
+    scene.tool_returns(0, which_john());
+    let mut scene = next(scene, Some("john_doe"));
     scene.says(&call("look")).stops();
     assert!(scene.running.is_empty() && !scene.turn.is_over(), "the model is told so instead");
     scene.says(&call("look")).stops();
-    assert!(scene.rounds.last().unwrap().tools.is_empty(), "the fourth time, an answer");
+    assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 
 #[test]

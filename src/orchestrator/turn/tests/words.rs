@@ -243,7 +243,7 @@ fn words_answer_a_question_without_options() {
 #[test]
 fn of_two_questions_the_second_is_asked_when_the_first_is_answered() {
     let mut scene = scene();
-    scene.says(&call("read")).says(&call("read")).stops();
+    scene.says(&call("read")).says(&call("mute")).stops();
     scene.tool_returns(1, asks());
     scene.tool_returns(0, which_john());
     assert_eq!(scene.event("clarification_needed")["question"], "Which John?");

@@ -54,6 +54,7 @@ pub(super) const SAYINGS: &[&str] = &[
     "</think>",
     "\nResults of your calls:\n",
     "<<function_call>> {\"name\": \"mute\", \"arguments\": {}}\n",
+    "<<function_call>> [{\"name\": \"poll\"}, {\"name\": \"poll\"}]\n",
     DEEP,
 ];
 

@@ -178,6 +178,7 @@ waits: behind a barrier
 waits: for room
 waits: for the end of the message
 waits: for the result that it names
+waits: for the same call before it
 waits: sequential, for those before it
 warmer behind a mistake
 ";
