@@ -316,6 +316,8 @@ pub enum FeedbackReason {
     PayloadTooLarge,
     /// The tool ended with an error.
     ToolFailed,
+    /// The model wrote a result itself, or repeated one instead of answering.
+    InventedResult,
     /// Nothing was said and nothing called.
     EmptyResponse,
 }
@@ -331,6 +333,7 @@ impl FeedbackReason {
             Self::IncompleteCall => "incomplete_call",
             Self::PayloadTooLarge => "payload_too_large",
             Self::ToolFailed => "tool_failed",
+            Self::InventedResult => "invented_result",
             Self::EmptyResponse => "empty_response",
         }
     }

@@ -148,6 +148,15 @@ pub mod turn {
     /// Messages of a turn that may repeat a call that has succeeded. At the first the model
     /// is asked to answer; at the last its tools are taken away.
     pub const REPEATS_MAX: u32 = 2;
+    /// Lines of a result that is told in words.
+    pub const RESULT_LINES_MAX: usize = 100;
+    /// Bytes of a message that are held back while they may begin a block of results.
+    pub const HELD_BYTES_MAX: usize = 512;
+    /// Bytes of a result's JSON, white space left out, that tell an echo of it from an
+    /// answer.
+    pub const MATCHED_BYTES_MAX: usize = 96;
+    /// Results whose JSON is shorter are not taken for echoes: `{}` may be an answer.
+    pub const ECHO_BYTES_MIN: usize = 12;
     /// Default of `feedback.max_attempts`, for each kind of mistake.
     pub const FEEDBACK_ATTEMPTS_MAX: u32 = 3;
     /// Time for a cancelled turn to end. It drops what it waits for, so this is
@@ -158,8 +167,6 @@ pub mod turn {
     pub const ACKNOWLEDGEMENT_WAIT: Duration = Duration::from_secs(1);
     /// Waiting hints that are joined into one sentence; the rest is "and more".
     pub const ACKNOWLEDGED_HINTS_MAX: usize = 3;
-    /// How much of what a user has heard the model is reminded of, in bytes.
-    pub const HEARD_BYTES_MAX: usize = 400;
     /// Answers in a row with neither words nor calls, over the turns of a session;
     /// the turn fails with the last.
     pub const EMPTY_ANSWERS_MAX: u32 = 3;
@@ -170,8 +177,8 @@ pub mod turn {
     /// An option's id that is shorter, in bytes, is a word that any argument may be
     /// (`yes`, `2`): that it was not chosen says nothing about the call.
     pub const OPTION_ID_BYTES_MIN: usize = 4;
-    /// How much of what the tools found a turn tells that ends without an answer, in bytes.
-    pub const FOUND_BYTES_MAX: usize = 1024;
+    /// How much of its tools' results a turn tells that ends without an answer, in bytes.
+    pub const FOUND_BYTES_MAX: usize = 4096;
     /// Default of `feedback.temperature_step`.
     pub const TEMPERATURE_STEP: f64 = 0.2;
     /// Default of `model.context_budget_tokens`.

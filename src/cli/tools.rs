@@ -44,7 +44,7 @@ mod tests {
             description: "Sends.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "sending".to_owned(),
-            examples: Vec::new(),
+            example: None,
             policy,
         };
         let mut out = Vec::new();

@@ -189,6 +189,13 @@ impl Step {
         self.notes.iter().any(|note| note.reason == FeedbackReason::EmptyResponse)
     }
 
+    /// Whether all of its calls have succeeded, and there were some.
+    fn is_good(&self) -> bool {
+        let mut calls = self.calls().map(Call::result).peekable();
+        let has_calls = calls.peek().is_some();
+        has_calls && calls.all(|result| result.success && result.clarification.is_none())
+    }
+
     /// Whether the model waits for something after this step.
     #[must_use]
     pub fn asks_for_more(&self) -> bool {
@@ -235,12 +242,18 @@ pub enum UtteranceKind {
     Acknowledgement(AcknowledgementSource),
     /// Something to know while waiting; models are not told of it.
     Status,
+    /// An answer made of the tools' results, for a model that gave none.
+    Response,
 }
 
 impl Utterance {
     /// Whether it goes to models as something that the assistant has said.
     fn is_told(&self) -> bool {
-        self.kind == UtteranceKind::Acknowledgement(AcknowledgementSource::Hints)
+        match self.kind {
+            UtteranceKind::Acknowledgement(source) => source == AcknowledgementSource::Hints,
+            UtteranceKind::Response => true,
+            UtteranceKind::Status => false,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::prompt;
-use crate::conversation::trim;
+use crate::conversation::{Turn, trim};
 use crate::tools::{Registry, ToolSpec};
 use crate::upstream::OfferedTool;
 
@@ -29,6 +29,8 @@ pub struct Briefing {
     pub(super) offered: Arc<[OfferedTool]>,
     /// The system message.
     pub(super) system: String,
+    /// Exchanges that are shown to the model before the session's own.
+    pub(super) examples: Arc<[Turn]>,
     /// What opens a call; nothing where the server tells calls from words.
     pub(super) marker: Arc<str>,
     /// Tokens that the server's own telling of the tools takes, about; none where the
@@ -51,7 +53,8 @@ impl Briefing {
     #[must_use]
     pub fn new(instructions: &str, marker: &str, tools: Registry) -> Self {
         let system = prompt::system(instructions, &tools, marker);
-        Self::with(tools, system, marker)
+        let examples = prompt::examples(&tools).into();
+        Self { examples, ..Self::with(tools, system, marker) }
     }
 
     /// A briefing on `tools` for servers that tell the model of them: no call is
@@ -77,7 +80,8 @@ impl Briefing {
                 parameters: spec.parameters.clone(),
             })
             .collect();
-        Self { tools, offered, system, marker: marker.into(), offer_tokens: 0 }
+        let (marker, examples) = (marker.into(), Arc::default());
+        Self { tools, offered, system, examples, marker, offer_tokens: 0 }
     }
 
     /// The tools.

@@ -19,6 +19,10 @@ pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the
 pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Again your message was empty: no words, no call. Write \
      the answer to the user's last message now, in one or two plain sentences.";
 
+/// The model wrote a result, real or not, in place of an answer.
+pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function yourself. Results \
+     come from me alone. Call the function, or answer me in words.";
+
 /// The token limit cut a call off.
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";

@@ -13,6 +13,7 @@ mod hints;
 mod prompt;
 mod references;
 mod repeats;
+mod result_guard;
 mod turn;
 
 pub use briefing::{Briefing, CallContract, marker_with_nonce};

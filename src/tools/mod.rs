@@ -40,19 +40,23 @@ pub struct ToolSpec {
     pub waiting_hint: String,
     /// What the orchestrator may do with its calls.
     pub policy: Policy,
-    /// Questions with the calls that answer them: from these a model learns how
-    /// calls are written. A question with one call first, then one with several.
+    /// A use of it, from which a model learns how calls are written and what to do with
+    /// their results. The first tool that has one is shown.
     #[serde(skip)]
-    pub examples: Vec<Example>,
+    pub example: Option<Example>,
 }
 
-/// A question, and the arguments of each call that answers it.
+/// A use of a tool, from the question to the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
     /// As a user would ask.
     pub question: String,
-    /// A JSON object for each call.
-    pub calls: Vec<Value>,
+    /// The call's arguments, a JSON object.
+    pub arguments: Value,
+    /// The data that the tool returns.
+    pub result: Value,
+    /// The answer in words.
+    pub answer: String,
 }
 
 /// What the orchestrator may do with a tool's calls.

@@ -253,7 +253,7 @@ pub(crate) mod tests {
             description: String::new(),
             parameters,
             waiting_hint: String::new(),
-            examples: Vec::new(),
+            example: None,
             policy: Policy::default(),
         }))
     }

@@ -31,7 +31,7 @@ impl Wait {
             description: "Waits.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "waiting".to_owned(),
-            examples: Vec::new(),
+            example: None,
             policy,
         };
         Self {
@@ -127,7 +127,7 @@ impl Always {
             description: "Does what the test says.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "looking".to_owned(),
-            examples: Vec::new(),
+            example: None,
             policy,
         };
         Self { spec, result }

@@ -6,14 +6,15 @@
 mod inert;
 mod native;
 mod opening;
+pub(crate) mod results;
 mod spoken;
 mod text;
 
+use std::sync::Arc;
+
 use crate::conversation::trim;
-use crate::conversation::{Conversation, Ending, Part, Step, Turn, UtteranceKind};
+use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::event::TurnFinish;
-use crate::limits::turn::HEARD_BYTES_MAX;
-use crate::tools::words::cut;
 use crate::upstream::{History, Message, MessageCall, MessagePart, Prompt, Role};
 
 use spoken::Spoken;
@@ -37,6 +38,9 @@ enum Form {
 pub struct Context {
     /// The system message.
     pub system: String,
+    /// Exchanges that never were, from which the model learns how it goes. A model that is
+    /// to call nothing more is not shown them.
+    pub examples: Arc<[Turn]>,
     /// The turns before.
     pub history: Conversation,
     /// The running turn.
@@ -67,14 +71,15 @@ const NO_ANSWER: &str = "(No answer was given.)";
 /// What stands for the answer of a turn that ends with its tools' results.
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
-/// What the messages of results begin with. A model that writes this itself is
-/// inventing a result.
-pub const RESULTS_HEADING: &str = "Results of your calls:";
-
 fn messages(context: &Context, form: Form) -> Vec<Message> {
-    let Context { system, history, current, closing, marker, budget } = context;
+    let Context { system, examples, history, current, closing, marker, budget } = context;
     let mut messages = vec![message(Role::System, system.clone())];
-    let fixed = trim::tokens(system) + turn_tokens(current, marker);
+    let examples = if form == Form::Words { &[][..] } else { examples };
+    for turn in examples {
+        render_turn(&mut messages, turn, 0, form, marker);
+    }
+    let shown: usize = examples.iter().map(|turn| turn_tokens(turn, marker)).sum();
+    let fixed = trim::tokens(system) + shown + turn_tokens(current, marker);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let keep = trim::kept(
         history,
@@ -184,18 +189,6 @@ fn speak(messages: &mut Vec<Message>, spoken: Spoken, calls: Vec<MessageCall>) {
     let Some(last) = messages.last_mut() else { return };
     spoken.join(last);
     last.tool_calls = calls;
-}
-
-/// What the model is told of what the user has read before the tools ran, as JSON: small
-/// models repeat a sentence, the more so one that stands last. It stands in its step for
-/// good, so that requests begin alike and servers find them in their cache.
-fn heard(step: &Step, marker: &str) -> Option<String> {
-    let said = step.parts.iter().find_map(|part| match part {
-        Part::Said(said) => matches!(said.kind, UtteranceKind::Acknowledgement(_)).then_some(said),
-        Part::Text(_) | Part::Call(_) | Part::Reasoning(_) => None,
-    })?;
-    let heard = inert::json(&cut(&said.text, HEARD_BYTES_MAX), marker);
-    Some(format!("{{\"already_read_by_the_user\":{heard},\"note\":\"do not say it again\"}}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! templates (Mistral's) refuse a user's message there.
 
 use super::spoken::Spoken;
-use super::{Form, heard, inert, say, speak};
+use super::{Form, results, say, speak};
 use crate::conversation::Step;
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
@@ -29,16 +29,10 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
     if !calls.is_empty() || !spoken.words.is_empty() {
         speak(messages, spoken, calls);
     }
-    let mut heard = heard(step, marker);
     for (at, call) in step.calls().enumerate() {
-        let result = inert::json(&*call.result(), marker);
-        let content = match heard.take() {
-            Some(heard) => format!("{heard}\n{result}"),
-            None => result,
-        };
         messages.push(Message {
             role: Role::Tool,
-            content: Some(content),
+            content: Some(results::json(&call.result(), marker)),
             tool_calls: Vec::new(),
             tool_call_id: Some(id(at)),
             order: Vec::new(),

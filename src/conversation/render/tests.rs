@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{Answer, Call, Ending, Given, Note, Outcome, Part, Question, Utterance};
+use crate::conversation::{Answer, Call, Ending, Given, Note, Outcome, Part, Question};
+use crate::conversation::{Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
@@ -188,7 +189,8 @@ fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
 
 fn context(current: Turn, closing: Option<&'static str>, budget: usize) -> Context {
     let (system, marker) = ("s".to_owned(), MARKER.to_owned());
-    Context { system, history: Conversation::default(), current, closing, marker, budget }
+    let (examples, history) = (Arc::default(), Conversation::default());
+    Context { system, examples, history, current, closing, marker, budget }
 }
 
 proptest! {
@@ -262,9 +264,8 @@ fn as_text_a_call_is_its_line_and_results_are_one_user_message() {
             { "role": "user", "content": "Where?" },
             { "role": "assistant", "content":
                 "One moment.\n<<function_call>> {\"name\": \"look\", \"arguments\": {\"a\": 0.10}}" },
-            { "role": "user", "content": "Results of your calls:\n\
-                {\"call\":\"call_1\",\"tool\":\"look\",\"result\":\
-                {\"success\":true,\"data\":{\"n\":1},\"next_action\":\"continue\"}}" },
+            { "role": "user", "content": "`look` (call_1) returned: {\"n\":1}\n\
+                Use it to answer my question." },
         ]),
     );
 }
@@ -281,7 +282,7 @@ fn natively_a_call_has_its_tool_message() {
                 "function": { "name": "look", "arguments": "{\"a\": 0.10}" },
             }] },
             { "role": "tool", "tool_call_id": "call00001",
-              "content": "{\"success\":true,\"data\":{\"n\":1},\"next_action\":\"continue\"}" },
+              "content": "{\"n\":1}" },
         ]),
     );
 }
@@ -294,9 +295,7 @@ fn in_words_there_is_no_call() {
             { "role": "system", "content": "s" },
             { "role": "user", "content": "Where?" },
             { "role": "assistant", "content": "One moment." },
-            { "role": "user", "content": "Results of your calls:\n\
-                {\"call\":\"call_1\",\"tool\":\"look\",\"result\":\
-                {\"success\":true,\"data\":{\"n\":1},\"next_action\":\"continue\"}}" },
+            { "role": "user", "content": "Here is what look found:\nn: 1" },
         ]),
     );
 }
@@ -343,22 +342,6 @@ fn the_oldest_steps_are_left_out_first() {
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);
     assert_eq!(said(100), ["s", "second", "short", "now"]);
     assert_eq!(said(0), ["s", "now"]);
-}
-
-#[test]
-fn what_the_user_has_read_is_told_up_to_a_length() {
-    for (letters, cut) in [(HEARD_BYTES_MAX / 2, false), (HEARD_BYTES_MAX / 2 + 1, true)] {
-        let said = Utterance {
-            kind: UtteranceKind::Acknowledgement(AcknowledgementSource::Model),
-            text: "é".repeat(letters),
-            tools: Vec::new(),
-            at_ms: 0,
-        };
-        let step = Step { parts: vec![Part::Said(said)], ..Step::default() };
-        let told = heard(&step, "<<function_call>>").unwrap();
-        assert_eq!(told.matches('é').count(), HEARD_BYTES_MAX / 2);
-        assert_eq!(told.contains('…'), cut);
-    }
 }
 
 /// Calls of every outcome, as both dialects ask with them. That a real server takes

@@ -3,17 +3,27 @@
 use std::fmt::Write as _;
 
 use super::spoken::Spoken;
-use super::{Form, RESULTS_HEADING, heard, inert, say, speak};
+use super::{Form, results, say, speak};
 use crate::conversation::{Call, Step};
 use crate::upstream::{Message, Role};
+
+/// What the results of calls end with if all of them are good. A message that ends with JSON
+/// is repeated by small models; one that ends with the user's question gets the question
+/// back.
+const ANSWER: &str = "Use it to answer my question.";
+
+/// What the model says in place of calls that are not shown to it.
+const CHECKING: &str = "Let me check.";
 
 /// Renders a step, with its calls or as words: then they leave no trace but their results.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, form: Form) {
     let spoken = Spoken::of(step, marker, form);
     if !spoken.words.is_empty() {
         speak(messages, spoken, Vec::new());
+    } else if form == Form::Words && step.calls().next().is_some() {
+        say(messages, Role::Assistant, CHECKING);
     }
-    let told = told(step, marker);
+    let told = told(step, marker, form);
     if !told.is_empty() {
         say(messages, Role::User, &told);
     }
@@ -28,26 +38,35 @@ pub(super) fn push_call(words: &mut String, marker: &str, call: &Call) {
     let _ = writeln!(words, "{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");
 }
 
-/// What the model is told: a line for each call, then the notes.
-fn told(step: &Step, marker: &str) -> String {
+/// What the model is told: each call's result, then the notes or what to do now.
+fn told(step: &Step, marker: &str, form: Form) -> String {
     let mut told = String::new();
     for call in step.calls() {
-        if told.is_empty() {
-            told.push_str(RESULTS_HEADING);
-            if let Some(heard) = heard(step, marker) {
-                told.push('\n');
-                told.push_str(&heard);
+        match form {
+            Form::Words => {
+                push_separator(&mut told, "\n\n");
+                results::push_lines(&mut told, call, marker);
+            }
+            Form::Text | Form::Native => {
+                push_separator(&mut told, "\n");
+                results::push_json(&mut told, call, marker);
             }
         }
-        let (id, name) = (&call.call_id, inert::json(&call.name, marker));
-        let result = inert::json(&*call.result(), marker);
-        let _ = write!(told, "\n{{\"call\":\"{id}\",\"tool\":{name},\"result\":{result}}}");
     }
-    for note in &step.notes {
-        if !told.is_empty() {
-            told.push_str("\n\n");
-        }
+    if form != Form::Words && step.is_good() {
+        push_separator(&mut told, "\n");
+        told.push_str(ANSWER);
+    }
+    // A model that can call nothing more has no use for what was wrong with its calls.
+    for note in step.notes.iter().filter(|_| form != Form::Words) {
+        push_separator(&mut told, "\n\n");
         told.push_str(&note.message);
     }
     told
+}
+
+fn push_separator(told: &mut String, separator: &str) {
+    if !told.is_empty() {
+        told.push_str(separator);
+    }
 }

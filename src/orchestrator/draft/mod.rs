@@ -21,7 +21,7 @@ pub(super) use call::{CallDraft, CallState, Progress};
 pub(super) use entry::{Action, Entry, EventDraft};
 pub(super) use round::{Mistake, RoundDraft, Surplus};
 
-use round::{BehindCall, Piece};
+use round::Piece;
 
 /// What the user has heard before tools ran.
 #[derive(Debug, Clone)]
@@ -129,9 +129,9 @@ impl Draft {
         if is_words { self.queue.pop_back() } else { None }
     }
 
-    /// Whether the round said more words behind its last call.
-    pub(super) fn has_words_behind_call(&self) -> bool {
-        self.round.behind_call.is_some_and(|behind| behind != BehindCall::Blank)
+    /// Whether the round has said something after its last call.
+    pub(super) fn has_words_after_call(&self) -> bool {
+        self.round.has_words_after_call == Some(true)
     }
 
     /// The calls whose results some arguments name.

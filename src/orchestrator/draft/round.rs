@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::conversation::render::RESULTS_HEADING;
 use crate::conversation::{Note, Utterance};
 use crate::event::Usage;
+use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser::ParseError;
 use crate::upstream::{ReasoningItem, RoundFinish};
 
@@ -21,8 +21,10 @@ pub(in crate::orchestrator) struct RoundDraft {
     pub(super) text_from: usize,
     /// What it wrote, in order.
     pub(super) pieces: Vec<Piece>,
-    /// What it said behind its last call.
-    pub(super) behind_call: Option<BehindCall>,
+    /// Keeps blocks of results out of its words.
+    pub(in crate::orchestrator) guard: ResultGuard,
+    /// Whether it has said something after its last call; `None` without a call.
+    pub(super) has_words_after_call: Option<bool>,
     /// What the parser could not read.
     pub(in crate::orchestrator) mistakes: Vec<Mistake>,
     /// What the model is told of its mistakes, beside the results of its calls.
@@ -48,8 +50,8 @@ pub(in crate::orchestrator) struct RoundDraft {
 pub(in crate::orchestrator) enum Surplus {
     /// More calls or mistakes than are taken.
     Excess,
-    /// Results of its own calls, invented. What is behind them is not read.
-    Invention,
+    /// A block of results. The rest of the message is not read.
+    Results,
 }
 
 /// A part of a round that is not yet one of the history.
@@ -67,38 +69,6 @@ pub(in crate::orchestrator) struct Mistake {
     /// The call, where it was taken for one.
     pub(in crate::orchestrator) call: Option<usize>,
     pub(in crate::orchestrator) error: ParseError,
-}
-
-/// The text behind a call. Each byte of it is looked at once, however it comes: a model
-/// may write any amount of white space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BehindCall {
-    /// White space, if anything.
-    Blank,
-    /// So many bytes of the words that results begin with, which only the gateway says.
-    Heading(usize),
-    /// Other words.
-    Words,
-}
-
-impl BehindCall {
-    /// Takes the next text; where the heading is whole with it, the place behind that.
-    pub(super) fn take(&mut self, text: &str) -> Option<usize> {
-        for (at, byte) in text.bytes().enumerate() {
-            let matched = match *self {
-                Self::Blank if byte.is_ascii_whitespace() => continue,
-                Self::Blank => 0,
-                Self::Heading(matched) => matched,
-                Self::Words => return None,
-            };
-            *self = match RESULTS_HEADING.as_bytes()[matched] == byte {
-                true if matched + 1 == RESULTS_HEADING.len() => return Some(at + 1),
-                true => Self::Heading(matched + 1),
-                false => Self::Words,
-            };
-        }
-        None
-    }
 }
 
 impl RoundDraft {

@@ -2,17 +2,20 @@
 //! of the queue is a range of the turn's text, and grows while nobody has polled it.
 
 use super::entry::{Entry, EventDraft};
-use super::round::{BehindCall, Mistake, Piece, Surplus};
+use super::round::{Mistake, Piece, Surplus};
 use super::{CallDraft, CallState, Draft};
-use crate::conversation;
+use crate::conversation::{self, Utterance, UtteranceKind};
 use crate::limits;
 use crate::parser::{Call, ErrorCode, ParseError, Repair, Segment};
 
 impl Draft {
     /// Takes what the parser found. Without `takes_calls`, calls are left unread.
     pub(in crate::orchestrator) fn take(&mut self, segment: Segment<'_>, takes_calls: bool) {
+        if !matches!(segment, Segment::Text(_)) {
+            self.release_words();
+        }
         match segment {
-            _ if self.round.surplus == Some(Surplus::Invention) => {}
+            _ if self.round.surplus == Some(Surplus::Results) => {}
             Segment::Text(text) => self.push_text(text),
             Segment::Reasoning(text) => self.push_reasoning(text),
             Segment::CallStarted { .. } if !takes_calls => self.round.has_stray_marker = true,
@@ -26,18 +29,50 @@ impl Draft {
     }
 
     fn push_text(&mut self, text: &str) {
-        let invented = self.round.behind_call.as_mut().and_then(|behind| behind.take(text));
-        if invented.is_some() {
-            self.round.surplus = Some(Surplus::Invention);
-        }
         let start = self.text.len();
-        self.text.push_str(&text[..invented.unwrap_or(text.len())]);
+        if self.round.guard.push(text, &mut self.text) {
+            self.round.surplus = Some(Surplus::Results);
+        }
+        self.say_words(start);
+    }
+
+    /// Lets go of words that were held as the beginning of a block of results: the message
+    /// goes on otherwise, or is over.
+    pub(in crate::orchestrator) fn release_words(&mut self) {
+        let start = self.text.len();
+        if self.round.guard.finish(&mut self.text) {
+            self.round.surplus = Some(Surplus::Results);
+        }
+        self.say_words(start);
+    }
+
+    /// Says the turn's text from `start` on.
+    fn say_words(&mut self, start: usize) {
         let end = self.text.len();
+        if start == end {
+            return;
+        }
         self.round.push_text(start..end);
+        if let Some(has_words) = &mut self.round.has_words_after_call {
+            *has_words |= !self.text[start..].trim_ascii().is_empty();
+        }
         match self.queue.back_mut() {
             Some(Entry::Say(EventDraft::Text(range))) => range.end = end,
             _ => self.say(EventDraft::Text(start..end)),
         }
+    }
+
+    /// Says an answer of the gateway's own. What tools have found is in it, so that it does
+    /// not go into the history as the model's words.
+    pub(in crate::orchestrator) fn say_answer(&mut self, text: String, at_ms: u64) {
+        let start = self.text.len();
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(&text);
+        self.say(EventDraft::Text(start..self.text.len()));
+        let (kind, tools) = (UtteranceKind::Response, Vec::new());
+        self.round.pieces.push(Piece::Said(Utterance { kind, text, tools, at_ms }));
     }
 
     pub(in crate::orchestrator) fn push_reasoning(&mut self, text: &str) {
@@ -92,7 +127,7 @@ impl Draft {
         let end_is_mended = mended.iter().any(|repair| call.repaired.contains(repair));
         self.calls[at].complete(call.name, call.arguments, end_is_mended);
         self.round.pieces.push(Piece::Call(at));
-        self.round.behind_call = Some(BehindCall::Blank);
+        self.round.has_words_after_call = Some(false);
     }
 
     fn push_mistake(&mut self, error: ParseError) {
@@ -108,7 +143,7 @@ impl Draft {
         if let Some(call) = call {
             self.calls[call].state = CallState::Malformed;
         }
-        self.round.behind_call = Some(BehindCall::Blank);
+        self.round.has_words_after_call = Some(false);
         self.round.mistakes.push(Mistake { call, error });
     }
 

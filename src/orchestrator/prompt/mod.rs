@@ -2,7 +2,7 @@
 //!
 //! Vague prompts are why models describe a call instead of making it. Its order
 //! and wording were measured with a small model (`docs/prompting.md`): the tools
-//! come first, the examples are dialogues in natural words, the rules come last.
+//! come first, the rules last, and examples are messages of their own.
 
 mod closing;
 mod contract;
@@ -17,6 +17,7 @@ pub(super) use closing::{SYNTHESIS, SYNTHESIS_AGAIN};
 pub(super) use contract::example;
 pub(super) use native::EXAMPLE as NATIVE_EXAMPLE;
 
+use crate::conversation::Turn;
 use crate::tools::Registry;
 
 /// The system message of a model that writes its calls behind `marker`.
@@ -25,9 +26,14 @@ pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
     if !tools.is_empty() {
         tools::push(&mut prompt, tools);
         order::push(&mut prompt, tools);
-        contract::push(&mut prompt, tools, marker);
+        contract::push(&mut prompt, marker);
     }
     prompt
+}
+
+/// Exchanges that come before those of the session, for a model that writes its calls itself.
+pub(super) fn examples(tools: &Registry) -> Vec<Turn> {
+    if tools.is_empty() { Vec::new() } else { examples::turns(tools) }
 }
 
 /// The system message of a model whose server tells it of the tools.

@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 
-use super::examples;
 use crate::tools::{Policy, Registry};
 
 /// When a tool's calls run, and what that means for those behind them; nothing where
@@ -28,8 +27,10 @@ pub(super) fn words(policy: Policy) -> Option<String> {
 /// Adds a section with what holds between calls, if anything does.
 pub(super) fn push(prompt: &mut String, tools: &Registry) {
     let stop = stop(tools).map(|(tool, stop)| {
-        let asks = "\"next_action\": \"clarification_needed\", \"clarification\": {...}";
-        format!("{stop} It looks like this:\n{}", examples::result(tool, asks))
+        format!(
+            "{stop} It looks like this:\n`{tool}` (call_1) returned: {{\"next_action\": \
+             \"clarification_needed\", \"clarification\": {{...}}}}"
+        )
     });
     let reference = reference(tools).map(str::to_owned);
     let told: Vec<_> = stop.into_iter().chain(reference).collect();

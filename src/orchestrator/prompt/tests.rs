@@ -3,6 +3,7 @@
 //! Where a change is meant, `TETHER_KEEP_PROMPTS=1` keeps what is made now; what it costs
 //! in calls, `tests/real_model/measure_prompt.py` tells.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,9 +11,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
+use crate::conversation::render::Context;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
 use crate::tools::{Policy, Tool, ToolSpec};
+use crate::upstream::{History, Message, Prompt as _};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
 const MARKER: &str = "<<function_call>>";
@@ -82,8 +85,8 @@ impl From<Row> for Named {
     fn from(Row { name, description, parameters, policy }: Row) -> Self {
         let RowPolicy { may_clarify, mutates, sequential } = policy;
         let policy = Policy { may_clarify, mutates, sequential, ..Policy::default() };
-        let (waiting_hint, examples) = ("working".to_owned(), Vec::new());
-        Self(ToolSpec { name, description, parameters, waiting_hint, policy, examples })
+        let waiting_hint = "working".to_owned();
+        Self(ToolSpec { name, description, parameters, waiting_hint, policy, example: None })
     }
 }
 
@@ -127,25 +130,46 @@ fn a_difference_is_told_line_by_line() {
     check("a\nb", "", "1: - a\n2: - b");
 }
 
+/// All that comes before the user's first words: the system message, then the examples, each
+/// message under a line with its role.
+fn whole(tools: &Registry, marker: &str) -> String {
+    let context = Context {
+        system: system(OPERATOR, tools, marker),
+        examples: examples(tools).into(),
+        marker: marker.to_owned(),
+        budget: usize::MAX,
+        ..Context::default()
+    };
+    let messages = context.messages(History::Text);
+    let (system, examples) = messages.split_first().unwrap();
+    let mut whole = system.content.clone().unwrap();
+    // Last comes what the user says.
+    for Message { role, content, .. } in &examples[..examples.len() - 1] {
+        let role = serde_json::to_value(role).unwrap();
+        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), content.as_deref().unwrap()).unwrap();
+    }
+    whole
+}
+
 #[test]
 fn the_default_prompt() {
-    check("default", &system(OPERATOR, &registry(builtin()), MARKER));
+    check("default", &whole(&registry(builtin()), MARKER));
 }
 
 #[test]
 fn a_prompt_with_tools_that_ask_and_that_change_the_world() {
-    check("demo", &system(OPERATOR, &with_demo(), MARKER));
+    check("demo", &whole(&with_demo(), MARKER));
 }
 
 #[test]
 fn a_prompt_with_ten_tools() {
-    check("ten_tools", &system(OPERATOR, &ten(), MARKER));
+    check("ten_tools", &whole(&ten(), MARKER));
 }
 
 #[test]
 fn a_prompt_with_a_sessions_marker() {
     let marker = crate::orchestrator::marker_with_nonce(MARKER, "7f3a");
-    let prompt = system(OPERATOR, &registry(builtin()), &marker);
+    let prompt = whole(&registry(builtin()), &marker);
     assert!(!prompt.contains(MARKER));
     check("nonce", &prompt);
 }
@@ -171,7 +195,7 @@ fn without_tools_there_is_nothing_to_teach() {
 fn the_marker_that_is_taught_is_the_one_that_is_read() {
     let prompt = system("", &registry([Arc::new(Calculate::new()) as Arc<dyn Tool>]), "[[do]]");
     assert!(!prompt.contains(MARKER));
-    assert_eq!(prompt.matches("[[do]] {\"name\": \"calculate\"").count(), 3);
+    assert_eq!(prompt.matches("the marker [[do]], a space").count(), 1);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod acknowledge;
 mod calls;
 mod choices;
 mod clarify;
+mod closing;
 mod io;
 mod mistakes;
 mod output;
@@ -40,6 +41,7 @@ use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
 use crate::tools::Policy;
 
+use closing::Synthesis;
 use mistakes::MistakeCounts;
 
 pub(super) use calls::Refusal;
@@ -78,21 +80,6 @@ pub struct Turn {
     between_rounds: bool,
     /// Set when no further round may call tools.
     synthesis: Option<Synthesis>,
-}
-
-/// The closing answer, which can call no tools.
-#[derive(Debug, Clone, Copy)]
-struct Synthesis {
-    /// How the turn completes with it.
-    finish: TurnFinish,
-    /// Whether it came without words and is asked for once more.
-    is_repeated: bool,
-}
-
-impl Synthesis {
-    const fn ending(finish: TurnFinish) -> Self {
-        Self { finish, is_repeated: false }
-    }
 }
 
 impl Turn {

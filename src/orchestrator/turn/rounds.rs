@@ -2,26 +2,23 @@
 
 use std::sync::Arc;
 
-use super::{State, Synthesis, Turn};
-use crate::conversation::render::Context;
-use crate::conversation::{Outcome, Step};
-use crate::event::{FailureCode, TurnFinish};
+use super::{State, Turn};
+use crate::conversation::render::{Context, results};
+use crate::conversation::Step;
+use crate::event::FailureCode;
 use crate::limits;
-use crate::limits::turn::{EVENTS_FACTOR, FOUND_BYTES_MAX};
+use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::CallContract;
 use crate::orchestrator::draft::{Action, Surplus};
-use crate::orchestrator::prompt;
+use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser::{self, Segment};
-use crate::tools::ToolResult;
-use crate::tools::words::cut;
 use crate::upstream::{Delta, PassedOver, ReasoningItem, RoundRequest, Sampling};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
         let (closing, tools) = match self.synthesis {
             None => (None, Arc::clone(&self.request.briefing.offered)),
-            Some(closing) if closing.is_repeated => (Some(prompt::SYNTHESIS_AGAIN), Arc::default()),
-            Some(_) => (Some(prompt::SYNTHESIS), Arc::default()),
+            Some(closing) => (Some(closing.request()), Arc::default()),
         };
         let system = match self.synthesis {
             None => &self.request.briefing.system,
@@ -30,6 +27,7 @@ impl Turn {
         let offer_tokens = if tools.is_empty() { 0 } else { self.request.briefing.offer_tokens };
         let context = Context {
             system: system.clone(),
+            examples: Arc::clone(&self.request.briefing.examples),
             history: self.request.history.clone(),
             current: self.record.clone(),
             closing,
@@ -40,9 +38,18 @@ impl Turn {
         let sampling = self.sampling();
         let request = RoundRequest { prompt: Arc::new(context), sampling, tools, marker };
         self.draft.begin_round(self.now_ms);
+        self.draft.round.guard = self.result_guard();
         self.state = if self.synthesis.is_some() { State::Synthesizing } else { State::Planning };
         self.between_rounds = true;
         self.draft.act(Action::StartRound(Box::new(request)));
+    }
+
+    /// Knows the results that the model may echo. Not those of a user who wants JSON: an
+    /// answer may well be one.
+    fn result_guard(&self) -> ResultGuard {
+        let wants_json = self.record.prompt.to_ascii_lowercase().contains("json");
+        let calls = self.record.steps.iter().flat_map(Step::calls).filter(|_| !wants_json);
+        ResultGuard::new(calls.map(|call| results::json(&call.result(), self.marker())))
     }
 
     /// What opens a call of the model.
@@ -142,16 +149,14 @@ impl Turn {
     fn take_segment(&mut self, segment: Segment<'_>) {
         let takes_calls = self.state == State::Planning;
         self.draft.take(segment, takes_calls);
-        if !takes_calls {
-            return;
-        }
-        if self.check_new_calls() {
+        if takes_calls && self.check_new_calls() {
             self.move_calls();
         }
-        if self.draft.has_words_behind_call() {
+        if self.draft.has_words_after_call() {
             self.acknowledge_if_held();
         }
-        if self.synthesis.is_some() || self.draft.round.surplus.is_some() {
+        let has_lost_tools = takes_calls && self.synthesis.is_some();
+        if has_lost_tools || self.draft.round.surplus.is_some() {
             self.stop_round();
         }
     }
@@ -196,8 +201,8 @@ impl Turn {
             self.draft.fail_unfinished();
         }
         self.draft.discard_unchecked();
-        // Behind a result that it invents, a model has nothing to say: it was done.
-        self.draft.round.was_stopped = self.draft.round.surplus != Some(Surplus::Invention);
+        // A model that goes on with results was done with its calls.
+        self.draft.round.was_stopped = self.draft.round.surplus != Some(Surplus::Results);
         self.close_round();
     }
 
@@ -208,6 +213,7 @@ impl Turn {
             if let Some(parser) = &mut self.parser {
                 parser.finish(|segment| draft.take(segment, takes_calls));
             }
+            draft.release_words();
             draft.fail_unfinished();
         }
     }
@@ -233,48 +239,5 @@ impl Turn {
         self.move_calls();
         self.acknowledge_if_held();
         self.end_step_if_done();
-    }
-
-    fn end_synthesis(&mut self) {
-        if self.draft.round.has_stray_marker {
-            let message = "the model tried to call a tool in its closing answer; it was not run";
-            self.draft.say_status(message.to_owned(), self.now_ms);
-        }
-        let Some(Synthesis { finish, is_repeated }) = self.synthesis else {
-            unreachable!("only a round that was asked for a closing answer synthesizes")
-        };
-        if self.draft.has_words() {
-            let is_cut = self.draft.round.ran_into_token_limit();
-            self.complete(if is_cut { TurnFinish::Length } else { finish });
-            return;
-        }
-        self.draft.act(Action::SaidNothing);
-        if is_repeated {
-            let found = self.found().map(|found| format!(" What its tools found: {found}"));
-            let message = format!(
-                "the model gave no closing answer in words; try a larger model.{}",
-                found.unwrap_or_default()
-            );
-            self.fail(FailureCode::EmptyResponse, message, true);
-        } else {
-            let status = "the model gave no answer in words; asking it once more";
-            self.draft.say_status(status.to_owned(), self.now_ms);
-            self.push_step();
-            self.synthesis = Some(Synthesis { finish, is_repeated: true });
-            self.start_round();
-        }
-    }
-
-    /// What the turn's tools brought, as much of it as a sentence bears.
-    fn found(&self) -> Option<String> {
-        let calls = self.record.steps.iter().flat_map(Step::calls);
-        let found = calls.filter_map(|call| match &call.outcome {
-            Outcome::Ended(ToolResult { success: true, data: Some(data), .. }) => {
-                Some(format!("{}: {data}", call.name))
-            }
-            _ => None,
-        });
-        let found = found.collect::<Vec<_>>().join("; ");
-        (!found.is_empty()).then(|| cut(&found, FOUND_BYTES_MAX))
     }
 }

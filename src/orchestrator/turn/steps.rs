@@ -1,6 +1,7 @@
 //! Steps: what follows from a round that is over, and how the turn ends.
 
-use super::{State, Synthesis, Turn};
+use super::closing::Synthesis;
+use super::{State, Turn};
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
@@ -30,6 +31,7 @@ impl Turn {
             return;
         }
         self.tell_mistakes();
+        self.tell_invention();
         let end = self.step_end();
         if !matches!(end, StepEnd::Nothing) {
             self.empty_answers = 0;
@@ -104,6 +106,21 @@ impl Turn {
         }
     }
 
+    /// Tells the model that it has written a result itself. One that goes on with a result
+    /// after a call just gets the real one. A model that echoes a result has what it takes
+    /// to answer, and is asked to.
+    fn tell_invention(&mut self) {
+        let has_result = self.draft.round_calls().any(|at| self.draft.ended(at).is_some());
+        if self.draft.round.surplus != Some(Surplus::Results) || has_result {
+            return;
+        }
+        let message = feedback::INVENTED_RESULT.to_owned();
+        self.tell_mistake(None, FeedbackReason::InventedResult, message);
+        if self.has_results() {
+            self.end_tools();
+        }
+    }
+
     /// Tells the model of a mistake that has no result to stand in.
     pub(super) fn tell_mistake(
         &mut self,
@@ -137,7 +154,9 @@ impl Turn {
         self.mistakes.count(reason, self.draft.round.number);
         if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
             self.push_step();
-            self.fail_empty();
+            if !self.answer_with_results(TurnFinish::Stop) {
+                self.fail_empty();
+            }
             return;
         }
         let status = "the model said nothing; asking it again".to_owned();
@@ -169,11 +188,6 @@ impl Turn {
         self.record.ending = ending;
         self.state = ending.state();
         self.draft.say(last);
-    }
-
-    /// No further round may call tools; the next one answers in words.
-    pub(super) fn end_tools(&mut self) {
-        self.synthesis.get_or_insert(Synthesis::ending(TurnFinish::Stop));
     }
 
     fn fail_empty(&mut self) {

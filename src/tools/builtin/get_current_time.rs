@@ -71,19 +71,16 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "checking the time".to_owned(),
-        examples: vec![
-            Example {
-                question: "what time is it in Tokyo?".to_owned(),
-                calls: vec![json!({ "timezone": "Asia/Tokyo" })],
-            },
-            Example {
-                question: "what time is it in Rome, and in Oslo?".to_owned(),
-                calls: vec![
-                    json!({ "timezone": "Europe/Rome" }),
-                    json!({ "timezone": "Europe/Oslo" }),
-                ],
-            },
-        ],
+        example: Some(Example {
+            question: "what time is it in Tokyo?".to_owned(),
+            arguments: json!({ "timezone": "Asia/Tokyo" }),
+            result: json!({
+                "timezone": "Asia/Tokyo",
+                "time": "Friday, 2 May 2025, 21:40:00",
+                "utc_offset": "+09:00"
+            }),
+            answer: "In Tokyo it is Friday, 2 May 2025, 21:40.".to_owned(),
+        }),
         policy: Policy::default(),
     }
 }

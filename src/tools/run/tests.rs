@@ -45,7 +45,7 @@ fn fake(
         description: String::new(),
         parameters: json!({"type": "object"}),
         waiting_hint: String::new(),
-        examples: Vec::new(),
+        example: None,
         policy,
     };
     Arc::new(Fake { spec, call })

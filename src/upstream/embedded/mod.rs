@@ -14,6 +14,7 @@
 //! All but [`stream`] is pure: the same request always has the same answer.
 
 mod intent;
+mod outcome;
 mod reply;
 mod scene;
 #[cfg(test)]

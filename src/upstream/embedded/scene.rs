@@ -1,7 +1,6 @@
 //! Who asked what and which results came, read back from rendered messages.
 
-use serde_json::Value;
-
+use super::outcome::Outcome;
 use crate::upstream::{Message, Role};
 
 /// A conversation as the embedded model sees it.
@@ -19,46 +18,11 @@ pub(super) struct Exchange<'m> {
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// What came of one call.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) tool: String,
-    result: Value,
-}
-
-impl Outcome {
-    pub(super) fn success(&self) -> bool {
-        self.result["success"] == true
-    }
-
-    /// `null` where there is none.
-    pub(super) fn data(&self) -> &Value {
-        &self.result["data"]
-    }
-
-    pub(super) fn error(&self) -> &str {
-        self.result["error"].as_str().unwrap_or("it said nothing more")
-    }
-
-    /// What the user is asked, where the tool cannot decide.
-    pub(super) fn question(&self) -> Option<&str> {
-        self.result["clarification"]["question"].as_str()
-    }
-
-    fn was_skipped(&self) -> bool {
-        !self.success() && self.error().starts_with("not run")
-    }
-
-    fn options(&self) -> &[Value] {
-        self.result["clarification"]["options"].as_array().map_or(&[], Vec::as_slice)
-    }
-}
-
 /// An option that the user has chosen.
 pub(super) struct Chosen<'s, Q> {
     pub(super) id: &'s str,
     pub(super) title: &'s str,
-    /// The question behind which it was offered and those before it, the latest first.
+    /// The question that offered it and those before it, the latest first.
     pub(super) questions: Q,
 }
 
@@ -72,7 +36,7 @@ impl<'m> Scene<'m> {
                 Role::Tool => {
                     let tool = tool_of(&messages[..position], message);
                     scene.last_call += 1;
-                    scene.note(Outcome { tool, result: result_in(content) });
+                    scene.note(Outcome::of_message(tool, content));
                 }
                 Role::User => scene.read_user(content),
             }
@@ -81,29 +45,50 @@ impl<'m> Scene<'m> {
         scene
     }
 
-    /// A user message: what a person says, results, or all of it in one, where
-    /// nothing stood between them.
+    /// A user message: what a person says, results, or all of it in one if nothing came
+    /// between them.
     fn read_user(&mut self, content: &'m str) {
-        let (mut before, mut behind) = (content, "");
+        if let Some(rest) = self.read_lines(content) {
+            return self.ask_if_chosen(rest);
+        }
+        let (mut before, mut after) = (content, "");
         let mut at = 0;
         for line in content.split_inclusive('\n') {
             let start = at;
             at += line.len();
-            if let Some((call, outcome)) = outcome_of_line(line.trim_end()) {
+            if let Some((call, outcome)) = Outcome::of_line(line.trim_end()) {
                 self.last_call = self.last_call.max(call);
-                if behind.is_empty() && before.len() == content.len() {
+                if after.is_empty() && before.len() == content.len() {
                     before = &content[..start];
-                    self.ask(without_heading(before));
+                    self.ask(before);
                 }
                 self.note(outcome);
-                behind = &content[at..];
+                after = &content[at..];
             }
         }
         if before.len() == content.len() {
             let question = without_note(content);
             self.exchanges.push(Exchange { question, outcomes: Vec::new() });
-        } else if self.option_named_in(behind, self.exchanges.len()).is_some() {
-            self.ask(behind);
+        } else {
+            self.ask_if_chosen(after);
+        }
+    }
+
+    /// Results told in lines; what comes after them.
+    fn read_lines(&mut self, content: &'m str) -> Option<&'m str> {
+        let (outcome, mut rest) = Outcome::of_lines(content)?;
+        self.note(outcome);
+        while let Some((outcome, next)) = Outcome::of_lines(rest) {
+            self.note(outcome);
+            rest = next;
+        }
+        Some(rest)
+    }
+
+    /// Takes what comes after results for the user's words if it chooses an option.
+    fn ask_if_chosen(&mut self, after: &'m str) {
+        if self.option_named_in(after, self.exchanges.len()).is_some() {
+            self.ask(after);
         }
     }
 
@@ -196,40 +181,12 @@ fn tool_of(before: &[Message], message: &Message) -> String {
     answered.next().map(|call| call.name.clone()).unwrap_or_default()
 }
 
-/// The result in a tool's message, with `history: native`: other things may be told beside
-/// it.
-fn result_in(content: &str) -> Value {
-    let mut objects = content.lines().filter_map(|line| serde_json::from_str(line).ok());
-    objects.find(|object: &Value| object.get("success").is_some()).unwrap_or_default()
-}
-
-/// A line `{"call":"call_1","tool":..,"result":{..}}`, with `history: text`, and the
-/// call's number.
-fn outcome_of_line(line: &str) -> Option<(usize, Outcome)> {
-    if !line.starts_with('{') {
-        return None;
-    }
-    let mut fields: Value = serde_json::from_str(line).ok()?;
-    let tool = fields["tool"].as_str()?.to_owned();
-    let result = fields.get_mut("result")?.take();
-    let call = fields["call"].as_str().and_then(|id| id.strip_prefix("call_"));
-    let call = call.and_then(|number| number.parse().ok()).unwrap_or_default();
-    Some((call, Outcome { tool, result }))
-}
-
 /// What a person said, without a note in brackets that the gateway has put before it.
 fn without_note(words: &str) -> &str {
     match words.split_once(")\n\n") {
         Some((note, rest)) if note.starts_with('(') => rest,
         _ => words,
     }
-}
-
-/// What stands before results, without the line that announces them.
-fn without_heading(before: &str) -> &str {
-    let text = before.trim_end();
-    let Some(text) = text.strip_suffix(':') else { return text };
-    text.rfind('\n').map_or("", |line| &text[..line])
 }
 
 /// Where `id` stands in `words` by itself for the last time, and ends.

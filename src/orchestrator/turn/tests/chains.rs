@@ -25,7 +25,7 @@ pub(super) fn add_policies(tools: &mut Registry) {
                 description: format!("{name}s"),
                 parameters,
                 waiting_hint: if name == "mute" { String::new() } else { format!("{name}ing") },
-                examples: Vec::new(),
+                example: None,
                 policy,
             })))
             .unwrap();

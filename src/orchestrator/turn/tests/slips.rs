@@ -73,17 +73,6 @@ fn a_closing_answer_that_the_token_limit_cut_says_so() {
 }
 
 #[test]
-fn a_model_without_a_closing_answer_does_not_take_what_was_found_with_it() {
-    let mut scene = scene_with(|rules| rules.max_tool_loops = 1);
-    scene.says(&call("read")).stops();
-    scene.tool_returns(0, ok());
-    scene.stops().stops();
-    scene.fails("empty_response");
-    let message = &scene.event("turn_failed")["message"];
-    assert!(message.as_str().unwrap().ends_with("read: {\"time\":\"12:00\"}"), "{message}");
-}
-
-#[test]
 fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
     let sum =
         "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
@@ -92,10 +81,10 @@ fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
     let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
     let request = TurnRequest { briefing, ..request() };
     let mut scene = Scene::with(Rules::default(), request);
-    let invented = format!("{sum}\nResults of your calls:\n{{\"result\": 99}}\n{}", call("send"));
+    let invented = format!("{sum}\n`calculate` returned: {{\"result\": 99}}\n{}", call("send"));
     scene.says(&invented);
     assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start ")).count(), 1);
-    assert!(scene.turn.draft.text.ends_with("Results of your calls:"), "nor shown");
+    assert_eq!(scene.turn.draft.text.trim(), "", "nor shown");
     scene.tool_returns(0, ok());
     let told = scene.last_message().content.as_deref().unwrap();
     assert!(told.contains("12:00") && !told.contains("99"), "{told}");

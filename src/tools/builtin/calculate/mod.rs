@@ -71,16 +71,12 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "doing the sum".to_owned(),
-        examples: vec![
-            Example {
-                question: "what is 17 times 23?".to_owned(),
-                calls: vec![json!({ "expression": "17 * 23" })],
-            },
-            Example {
-                question: "what is 5 + 7, and what is 12% of 80?".to_owned(),
-                calls: vec![json!({ "expression": "5 + 7" }), json!({ "expression": "12% of 80" })],
-            },
-        ],
+        example: Some(Example {
+            question: "what is 17 times 23?".to_owned(),
+            arguments: json!({ "expression": "17 * 23" }),
+            result: json!({ "expression": "17 * 23", "result": "391", "exact": true }),
+            answer: "17 times 23 is 391.".to_owned(),
+        }),
         policy: Policy::default(),
     }
 }

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use serde_json::{Value, json};
 
 use super::{Clock, after, in_words, today};
-use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `lookup_appointments`.
 #[derive(Debug)]
@@ -61,10 +61,7 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "looking up your appointments".to_owned(),
-        examples: vec![Example {
-            question: "what is on this week?".to_owned(),
-            calls: vec![json!({ "days": 7 })],
-        }],
+        example: None,
         policy: Policy::default(),
     }
 }

@@ -63,16 +63,12 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "looking up your contacts".to_owned(),
-        examples: vec![
-            Example {
-                question: "is Maria in my address book?".to_owned(),
-                calls: vec![json!({ "name": "Maria" })],
-            },
-            Example {
-                question: "do I know a Maria Lopez and a Jack?".to_owned(),
-                calls: vec![json!({ "name": "Maria Lopez" }), json!({ "name": "Jack" })],
-            },
-        ],
+        example: Some(Example {
+            question: "is Maria in my address book?".to_owned(),
+            arguments: json!({ "name": "Maria" }),
+            result: json!({ "contact_id": "contact_maria_lopez", "name": "Maria Lopez" }),
+            answer: "Yes, Maria Lopez is in your address book.".to_owned(),
+        }),
         policy: Policy { may_clarify: true, ..Policy::default() },
     }
 }

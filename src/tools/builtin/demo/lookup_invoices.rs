@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use serde_json::{Value, json};
 
 use super::{Clock, after, in_words, today};
-use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `lookup_invoices`.
 #[derive(Debug)]
@@ -58,10 +58,7 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "checking your billing".to_owned(),
-        examples: vec![Example {
-            question: "which bills have I paid?".to_owned(),
-            calls: vec![json!({ "status": "paid" })],
-        }],
+        example: None,
         policy: Policy::default(),
     }
 }

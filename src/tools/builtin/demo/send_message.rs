@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::address_book;
 use crate::limits::tools::TEXT_CHARS_MAX;
 use crate::tools::words::quote;
-use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `send_message`.
 #[derive(Debug)]
@@ -66,10 +66,7 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "sending your message".to_owned(),
-        examples: vec![Example {
-            question: "write \"See you at eight\" to contact_maria_lopez".to_owned(),
-            calls: vec![json!({ "contact_id": "contact_maria_lopez", "text": "See you at eight" })],
-        }],
+        example: None,
         policy: Policy { mutates: true, ..Policy::default() },
     }
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use self::report::{contact_of, report};
 use self::talk::{count_to, introduction, long_answer};
 use super::intent::{self, LOOKUP_TOOL, SEND_TOOL, TIME_TOOL, Task};
-use super::scene::{Outcome, Scene};
+use super::outcome::Outcome;
+use super::scene::Scene;
 use crate::upstream::OfferedTool;
 
 /// What it calls where a tool that does not exist is wanted.

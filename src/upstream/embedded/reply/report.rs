@@ -7,7 +7,7 @@ use crate::tools::words::cut;
 use crate::upstream::embedded::intent::{
     APPOINTMENTS_TOOL, INVOICES_TOOL, LOOKUP_TOOL, SEND_TOOL, SUM_TOOL, TIME_TOOL,
 };
-use crate::upstream::embedded::scene::Outcome;
+use crate::upstream::embedded::outcome::Outcome;
 
 /// Longest data that is quoted from a tool it knows nothing about, in bytes.
 const QUOTE_BYTES_MAX: usize = 300;

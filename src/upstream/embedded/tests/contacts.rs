@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
+use crate::conversation::render::results;
 use crate::tools::CallContext;
 
 /// What a demonstration tool answers, as it is rendered.
@@ -15,7 +16,7 @@ fn asked(tool: &str, arguments: Value) -> Value {
     let Poll::Ready(result) = call.poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("they only compute")
     };
-    serde_json::to_value(result.unwrap()).unwrap()
+    serde_json::from_str(&results::json(&result.unwrap(), MARKER)).unwrap()
 }
 
 fn lookup(name: &str) -> (&'static str, Value) {
@@ -131,7 +132,7 @@ fn an_id_inside_a_longer_one_is_not_taken_for_it() {
     ]);
     let clarification = json!({"type": "choice", "question": "Which?", "options": options});
     let asks = json!({
-        "success": true, "next_action": "clarification_needed", "clarification": clarification
+        "next_action": "clarification_needed", "clarification": clarification
     });
     for (id, title) in [("c1", "John Doe"), ("c12", "John Roe"), ("c1:work", "John Poe")] {
         let messages = [

@@ -46,21 +46,19 @@ fn assistant(content: &str) -> Message {
 
 /// Results as `history: text` renders them.
 fn results(results: &[(&str, Value)]) -> Message {
-    let mut content = "Results of your calls:\n".to_owned();
-    for (n, (tool, result)) in results.iter().enumerate() {
-        let line = json!({"call": format!("call_{}", n + 1), "tool": tool, "result": result});
-        content.extend([&line.to_string(), "\n"]);
-    }
-    content.push_str("Answer the user now, do not repeat what was said.");
-    user(&content)
+    let line = |(n, (tool, told)): (usize, &(&str, Value))| {
+        format!("`{tool}` (call_{}) returned: {told}\n", n + 1)
+    };
+    let lines: String = results.iter().enumerate().map(line).collect();
+    user(&format!("{lines}Use it to answer my question."))
 }
 
 fn data(data: &Value) -> Value {
-    json!({"success": true, "data": data, "next_action": "continue"})
+    data.clone()
 }
 
 fn error(error: &str) -> Value {
-    json!({"success": false, "next_action": "error", "error": error})
+    json!({ "error": error })
 }
 
 fn tokyo() -> Value {

@@ -23,13 +23,13 @@ planning     reasoning_item -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_completed feedback stop_round stop_tools turn_failed
 planning     call_started   -> planning executing synthesizing completed
-    : tool_marker_detected status acknowledgement start_timer tool_started start_tool
+    : text_delta tool_marker_detected status acknowledgement start_timer tool_started start_tool
     : tool_completed not_run feedback loop_limit_reached stop_round start_round turn_completed
 planning     call_arguments -> planning executing synthesizing completed failed
     : text_delta tool_arguments_delta status acknowledgement tool_started tool_completed
     : feedback stop_round stop_tools start_round turn_completed turn_failed
 planning     call_completed -> planning executing synthesizing completed
-    : status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : text_delta status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
     : stop_round start_round turn_completed
 planning     finish         -> planning
 planning     usage          -> planning
@@ -72,16 +72,19 @@ executing    cancel         -> completed
     : stop_round stop_tools turn_completed
 synthesizing rerouted       -> synthesizing
     : status
-synthesizing text           -> synthesizing failed
-    : text_delta reasoning_delta stop_round stop_tools turn_failed
+synthesizing text           -> synthesizing completed failed
+    : text_delta reasoning_delta status said_nothing stop_round stop_tools start_round
+    : turn_completed turn_failed
 synthesizing reasoning      -> synthesizing failed
     : text_delta reasoning_delta stop_round stop_tools turn_failed
 synthesizing reasoning_item -> synthesizing failed
     : text_delta stop_round stop_tools turn_failed
 synthesizing call_started   -> synthesizing
+    : text_delta
 synthesizing call_arguments -> synthesizing failed
     : text_delta stop_round stop_tools turn_failed
 synthesizing call_completed -> synthesizing
+    : text_delta
 synthesizing finish         -> synthesizing
 synthesizing usage          -> synthesizing
 synthesizing round_ended    -> synthesizing completed failed
@@ -112,6 +115,7 @@ calls: in the text
 calls: native
 closing: a stray call
 closing: asked for once more
+closing: made of the results
 ends: cancelled
 ends: clarification_needed
 ends: length
@@ -153,7 +157,7 @@ skipped: behind what was put off
 skipped: behind what was skipped
 skipped: in a message that was cut off
 stopped: a tool has ended the chain
-stopped: an invented result
+stopped: a block of results
 stopped: no tools any more
 stopped: too many calls
 stopped: too many payloads that are no call
@@ -170,6 +174,7 @@ told: invalid_arguments, no such result
 told: invalid_arguments, not chosen
 told: invalid_arguments, too deep a result
 told: invalid_arguments, what a reference leads to
+told: invented_result
 told: malformed_call
 told: payload_too_large
 told: tool_failed

@@ -3,7 +3,7 @@
 use super::coverage::Coverage;
 use super::*;
 use crate::limits::turn::MISTAKES_MAX;
-use crate::orchestrator::draft::CallState;
+use crate::orchestrator::draft::{CallState, Surplus};
 
 /// Who has looked at a turn so far.
 #[derive(Debug, Default)]
@@ -136,6 +136,7 @@ impl Witness {
             "incomplete_call" => "told: incomplete_call, cut",
             "payload_too_large" => "told: payload_too_large",
             "tool_failed" => "told: tool_failed",
+            "invented_result" => "told: invented_result",
             "empty_response" => {
                 self.empty_answers += 1;
                 match (attempt, self.empty_answers) {
@@ -202,7 +203,7 @@ impl Witness {
         let causes = [
             (unread >= MISTAKES_MAX, "stopped: too many payloads that are no call"),
             (calls, "stopped: too many calls"),
-            (self.said.contains(RESULTS_HEADING), "stopped: an invented result"),
+            (scene.turn.draft.round.surplus == Some(Surplus::Results), "stopped: a block of results"),
             (has_ended, "stopped: a tool has ended the chain"),
         ];
         match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
@@ -292,6 +293,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("the model said nothing", "silence is told"),
         ("in its closing answer; it was not run", "closing: a stray call"),
         ("asking it once more", "closing: asked for once more"),
+        ("here is what its tools found", "closing: made of the results"),
         ("cannot be reached", "another upstream answers"),
     ];
     let rule = rules.iter().find(|(words, _)| message.contains(words));

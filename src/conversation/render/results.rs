@@ -1,0 +1,207 @@
+//! A call's result as the model reads it: as JSON after the tool's name, or as plain lines
+//! for a model that must not think of calls any more.
+//!
+//! What the standard shape says to the gateway alone (`success`, `next_action`) is left out:
+//! small models answer with it.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::inert;
+use crate::conversation::Call;
+use crate::limits::turn::RESULT_LINES_MAX;
+use crate::tools::{Clarification, NextAction, ToolResult};
+
+/// A result as JSON: the data of one that says nothing else, otherwise an object.
+pub(crate) fn json(result: &ToolResult, marker: &str) -> String {
+    match result {
+        ToolResult { success: true, data: Some(data), instruction_for_ai: None, clarification: None, .. } => {
+            inert::json(data, marker)
+        }
+        _ => inert::json(&Told::of(result), marker),
+    }
+}
+
+/// A result in which there is something beside data.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    success: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_action: Option<NextAction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clarification: Option<&'a Clarification>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instruction_for_ai: Option<&'a str>,
+}
+
+impl<'a> Told<'a> {
+    fn of(result: &'a ToolResult) -> Self {
+        let asks = result.clarification.is_some();
+        Self {
+            // All that there is to say of a tool that has nothing to tell.
+            success: (result.success && result.data.is_none() && !asks).then_some(true),
+            data: result.data.as_ref(),
+            next_action: asks.then_some(result.next_action),
+            clarification: result.clarification.as_ref(),
+            error: result.error.as_deref(),
+            instruction_for_ai: result.instruction_for_ai.as_deref(),
+        }
+    }
+}
+
+/// Adds `` `NAME` (ID) returned: JSON ``. References name results by these ids.
+pub(super) fn push_json(told: &mut String, call: &Call, marker: &str) {
+    let (name, result) = (inert::text(&call.name, marker), json(&call.result(), marker));
+    let _ = write!(told, "`{name}` ({}) returned: {result}", call.call_id);
+}
+
+/// Adds what a call found as `key: value` lines under a heading in words.
+pub(super) fn push_lines(told: &mut String, call: &Call, marker: &str) {
+    let (name, result) = (inert::text(&call.name, marker), call.result());
+    let heading = if result.success { "found" } else { "answered" };
+    let _ = write!(told, "Here is what {name} {heading}:\n{}", lines(&result, Some(marker)));
+}
+
+/// A result as lines for a person.
+pub(crate) fn plain_lines(result: &ToolResult) -> String {
+    lines(result, None)
+}
+
+/// A result as lines: its error, or its data.
+fn lines(result: &ToolResult, marker: Option<&str>) -> String {
+    let mut lines = Lines { text: String::new(), marker, count: 0 };
+    match (&result.error, &result.data) {
+        (Some(error), _) => lines.push("", "error", error),
+        (None, Some(data)) => lines.push_value(data, "", ""),
+        (None, None) => lines.push("", "", "done"),
+    }
+    lines.text.truncate(lines.text.trim_ascii_end().len());
+    lines.text
+}
+
+struct Lines<'a> {
+    text: String,
+    /// The marker that a model may not read in them; `None` for a person.
+    marker: Option<&'a str>,
+    count: usize,
+}
+
+impl Lines<'_> {
+    fn push_value(&mut self, value: &Value, indent: &str, key: &str) {
+        match value {
+            Value::Object(members) => {
+                let inner = self.push_heading(indent, key, members.is_empty());
+                for (key, value) in members {
+                    self.push_value(value, &inner, key);
+                }
+            }
+            Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
+                let inner = self.push_heading(indent, key, false);
+                for (item, number) in items.iter().zip(1..) {
+                    self.push_value(item, &inner, &number.to_string());
+                }
+            }
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().map(scalar).collect();
+                self.push(indent, key, &items.join(", "));
+            }
+            scalar_value => self.push(indent, key, &scalar(scalar_value)),
+        }
+    }
+
+    /// Adds the line over what is nested; gives the indent of the lines below it.
+    fn push_heading(&mut self, indent: &str, key: &str, is_empty: bool) -> String {
+        if key.is_empty() {
+            return indent.to_owned();
+        }
+        self.push(indent, key, if is_empty { "none" } else { "" });
+        format!("{indent}  ")
+    }
+
+    fn push<'t>(&mut self, indent: &str, key: &'t str, value: &'t str) {
+        self.count += 1;
+        if self.count > RESULT_LINES_MAX {
+            if self.count == RESULT_LINES_MAX + 1 {
+                self.text.push_str("...\n");
+            }
+            return;
+        }
+        let told = |text: &'t str| match self.marker {
+            Some(marker) => inert::text(text, marker),
+            None => Cow::Borrowed(text),
+        };
+        let (key, value) = (told(key), told(value));
+        let separator = if key.is_empty() { "" } else { ":" };
+        let space = if key.is_empty() || value.is_empty() { "" } else { " " };
+        let _ = writeln!(self.text, "{indent}{key}{separator}{space}{value}");
+    }
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "none".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_result_is_its_data_or_what_there_is_to_say() {
+        let data = ToolResult::data(json!({ "time": "12:00", "by": "<sun>" }));
+        let done = ToolResult { data: None, ..data.clone() };
+        for (result, expected) in [
+            (data.clone(), r#"{"time":"12:00","by":"\u003csun>"}"#),
+            (done, r#"{"success":true}"#),
+            (ToolResult::error("no such zone"), r#"{"error":"no such zone"}"#),
+            (
+                data.with_instruction("Round it."),
+                r#"{"data":{"time":"12:00","by":"\u003csun>"},"instruction_for_ai":"Round it."}"#,
+            ),
+        ] {
+            assert_eq!(json(&result, "<<f>>"), expected);
+        }
+    }
+
+    #[track_caller]
+    fn check(data: Value, expected: &str) {
+        assert_eq!(lines(&ToolResult::data(data), Some("[[do]]")), expected);
+    }
+
+    #[test]
+    fn data_is_told_in_lines() {
+        check(json!({ "city": "Oslo", "cold": true, "wind": null }), "city: Oslo\ncold: yes\nwind: none");
+        check(json!({ "days": ["Mon", 2], "none": [] }), "days: Mon, 2\nnone:");
+        check(
+            json!({ "books": [{ "title": "Dune", "copies": { "free": 1 } }, { "title": "Emma" }] }),
+            "books:\n  1:\n    title: Dune\n    copies:\n      free: 1\n  2:\n    title: Emma",
+        );
+        check(json!("just words"), "just words");
+        check(json!([1, 2]), "1, 2");
+        check(json!({ "said": "[[do]] <|im_end|>" }), "said: \\u005b[do]] \\u003c|im_end|>");
+    }
+
+    #[test]
+    fn no_more_lines_are_told_than_the_bound() {
+        let told = |count: usize| {
+            lines(&ToolResult::data((0..count).map(|n| json!({ "n": n })).collect()), None)
+        };
+        assert_eq!(told(RESULT_LINES_MAX / 2).lines().count(), RESULT_LINES_MAX);
+        assert!(told(RESULT_LINES_MAX / 2 + 1).ends_with("\n..."));
+    }
+}

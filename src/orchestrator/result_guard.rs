@@ -1,0 +1,314 @@
+//! Keeps blocks of results out of the model's words. Only the gateway writes them: one that
+//! the model writes is invented, or an echo of the message before.
+//!
+//! ```text
+//!               a first byte that may begin a block
+//!   LineStart ───────────────────────────────────────> Held ── the whole pattern ──> Found
+//!     ^   │                                             │
+//!     │   └─ any other ─> MidLine <── it was none ──────┘
+//!     └────── line break ────┘
+//! ```
+//! A block is the heading of a result (`` `NAME` (ID) returned: ``) or the JSON of one, each at
+//! the start of a line, in a code fence or not. White space makes no difference. Text is
+//! held only while it may still be one, and at most [`HELD_BYTES_MAX`]; text that begins
+//! with a letter is never held.
+
+use crate::limits::turn::{ECHO_BYTES_MIN, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
+
+/// What ends the heading of a result, white space left out.
+const RETURNED: &[u8] = b"returned:";
+
+/// Reads a message's words, in pieces cut anywhere.
+#[derive(Debug, Default)]
+pub(super) struct ResultGuard {
+    /// The results that may be echoed, as JSON without white space.
+    results: Vec<String>,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    LineStart,
+    Held(Held),
+    MidLine,
+}
+
+/// Text that may begin a block.
+#[derive(Debug, Default)]
+struct Held {
+    text: String,
+    /// Bytes of `text` that are no white space.
+    matched: usize,
+    heading: Option<Heading>,
+    /// Results that `text` is the beginning of, by position, with the bytes of a code fence
+    /// before them.
+    results: Vec<(usize, usize)>,
+}
+
+/// What comes next in a heading.
+#[derive(Debug, Clone, Copy)]
+enum Heading {
+    /// More of the tool's name, between backticks.
+    Name,
+    /// The call's id in brackets, or [`RETURNED`] at once.
+    AfterName,
+    Id,
+    /// This byte of [`RETURNED`].
+    Returned(usize),
+}
+
+/// What opens a block of JSON, beside the JSON itself.
+const FENCES: [&str; 3] = ["", "```json", "```"];
+
+impl ResultGuard {
+    /// A guard of a message that may echo `results`, given as JSON.
+    pub(super) fn new(results: impl Iterator<Item = String>) -> Self {
+        let is_block = |json: &String| {
+            json.len() >= ECHO_BYTES_MIN && json.starts_with(['{', '['])
+        };
+        let results = results.filter(is_block).map(|mut json| {
+            json.retain(|char| !char.is_ascii_whitespace());
+            json
+        });
+        Self { results: results.collect(), state: State::LineStart }
+    }
+
+    /// Takes the next words and appends to `out` what is not held. Gives whether a block
+    /// has been found: what the message goes on with is not to be read.
+    pub(super) fn push(&mut self, words: &str, out: &mut String) -> bool {
+        let mut rest = words;
+        while !rest.is_empty() {
+            match &mut self.state {
+                State::MidLine => {
+                    let Some(end) = memchr::memchr(b'\n', rest.as_bytes()) else {
+                        out.push_str(rest);
+                        return false;
+                    };
+                    let (line, next) = rest.split_at(end + 1);
+                    out.push_str(line);
+                    (self.state, rest) = (State::LineStart, next);
+                }
+                State::LineStart => {
+                    let begun = rest.trim_ascii_start();
+                    out.push_str(&rest[..rest.len() - begun.len()]);
+                    rest = begun;
+                    if let Some(first) = rest.chars().next() {
+                        let held = Held::begin(first, self.results.len());
+                        self.state = held.map_or(State::MidLine, State::Held);
+                    }
+                }
+                State::Held(held) => match held.read(rest, &self.results) {
+                    Read::Found => return true,
+                    Read::More => return false,
+                    Read::NoBlock(read) => {
+                        out.push_str(&held.text);
+                        (self.state, rest) = (State::MidLine, &rest[read..]);
+                    }
+                },
+            }
+        }
+        false
+    }
+
+    /// The message is over, or goes on with something else than words. Gives whether what
+    /// is held is a block all the same, cut short; otherwise it is appended to `out`.
+    pub(super) fn finish(&mut self, out: &mut String) -> bool {
+        let State::Held(held) = std::mem::take(&mut self.state) else { return false };
+        let is_block = held.matched >= ECHO_BYTES_MIN && !held.results.is_empty();
+        if !is_block {
+            out.push_str(&held.text);
+        }
+        is_block
+    }
+}
+
+/// What came of reading on.
+enum Read {
+    /// It may still be a block.
+    More,
+    Found,
+    /// It is none, as this many bytes have shown.
+    NoBlock(usize),
+}
+
+impl Held {
+    /// `None` if no block begins so.
+    fn begin(first: char, results: usize) -> Option<Self> {
+        let held = |heading| Self {
+            heading,
+            results: (0..results).flat_map(|at| FENCES.map(|fence| (at, fence.len()))).collect(),
+            ..Self::default()
+        };
+        match first {
+            '`' => Some(held(Some(Heading::Name))),
+            '{' | '[' if results > 0 => Some(held(None)),
+            _ => None,
+        }
+    }
+
+    fn read(&mut self, words: &str, results: &[String]) -> Read {
+        for (at, char) in words.char_indices() {
+            let end = at + char.len_utf8();
+            self.text.push(char);
+            if self.text.len() > HELD_BYTES_MAX {
+                return Read::NoBlock(end);
+            }
+            if char.is_ascii_whitespace() {
+                continue;
+            }
+            if self.read_heading(char) || self.read_results(&words[at..end], results) {
+                return Read::Found;
+            }
+            if self.heading.is_none() && self.results.is_empty() {
+                return Read::NoBlock(end);
+            }
+        }
+        Read::More
+    }
+
+    /// Whether the heading is whole with this character.
+    fn read_heading(&mut self, char: char) -> bool {
+        let is_of_name = char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-');
+        self.heading = match self.heading {
+            Some(Heading::Name) if self.matched == 0 || is_of_name => Some(Heading::Name),
+            Some(Heading::Name) if char == '`' && self.matched > 1 => Some(Heading::AfterName),
+            Some(Heading::AfterName) if char == '(' => Some(Heading::Id),
+            Some(Heading::AfterName) if char == 'r' => Some(Heading::Returned(1)),
+            Some(Heading::Id) if is_of_name => Some(Heading::Id),
+            Some(Heading::Id) if char == ')' => Some(Heading::Returned(0)),
+            Some(Heading::Returned(at)) if char == char::from(RETURNED[at]) => {
+                if at + 1 == RETURNED.len() {
+                    return true;
+                }
+                Some(Heading::Returned(at + 1))
+            }
+            _ => None,
+        };
+        false
+    }
+
+    /// Whether as much of a result is there as it takes to tell it from an answer.
+    fn read_results(&mut self, char: &str, results: &[String]) -> bool {
+        let (matched, mut is_found) = (self.matched, false);
+        self.matched += char.len();
+        self.results.retain(|&(at, fence)| {
+            let fence = FENCES.iter().find(|known| known.len() == fence).expect("one of them");
+            let result = results[at].as_bytes();
+            let expected = fence.as_bytes().iter().chain(result).skip(matched).take(char.len());
+            let fits = expected.eq(char.as_bytes());
+            let needed = result.len().min(MATCHED_BYTES_MAX) + fence.len();
+            is_found |= fits && matched + char.len() >= needed;
+            fits
+        });
+        is_found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn guard() -> ResultGuard {
+        let clock = json!({ "timezone": "Asia/Tokyo", "time": "Friday, 2 May, 21:40" });
+        let long = json!({ "found": "é".repeat(MATCHED_BYTES_MAX) });
+        let results = [clock, long, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
+        ResultGuard::new(results.iter().map(ToString::to_string))
+    }
+
+    /// What gets out of a message cut into these pieces, and whether a block was in it.
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, bool) {
+        let (mut guard, mut out) = (guard(), String::new());
+        let is_found = pieces.into_iter().any(|piece| guard.push(piece, &mut out));
+        let is_found = is_found || guard.finish(&mut out);
+        (out, is_found)
+    }
+
+    /// Reads it whole, in single characters, and cut at every place.
+    #[track_caller]
+    fn check(message: &str, out: &str, is_found: bool) {
+        let expected = (out.to_owned(), is_found);
+        assert_eq!(read([message]), expected);
+        let chars: Vec<String> = message.chars().map(String::from).collect();
+        assert_eq!(read(chars.iter().map(String::as_str)), expected, "by characters");
+        for (at, _) in message.char_indices() {
+            let (before, after) = message.split_at(at);
+            assert_eq!(read([before, after]), expected, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn headings_and_results_at_the_start_of_a_line_are_blocks() {
+        for block in [
+            "`get_current_time` returned: {\"timezone\": 1}",
+            "`get_current_time` (call_12) returned: x",
+            "` a ` ( call_1 ) returned :",
+            "{\"timezone\":\"Asia/Tokyo\",\"time\":\"Friday, 2 May, 21:40\"}",
+            "{ \"timezone\": \"Asia/Tokyo\",\n  \"time\": \"Friday, 2 May, 21:40\" } and more",
+            "```json\n{\"timezone\":\"Asia/Tokyo\",\"time\":\"Friday, 2 May, 21:40\"}\n```",
+            "```\n[{\"title\":\"Dune\"}]\n```",
+            "[{\"title\": \"Dune\"}]",
+        ] {
+            check(block, "", true);
+            check(&format!(" \n{block}"), " \n", true);
+            check(&format!("It is late.\n{block}"), "It is late.\n", true);
+        }
+        let inside = "It is {\"timezone\":\"Asia/Tokyo\",\"time\":\"Friday, 2 May, 21:40\"}";
+        check(inside, inside, false);
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_result_is_enough() {
+        let long = format!("{{\"found\":\"{}", "é".repeat(MATCHED_BYTES_MAX / 2));
+        check(&long, "", true);
+    }
+
+    #[test]
+    fn a_result_that_the_end_of_the_message_cuts_is_a_block() {
+        check("{\"timezone\":\"Asia/To", "", true);
+        check("{\"tim", "{\"tim", false);
+        check("`get_current_time` retur", "`get_current_time` retur", false);
+    }
+
+    #[test]
+    fn other_words_are_let_through() {
+        for words in [
+            "",
+            "It is 21:40 in Tokyo.",
+            "`get_current_time` tells the time.",
+            "`` returned: nothing",
+            "`é` returned: nothing",
+            "`calculate` (the tool) gave nothing",
+            "`calculate` reads numbers.",
+            "```json\n{\"timezone\":\"Europe/Rome\"}\n```",
+            "{\"timezone\":\"Europe/Rome\"}",
+            "{}",
+            "21:40",
+            "[1] The book is Dune.\n[2] So is this.",
+            "日本\n`日本`\n{日本}",
+        ] {
+            check(words, words, false);
+        }
+    }
+
+    #[test]
+    fn no_more_is_held_than_the_bound() {
+        let blank = " ".repeat(HELD_BYTES_MAX - 1);
+        let (mut guard, mut out) = (guard(), String::new());
+        assert!(!guard.push(&format!("{{{blank}"), &mut out));
+        assert_eq!(out, "", "at the bound");
+        assert!(!guard.push(" ", &mut out));
+        assert_eq!(out.len(), HELD_BYTES_MAX + 1, "one over");
+    }
+
+    #[test]
+    fn words_that_begin_with_a_letter_are_never_held() {
+        for first in ('a'..='z').chain('A'..='Z').chain('0'..='9') {
+            let (mut guard, mut out) = (guard(), String::new());
+            assert!(!guard.push(first.encode_utf8(&mut [0; 4]), &mut out));
+            assert_eq!(out.len(), 1);
+        }
+    }
+}
