@@ -1,6 +1,7 @@
 """Starts llama.cpp's HTTP server with the 135M model and prints its address.
 
-    server.py [--port PORT] [--context TOKENS] [--slots N] [--template FILE] [--verbose]
+    server.py [--model FILE --alias NAME] [--port PORT] [--context TOKENS] [--slots N]
+              [--threads N] [--template FILE] [--verbose]
 
 When the model answers, one line goes to standard output:
 
@@ -47,8 +48,8 @@ def start(options):
     import xllamacpp
 
     params = xllamacpp.CommonParams()
-    params.model.path = str(model_path())
-    params.model_alias = [MODEL_ALIAS]
+    params.model.path = str(options.model or model_path())
+    params.model_alias = [options.alias]
     params.hostnames = ["127.0.0.1"]
     params.port = options.port or free_port()
     params.use_jinja = True
@@ -61,7 +62,7 @@ def start(options):
     # An answer without a limit would run to the end of the context.
     params.n_predict = options.context
     for threads in (params.cpuparams, params.cpuparams_batch):
-        threads.n_threads = THREADS
+        threads.n_threads = options.threads
         # By default threads spin for a while before they sleep; others test meanwhile.
         threads.poll = 0
     params.verbosity = 3 if options.verbose else 0
@@ -99,9 +100,12 @@ def wait_for_end():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, help="a GGUF file in place of the 135M model")
+    parser.add_argument("--alias", default=MODEL_ALIAS, help="the name that it is asked for by")
     parser.add_argument("--port", type=int, default=0, help="a free one where absent")
     parser.add_argument("--context", type=int, default=4096, help="tokens of one request")
     parser.add_argument("--slots", type=int, default=2, help="requests answered at a time")
+    parser.add_argument("--threads", type=int, default=THREADS, help="threads that compute")
     parser.add_argument("--template", type=Path, help="a chat template in place of the model's own")
     parser.add_argument("--verbose", action="store_true", help="the server's own log, on standard error")
     options = parser.parse_args()
