@@ -1,0 +1,40 @@
+//! Measures what users get from a real model through the gateway, in whole turns.
+//!
+//! It plays the tasks of `tests/data/effect` over the gateway's own HTTP API, with one gateway
+//! for each task, and prints a Markdown table. It does not start the model server
+//! (`tests/effect/run` does), and a model's wrong answer is a figure, not a failure.
+//! `README.md` says how to read the columns.
+//!
+//! This file is not called `main.rs`: Cargo would build it as an integration test, too.
+
+mod client;
+mod judge;
+mod options;
+mod play;
+mod record;
+mod report;
+mod table;
+mod tasks;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::options::Options;
+use crate::report::Report;
+
+/// What goes wrong here ends the program with a message for the person who started it.
+type Error = Box<dyn std::error::Error>;
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Error> {
+    let options = Options::parse();
+    let tasks = tasks::load(&options.selection())?;
+    let mut report = Report::new(options.jsonl.as_deref(), tasks.len())?;
+    for task in tasks {
+        let outcome = play::play(&task, &options.setting).await?;
+        report.note(&task, outcome)?;
+    }
+    Ok(report.finish(options.fail_on_shown))
+}

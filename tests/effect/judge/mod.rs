@@ -1,0 +1,142 @@
+//! Judges a task's turns. Pure: records in, verdicts out.
+
+mod accepted;
+mod answer;
+mod shown;
+pub(crate) mod subset;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::record::{Call, Turn, Written};
+use crate::tasks::Wanted;
+
+/// The mistakes for which a call is not run.
+const REFUSALS: [&str; 5] = [
+    "tool_not_found",
+    "invalid_arguments",
+    "malformed_call",
+    "incomplete_call",
+    "payload_too_large",
+];
+
+/// How a task went. A question that its set does not ask is absent.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Verdict {
+    /// The calls were those that were wanted.
+    pub(crate) right: Option<bool>,
+    /// A call ran, and none was refused.
+    pub(crate) valid: Option<bool>,
+    /// The answer is in words, and has what it must contain.
+    pub(crate) answered: Option<bool>,
+    /// There was a call, or an attempt at one, where none was needed.
+    pub(crate) false_call: Option<bool>,
+    /// Calls that are equal to an earlier one, run or not.
+    pub(crate) repeated: usize,
+    /// The user saw a results block, after the model had seen a real one.
+    pub(crate) echoed: bool,
+    /// The same before that.
+    pub(crate) invented: bool,
+}
+
+/// Judges the turns of a task. `written` are all calls that the model wrote.
+pub(crate) fn judge(wanted: &Wanted, turns: &[Turn], written: &[Written]) -> Verdict {
+    let (echoed, invented) = shown_results(turns);
+    let verdict = Verdict { repeated: repeated(written), echoed, invented, ..Verdict::default() };
+    let mut calls = turns.iter().flat_map(|turn| &turn.calls);
+    match wanted {
+        Wanted::Calls(accepted) => {
+            let first: Vec<&Call> = calls.clone().filter(|call| call.round == 1).collect();
+            let is_right = first.len() == accepted.len()
+                && each_has_its_own(accepted, &first, |accepted, call| {
+                    accepted.name == call.name
+                        && accepted::accepts(&accepted.arguments, &call.arguments)
+                });
+            let is_valid = calls.next().is_some() && !turns.iter().any(has_refusal);
+            Verdict { right: Some(is_right), valid: Some(is_valid), ..verdict }
+        }
+        Wanted::Answer { calls: wanted, answer, choose: _ } => {
+            let succeeded: Vec<&Call> = calls.filter(|call| call.succeeded()).collect();
+            let is_right = each_has_its_own(wanted, &succeeded, |wanted, call| {
+                wanted.name == call.name && subset::holds_all(&wanted.arguments, &call.arguments)
+            });
+            let is_answered = words(turns).is_some_and(|words| answer::contains(&words, answer));
+            Verdict { right: Some(is_right), answered: Some(is_answered), ..verdict }
+        }
+        Wanted::NoCall => {
+            let is_called = calls.next().is_some()
+                || turns.iter().any(|turn| turn.markers > 0 || has_refusal(turn));
+            let is_answered = words(turns).is_some();
+            Verdict { false_call: Some(is_called), answered: Some(is_answered), ..verdict }
+        }
+    }
+}
+
+/// The answer that the turns ended with. A results block is none, whatever is in it.
+fn words(turns: &[Turn]) -> Option<String> {
+    let last = turns.last()?;
+    let is_completed = last.end.as_ref().is_some_and(|end| end.completed);
+    let answer = last.answer();
+    let known: Vec<&Value> = turns.iter().flat_map(Turn::results).collect();
+    let is_answer =
+        is_completed && !answer.trim().is_empty() && !shown::shows_results(&answer, &known);
+    is_answer.then_some(answer)
+}
+
+fn has_refusal(turn: &Turn) -> bool {
+    turn.feedback.iter().any(|feedback| REFUSALS.contains(&&*feedback.reason))
+}
+
+/// Whether each of `wanted` fits one of `given`, and no two the same one.
+fn each_has_its_own<W, G: Copy>(
+    wanted: &[W],
+    given: &[G],
+    fits: impl Fn(&W, G) -> bool + Copy,
+) -> bool {
+    let Some((first, others)) = wanted.split_first() else { return true };
+    (0..given.len()).any(|at| {
+        let left = || [&given[..at], &given[at + 1..]].concat();
+        fits(first, given[at]) && each_has_its_own(others, &left(), fits)
+    })
+}
+
+/// Calls that are equal to an earlier one.
+fn repeated(written: &[Written]) -> usize {
+    let is_repeated = |at: &usize| {
+        let call = &written[*at];
+        let is_same = |earlier: &Written| {
+            earlier.name == call.name && subset::equal(&earlier.arguments, &call.arguments)
+        };
+        written[..*at].iter().any(is_same)
+    };
+    (0..written.len()).filter(is_repeated).count()
+}
+
+/// Whether the user saw an echoed result, and an invented one.
+fn shown_results(turns: &[Turn]) -> (bool, bool) {
+    let (mut echoed, mut invented) = (false, false);
+    let mut earlier: Vec<&Value> = Vec::new();
+    let mut was_told = false;
+    for turn in turns {
+        let mut see = |text: &str, results: usize, is_told: bool| {
+            let known: Vec<&Value> =
+                earlier.iter().copied().chain(turn.results().take(results)).collect();
+            if shown::shows_results(text, &known) {
+                *(if was_told || is_told { &mut echoed } else { &mut invented }) = true;
+            }
+        };
+        for said in &turn.said {
+            see(&said.text, said.results, said.is_told);
+        }
+        // A client may show the last event's text alone.
+        if let Some(end) = turn.end.as_ref().filter(|end| end.text != turn.text()) {
+            see(&end.text, usize::MAX, turn.is_told());
+        }
+        earlier.extend(turn.results());
+        was_told |= turn.is_told();
+    }
+    (echoed, invented)
+}
+
+#[cfg(test)]
+mod tests;

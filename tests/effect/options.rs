@@ -1,0 +1,86 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, ValueEnum};
+use hyper::Uri;
+use tether::config::{Constrain, base_url_with_version};
+
+use crate::tasks::{Half, Selection, Set};
+
+/// Measures whole turns of a real model through the gateway.
+#[derive(Debug, Parser)]
+#[command(name = "effect", args_override_self = true)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) setting: Setting,
+    /// Sets of tasks to play
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["single", "turns", "no_need"])]
+    sets: Vec<Set>,
+    /// The half of each set to play
+    #[arg(long, value_enum, default_value = "both")]
+    half: Halves,
+    /// At most so many tasks of each set, evenly over its kinds and halves
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// The one task of this id
+    #[arg(long, value_name = "ID")]
+    only: Option<String>,
+    /// Write one JSON line for each task to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) jsonl: Option<PathBuf>,
+    /// Count the tasks on a last line, and exit with status 1 if the user saw an echoed or
+    /// invented result, or if a turn could not be played to its end
+    #[arg(long)]
+    pub(crate) fail_on_shown: bool,
+}
+
+/// The model, and how the gateway speaks to it.
+#[derive(Debug, Args)]
+pub(crate) struct Setting {
+    /// The model server, such as `http://127.0.0.1:8081`
+    #[arg(long, value_name = "URL", value_parser = base_url_with_version)]
+    pub(crate) server: Uri,
+    /// The model's name on that server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: String,
+    /// `constrain` of the upstream
+    #[arg(long, value_parser = constrain, value_name = "none|llama_grammar", default_value = "none")]
+    pub(crate) constrain: Constrain,
+    /// `tool_choice` of each request; `auto` is not sent
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) tool_choice: ToolChoice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolChoice {
+    Auto,
+    Required,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Halves {
+    Tune,
+    Report,
+    Both,
+}
+
+impl Options {
+    /// Which tasks to play.
+    pub(crate) fn selection(&self) -> Selection {
+        let half = match self.half {
+            Halves::Tune => Some(Half::Tune),
+            Halves::Report => Some(Half::Report),
+            Halves::Both => None,
+        };
+        Selection { sets: self.sets.clone(), half, limit: self.limit, only: self.only.clone() }
+    }
+}
+
+fn constrain(text: &str) -> Result<Constrain, String> {
+    match text {
+        "none" => Ok(Constrain::None),
+        "llama_grammar" => Ok(Constrain::LlamaGrammar),
+        _ => Err("expected none or llama_grammar".to_owned()),
+    }
+}

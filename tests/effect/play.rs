@@ -1,0 +1,145 @@
+//! One task, played through a gateway of its own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tether::app;
+use tether::config::{Config, OpenaiChatConfig, UpstreamConfig, UpstreamKind};
+use tether::server::Patience;
+use tokio::time::{Instant, timeout};
+
+use crate::Error;
+use crate::client::Client;
+use crate::judge::{self, Verdict};
+use crate::options::{Setting, ToolChoice};
+use crate::record::{self, Turn, Written};
+use crate::tasks::{Set, Task, Wanted};
+use crate::tools;
+
+/// Longer than any turn that goes on: a small model on two cores reads a long prompt for
+/// half a minute, in each of a handful of rounds.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Tokens of one round: room for an answer, and an end for a model that finds none.
+const ROUND_TOKENS_MAX: u32 = 256;
+
+const SESSION: &str = "effect";
+
+/// What came of a task.
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: Verdict,
+    /// The second is the one after the user's choice.
+    pub(crate) turns: Vec<Turn>,
+    written: Vec<Written>,
+    pub(crate) seconds: f64,
+    /// Why it could not be played to its end: a fault of ours or of the model server.
+    pub(crate) fault: Option<String>,
+}
+
+/// Plays a task.
+///
+/// # Errors
+/// If the gateway does not start; what goes wrong later is in the outcome.
+pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Error> {
+    let config = config(task, setting);
+    let registry = tools::registry(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
+    // Not installed: there is a gateway for each task, and one recorder for a process.
+    let metrics = PrometheusBuilder::new().build_recorder().handle();
+    let running = app::start(&config, registry, Patience::default(), metrics).await?;
+    let client = Client::new(running.address());
+
+    let started = Instant::now();
+    let mut turns = Vec::new();
+    let mut fault = play_turns(&client, task, setting, &mut turns).await.err();
+    let seconds = started.elapsed().as_secs_f64();
+    // The model server works for the next task only once it has stopped for this one.
+    running.gateway().cancel_all();
+    let written = match client.transcript(SESSION).await {
+        Ok(transcript) => record::written(&transcript),
+        Err(error) => {
+            fault.get_or_insert(error);
+            Vec::new()
+        }
+    };
+    drop(client);
+    running.stop().await;
+
+    let verdict = judge::judge(&task.wanted, &turns, &written);
+    let fault = fault.map(|fault| fault.to_string());
+    Ok(Outcome { verdict, turns, written, seconds, fault })
+}
+
+fn config(task: &Task, setting: &Setting) -> Config {
+    let options = OpenaiChatConfig {
+        base_url: setting.server.clone(),
+        model: setting.model.clone(),
+        constrain: setting.constrain,
+        // The turn's own timeout decides.
+        idle_timeout: TURN_TIMEOUT,
+        ..OpenaiChatConfig::default()
+    };
+    let kind = UpstreamKind::OpenaiChat(options);
+    let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), kind }];
+    let mut config = Config { upstreams, ..Config::default() };
+    config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    // BFCL asks for calls alone.
+    config.tools.continue_after_tool = task.set != Set::Single;
+    config
+}
+
+async fn play_turns(
+    client: &Client,
+    task: &Task,
+    setting: &Setting,
+    turns: &mut Vec<Turn>,
+) -> Result<(), Error> {
+    play_turn(client, body(setting, ("prompt", json!(task.prompt))), turns).await?;
+    let choice = match &task.wanted {
+        Wanted::Answer { choose, .. } => choose.as_deref(),
+        Wanted::Calls(_) | Wanted::NoCall => None,
+    };
+    let question = turns.last().and_then(|turn| turn.question.clone());
+    if let (Some(choice), Some(question)) = (choice, question) {
+        let response = json!({"clarification_id": question, "selected_option": {"id": choice}});
+        play_turn(client, body(setting, ("clarification_response", response)), turns).await?;
+    }
+    Ok(())
+}
+
+/// Plays one turn; it is added to `turns` however it ends.
+async fn play_turn(client: &Client, body: Value, turns: &mut Vec<Turn>) -> Result<(), Error> {
+    let mut turn = Turn::default();
+    let played = timeout(TURN_TIMEOUT, client.play(&body, &mut turn)).await;
+    let failure = turn.end.as_ref().filter(|end| !end.completed && is_fault(&end.reason));
+    let failure = failure
+        .map(|end| format!("{}: {}", end.reason, end.message.as_deref().unwrap_or_default()));
+    turns.push(turn);
+    match (played, failure) {
+        (Err(_), _) => Err(format!("the turn did not end within {TURN_TIMEOUT:?}").into()),
+        (Ok(_), Some(failure)) => Err(failure.into()),
+        (Ok(played), None) => played,
+    }
+}
+
+/// Whether a turn that failed with this code says nothing about the model.
+fn is_fault(code: &str) -> bool {
+    code.starts_with("upstream_") || code == "internal"
+}
+
+/// A request; `ask` is what differs between a prompt and an answer to a question.
+fn body(setting: &Setting, ask: (&str, Value)) -> Value {
+    let (field, value) = ask;
+    let mut body = json!({
+        "session_id": SESSION,
+        "sampling": {"temperature": 0, "max_tokens": ROUND_TOKENS_MAX},
+    });
+    body[field] = value;
+    if setting.tool_choice == ToolChoice::Required {
+        body["tool_choice"] = json!("required");
+    }
+    body
+}
