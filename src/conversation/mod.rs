@@ -248,12 +248,12 @@ pub enum UtteranceKind {
 
 impl Utterance {
     /// Whether it goes to models as something that the assistant has said.
+    ///
+    /// An acknowledgement does not. It is the model's own words, which it has anyway, or a
+    /// sentence before a call that it has not written: small models then write the sentence
+    /// and no call (`docs/prompting.md`).
     fn is_told(&self) -> bool {
-        match self.kind {
-            UtteranceKind::Acknowledgement(source) => source == AcknowledgementSource::Hints,
-            UtteranceKind::Response => true,
-            UtteranceKind::Status => false,
-        }
+        self.kind == UtteranceKind::Response
     }
 }
 

@@ -58,7 +58,8 @@ impl Repeats {
             return None;
         }
         let is_current = |done: &&Done| policy.mutates || done.changes == self.changes;
-        let done = self.done.iter().rev().find(|done| done.is(name, arguments)).filter(is_current)?;
+        let done =
+            self.done.iter().rev().find(|done| done.is(name, arguments)).filter(is_current)?;
         // The same call twice in one message is a slip; in two messages it is a loop.
         if done.round != Some(round) && self.last_round.replace(round) != Some(round) {
             self.messages += 1;
@@ -136,8 +137,8 @@ mod tests {
         repeated
     }
 
-    fn told(n: u32, is_last: bool) -> Option<Repeated> {
-        Some(Repeated { result: ToolResult::data(json!(n)), is_last })
+    fn told(n: u32, is_last: bool) -> Repeated {
+        Repeated { result: ToolResult::data(json!(n)), is_last }
     }
 
     #[test]
@@ -145,8 +146,11 @@ mod tests {
         let mut repeats = Repeats::default();
         let look = ("look", READS);
         assert_eq!(call(&mut repeats, look, &json!({ "a": 1, "b": 2 }), 1, 7), None);
-        assert_eq!(call(&mut repeats, look, &json!({ "b": 2.0, "a": 1 }), 2, 8), told(7, false));
-        assert_eq!(call(&mut repeats, look, &json!({ "a": 1, "b": 2 }), 3, 8), told(7, true));
+        assert_eq!(
+            call(&mut repeats, look, &json!({ "b": 2.0, "a": 1 }), 2, 8),
+            Some(told(7, false))
+        );
+        assert_eq!(call(&mut repeats, look, &json!({ "a": 1, "b": 2 }), 3, 8), Some(told(7, true)));
     }
 
     #[test]
@@ -155,8 +159,8 @@ mod tests {
         for tool in ["look", "read"] {
             assert_eq!(call(&mut repeats, (tool, READS), &json!({}), 1, 7), None);
         }
-        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 2, 8), told(7, false));
-        assert_eq!(call(&mut repeats, ("read", READS), &json!({}), 3, 8), told(7, true));
+        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 2, 8), Some(told(7, false)));
+        assert_eq!(call(&mut repeats, ("read", READS), &json!({}), 3, 8), Some(told(7, true)));
     }
 
     #[test]
@@ -164,19 +168,22 @@ mod tests {
         let mut repeats = Repeats::default();
         assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 1, 7), None);
         for _ in 0..3 {
-            assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 1, 8), told(7, false));
+            assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 1, 8), Some(told(7, false)));
         }
         for _ in 0..3 {
-            assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 2, 8), told(7, false));
+            assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 2, 8), Some(told(7, false)));
         }
-        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 3, 8), told(7, true));
+        assert_eq!(call(&mut repeats, ("look", READS), &json!({}), 3, 8), Some(told(7, true)));
     }
 
     #[test]
     fn other_arguments_and_failed_calls_are_no_repeats() {
         let mut repeats = Repeats::default();
         for page in 0..10 {
-            assert_eq!(call(&mut repeats, ("look", READS), &json!({ "page": page }), page, 7), None);
+            assert_eq!(
+                call(&mut repeats, ("look", READS), &json!({ "page": page }), page, 7),
+                None
+            );
         }
         repeats.note("send", json!({}), WRITES, &ToolResult::error("no network"), Some(11));
         assert_eq!(repeats.check("send", &json!({}), WRITES, 12), None);
@@ -189,9 +196,9 @@ mod tests {
         assert_eq!(call(&mut repeats, list, &json!({}), 1, 1), None);
         assert_eq!(call(&mut repeats, add, &json!({ "item": "tea" }), 2, 2), None);
         assert_eq!(call(&mut repeats, list, &json!({}), 3, 3), None);
-        assert_eq!(call(&mut repeats, list, &json!({}), 4, 4), told(3, false));
+        assert_eq!(call(&mut repeats, list, &json!({}), 4, 4), Some(told(3, false)));
         assert_eq!(call(&mut repeats, add, &json!({ "item": "rice" }), 5, 5), None);
-        assert_eq!(call(&mut repeats, add, &json!({ "item": "tea" }), 6, 6), told(2, true));
+        assert_eq!(call(&mut repeats, add, &json!({ "item": "tea" }), 6, 6), Some(told(2, true)));
     }
 
     #[test]
@@ -206,7 +213,7 @@ mod tests {
     fn a_call_of_an_earlier_turn_counts_as_made() {
         let mut repeats = Repeats::default();
         repeats.note("send", json!({}), WRITES, &ToolResult::data(json!(7)), None);
-        assert_eq!(call(&mut repeats, ("send", WRITES), &json!({}), 1, 8), told(7, false));
-        assert_eq!(call(&mut repeats, ("send", WRITES), &json!({}), 2, 8), told(7, true));
+        assert_eq!(call(&mut repeats, ("send", WRITES), &json!({}), 1, 8), Some(told(7, false)));
+        assert_eq!(call(&mut repeats, ("send", WRITES), &json!({}), 2, 8), Some(told(7, true)));
     }
 }

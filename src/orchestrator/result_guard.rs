@@ -64,9 +64,7 @@ const FENCES: [&str; 3] = ["", "```json", "```"];
 impl ResultGuard {
     /// A guard of a message that may echo `results`, given as JSON.
     pub(super) fn new(results: impl Iterator<Item = String>) -> Self {
-        let is_block = |json: &String| {
-            json.len() >= ECHO_BYTES_MIN && json.starts_with(['{', '['])
-        };
+        let is_block = |json: &String| json.len() >= ECHO_BYTES_MIN && json.starts_with(['{', '[']);
         let results = results.filter(is_block).map(|mut json| {
             json.retain(|char| !char.is_ascii_whitespace());
             json

@@ -26,6 +26,8 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Tokens of one round: room for an answer, and an end for a model that finds none.
 const ROUND_TOKENS_MAX: u32 = 256;
 
+const SEED: u64 = 8;
+
 const SESSION: &str = "effect";
 
 /// What came of a task.
@@ -135,7 +137,8 @@ fn body(setting: &Setting, ask: (&str, Value)) -> Value {
     let (field, value) = ask;
     let mut body = json!({
         "session_id": SESSION,
-        "sampling": {"temperature": 0, "max_tokens": ROUND_TOKENS_MAX},
+        // Retries are warmer: the seed makes them repeatable.
+        "sampling": {"temperature": 0, "max_tokens": ROUND_TOKENS_MAX, "seed": SEED},
     });
     body[field] = value;
     if setting.tool_choice == ToolChoice::Required {

@@ -52,12 +52,10 @@ pub(crate) struct Script {
 /// The fields of [`Policy`] that a data file may set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "they are those of Policy")]
 struct ScriptPolicy {
     may_clarify: bool,
     mutates: bool,
     sequential: bool,
-    idempotent: bool,
 }
 
 /// A fixed result, and the calls that it answers.
@@ -90,14 +88,14 @@ impl Script {
     }
 
     fn spec(&self) -> ToolSpec {
-        let ScriptPolicy { may_clarify, mutates, sequential, idempotent } = self.policy;
+        let ScriptPolicy { may_clarify, mutates, sequential } = self.policy;
         ToolSpec {
             name: self.name.clone(),
             description: self.description.clone(),
             parameters: self.parameters.clone(),
             waiting_hint: self.waiting_hint.clone(),
-            policy: Policy { may_clarify, mutates, sequential, idempotent, timeout: None },
-            examples: Vec::new(),
+            policy: Policy { may_clarify, mutates, sequential, ..Policy::NONE },
+            example: None,
         }
     }
 }

@@ -26,18 +26,21 @@ test('the prompt in tokens', async (t) => {
     ['one of them', Math.round(schemas / tools.length)],
     ['when to wait', await llama.tokens(ten.wait)],
     ['the contract', await llama.tokens(builtin.contract)],
+    ['the two exchanges', await llama.tokens(builtin.exchanges)],
   ].map(([what, tokens]) => `| ${what} | ${tokens} |`);
   assert.ok(page.includes(`${made.join('\n')}\n`), `docs/prompting.md is to say:\n${made.join('\n')}`);
 });
 
-/** The sections that the gateway writes. */
+/** The sections that the gateway writes into the system message, and the exchanges after it. */
 function sections(prompt) {
-  const all = prompt.trimEnd().split(/\n\n(?=# )/);
+  const [system, ...messages] = prompt.trimEnd().split(/\n\n--- (?:user|assistant)\n/);
+  const all = system.split(/\n\n(?=# )/);
   const section = (heading) => all.find((text) => text.startsWith(`# ${heading}\n`));
   return {
     tools: section('The functions you can call'),
     wait: section('When to wait'),
     contract: section('How to call a function'),
+    exchanges: messages.join('\n'),
   };
 }
 

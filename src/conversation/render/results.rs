@@ -18,9 +18,13 @@ use crate::tools::{Clarification, NextAction, ToolResult};
 /// A result as JSON: the data of one that says nothing else, otherwise an object.
 pub(crate) fn json(result: &ToolResult, marker: &str) -> String {
     match result {
-        ToolResult { success: true, data: Some(data), instruction_for_ai: None, clarification: None, .. } => {
-            inert::json(data, marker)
-        }
+        ToolResult {
+            success: true,
+            data: Some(data),
+            instruction_for_ai: None,
+            clarification: None,
+            ..
+        } => inert::json(data, marker),
         _ => inert::json(&Told::of(result), marker),
     }
 }
@@ -185,7 +189,10 @@ mod tests {
 
     #[test]
     fn data_is_told_in_lines() {
-        check(json!({ "city": "Oslo", "cold": true, "wind": null }), "city: Oslo\ncold: yes\nwind: none");
+        check(
+            json!({ "city": "Oslo", "cold": true, "wind": null }),
+            "city: Oslo\ncold: yes\nwind: none",
+        );
         check(json!({ "days": ["Mon", 2], "none": [] }), "days: Mon, 2\nnone:");
         check(
             json!({ "books": [{ "title": "Dune", "copies": { "free": 1 } }, { "title": "Emma" }] }),

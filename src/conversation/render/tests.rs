@@ -428,8 +428,8 @@ fn reasoning_keeps_its_place_in_front_of_what_it_came_with() {
     for (parts, native, written) in [
         (
             vec![thought("a"), hint(), call(), thought("b"), call(), thought("c")],
-            vec!["\"Hint.\"", "a", "call00001", "b", "call00002"],
-            vec!["\"Hint.\"".to_owned(), "a".into(), line(""), "b".into(), line("")],
+            vec!["a", "call00001", "b", "call00002"],
+            vec!["a".to_owned(), line(""), "b".into(), line("")],
         ),
         (
             vec![thought("a"), text("So."), thought("b"), text(" \n"), call(), text("And. ")],

@@ -1,7 +1,7 @@
 //! Whole prompts, as they are kept in `tests/data/prompts` for people to read.
 //!
-//! Where a change is meant, `TETHER_KEEP_PROMPTS=1` keeps what is made now; what it costs
-//! in calls, `tests/real_model/measure_prompt.py` tells.
+//! Where a change is meant, `TETHER_KEEP_PROMPTS=1` keeps what is made now; what it does to
+//! small models, `tests/effect` tells.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -146,7 +146,8 @@ fn whole(tools: &Registry, marker: &str) -> String {
     // Last comes what the user says.
     for Message { role, content, .. } in &examples[..examples.len() - 1] {
         let role = serde_json::to_value(role).unwrap();
-        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), content.as_deref().unwrap()).unwrap();
+        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), content.as_deref().unwrap())
+            .unwrap();
     }
     whole
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{State, Turn};
-use crate::conversation::render::{Context, results};
 use crate::conversation::Step;
+use crate::conversation::render::{Context, results};
 use crate::event::FailureCode;
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;

@@ -67,7 +67,10 @@ impl Outcome {
 }
 
 /// The value in lines of one indent and deeper ones; what is numbered is an array.
-fn value_of<'a>(lines: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, indent: usize) -> Value {
+fn value_of<'a>(
+    lines: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
+    indent: usize,
+) -> Value {
     let indent_of = |line: &str| line.len() - line.trim_start().len();
     let mut members = Map::new();
     while let Some(line) = lines.next_if(|line| indent_of(line) == indent) {
@@ -105,8 +108,13 @@ mod tests {
 
     #[test]
     fn other_text_is_no_result() {
-        for text in ["Here is what I want: tea", "here is what list found:\na: b", "`list` returned: 1"] {
-            assert!(Outcome::of_lines(text).is_none() && Outcome::of_line(text).is_none(), "{text}");
+        for text in
+            ["Here is what I want: tea", "here is what list found:\na: b", "`list` returned: 1"]
+        {
+            assert!(
+                Outcome::of_lines(text).is_none() && Outcome::of_line(text).is_none(),
+                "{text}"
+            );
         }
     }
 }

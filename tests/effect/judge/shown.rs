@@ -4,28 +4,25 @@ use serde_json::{Deserializer, Value};
 
 use super::subset::equal;
 
-/// What the gateway writes above the results of a message, in lower case.
-const HEADING: &str = "results of your calls:";
+/// What follows a tool's name in the line of its result.
+const RETURNED: &str = "returned:";
 
-/// In the line below that, what the user has read while the calls ran.
-const ALREADY_READ: &str = "\"already_read_by_the_user\"";
-
-/// Whether a message shows results as the gateway puts them to the model: their heading, a
-/// line of one, or, as its first words, one in JSON. `results` are those that were there
-/// before, in the standard shape.
+/// Whether a message shows results as the gateway puts them to the model: a line of one or,
+/// as its first words, one in JSON. `results` are those that were there before, in the
+/// standard shape.
 pub(super) fn shows_results(text: &str, results: &[&Value]) -> bool {
-    text.to_lowercase().contains(HEADING)
-        || text.lines().any(is_result_line)
+    text.lines().any(is_result_line)
         || opening_object(text).is_some_and(|object| is_result(&object, results))
 }
 
-/// A line of the block, such as `{"call":...,"tool":...,"result":...}`. The token limit may
-/// have cut it.
+/// A line such as `` `get_weather` (call_1) returned: {...} ``, with or without the id.
 fn is_result_line(line: &str) -> bool {
-    let line = line.trim_start();
-    let has = |key| line.contains(key);
-    let is_result = has("\"call\"") && has("\"tool\"") && has("\"result\"");
-    line.starts_with('{') && (is_result || has(ALREADY_READ))
+    let rest = line.trim_start().strip_prefix('`').and_then(|line| line.split_once('`'));
+    rest.is_some_and(|(_, rest)| {
+        let rest = rest.trim_start();
+        let without_id = rest.strip_prefix("(call_").and_then(|rest| rest.split_once(')'));
+        without_id.map_or(rest, |(_, rest)| rest.trim_start()).starts_with(RETURNED)
+    })
 }
 
 /// The JSON object that a message begins with.
@@ -43,9 +40,7 @@ fn is_result(object: &Value, results: &[&Value]) -> bool {
     let is_known = |result: &&Value| {
         equal(object, result) || result.get("data").is_some_and(|data| equal(object, data))
     };
-    (has("call") && has("tool") && has("result"))
-        || (has("success") && has("next_action"))
-        || results.iter().any(is_known)
+    (has("success") && has("next_action")) || results.iter().any(is_known)
 }
 
 #[cfg(test)]
@@ -62,11 +57,9 @@ mod tests {
 
     #[test]
     fn a_block_of_results_is_seen() {
-        check("Results of your calls:", true);
-        check("Sure.\n\nresults of your calls:\n", true);
-        check("Sure.\n {\"call\": \"call_1\", \"tool\": \"sky\", \"result\": {\"succ", true);
-        check("{\"already_read_by_the_user\":\"Looking.\",\"note\":\"do not say it again\"}", true);
-        check("{\n  \"call\": \"call_1\",\n  \"tool\": \"sky\",\n  \"result\": {}\n}", true);
+        check("`sky` (call_1) returned: {\"sky\": \"grey\"}", true);
+        check("Sure.\n\n  `sky` returned: grey", true);
+        check("`sky` (call_1) ret", false);
     }
 
     #[test]
@@ -85,7 +78,7 @@ mod tests {
     #[test]
     fn words_are_no_results() {
         check("", false);
-        check("The sky is grey. I made one call, with one tool, and the result is this.", false);
+        check("The sky is grey. The tool `sky` returned: grey.", false);
         check("{name}, here are the results of your call: grey", false);
     }
 }

@@ -82,7 +82,7 @@ fn an_answer_is_judged_by_the_last_turn_and_calls_by_all() {
     assert_eq!(judge(&said, &looked), (Some(true), Some(false)));
     assert_eq!(judge(&[], &said), (Some(false), Some(true)));
     assert_eq!(judge(&looked, &said[..1]), (Some(true), Some(false)), "it did not complete");
-    let echo = [text("Results of your calls: grey"), completed()];
+    let echo = [text("`sky` (call_1) returned: grey"), completed()];
     assert_eq!(judge(&looked, &echo), (Some(true), Some(false)), "that is no answer");
 }
 
@@ -113,7 +113,7 @@ fn a_shown_result_is_echoed_after_a_real_one_and_invented_before() {
         (echoed, invented)
     };
     let looked = call("call_1", &json!({"n": 1}), 1);
-    let block = [text("Results of your calls:")];
+    let block = [text("`sky` (call_1) returned:")];
     let then = |first: &[(&str, Value)], last: &[(&str, Value)]| turn(&[first, last].concat());
     assert_eq!(shown(&[turn(&looked)]), (false, false));
     assert_eq!(shown(&[then(&looked, &block)]), (true, false));
@@ -123,6 +123,6 @@ fn a_shown_result_is_echoed_after_a_real_one_and_invented_before() {
     assert_eq!(shown(&[turn(&looked), turn(&[text("{\"n\": 1}")])]), (true, false));
     assert_eq!(shown(&[turn(&[text("{\"n\": 1}")]), turn(&looked)]), (false, false));
     let end =
-        ("turn_completed", json!({"finish_reason": "stop", "text": "Results of your calls:"}));
+        ("turn_completed", json!({"finish_reason": "stop", "text": "`sky` (call_1) returned:"}));
     assert_eq!(shown(&[then(&looked, &[text("Well."), end])]), (true, false), "in the last event");
 }

@@ -107,7 +107,7 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
     let answer = choice("asks", &asked, "contact_john_doe");
     log.forget();
     turn(&gateway, &mut model, &answer, &[&send(), "It is sent."]).await;
-    turn(&gateway, &mut model, &prompt("circles"), &[&sum(1), &sum(1), &sum(1), "Two."]).await;
+    turn(&gateway, &mut model, &prompt("circles"), &[&sum(1), &sum(1), &sum(2), "Two."]).await;
     log.turns(2).await;
     check(
         &log,
@@ -130,7 +130,7 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
     );
     let circles = told(&log.lines(), "circles");
     for line in [
-        "call is not run loop=3 tool=calculate position=1 outcome=repeated",
+        "call is not run loop=2 tool=calculate position=1 outcome=repeated",
         "the loop cap is reached loop=3",
         &format!("{STATE} state=synthesizing"),
         "turn ended outcome=loop_limit",

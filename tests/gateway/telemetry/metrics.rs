@@ -51,8 +51,8 @@ async fn afternoon(gateway: &Process, model: &mut Model) {
     let bad = call("calculate", &json!({"expression": 7}));
     let several = [&*call("calc", &json!({})), &bad, &*sum(1)].join("\n");
     turn(gateway, model, &prompt("c"), &[&several, "<<function_call>> {]", "Two."]).await;
-    // The same call until there is nothing new in it, and the loop cap behind that.
-    turn(gateway, model, &prompt("d"), &[&sum(1), &sum(1), &sum(1), "Two."]).await;
+    // A call, the same again, another one, and the loop cap.
+    turn(gateway, model, &prompt("d"), &[&sum(1), &sum(1), &sum(2), "Two."]).await;
     // More calls than a turn may make.
     let calls = (1..=5).map(sum).collect::<Vec<_>>().join("\n");
     turn(gateway, model, &prompt("e"), &[&calls, "Many."]).await;

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::conversation::{Conversation, Opening, Outcome, UtteranceKind};
+use crate::conversation::{Conversation, Opening, Outcome};
 use crate::event::FailureCode;
 use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
@@ -14,6 +14,7 @@ use crate::upstream::{
 };
 
 mod chains;
+mod closing;
 mod injections;
 mod native;
 mod recipients;
@@ -205,8 +206,6 @@ const TIME: &str = "<<function_call>> {\"name\": \"get_current_time\", \"argumen
 const SUM: &str =
     "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
 
-const BAD_TIME: &str = "<<function_call>> {\"name\": \"get_time\"}\n";
-
 fn ok() -> ToolResult {
     ToolResult::data(json!({ "time": "12:00" }))
 }
@@ -392,23 +391,6 @@ fn a_marker_line_without_a_call_is_fed_back() {
 }
 
 #[test]
-fn the_cap_leads_to_a_last_answer_in_words() {
-    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 2);
-    for call in 0..2 {
-        scene.says(TIME).stops().tool_returns(call, ok());
-    }
-    assert_eq!(scene.event("loop_limit_reached")["max_tool_loops"], 2);
-    let last = scene.rounds.last().unwrap();
-    assert!(last.tools.is_empty());
-    assert!(!serde_json::to_string(&last.messages).unwrap().contains("<<function_call>>"));
-    scene.says("It is noon.").says(TIME).stops();
-    scene.ends("loop_limit", "It is noon.");
-    assert!(scene.event("status")["message"].as_str().unwrap().contains("not run"));
-    assert_eq!(scene.event("turn_completed")["loops"], 3);
-    assert_eq!(scene.event("turn_completed")["tool_calls"], 2);
-}
-
-#[test]
 fn a_request_can_lower_the_cap_and_not_raise_it() {
     for (asked, cap) in [(1, 1), (9, 5)] {
         let request = TurnRequest { max_tool_loops: Some(asked), ..request() };
@@ -445,17 +427,6 @@ fn calls_over_the_cap_are_skipped_and_the_model_is_told() {
     let last = scene.rounds.last().unwrap();
     assert!(last.tools.is_empty(), "synthesis");
     assert!(serde_json::to_string(&last.messages).unwrap().contains("not run"));
-}
-
-#[test]
-fn invented_results_stop_the_round() {
-    let mut scene = Scene::new();
-    scene.says(TIME).says("\n`get_current_time` returned: {\"ti");
-    assert_eq!(scene.deeds.last().unwrap(), "stop round");
-    // What the dropped round still had in the pipe is nobody's.
-    scene.says(" ... and so on").handle(Input::RoundEnded);
-    scene.tool_returns(0, ok());
-    assert_eq!(scene.rounds.len(), 2);
 }
 
 /// What ends the turn in the middle of a delta must not be followed by a second end.
@@ -514,97 +485,6 @@ fn a_refused_call_is_answered_also_where_results_end_the_turn() {
     let mut scene = Scene::with_rules(|rules| rules.continue_after_tool = false);
     scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
     assert_eq!(scene.rounds.len(), 2);
-}
-
-#[test]
-fn a_closing_answer_without_words_is_asked_for_once_more() {
-    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
-    scene.says(BAD_TIME).stops().says(BAD_TIME).stops();
-    assert_eq!(scene.rounds.len(), 3);
-    scene.says("I do not know.").stops();
-    scene.ends("loop_limit", "I do not know.");
-    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
-    scene.says(BAD_TIME).stops().stops().stops();
-    scene.fails("empty_response");
-}
-
-#[test]
-fn a_turn_with_results_is_answered_with_them_if_the_model_gives_no_closing_answer() {
-    let answer = "Here is what I found.\n\nget_current_time:\ntime: 12:00";
-    for closing in ["", " \n", TIME, "{\"time\": \"12:00\"}", "`get_current_time` returned: x"] {
-        let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
-        scene.says(TIME).stops().tool_returns(0, ok());
-        scene.says(closing).stops();
-        assert_eq!(scene.rounds.len(), 2, "{closing}");
-        let text = scene.event("turn_completed")["text"].as_str().unwrap().to_owned();
-        assert_eq!(text.trim(), answer, "{closing}");
-        assert_eq!(scene.event("turn_completed")["finish_reason"], "loop_limit");
-        let status = scene.event("status")["message"].as_str().unwrap();
-        assert!(status.contains("gave no answer in words"), "{status}");
-        let record = scene.turn.into_record();
-        let Some(Part::Said(said)) = record.steps.last().unwrap().parts.last() else {
-            panic!("{record:?}")
-        };
-        assert_eq!((said.kind, &*said.text), (UtteranceKind::Response, answer));
-    }
-}
-
-#[test]
-fn a_turn_with_results_does_not_end_in_silence() {
-    let mut scene = Scene::new();
-    scene.says(TIME).stops().tool_returns(0, ok());
-    scene.stops().stops().stops();
-    scene.ends("stop", "Here is what I found.\n\nget_current_time:\ntime: 12:00");
-}
-
-#[test]
-fn an_echo_of_a_result_is_a_mistake_and_leads_to_the_closing_answer() {
-    for echo in ["{\"time\": \"12:00\"}", "`get_current_time` returned:"] {
-        let mut scene = Scene::new();
-        scene.says(TIME).stops().tool_returns(0, ok());
-        scene.spells(echo);
-        let feedback = scene.event("feedback");
-        assert_eq!(
-            (&feedback["reason"], &feedback["call_id"]),
-            (&json!("invented_result"), &Value::Null)
-        );
-        assert!(scene.deeds.contains(&"stop round".to_owned()), "{echo}");
-        assert!(scene.rounds.last().unwrap().tools.is_empty(), "{echo}");
-        scene.says("It is noon.").stops();
-        scene.ends("stop", "It is noon.");
-    }
-}
-
-#[test]
-fn an_invented_result_is_a_mistake_and_the_tools_stay() {
-    let mut scene = Scene::new();
-    for attempt in 1..=3 {
-        scene.says("Sure:\n`get_current_time` returned: {\"time\": \"9:00\"}");
-        let feedback = scene.event("feedback");
-        assert_eq!(feedback["attempt"], attempt);
-        assert_eq!(scene.rounds.last().unwrap().tools.is_empty(), attempt == 3);
-    }
-    scene.says("I do not know.").stops();
-    let text = scene.event("turn_completed")["text"].as_str().unwrap();
-    assert!(!text.contains("9:00") && text.ends_with("I do not know."), "{text}");
-}
-
-#[test]
-fn a_user_who_wants_json_gets_it() {
-    let opening = Opening::Prompt("What time is it? Answer in JSON.".into());
-    let mut scene = Scene::with(Rules::default(), TurnRequest { opening, ..request() });
-    scene.says(TIME).stops().tool_returns(0, ok());
-    scene.says("{\"time\": \"12:00\"}").stops();
-    scene.ends("stop", "{\"time\": \"12:00\"}");
-}
-
-#[test]
-fn words_about_calls_in_the_closing_answer_are_words() {
-    let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
-    scene.says(TIME).stops().tool_returns(0, ok());
-    scene.says("I may not use <<function_call>> now.").stops();
-    assert!(!scene.types().contains(&"status"));
-    scene.ends("loop_limit", "I may not use <<function_call>> now.");
 }
 
 #[test]

@@ -130,14 +130,14 @@ fn the_next_call_of_the_model_knows_what_the_user_has_heard() {
 }
 
 #[test]
-fn an_acknowledgement_from_hints_is_in_the_history_as_the_assistants_words() {
+fn an_acknowledgement_from_hints_is_in_the_history_and_not_told_to_the_model() {
     let mut scene = scene();
     scene.turn.set_now(77);
     scene.says(&call("read")).stops();
     scene.tool_returns(0, ok());
     let [.., assistant, _] = &scene.rounds[1].messages[..] else { panic!("{:?}", scene.rounds[1]) };
     let words = assistant.content.as_deref().unwrap();
-    assert!(words.starts_with("Reading.\n<<function_call>>"), "{words}");
+    assert!(words.starts_with("<<function_call>>"), "{words}");
     scene.says("Done.").stops();
     let record = scene.turn.into_record();
     let Part::Said(said) = &record.steps[0].parts[0] else { panic!("{record:?}") };

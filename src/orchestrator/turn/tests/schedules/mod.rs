@@ -11,8 +11,8 @@ mod rules;
 
 use super::chains::{add_policies, asks, completes};
 use super::*;
-use crate::conversation::Choice;
 use crate::conversation::render::tests::check_sequence;
+use crate::conversation::{Choice, UtteranceKind};
 use crate::orchestrator::draft::CallDraft;
 use crate::orchestrator::draft::Progress;
 use crate::parser::Segment;

@@ -203,7 +203,10 @@ impl Witness {
         let causes = [
             (unread >= MISTAKES_MAX, "stopped: too many payloads that are no call"),
             (calls, "stopped: too many calls"),
-            (scene.turn.draft.round.surplus == Some(Surplus::Results), "stopped: a block of results"),
+            (
+                scene.turn.draft.round.surplus == Some(Surplus::Results),
+                "stopped: a block of results",
+            ),
             (has_ended, "stopped: a tool has ended the chain"),
         ];
         match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
