@@ -81,9 +81,11 @@ fn by_id(zones: &TimeZoneDatabase, id: &str) -> Option<TimeZone> {
     zones.get(id).ok().filter(|zone| !zone.is_unknown())
 }
 
-/// A city of the table, or the last part of exactly one zone's name.
+/// A city of the table, or the last part of exactly one zone's name. Small models know the
+/// city and not its region, so `Canada/Vancouver` is Vancouver.
 fn by_city(zones: &TimeZoneDatabase, name: &str) -> Option<TimeZone> {
     let wanted = plain(name);
+    let wanted = city(&wanted);
     if let Some((_, id)) = CITIES.iter().find(|(city, _)| *city == wanted) {
         return by_id(zones, id);
     }
@@ -157,6 +159,8 @@ mod tests {
         check("New York", Some("America/New_York"));
         check("Buenos Aires", Some("America/Argentina/Buenos_Aires"));
         check("san francisco", Some("America/Los_Angeles"));
+        check("Canada/Vancouver", Some("America/Vancouver"));
+        check("Germany/Munich", Some("Europe/Berlin"));
         check("St. Petersburg", Some("Europe/Moscow"));
         check("UTC+2", Some("UTC+02"));
         check("gmt-3:30", Some("UTC-03:30"));
