@@ -21,7 +21,7 @@ use crate::parser::{Parser, Settings, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Registry, RegistryError};
-use crate::upstream::{RoundFailure, Route, Sampling, Upstream};
+use crate::upstream::{RoundFailure, Route, Sampling, ToolChoice, Upstream};
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
@@ -76,6 +76,8 @@ pub struct NewTurn {
     pub model: Option<String>,
     /// Names of the tools that may be used; all where absent.
     pub tools: Option<Vec<String>>,
+    /// Whether the model has to call a tool before it answers.
+    pub tool_choice: ToolChoice,
     /// Lowers the configured cap.
     pub max_tool_loops: Option<u32>,
     /// How tokens are chosen.
@@ -123,6 +125,17 @@ pub enum BeginError {
     UnknownTool {
         /// What was asked for.
         error: RegistryError,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A call is required, and there is no tool.
+    #[error("tool_choice requires a call, and this turn has no tools")]
+    NoToolToCall,
+    /// A call of a tool is required that this turn does not have.
+    #[error("tool_choice names {name:?}, which is not among this turn's tools: {}", list(known))]
+    UnknownChoice {
+        /// What was asked for.
+        name: String,
         /// What there is.
         known: Vec<String>,
     },
@@ -188,6 +201,7 @@ impl Gateway {
         let upstream = self.upstream(new.model.as_deref())?;
         let is_named = new.model.is_some();
         let tools = self.subset(new.tools.as_deref())?;
+        self.check_choice(&new.tool_choice, tools.as_ref())?;
         let (place, _counted) = match self.place() {
             Ok(place) => place,
             // What was begun before needs none.
@@ -215,6 +229,7 @@ impl Gateway {
             model: upstream.name().to_owned(),
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
+            tool_choice: new.tool_choice,
             briefing: self.briefing(tools, &guard),
             history,
         };
@@ -274,6 +289,23 @@ impl Gateway {
             known: self.tools().specs().map(|spec| spec.name.clone()).collect(),
         })?;
         Ok(Some(tools))
+    }
+
+    /// A tool that has to be called is one that may be.
+    fn check_choice(
+        &self,
+        choice: &ToolChoice,
+        tools: Option<&Registry>,
+    ) -> Result<(), BeginError> {
+        let tools = tools.unwrap_or_else(|| self.tools());
+        let known = || tools.specs().map(|spec| spec.name.clone()).collect::<Vec<_>>();
+        match choice {
+            ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
+            ToolChoice::Named(name) if tools.get(name).is_none() => {
+                Err(BeginError::UnknownChoice { name: name.clone(), known: known() })
+            }
+            ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
+        }
     }
 
     /// The briefing on these tools, or on all, under the session's own marker where

@@ -16,7 +16,7 @@ use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
 use tether::orchestrator::{Briefing, Output, Rules, Turn, TurnRequest};
-use tether::upstream::{History, Sampling};
+use tether::upstream::{History, Sampling, ToolChoice};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -180,6 +180,7 @@ fn system_prompt() -> String {
         model: "m".to_owned(),
         sampling: Sampling::default(),
         max_tool_loops: None,
+        tool_choice: ToolChoice::Auto,
         briefing: Arc::new(Briefing::new(
             &rules.system_prompt,
             &rules.parser.marker,

@@ -11,7 +11,7 @@ use tether::conversation::{Conversation, Opening};
 use tether::event::{Event, FeedbackReason};
 use tether::orchestrator::{Briefing, Input, Output, Rules, Turn, TurnRequest};
 use tether::tools::ToolResult;
-use tether::upstream::{Delta, RoundFinish, Sampling};
+use tether::upstream::{Delta, RoundFinish, Sampling, ToolChoice};
 
 fn page() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feedback.md");
@@ -39,6 +39,7 @@ impl Scene {
             model: "m".to_owned(),
             sampling: Sampling::default(),
             max_tool_loops: None,
+            tool_choice: ToolChoice::Auto,
             briefing: Arc::new(briefing),
             history: Conversation::default(),
         };

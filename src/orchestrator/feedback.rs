@@ -7,6 +7,7 @@
 use crate::event::FeedbackReason;
 use crate::parser::{ErrorCode, ParseError, Settings};
 use crate::tools::{CallRefusal, ToolResult, words};
+use crate::upstream::ToolChoice;
 
 use super::briefing::CallContract;
 use super::prompt::{self, NATIVE_EXAMPLE};
@@ -26,6 +27,17 @@ pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function you
 /// The token limit cut a call off.
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";
+
+/// The message has no call, and this turn has to begin with one.
+pub(super) fn call_required(choice: &ToolChoice) -> String {
+    let what = match choice {
+        ToolChoice::Named(name) => format!("a call of {name}"),
+        ToolChoice::Auto | ToolChoice::Required => "a function call".to_owned(),
+    };
+    format!(
+        "Your message had no function call, but {what} must come before the answer. Write it now."
+    )
+}
 
 /// There is no such tool in this turn.
 pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {

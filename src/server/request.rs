@@ -5,6 +5,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::object::Object;
@@ -13,7 +14,7 @@ use super::wanted;
 use crate::conversation::{Ask, Choice};
 use crate::gateway::NewTurn;
 use crate::limits;
-use crate::upstream::Sampling;
+use crate::upstream::{Sampling, ToolChoice};
 
 /// Reads a body of at most `bytes_max`, within `patience`.
 pub(super) async fn read<B>(body: B, bytes_max: usize, patience: Duration) -> Result<Bytes, Refusal>
@@ -44,6 +45,7 @@ struct Raw {
     clarification_response: Option<Object<RawClarificationResponse>>,
     model: Option<String>,
     tools: Option<Vec<String>>,
+    tool_choice: Option<Value>,
     max_tool_loops: Option<u32>,
     sampling: Option<Object<Sampling>>,
 }
@@ -98,6 +100,7 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
             "max_tool_loops must be at least 1; for a turn without tools send \"tools\": []",
         ));
     }
+    let (tools, tool_choice) = read_choice(raw.tool_choice.as_ref(), raw.tools)?;
     let Object(sampling) = raw.sampling.unwrap_or_default();
     check_sampling(&sampling)?;
     if let Some(key) = &idempotency_key
@@ -113,10 +116,38 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
         session_id: raw.session_id,
         ask,
         model: raw.model,
-        tools: raw.tools,
+        tools,
+        tool_choice,
         max_tool_loops: raw.max_tool_loops,
         sampling,
         idempotency_key,
+    })
+}
+
+/// The tools of the turn, and whether one has to be called. A turn that may call none has
+/// none: a small model that is told of tools calls them.
+fn read_choice(
+    choice: Option<&Value>,
+    tools: Option<Vec<String>>,
+) -> Result<(Option<Vec<String>>, ToolChoice), Refusal> {
+    let name = |choice: &Value| match choice.as_object() {
+        Some(fields) if fields.len() == 1 => Some(fields.get("name")?.as_str()?.to_owned()),
+        _ => None,
+    };
+    Ok(match choice {
+        None | Some(Value::Null) => (tools, ToolChoice::Auto),
+        Some(Value::String(word)) if word == "auto" => (tools, ToolChoice::Auto),
+        Some(Value::String(word)) if word == "none" => (Some(Vec::new()), ToolChoice::Auto),
+        Some(Value::String(word)) if word == "required" => (tools, ToolChoice::Required),
+        Some(choice) => match name(choice) {
+            Some(name) => (tools, ToolChoice::Named(name)),
+            None => {
+                return Err(Refusal::invalid(
+                    "tool_choice",
+                    "tool_choice must be \"auto\", \"none\", \"required\" or {\"name\": \"TOOL\"}",
+                ));
+            }
+        },
     })
 }
 

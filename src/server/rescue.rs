@@ -88,6 +88,8 @@ impl Refusal {
                 BeginError::TurnGone => (StatusCode::GONE, "gone"),
                 BeginError::UnknownModel { .. }
                 | BeginError::UnknownTool { .. }
+                | BeginError::NoToolToCall
+                | BeginError::UnknownChoice { .. }
                 | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
                 BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
                 BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
@@ -102,6 +104,9 @@ impl Refusal {
             Self::Invalid { param, .. } => Some(param),
             Self::Begin(BeginError::UnknownModel { .. }) => Some("model"),
             Self::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
+            Self::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
+                Some("tool_choice")
+            }
             Self::Begin(BeginError::Answer(error)) => Some(match error {
                 AnswerError::UnknownQuestion { .. } | AnswerError::Stale(_) => {
                     "clarification_response.clarification_id"

@@ -137,8 +137,33 @@ pub struct RoundRequest {
     pub sampling: Sampling,
     /// Tools that may be called in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
+    /// Whether it has to call one of them.
+    pub tool_choice: ToolChoice,
     /// What opens a call in the model's words.
     pub marker: Arc<str>,
+}
+
+/// Whether a round has to call a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As the model sees fit.
+    #[default]
+    Auto,
+    /// At least one.
+    Required,
+    /// The tool of this name.
+    Named(String),
+}
+
+impl ToolChoice {
+    /// Whether a call of this tool is what was chosen.
+    #[must_use]
+    pub fn is_met_by(&self, tool: &str) -> bool {
+        match self {
+            Self::Auto | Self::Required => true,
+            Self::Named(name) => name == tool,
+        }
+    }
 }
 
 impl RoundRequest {
@@ -146,8 +171,13 @@ impl RoundRequest {
     #[must_use]
     pub fn render(&self, history: History) -> ChatRequest {
         let messages = self.prompt.messages(history);
-        let (tools, marker) = (Arc::clone(&self.tools), Arc::clone(&self.marker));
-        ChatRequest { messages, sampling: self.sampling.clone(), tools, marker }
+        ChatRequest {
+            messages,
+            sampling: self.sampling.clone(),
+            tools: Arc::clone(&self.tools),
+            tool_choice: self.tool_choice.clone(),
+            marker: Arc::clone(&self.marker),
+        }
     }
 }
 
@@ -166,6 +196,8 @@ pub struct ChatRequest {
     pub sampling: Sampling,
     /// Tools that may be called in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
+    /// Whether it has to call one of them.
+    pub tool_choice: ToolChoice,
     /// What opens a call in the model's words.
     pub marker: Arc<str>,
 }

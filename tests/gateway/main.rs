@@ -23,5 +23,6 @@ mod routes;
 mod slow_reader;
 mod stream;
 mod telemetry;
+mod tool_choice;
 mod transcript;
 mod upstream_faults;

@@ -348,7 +348,8 @@ fn the_oldest_steps_are_left_out_first() {
 /// these requests is tested in `tests/real_model`.
 #[test]
 fn calls_of_every_outcome_go_back_natively() {
-    use crate::upstream::{OfferedTool, RoundRequest, Sampling, openai_chat, openai_responses};
+    use crate::upstream::{OfferedTool, RoundRequest, Sampling, ToolChoice};
+    use crate::upstream::{openai_chat, openai_responses};
 
     let call = |at: usize, outcome: Outcome| {
         let arguments = Arguments::parse(r#"{"expression": "6*7"}"#).unwrap();
@@ -380,7 +381,8 @@ fn calls_of_every_outcome_go_back_natively() {
     };
     let sampling = Sampling { max_tokens: Some(1), ..Sampling::default() };
     let tools = [tool("calculate"), tool("look")].into();
-    let request = RoundRequest { prompt: Arc::new(context), sampling, tools, marker: "".into() };
+    let (tool_choice, marker) = (ToolChoice::Auto, "".into());
+    let request = RoundRequest { prompt: Arc::new(context), sampling, tools, tool_choice, marker };
     let request = request.render(History::Native);
     check_sequence(&request.messages).unwrap();
 

@@ -9,7 +9,7 @@ use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::tools::{Tool, ToolResult};
-use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling};
+use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// One turn as it was asked for.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// Lowers the cap of [`Rules::max_tool_loops`](super::Rules::max_tool_loops).
     pub max_tool_loops: Option<u32>,
+    /// Whether the model has to call a tool before it answers.
+    pub tool_choice: ToolChoice,
     /// The tools of this turn.
     pub briefing: Arc<Briefing>,
     /// The turns before this one.

@@ -9,10 +9,10 @@ use crate::event::FailureCode;
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::CallContract;
-use crate::orchestrator::draft::{Action, Surplus};
+use crate::orchestrator::draft::{Action, CallDraft, Surplus};
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser::{self, Segment};
-use crate::upstream::{Delta, PassedOver, ReasoningItem, RoundRequest, Sampling};
+use crate::upstream::{Delta, PassedOver, ReasoningItem, RoundRequest, Sampling, ToolChoice};
 
 impl Turn {
     pub(super) fn start_round(&mut self) {
@@ -36,12 +36,29 @@ impl Turn {
         };
         let marker = Arc::clone(&self.request.briefing.marker);
         let sampling = self.sampling();
-        let request = RoundRequest { prompt: Arc::new(context), sampling, tools, marker };
+        let tool_choice = if tools.is_empty() { ToolChoice::Auto } else { self.tool_choice() };
+        let prompt = Arc::new(context);
+        let request = RoundRequest { prompt, sampling, tools, tool_choice, marker };
         self.draft.begin_round(self.now_ms);
         self.draft.round.guard = self.result_guard();
         self.state = if self.synthesis.is_some() { State::Synthesizing } else { State::Planning };
         self.between_rounds = true;
         self.draft.act(Action::StartRound(Box::new(request)));
+    }
+
+    /// Whether the next round has to call a tool. Once it has, or was asked for it twice, the
+    /// model does as it sees fit: nothing would ever be answered otherwise.
+    fn tool_choice(&self) -> ToolChoice {
+        if self.has_called_as_asked() || self.calls_missed > 1 {
+            return ToolChoice::Auto;
+        }
+        self.request.tool_choice.clone()
+    }
+
+    /// Whether the model has called what it had to.
+    pub(super) fn has_called_as_asked(&self) -> bool {
+        let mut calls = self.draft.calls.iter().filter_map(CallDraft::whole);
+        calls.any(|(name, _)| self.request.tool_choice.is_met_by(name))
     }
 
     /// Knows the results that the model may echo. Not those of a user who wants JSON: an

@@ -8,6 +8,7 @@ use crate::limits;
 use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress, Surplus};
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
+use crate::upstream::ToolChoice;
 
 /// What a message comes to, once nothing of it is open.
 enum StepEnd {
@@ -38,6 +39,7 @@ impl Turn {
         }
         match end {
             StepEnd::Nothing => self.nudge(),
+            StepEnd::Answer if self.misses_call() => self.ask_for_call(),
             StepEnd::Answer if self.draft.round.ran_into_token_limit() => {
                 self.complete(TurnFinish::Length);
             }
@@ -104,6 +106,21 @@ impl Turn {
                 feedback::malformed(&error, self.marker(), settings, contract, cut);
             self.tell_mistake(call, reason, message);
         }
+    }
+
+    /// Whether the model has answered although it had to call a tool first.
+    fn misses_call(&mut self) -> bool {
+        let has_to = self.request.tool_choice != ToolChoice::Auto && self.synthesis.is_none();
+        let misses = has_to && !self.has_called_as_asked();
+        self.calls_missed += u32::from(misses);
+        misses && self.calls_missed == 1
+    }
+
+    fn ask_for_call(&mut self) {
+        let message = feedback::call_required(&self.request.tool_choice);
+        self.tell_mistake(None, FeedbackReason::MalformedCall, message);
+        self.push_step();
+        self.next_round();
     }
 
     /// Tells the model that it has written a result itself. One that goes on with a result

@@ -7,7 +7,7 @@ pub mod llama_grammar;
 
 use serde_json::{Map, Value};
 
-use crate::upstream::OfferedTool;
+use crate::upstream::ChatRequest;
 
 /// What keeps the model of one upstream to valid calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,19 +17,16 @@ pub enum Constraint {
 }
 
 impl Constraint {
-    /// The fields that ask a server for it. `None` where no tool is offered:
-    /// there is nothing to hold the model to.
+    /// The fields that ask a server for it. `None` if no tool is offered: there is nothing
+    /// to hold the model to.
     #[must_use]
-    pub fn request_fields(
-        &self,
-        tools: &[OfferedTool],
-        marker: &str,
-    ) -> Option<Map<String, Value>> {
+    pub fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
+        let ChatRequest { tools, tool_choice, marker, .. } = round;
         if tools.is_empty() {
             return None;
         }
         match self {
-            Self::LlamaGrammar => Some(llama_grammar::request_fields(tools, marker)),
+            Self::LlamaGrammar => Some(llama_grammar::request_fields(tools, tool_choice, marker)),
         }
     }
 }

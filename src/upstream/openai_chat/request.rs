@@ -1,11 +1,11 @@
 //! A round as the body of its request.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::Flavour;
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{ChatRequest, Message, OfferedTool, Sampling};
+use crate::upstream::{ChatRequest, Message, OfferedTool, Sampling, ToolChoice};
 
 /// How the requests to one server are written.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +44,8 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         // Servers refuse it where no tools are.
         #[serde(skip_serializing_if = "Option::is_none")]
         parallel_tool_calls: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_choice: Option<Value>,
         #[serde(flatten)]
         constraint: Option<Map<String, Value>>,
     }
@@ -66,18 +68,25 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         skip_special_tokens: flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(|function| Tool { r#type: "function", function }).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
-        constraint: options
-            .constraint
-            .as_ref()
-            .and_then(|it| it.request_fields(&round.tools, &round.marker)),
+        tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
+        constraint: options.constraint.as_ref().and_then(|it| it.request_fields(round)),
     };
     serde_json::to_vec(&body).expect("a request is plain data")
 }
 
+/// Nothing where the model may do as it sees fit: that is every server's default.
+fn chosen(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::Named(name) => {
+            Some(json!({ "type": "function", "function": { "name": name } }))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::upstream::{MessageCall, Role};
 
@@ -184,12 +193,33 @@ mod tests {
     }
 
     #[test]
+    fn a_required_call_is_asked_for_where_tools_are_offered() {
+        let named = ToolChoice::Named("f".into());
+        let function = json!({"type": "function", "function": {"name": "f"}});
+        for (choice, native_calls, expected) in [
+            (ToolChoice::Auto, true, Value::Null),
+            (ToolChoice::Required, true, json!("required")),
+            (named.clone(), true, function),
+            (named, false, Value::Null),
+        ] {
+            let tool =
+                OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
+            let (tools, tool_choice) = ([tool].into(), choice);
+            let round = ChatRequest { tools, tool_choice, ..ChatRequest::default() };
+            let options = Options { native_calls, ..Options::default() };
+            let body = request_body(&round, &options, Flavour::Other);
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["tool_choice"], expected);
+        }
+    }
+
+    #[test]
     fn a_constraint_stands_beside_the_rest() {
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
         let constraint = Constraint::LlamaGrammar;
-        let fields = constraint.request_fields(&round.tools, &round.marker).unwrap();
+        let fields = constraint.request_fields(&round).unwrap();
         let mut expected = json!({
             "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
         });

@@ -1,11 +1,11 @@
 //! A round as the body of its request: messages become items.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::upstream::openai_chat::Flavour;
 use crate::upstream::{
-    ChatRequest, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role,
+    ChatRequest, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role, ToolChoice,
 };
 
 /// How the requests to one server are written.
@@ -54,6 +54,8 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         tools: Vec<Tool<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         parallel_tool_calls: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_choice: Option<Value>,
     }
     let (instructions, messages) = match round.messages.split_first() {
         Some((Message { role: Role::System, content, .. }, rest)) => (content.as_deref(), rest),
@@ -73,8 +75,18 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
         skip_special_tokens: flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(Tool::new).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
+        tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
     };
     serde_json::to_vec(&body).expect("a request is plain data")
+}
+
+/// Nothing where the model may do as it sees fit: that is every server's default.
+fn chosen(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some("required".into()),
+        ToolChoice::Named(name) => Some(json!({ "type": "function", "name": name })),
+    }
 }
 
 const ENCRYPTED: &str = "reasoning.encrypted_content";

@@ -10,10 +10,11 @@ use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
 use crate::upstream::{
-    ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling,
+    ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice,
 };
 
 mod chains;
+mod choice;
 mod closing;
 mod injections;
 mod native;
@@ -55,6 +56,7 @@ fn request() -> TurnRequest {
         model: "m".into(),
         sampling: Sampling::default(),
         max_tool_loops: None,
+        tool_choice: ToolChoice::Auto,
         briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools())),
         history: Conversation::default(),
     }

@@ -26,30 +26,39 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use self::rules::{Rules, json_literal};
-use crate::upstream::OfferedTool;
+use self::rules::{Rules, json_literal, literal};
+use crate::upstream::{OfferedTool, ToolChoice};
 
 /// How llama.cpp counts the kinds of triggers: one that is a word.
 const TRIGGER_WORD: u8 = 1;
 
 /// The fields that hold a request to `llama.cpp` to calls of `tools`.
 #[must_use]
-pub fn request_fields(tools: &[OfferedTool], marker: &str) -> Map<String, Value> {
+pub fn request_fields(
+    tools: &[OfferedTool],
+    choice: &ToolChoice,
+    marker: &str,
+) -> Map<String, Value> {
     let mut fields = Map::new();
-    fields.insert("grammar".to_owned(), grammar(tools, marker).into());
+    fields.insert("grammar".to_owned(), grammar(tools, choice, marker).into());
     fields.insert("grammar_lazy".to_owned(), true.into());
     let triggers = json!([{"type": TRIGGER_WORD, "value": marker}]);
     fields.insert("grammar_triggers".to_owned(), triggers);
     fields
 }
 
-/// A grammar of free text, in which calls of `tools` may follow `marker`.
+/// A grammar of free text, in which calls of `tools` may follow `marker`; of a call from the
+/// first byte on if one is required.
 #[must_use]
-pub fn grammar(tools: &[OfferedTool], marker: &str) -> String {
+pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, marker: &str) -> String {
     let mut rules = Rules::new();
-    let first_text = free_text::push_rules(&mut rules, marker, "calls");
-    rules.push("root", &first_text);
+    let root = match choice {
+        ToolChoice::Auto => free_text::push_rules(&mut rules, marker, "calls"),
+        ToolChoice::Required | ToolChoice::Named(_) => format!("{} calls", literal(marker)),
+    };
+    rules.push("root", &root);
 
+    let tools: Vec<_> = tools.iter().filter(|tool| choice.is_met_by(&tool.name)).collect();
     rules.push("calls", "call \"\\n\"?");
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
     // Behind the marker, before any choice, what every call has.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{grammar, request_fields};
 use crate::limits::upstream::{GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
-use crate::upstream::OfferedTool;
+use crate::upstream::{OfferedTool, ToolChoice};
 
 const MARKER: &str = "<<function_call>>";
 
@@ -197,7 +197,7 @@ fn tool(name: &str, parameters: Value) -> OfferedTool {
 /// some that it does not.
 #[track_caller]
 fn check(schema: Value, taken: &[&str], refused: &[&str]) {
-    let text = grammar(&[tool("f", schema)], MARKER);
+    let text = grammar(&[tool("f", schema)], &ToolChoice::Auto, MARKER);
     let grammar = Grammar::parse(&text);
     let call =
         |arguments: &str| format!("{MARKER} {{\"name\": \"f\", \"arguments\": {arguments}}}");
@@ -211,7 +211,7 @@ fn check(schema: Value, taken: &[&str], refused: &[&str]) {
 
 #[test]
 fn the_request_asks_for_a_lazy_grammar_with_the_marker_as_its_trigger() {
-    let fields = request_fields(&[tool("f", json!({}))], "<call>");
+    let fields = request_fields(&[tool("f", json!({}))], &ToolChoice::Auto, "<call>");
     assert_eq!(fields["grammar_lazy"], true);
     assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<call>"}]));
     assert!(fields["grammar"].as_str().unwrap().starts_with("text-0 ::= "));
@@ -219,8 +219,11 @@ fn the_request_asks_for_a_lazy_grammar_with_the_marker_as_its_trigger() {
 
 #[test]
 fn text_is_free_and_a_marker_in_it_begins_a_call() {
-    let grammar =
-        Grammar::parse(&grammar(&[tool("f", json!({"type": "object", "properties": {}}))], MARKER));
+    let grammar = Grammar::parse(&grammar(
+        &[tool("f", json!({"type": "object", "properties": {}}))],
+        &ToolChoice::Auto,
+        MARKER,
+    ));
     for free in [
         "",
         "Hello.",
@@ -271,7 +274,7 @@ fn each_tool_has_its_own_arguments() {
             json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
         ),
     ];
-    let grammar = Grammar::parse(&grammar(&tools, MARKER));
+    let grammar = Grammar::parse(&grammar(&tools, &ToolChoice::Auto, MARKER));
     let call = |name: &str, arguments: &str| {
         format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}")
     };
@@ -536,7 +539,7 @@ fn hostile_names_stay_inside_their_literals() {
         hostile,
         json!({"type": "object", "properties": {hostile: {"enum": [hostile]}}, "required": [hostile]}),
     )];
-    let grammar = Grammar::parse(&grammar(&tools, MARKER));
+    let grammar = Grammar::parse(&grammar(&tools, &ToolChoice::Auto, MARKER));
     let name = Value::from(hostile);
     let call = format!("{MARKER} {{\"name\": {name}, \"arguments\": {{{name}: {name}}}}}");
     assert!(grammar.accepts(&call));
@@ -560,6 +563,7 @@ fn any_marker_can_be_the_trigger() {
     ] {
         let grammar = Grammar::parse(&grammar(
             &[tool("f", json!({"type": "object", "properties": {}}))],
+            &ToolChoice::Auto,
             marker,
         ));
         assert!(
@@ -570,6 +574,21 @@ fn any_marker_can_be_the_trigger() {
         let begun_twice = format!("{}{marker} no", marker.chars().next().unwrap());
         assert!(!grammar.accepts(&begun_twice), "{marker:?}");
         assert!(grammar.accepts("plain text"), "{marker:?}");
+    }
+}
+
+#[test]
+fn a_required_call_is_held_from_the_first_byte() {
+    let tools = ["f", "g"].map(|name| tool(name, json!({"type": "object"})));
+    let of = |choice| Grammar::parse(&grammar(&tools, &choice, MARKER));
+    let call = |name| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {{}}}}");
+    let required = of(ToolChoice::Required);
+    assert!(required.accepts(&call("f")) && required.accepts(&call("g")));
+    let named = of(ToolChoice::Named("g".to_owned()));
+    assert!(!named.accepts(&call("f")) && named.accepts(&call("g")));
+    for grammar in [required, named] {
+        assert!(!grammar.accepts("") && !grammar.accepts("Hello."));
+        assert!(!grammar.accepts(&format!("So: {}", call("g"))));
     }
 }
 
@@ -602,6 +621,6 @@ fn the_grammar_of_the_recordings_is_the_one_that_is_sent() {
     let tools: Vec<Tool> = serde_json::from_str(&tools).unwrap();
     let tools: Vec<_> = tools.into_iter().map(|it| tool(&it.name, it.parameters)).collect();
     let kept = std::fs::read_to_string(format!("{data}/grammar.gbnf")).unwrap();
-    let made = grammar(&tools, MARKER);
+    let made = grammar(&tools, &ToolChoice::Auto, MARKER);
     assert_eq!(made, kept, "where the change is meant, keep this and record anew:\n{made}");
 }

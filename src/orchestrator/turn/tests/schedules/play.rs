@@ -86,7 +86,10 @@ impl Play {
         let opening = opening(dice, &history);
         let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));
         let turn_id = turn_id.to_owned();
-        let request = TurnRequest { turn_id, opening, briefing, history, ..request() };
+        let named = ToolChoice::Named("read".to_owned());
+        let auto = ToolChoice::Auto;
+        let tool_choice = dice.pick(&[auto.clone(), auto, ToolChoice::Required, named]).clone();
+        let request = TurnRequest { turn_id, opening, briefing, history, tool_choice, ..request() };
         let scene = Scene::with_history(rules, request, form);
         let mut play = Self {
             scene,

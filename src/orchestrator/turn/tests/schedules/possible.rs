@@ -111,6 +111,7 @@ asked: a first time
 asked: again, behind an answer
 asked: several at once
 asked: what had waited
+asked for a call
 calls: in the text
 calls: native
 closing: a stray call
@@ -162,6 +163,7 @@ stopped: no tools any more
 stopped: too many calls
 stopped: too many payloads that are no call
 the call cap is told
+told: a call is required
 told: empty_response, the first in a row
 told: empty_response, the second in a row
 told: empty_response, the second with the turn before

@@ -36,6 +36,9 @@ impl Witness {
         self.look_at_tools(fresh, scene, coverage);
         for request in &scene.rounds[self.rounds..] {
             self.said.clear();
+            if request.tool_choice != ToolChoice::Auto {
+                coverage.saw("asked for a call");
+            }
             if request.sampling.temperature.is_some() {
                 coverage.saw("warmer behind a mistake");
             }
@@ -125,6 +128,7 @@ impl Witness {
                 "told: invalid_arguments, what a reference leads to"
             }
             "invalid_arguments" => "told: invalid_arguments",
+            "malformed_call" if message.contains("must come before") => "told: a call is required",
             "malformed_call" => "told: malformed_call",
             "incomplete_call" if !message.contains("token limit") => "told: incomplete_call",
             "incomplete_call" if data["call_id"].is_null() => {

@@ -1,0 +1,57 @@
+//! `tool_choice`: whether a turn has to begin with a call.
+
+use super::*;
+
+fn scene(tool_choice: ToolChoice) -> Scene {
+    Scene::with(Rules::default(), TurnRequest { tool_choice, ..request() })
+}
+
+fn clock() -> ToolChoice {
+    ToolChoice::Named("get_current_time".to_owned())
+}
+
+fn choices(scene: &Scene) -> Vec<&ToolChoice> {
+    scene.rounds.iter().map(|round| &round.tool_choice).collect()
+}
+
+#[test]
+fn a_required_call_is_asked_for_in_the_first_round_alone() {
+    let mut scene = scene(ToolChoice::Required);
+    scene.says(SUM).stops();
+    scene.tool_returns(0, ok());
+    scene.says("Two.").stops();
+    scene.ends("stop", "Two.");
+    assert_eq!(choices(&scene), [&ToolChoice::Required, &ToolChoice::Auto]);
+}
+
+#[test]
+fn a_named_tool_is_asked_for_until_it_is_called() {
+    let mut scene = scene(clock());
+    scene.says(SUM).stops();
+    scene.tool_returns(0, ok());
+    scene.says(TIME).stops();
+    scene.tool_returns(1, ok());
+    assert_eq!(choices(&scene), [&clock(), &clock(), &ToolChoice::Auto]);
+}
+
+#[test]
+fn a_model_that_answers_instead_is_told_once() {
+    let mut scene = scene(clock());
+    scene.says("It is late.").stops();
+    let feedback = scene.event("feedback");
+    assert_eq!(feedback["reason"], "malformed_call");
+    let told = feedback["message"].as_str().unwrap();
+    assert!(told.contains("a call of get_current_time must come before"), "{told}");
+    assert!(scene.last_message().content.as_deref().unwrap().ends_with(told));
+    assert_eq!(choices(&scene), [&clock(), &clock()]);
+    scene.says("Very late.").stops();
+    scene.ends("stop", "It is late.Very late.");
+}
+
+#[test]
+fn without_tools_nothing_is_required() {
+    let briefing = Arc::new(Briefing::new("", "<<function_call>>", Registry::default()));
+    let request = TurnRequest { briefing, ..request() };
+    let scene = Scene::with(Rules::default(), request);
+    assert_eq!(choices(&scene), [&ToolChoice::Auto]);
+}

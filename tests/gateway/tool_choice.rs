@@ -1,0 +1,84 @@
+//! `tool_choice` in the body of a turn.
+
+use serde_json::{Value, json};
+use tether::config::{CallContract, Constrain, History};
+
+use crate::support::events::said;
+use crate::support::gateway::Setup;
+use crate::support::model::call;
+use crate::support::{Gateway, Model};
+
+fn held(setup: &mut Setup) {
+    setup.upstream().constrain = Constrain::LlamaGrammar;
+}
+
+/// The root of the grammar that a request carries.
+fn root(body: &Value) -> String {
+    let grammar = body["grammar"].as_str().expect("a grammar");
+    let root = grammar.lines().find_map(|line| line.strip_prefix("root ::= "));
+    root.expect("a root").to_owned()
+}
+
+#[tokio::test]
+async fn a_required_call_is_held_by_the_grammar_in_the_first_round_alone() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, held).await;
+    let body = json!({"prompt": "What is 1 + 1?", "tool_choice": "required"});
+    let mut stream = gateway.turn(&body).await;
+    let round = model.round().await;
+    assert_eq!(root(&round.request.body), "\"<<function_call>>\" calls");
+    round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
+    let round = model.round().await;
+    assert_eq!(root(&round.request.body), "text-0");
+    round.answer("It is 2.").await;
+    assert_eq!(said(&stream.rest().await).trim(), "It is 2.");
+}
+
+#[tokio::test]
+async fn a_named_tool_is_the_only_one_that_can_be_called() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, held).await;
+    let body = json!({"prompt": "Hi.", "tool_choice": {"name": "calculate"}});
+    let mut stream = gateway.turn(&body).await;
+    let round = model.round().await;
+    let grammar = round.request.body["grammar"].as_str().unwrap();
+    assert!(grammar.contains("calculate") && !grammar.contains("get_current_time"), "{grammar}");
+    assert!(round.request.contents().contains("get_current_time"), "the prompt stays the same");
+    round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
+    model.round().await.answer("2.").await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn with_none_the_model_is_told_of_no_tool() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, held).await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hi.", "tool_choice": "none"})).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["grammar"], Value::Null);
+    assert!(!round.request.contents().contains("calculate"));
+    round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
+    let frames = stream.rest().await;
+    assert!(frames.iter().all(|frame| frame.event != "tool_started"));
+}
+
+#[tokio::test]
+async fn a_server_that_reads_calls_itself_is_told_what_is_required() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        setup.upstream().history = History::Native;
+    })
+    .await;
+    let mut stream = gateway.turn(&json!({"prompt": "Hi.", "tool_choice": "required"})).await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["tool_choice"], "required");
+    round.answer("Hello.").await;
+    let round = model.round().await;
+    assert_eq!(round.request.body["tool_choice"], "required", "it is asked for once more");
+    round.answer("Hello again.").await;
+    let frames = stream.rest().await;
+    let feedback = frames.iter().find(|frame| frame.event == "feedback").expect("feedback");
+    assert_eq!(feedback.data["reason"], "malformed_call");
+    assert_eq!(said(&frames), "Hello.Hello again.");
+}
