@@ -89,7 +89,7 @@ impl Play {
         let named = ToolChoice::Named("read".to_owned());
         let auto = ToolChoice::Auto;
         let tool_choice = dice.pick(&[auto.clone(), auto, ToolChoice::Required, named]).clone();
-        let request = TurnRequest { turn_id, opening, briefing, history, tool_choice, ..request() };
+        let request = TurnRequest { turn_id, opening, tool_choice, briefing, history, ..request() };
         let scene = Scene::with_history(rules, request, form);
         let mut play = Self {
             scene,
