@@ -189,13 +189,6 @@ impl Step {
         self.notes.iter().any(|note| note.reason == FeedbackReason::EmptyResponse)
     }
 
-    /// Whether all of its calls have succeeded, and there were some.
-    fn is_good(&self) -> bool {
-        let mut calls = self.calls().map(Call::result).peekable();
-        let has_calls = calls.peek().is_some();
-        has_calls && calls.all(|result| result.success && result.clarification.is_none())
-    }
-
     /// Whether the model waits for something after this step.
     #[must_use]
     pub fn asks_for_more(&self) -> bool {

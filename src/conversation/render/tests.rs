@@ -271,6 +271,29 @@ fn as_text_a_call_is_its_line_and_results_are_one_user_message() {
 }
 
 #[test]
+fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
+    let told = |outcome| {
+        let messages = messages(&context(turn_with(outcome), None, 1000), Form::Text);
+        messages.last().unwrap().content.clone().unwrap()
+    };
+    let retry = "Write the next function call, or tell me what went wrong.";
+    for outcome in [
+        Outcome::Ended(ToolResult::error("no such place")),
+        Outcome::NotRun(ToolResult::error("no such tool")),
+        Outcome::Skipped("another call failed".into()),
+        Outcome::Cancelled,
+    ] {
+        assert!(told(outcome.clone()).ends_with(retry), "{outcome:?}");
+    }
+    let asks = ToolResult::clarification(Clarification {
+        r#type: "choice".into(),
+        question: "Which one?".into(),
+        options: Vec::new(),
+    });
+    assert!(told(Outcome::Ended(asks)).ends_with('}'), "the user is asked");
+}
+
+#[test]
 fn natively_a_call_has_its_tool_message() {
     check(
         Form::Native,

@@ -12,6 +12,10 @@ use crate::upstream::{Message, Role};
 /// back.
 const ANSWER: &str = "Use it to answer my question.";
 
+/// What they end with if one of them is not. Without it small models pass the error on to the
+/// user; told to call again alone, they go on calling what will never work.
+const RETRY: &str = "Write the next function call, or tell me what went wrong.";
+
 /// What the model says in place of calls that are not shown to it.
 const CHECKING: &str = "Let me check.";
 
@@ -53,9 +57,11 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
             }
         }
     }
-    if form != Form::Words && step.is_good() {
+    if form != Form::Words
+        && let Some(request) = request(step)
+    {
         push_separator(&mut told, "\n");
-        told.push_str(ANSWER);
+        told.push_str(request);
     }
     // A model that can call nothing more has no use for what was wrong with its calls.
     for note in step.notes.iter().filter(|_| form != Form::Words) {
@@ -63,6 +69,16 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
         told.push_str(&note.message);
     }
     told
+}
+
+/// What the model is to do with the results. A question is the user's to answer.
+fn request(step: &Step) -> Option<&'static str> {
+    let mut calls = step.calls().peekable();
+    calls.peek()?;
+    if step.calls().any(|call| call.asks().is_some()) {
+        return None;
+    }
+    Some(if calls.all(|call| call.result().success) { ANSWER } else { RETRY })
 }
 
 fn push_separator(told: &mut String, separator: &str) {
