@@ -17,37 +17,37 @@ use crate::tools::{Example, Registry, ToolResult, ToolSpec};
 
 /// The exchanges of the first tool that brings an example, or of one that everybody knows.
 pub(super) fn turns(tools: &Registry) -> Vec<Turn> {
-    let (name, example) = tools.specs().find_map(of_tool).unwrap_or_else(well_known);
     let greeting = vec![Part::Text("Hello! How can I help you?".to_owned())];
-    vec![turn("Hello!", greeting), use_of(name, example)]
+    vec![turn("Hello!", greeting), tools.specs().find_map(of_tool).unwrap_or_else(well_known)]
 }
 
-fn of_tool(spec: &ToolSpec) -> Option<(String, Example)> {
-    Some((spec.name.clone(), spec.example.clone()?))
+fn of_tool(spec: &ToolSpec) -> Option<Turn> {
+    use_of(&spec.name, spec.example.clone()?)
 }
 
-fn well_known() -> (String, Example) {
+fn well_known() -> Turn {
     let example = Example {
         question: "how is the weather in Tokyo?".to_owned(),
         arguments: json!({ "city": "Tokyo" }),
         result: json!({ "city": "Tokyo", "condition": "cloudy", "temperature_c": 17 }),
         answer: "It is cloudy in Tokyo, at 17 °C.".to_owned(),
     };
-    ("get_weather".to_owned(), example)
+    use_of("get_weather", example).expect("its arguments are an object")
 }
 
-fn use_of(name: String, example: Example) -> Turn {
+/// Nothing if the arguments are no object: no call could have them.
+fn use_of(name: &str, example: Example) -> Option<Turn> {
     let Example { question, arguments, result, answer } = example;
     let call = Call {
         call_id: "call_0".to_owned(),
-        name,
-        arguments: Arguments::parse(&spaced(&arguments)).expect("a JSON object"),
+        name: name.to_owned(),
+        arguments: Arguments::parse(&spaced(&arguments)).ok()?,
         resolved_arguments: None,
         outcome: Outcome::Ended(ToolResult::data(result)),
     };
     let mut turn = turn(&question, vec![Part::Call(Arc::new(call))]);
     turn.steps.push(step(vec![Part::Text(answer)]));
-    turn
+    Some(turn)
 }
 
 fn turn(prompt: &str, parts: Vec<Part>) -> Turn {

@@ -41,9 +41,12 @@ pub fn request_fields(
 ) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("grammar".to_owned(), grammar(tools, choice, marker).into());
-    fields.insert("grammar_lazy".to_owned(), true.into());
-    let triggers = json!([{"type": TRIGGER_WORD, "value": marker}]);
-    fields.insert("grammar_triggers".to_owned(), triggers);
+    // A lazy grammar would let a model speak that has to call.
+    if *choice == ToolChoice::Auto {
+        fields.insert("grammar_lazy".to_owned(), true.into());
+        let triggers = json!([{"type": TRIGGER_WORD, "value": marker}]);
+        fields.insert("grammar_triggers".to_owned(), triggers);
+    }
     fields
 }
 

@@ -582,6 +582,8 @@ fn a_required_call_is_held_from_the_first_byte() {
     let tools = ["f", "g"].map(|name| tool(name, json!({"type": "object"})));
     let of = |choice| Grammar::parse(&grammar(&tools, &choice, MARKER));
     let call = |name| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {{}}}}");
+    let fields = request_fields(&tools, &ToolChoice::Required, MARKER);
+    assert_eq!(fields.keys().collect::<Vec<_>>(), ["grammar"], "nothing wakes it: it never sleeps");
     let required = of(ToolChoice::Required);
     assert!(required.accepts(&call("f")) && required.accepts(&call("g")));
     let named = of(ToolChoice::Named("g".to_owned()));
