@@ -284,10 +284,10 @@ impl Gateway {
     /// The tools of these names; nothing where no names are given.
     fn subset(&self, names: Option<&[String]>) -> Result<Option<Registry>, BeginError> {
         let Some(names) = names else { return Ok(None) };
-        let tools = self.tools().subset(names).map_err(|error| BeginError::UnknownTool {
-            error,
-            known: self.tools().specs().map(|spec| spec.name.clone()).collect(),
-        })?;
+        let tools = self
+            .tools()
+            .subset(names)
+            .map_err(|error| BeginError::UnknownTool { error, known: names_of(self.tools()) })?;
         Ok(Some(tools))
     }
 
@@ -298,11 +298,10 @@ impl Gateway {
         tools: Option<&Registry>,
     ) -> Result<(), BeginError> {
         let tools = tools.unwrap_or_else(|| self.tools());
-        let known = || tools.specs().map(|spec| spec.name.clone()).collect::<Vec<_>>();
         match choice {
             ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
             ToolChoice::Named(name) if tools.get(name).is_none() => {
-                Err(BeginError::UnknownChoice { name: name.clone(), known: known() })
+                Err(BeginError::UnknownChoice { name: name.clone(), known: names_of(tools) })
             }
             ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
         }
@@ -406,6 +405,10 @@ fn note_question(opening: &Opening, history: &Conversation) {
     };
     debug!(outcome, tool = question.tool_name, "the user was asked");
     metrics::clarification(outcome);
+}
+
+fn names_of(tools: &Registry) -> Vec<String> {
+    tools.specs().map(|spec| spec.name.clone()).collect()
 }
 
 fn list(names: &[String]) -> String {

@@ -148,7 +148,7 @@ pub mod turn {
     /// Messages of a turn that may repeat a call that has succeeded. At the first the model
     /// is asked to answer; at the last its tools are taken away.
     pub const REPEATS_MAX: u32 = 2;
-    /// Lines of a result that is told in words.
+    /// Lines of a result that is shown as plain text.
     pub const RESULT_LINES_MAX: usize = 100;
     /// Bytes of a message that are held back while they may begin a block of results.
     pub const HELD_BYTES_MAX: usize = 512;
@@ -177,7 +177,7 @@ pub mod turn {
     /// An option's id that is shorter, in bytes, is a word that any argument may be
     /// (`yes`, `2`): that it was not chosen says nothing about the call.
     pub const OPTION_ID_BYTES_MIN: usize = 4;
-    /// How much of its tools' results a turn tells that ends without an answer, in bytes.
+    /// Bytes of the tools' results in the answer of last resort.
     pub const FOUND_BYTES_MAX: usize = 4096;
     /// Default of `feedback.temperature_step`.
     pub const TEMPERATURE_STEP: f64 = 0.2;

@@ -21,7 +21,8 @@ const RETURNED: &[u8] = b"returned:";
 /// Reads a message's words, in pieces cut anywhere.
 #[derive(Debug, Default)]
 pub(super) struct ResultGuard {
-    /// The results that may be echoed, as JSON without white space.
+    /// The results that may be echoed: as much of their JSON as is compared, without white
+    /// space.
     results: Vec<String>,
     state: State,
 }
@@ -67,6 +68,10 @@ impl ResultGuard {
         let is_block = |json: &String| json.len() >= ECHO_BYTES_MIN && json.starts_with(['{', '[']);
         let results = results.filter(is_block).map(|mut json| {
             json.retain(|char| !char.is_ascii_whitespace());
+            let mut ends = json.char_indices().map(|(at, _)| at);
+            if let Some(end) = ends.find(|at| *at >= MATCHED_BYTES_MAX) {
+                json.truncate(end);
+            }
             json
         });
         Self { results: results.collect(), state: State::LineStart }
@@ -195,8 +200,7 @@ impl Held {
             let result = results[at].as_bytes();
             let expected = fence.as_bytes().iter().chain(result).skip(matched).take(char.len());
             let fits = expected.eq(char.as_bytes());
-            let needed = result.len().min(MATCHED_BYTES_MAX) + fence.len();
-            is_found |= fits && matched + char.len() >= needed;
+            is_found |= fits && matched + char.len() >= fence.len() + result.len();
             fits
         });
         is_found

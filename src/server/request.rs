@@ -130,25 +130,22 @@ fn read_choice(
     choice: Option<&Value>,
     tools: Option<Vec<String>>,
 ) -> Result<(Option<Vec<String>>, ToolChoice), Refusal> {
-    let name = |choice: &Value| match choice.as_object() {
-        Some(fields) if fields.len() == 1 => Some(fields.get("name")?.as_str()?.to_owned()),
-        _ => None,
-    };
-    Ok(match choice {
-        None | Some(Value::Null) => (tools, ToolChoice::Auto),
-        Some(Value::String(word)) if word == "auto" => (tools, ToolChoice::Auto),
-        Some(Value::String(word)) if word == "none" => (Some(Vec::new()), ToolChoice::Auto),
-        Some(Value::String(word)) if word == "required" => (tools, ToolChoice::Required),
-        Some(choice) => match name(choice) {
-            Some(name) => (tools, ToolChoice::Named(name)),
-            None => {
-                return Err(Refusal::invalid(
-                    "tool_choice",
-                    "tool_choice must be \"auto\", \"none\", \"required\" or {\"name\": \"TOOL\"}",
-                ));
-            }
-        },
-    })
+    let Some(choice) = choice else { return Ok((tools, ToolChoice::Auto)) };
+    match choice.as_str() {
+        Some("auto") => return Ok((tools, ToolChoice::Auto)),
+        Some("none") => return Ok((Some(Vec::new()), ToolChoice::Auto)),
+        Some("required") => return Ok((tools, ToolChoice::Required)),
+        _ => {}
+    }
+    match choice["name"].as_str() {
+        Some(name) if choice.as_object().is_some_and(|fields| fields.len() == 1) => {
+            Ok((tools, ToolChoice::Named(name.to_owned())))
+        }
+        _ => Err(Refusal::invalid(
+            "tool_choice",
+            "tool_choice must be \"auto\", \"none\", \"required\" or {\"name\": \"TOOL\"}",
+        )),
+    }
 }
 
 fn read_prompt(prompt: String) -> Result<Ask, Refusal> {

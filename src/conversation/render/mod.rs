@@ -38,8 +38,8 @@ enum Form {
 pub struct Context {
     /// The system message.
     pub system: String,
-    /// Exchanges that never were, from which the model learns how it goes. A model that is
-    /// to call nothing more is not shown them.
+    /// Made-up exchanges that show the model how a tool is used. A model that can call
+    /// nothing more does not see them.
     pub examples: Arc<[Turn]>,
     /// The turns before.
     pub history: Conversation,

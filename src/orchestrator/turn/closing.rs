@@ -11,6 +11,7 @@ use crate::event::{FailureCode, TurnFinish};
 use crate::limits::turn::FOUND_BYTES_MAX;
 use crate::orchestrator::draft::{Action, Surplus};
 use crate::orchestrator::prompt;
+use crate::tools::ToolResult;
 use crate::tools::words::cut;
 
 /// The closing answer, which can call no tools.
@@ -28,7 +29,7 @@ impl Synthesis {
         Self { finish, is_repeated: false }
     }
 
-    /// The last thing that the model is told.
+    /// The message that asks for it.
     pub(super) const fn request(self) -> &'static str {
         if self.is_repeated { prompt::SYNTHESIS_AGAIN } else { prompt::SYNTHESIS }
     }
@@ -84,21 +85,30 @@ impl Turn {
 
     /// What the turn's tools found, for a person.
     fn found(&self) -> Option<String> {
-        let calls = self.record.steps.iter().flat_map(Step::calls);
-        let found = calls.filter_map(|call| match &call.outcome {
-            Outcome::Ended(result) if result.success && result.clarification.is_none() => {
-                Some(format!("{}:\n{}", call.name, results::plain_lines(result)))
-            }
-            _ => None,
-        });
-        let found = found.collect::<Vec<_>>().join("\n\n");
-        let found = (!found.is_empty()).then(|| cut(&found, FOUND_BYTES_MAX))?;
+        let found: Vec<_> = self
+            .results()
+            .map(|(name, result)| format!("{name}:\n{}", results::plain_lines(result)))
+            .collect();
+        if found.is_empty() {
+            return None;
+        }
+        let found = cut(&found.join("\n\n"), FOUND_BYTES_MAX);
         Some(format!("Here is what I found.\n\n{found}"))
     }
 
     /// Whether a tool of the turn has found or done something.
     pub(super) fn has_results(&self) -> bool {
-        let mut calls = self.record.steps.iter().flat_map(Step::calls);
-        calls.any(|call| matches!(&call.outcome, Outcome::Ended(result) if result.success))
+        self.results().next().is_some()
+    }
+
+    /// The tools that have done what they were asked, and their results.
+    fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
+        let calls = self.record.steps.iter().flat_map(Step::calls);
+        calls.filter_map(|call| match &call.outcome {
+            Outcome::Ended(result) if result.success && result.clarification.is_none() => {
+                Some((&*call.name, result))
+            }
+            _ => None,
+        })
     }
 }

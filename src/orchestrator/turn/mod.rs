@@ -73,8 +73,8 @@ pub struct Turn {
     held: Vec<EventDraft>,
     /// How often in a row the model has answered with nothing.
     empty_answers: u32,
-    /// How often it has answered although it had to call a tool.
-    calls_missed: u32,
+    /// Whether it has answered although it had to call a tool, and was told so.
+    was_told_to_call: bool,
     /// Milliseconds since the Unix epoch, as far as the turn was told.
     now_ms: u64,
     /// Set while a round was asked for that the driver has not been told of yet:
@@ -120,7 +120,7 @@ impl Turn {
             acknowledged: None,
             held: Vec::new(),
             empty_answers,
-            calls_missed: 0,
+            was_told_to_call: false,
             now_ms,
             between_rounds: false,
             synthesis: None,

@@ -46,13 +46,10 @@ impl Turn {
         self.draft.act(Action::StartRound(Box::new(request)));
     }
 
-    /// Whether the next round has to call a tool. Once it has, or was asked for it twice, the
-    /// model does as it sees fit: nothing would ever be answered otherwise.
+    /// Whether the next round has to call a tool. Once the model has, it does as it sees fit:
+    /// nothing would ever be answered otherwise.
     fn tool_choice(&self) -> ToolChoice {
-        if self.has_called_as_asked() || self.calls_missed > 1 {
-            return ToolChoice::Auto;
-        }
-        self.request.tool_choice.clone()
+        if self.has_called_as_asked() { ToolChoice::Auto } else { self.request.tool_choice.clone() }
     }
 
     /// Whether the model has called what it had to.

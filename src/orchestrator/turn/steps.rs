@@ -108,15 +108,14 @@ impl Turn {
         }
     }
 
-    /// Whether the model has answered although it had to call a tool first.
-    fn misses_call(&mut self) -> bool {
+    /// Whether the model has answered for the first time although it had to call a tool.
+    fn misses_call(&self) -> bool {
         let has_to = self.request.tool_choice != ToolChoice::Auto && self.synthesis.is_none();
-        let misses = has_to && !self.has_called_as_asked();
-        self.calls_missed += u32::from(misses);
-        misses && self.calls_missed == 1
+        has_to && !self.has_called_as_asked() && !self.was_told_to_call
     }
 
     fn ask_for_call(&mut self) {
+        self.was_told_to_call = true;
         let message = feedback::call_required(&self.request.tool_choice);
         self.tell_mistake(None, FeedbackReason::MalformedCall, message);
         self.push_step();

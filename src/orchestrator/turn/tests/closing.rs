@@ -118,7 +118,7 @@ fn invented_results_stop_the_round() {
     let mut scene = Scene::new();
     scene.says(TIME).says("\n`get_current_time` returned: {\"ti");
     assert_eq!(scene.deeds.last().unwrap(), "stop round");
-    // What the dropped round still had in the pipe is nobody's.
+    // The rest of the dropped round is ignored.
     scene.says(" ... and so on").handle(Input::RoundEnded);
     scene.tool_returns(0, ok());
     assert_eq!(scene.rounds.len(), 2);
