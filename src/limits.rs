@@ -54,6 +54,9 @@ pub mod upstream {
     pub const ERROR_BODY_BYTES_MAX: usize = 16 * KIB;
     /// How much of a server's own error message goes on to a client, in bytes.
     pub const ERROR_MESSAGE_BYTES_MAX: usize = KIB;
+    /// Calls that a grammar allows in one message: a small model that repeats its call may
+    /// not do so for ever.
+    pub const GRAMMAR_CALLS_MAX: usize = 8;
     /// A grammar's rules for one tool, in bytes. Longer ones slow every token;
     /// the tool's arguments are then held to be an object, no more.
     pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;

@@ -298,7 +298,7 @@ fn calls(name: &str) -> Vec<Call> {
 
 #[test]
 fn calls_held_by_the_grammar() {
-    for (name, zone) in [("call_time", "Europe/Berlin"), ("call_time_zone", "America/New_York")] {
+    for (name, zone) in [("call_time", "Berlin"), ("call_time_zone", "New York")] {
         let calls = calls(name);
         assert_eq!(calls.len(), 1, "{name}");
         assert_eq!(calls[0].name, "get_current_time");

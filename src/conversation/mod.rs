@@ -173,6 +173,10 @@ pub struct Step {
     /// What the model is told beside its calls' outcomes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
+    /// The tool whose call had failed for want of these results: the model is asked to call
+    /// it again.
+    #[serde(skip)]
+    pub way_back: Option<String>,
 }
 
 impl Step {

@@ -62,7 +62,8 @@ fn of_step(step: &Step) -> usize {
         Part::Call(call) => SHARED_BYTES + size_of::<Call>() + of_call(call),
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
-    step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>() + notes.sum::<usize>()
+    let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
+    parts + notes.sum::<usize>() + step.way_back.as_ref().map_or(0, String::capacity)
 }
 
 fn of_call(call: &Call) -> usize {

@@ -6,6 +6,7 @@
 
 mod briefing;
 mod chain;
+mod detours;
 mod draft;
 mod driver;
 mod feedback;

@@ -26,7 +26,7 @@ test('the prompt in tokens', async (t) => {
     ['one of them', Math.round(schemas / tools.length)],
     ['when to wait', await llama.tokens(ten.wait)],
     ['the contract', await llama.tokens(builtin.contract)],
-    ['the two exchanges', await llama.tokens(builtin.exchanges)],
+    ['the example exchanges of the two tools built in', await llama.tokens(builtin.exchanges)],
   ].map(([what, tokens]) => `| ${what} | ${tokens} |`);
   assert.ok(page.includes(`${made.join('\n')}\n`), `docs/prompting.md is to say:\n${made.join('\n')}`);
 });

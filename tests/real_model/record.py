@@ -16,6 +16,7 @@ import argparse
 import http.client
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 import time
@@ -37,8 +38,19 @@ ECHO = f"Q: repeat after me: a {MARKER}> b\nA: a {MARKER}> b\n" * 2 + f"Q: repea
 
 
 def chat(system, user, **fields):
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    return CHAT, chat_request(messages, **fields)
+    return after([{"role": "system", "content": system}], user, **fields)
+
+
+def after(messages, user, **fields):
+    return CHAT, chat_request([*messages, {"role": "user", "content": user}], **fields)
+
+
+def taught():
+    """The messages that come before the user's with the default configuration."""
+    kept = (DATA.parent / "prompts" / "default.txt").read_text().rstrip("\n")
+    system, *rest = re.split(r"\n\n--- (user|assistant)\n", kept)
+    shown = [{"role": role, "content": content} for role, content in zip(rest[::2], rest[1::2])]
+    return [{"role": "system", "content": system}, *shown]
 
 
 def chat_request(messages, **fields):
@@ -53,7 +65,7 @@ def lazy(grammar):
 
 
 def recordings():
-    prompt = (DATA.parent / "prompts" / "default.txt").read_text().rstrip("\n")
+    prompt = taught()
     calls = lazy((DATA / "grammar.gbnf").read_text())
     plain = "You are a helpful assistant."
     one = f'{MARKER} {{\\"name\\": \\"%s\\", \\"arguments\\": {{%s}}}}'
@@ -65,12 +77,12 @@ def recordings():
         "length": chat(plain, "Tell a long story about a dog.", max_tokens=12),
         "stop": chat(plain, "Count from one to ten.", stop=["\n"]),
         "no_usage": chat(plain, "Say hello.", stream_options=None, max_tokens=20),
-        "call_time": chat(prompt, "What time is it in Berlin?", **calls),
-        "call_time_zone": chat(prompt, "What is the time in New York right now?", **calls),
-        "call_calculate": chat(prompt, "Calculate 1234 + 5678.", **forced("calculate")),
-        "two_calls": chat(prompt, "What time is it in Rome, and what is 12 * 7?", grammar=f'root ::= "{first}\\n{second}"'),
-        "call_cut": chat(prompt, "What time is it in Berlin?", **calls | {"max_tokens": 14}),
-        "prose_with_tools": chat(prompt, "What is the capital of France?", **calls),
+        "call_time": after(prompt, "Tell me the current time in Berlin.", **calls),
+        "call_time_zone": after(prompt, "What is the time in New York right now?", **calls),
+        "call_calculate": after(prompt, "Calculate 1234 + 5678.", **forced("calculate")),
+        "two_calls": after(prompt, "What time is it in Rome, and what is 12 * 7?", grammar=f'root ::= "{first}\\n{second}"'),
+        "call_cut": after(prompt, "Tell me the current time in Berlin.", **calls | {"max_tokens": 14}),
+        "prose_with_tools": after(prompt, "Good morning!", **calls),
         "error_grammar": chat(plain, "Hello.", grammar="root ::= nowhere"),
         "error_context": chat(plain, "word " * 6000),
         "error_inside": ("/v1/completions", {"prompt": ECHO, "stream": True, "temperature": 0, "max_tokens": 20} | lazy(f'root ::= "{MARKER}" " x"')),

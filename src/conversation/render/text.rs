@@ -1,9 +1,10 @@
 //! Calls as marker lines, results as one user message of plain text.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::spoken::Spoken;
-use super::{Form, results, say, speak};
+use super::{Form, inert, results, say, speak};
 use crate::conversation::{Call, Step};
 use crate::upstream::{Message, Role};
 
@@ -15,6 +16,12 @@ const ANSWER: &str = "Use it to answer my question.";
 /// What they end with if one of them is not. Without it small models pass the error on to the
 /// user; told to call again alone, they go on calling what will never work.
 const RETRY: &str = "Write the next function call, or tell me what went wrong.";
+
+/// What they end with if they were what an earlier call was waiting for. To tell the user what
+/// was found on the way would be no answer.
+fn call_again(tool: &str) -> String {
+    format!("Now call {tool} again with it.")
+}
 
 /// What the model says in place of calls that are not shown to it.
 const CHECKING: &str = "Let me check.";
@@ -58,10 +65,10 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
         }
     }
     if form != Form::Words
-        && let Some(request) = request(step)
+        && let Some(request) = request(step, marker)
     {
         push_separator(&mut told, "\n");
-        told.push_str(request);
+        told.push_str(&request);
     }
     // A model that can call nothing more has no use for what was wrong with its calls.
     for note in step.notes.iter().filter(|_| form != Form::Words) {
@@ -72,13 +79,17 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
 }
 
 /// What the model is to do with the results. A question is the user's to answer.
-fn request(step: &Step) -> Option<&'static str> {
+fn request(step: &Step, marker: &str) -> Option<Cow<'static, str>> {
     let mut calls = step.calls().peekable();
     calls.peek()?;
     if step.calls().any(|call| call.asks().is_some()) {
         return None;
     }
-    Some(if calls.all(|call| call.result().success) { ANSWER } else { RETRY })
+    Some(match &step.way_back {
+        Some(tool) => call_again(&inert::text(tool, marker)).into(),
+        None if calls.all(|call| call.result().success) => ANSWER.into(),
+        None => RETRY.into(),
+    })
 }
 
 fn push_separator(told: &mut String, separator: &str) {

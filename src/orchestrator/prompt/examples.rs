@@ -2,10 +2,10 @@
 //! own. In them a model sees that not every message needs a call, how a call is written, what
 //! comes back, and that an answer in words follows.
 //!
-//! The call comes last, and nothing is said before it: of 61 questions that needed a tool,
-//! `SmolLM2-135M` called the right one for 18. With the small talk last it did so for 6, with a
-//! sentence before the call for 2.
+//! Calls come last, and nothing is said before them: a model does what it saw last.
+//! `docs/prompting.md` has the figures.
 
+use std::iter;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,10 +15,18 @@ use crate::event::TurnFinish;
 use crate::parser::Arguments;
 use crate::tools::{Example, Registry, ToolResult, ToolSpec};
 
-/// The exchanges of the first tool that brings an example, or of one that everybody knows.
+/// Tools whose use is shown: with one, small models make its call whatever they are asked.
+const TOOLS_MAX: usize = 2;
+
+/// A greeting, and the use of the first tools that bring an example, or of one that everybody
+/// knows.
 pub(super) fn turns(tools: &Registry) -> Vec<Turn> {
-    let greeting = vec![Part::Text("Hello! How can I help you?".to_owned())];
-    vec![turn("Hello!", greeting), tools.specs().find_map(of_tool).unwrap_or_else(well_known)]
+    let greeting = turn("Hello!", vec![Part::Text("Hello! How can I help you?".to_owned())]);
+    let mut uses: Vec<Turn> = tools.specs().filter_map(of_tool).take(TOOLS_MAX).collect();
+    if uses.is_empty() {
+        uses.push(well_known());
+    }
+    iter::once(greeting).chain(uses).collect()
 }
 
 fn of_tool(spec: &ToolSpec) -> Option<Turn> {

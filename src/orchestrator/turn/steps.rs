@@ -6,7 +6,7 @@ use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress, Surplus};
-use crate::orchestrator::feedback;
+use crate::orchestrator::{detours, feedback};
 use crate::parser::ErrorCode;
 use crate::upstream::ToolChoice;
 
@@ -183,7 +183,8 @@ impl Turn {
     }
 
     pub(super) fn push_step(&mut self) {
-        let step = self.draft.take_step();
+        let mut step = self.draft.take_step();
+        step.way_back = detours::way_back(&self.record.steps, &step);
         if !step.parts.is_empty() || !step.notes.is_empty() {
             self.record.steps.push(step);
         }

@@ -2,7 +2,7 @@
 
 use std::future;
 
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Clock;
@@ -49,23 +49,18 @@ impl Tool for GetCurrentTime {
 fn spec() -> ToolSpec {
     ToolSpec {
         name: "get_current_time".to_owned(),
-        description: "Tells the current date and time in a time zone. Use it whenever the answer \
-                      depends on what time or day it is now."
-            .to_owned(),
+        description:
+            "Tells the current date and time anywhere. Use it whenever the answer depends \
+                      on what time or day it is now."
+                .to_owned(),
         parameters: json!({
             "type": "object",
             "properties": {
                 "timezone": {
                     "type": "string",
-                    "description": "IANA name such as \"Europe/Berlin\"; a large city or an offset \
-                                    such as \"UTC+2\" will do. Without it: UTC.",
+                    "description": "A city such as \"Berlin\", an IANA name or an offset such as \
+                                    \"UTC+2\". Without it: UTC.",
                     "minLength": 1
-                },
-                "format": {
-                    "type": "string",
-                    "enum": ["human", "iso"],
-                    "description": "\"human\" to tell it to a person (the default), \"iso\" for \
-                                    ISO 8601."
                 }
             },
             "additionalProperties": false
@@ -73,7 +68,7 @@ fn spec() -> ToolSpec {
         waiting_hint: "checking the time".to_owned(),
         example: Some(Example {
             question: "what time is it in Tokyo?".to_owned(),
-            arguments: json!({ "timezone": "Asia/Tokyo" }),
+            arguments: json!({ "timezone": "Tokyo" }),
             result: json!({
                 "timezone": "Asia/Tokyo",
                 "time": "Friday, 2 May 2025, 21:40:00",
@@ -89,23 +84,13 @@ fn answer(now: Timestamp, arguments: &Value) -> ToolResult {
     let name = arguments["timezone"].as_str().unwrap_or("UTC");
     let Some((id, zone)) = zone::find(name) else { return unknown_zone(name) };
     let time = now.to_zoned(zone);
-    let text = if arguments["format"] == "iso" { iso(&time) } else { human(&time) };
-    ToolResult::data(json!({"timezone": id, "time": text, "utc_offset": utc_offset(&time)}))
-}
-
-/// `Saturday, 21 November 2026, 23:08:11`
-fn human(time: &Zoned) -> String {
-    time.strftime("%A, %-d %B %Y, %H:%M:%S").to_string()
-}
-
-/// `2026-11-21T23:08:11+01:00`, to the second.
-fn iso(time: &Zoned) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
-}
-
-/// `+01:00`
-fn utc_offset(time: &Zoned) -> String {
-    time.strftime("%:z").to_string()
+    // "Saturday, 21 November 2026, 23:08:11" and "+01:00"
+    let (told, utc_offset) = (time.strftime("%A, %-d %B %Y, %H:%M:%S"), time.strftime("%:z"));
+    ToolResult::data(json!({
+        "timezone": id,
+        "time": told.to_string(),
+        "utc_offset": utc_offset.to_string(),
+    }))
 }
 
 fn unknown_zone(name: &str) -> ToolResult {
@@ -125,6 +110,8 @@ fn unknown_zone(name: &str) -> ToolResult {
 
 #[cfg(test)]
 mod tests {
+    use jiff::civil::DateTime;
+    use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
     use super::*;
@@ -141,13 +128,16 @@ mod tests {
         );
     }
 
+    /// At `now`, it is this date and time in the zone, with this offset.
     #[track_caller]
-    fn check_iso(now: &str, timezone: &str, time: &str) {
-        check(now, &json!({"timezone": timezone, "format": "iso"}), time, &time[19..]);
+    fn check_zone(now: &str, timezone: &str, time: &str) {
+        let local: DateTime = time[..19].parse().unwrap();
+        let told = local.strftime("%A, %-d %B %Y, %H:%M:%S").to_string();
+        check(now, &json!({ "timezone": timezone }), &told, &time[19..]);
     }
 
     #[test]
-    fn the_time_is_told_to_people_unless_asked_otherwise() {
+    fn the_time_is_told_in_the_zone() {
         let now = "2026-11-21T22:08:11.987Z";
         check(now, &json!({}), "Saturday, 21 November 2026, 22:08:11", "+00:00");
         check(
@@ -156,36 +146,29 @@ mod tests {
             "Sunday, 22 November 2026, 07:08:11",
             "+09:00",
         );
-        check(
-            now,
-            &json!({"timezone": "Europe/Berlin", "format": "human"}),
-            "Saturday, 21 November 2026, 23:08:11",
-            "+01:00",
-        );
-        check_iso(now, "UTC", "2026-11-21T22:08:11+00:00");
     }
 
     #[test]
     fn clocks_change_when_their_zone_says_so() {
         // Berlin springs forward over 02:00 to 03:00.
-        check_iso("2026-03-29T00:59:59Z", "Europe/Berlin", "2026-03-29T01:59:59+01:00");
-        check_iso("2026-03-29T01:00:00Z", "Europe/Berlin", "2026-03-29T03:00:00+02:00");
+        check_zone("2026-03-29T00:59:59Z", "Europe/Berlin", "2026-03-29T01:59:59+01:00");
+        check_zone("2026-03-29T01:00:00Z", "Europe/Berlin", "2026-03-29T03:00:00+02:00");
         // New York falls back: 01:30 comes twice.
-        check_iso("2026-11-01T05:30:00Z", "America/New_York", "2026-11-01T01:30:00-04:00");
-        check_iso("2026-11-01T06:30:00Z", "America/New_York", "2026-11-01T01:30:00-05:00");
+        check_zone("2026-11-01T05:30:00Z", "America/New_York", "2026-11-01T01:30:00-04:00");
+        check_zone("2026-11-01T06:30:00Z", "America/New_York", "2026-11-01T01:30:00-05:00");
         // Lord Howe Island moves by half an hour.
-        check_iso("2026-04-04T14:59:59Z", "Australia/Lord_Howe", "2026-04-05T01:59:59+11:00");
-        check_iso("2026-04-04T15:00:00Z", "Australia/Lord_Howe", "2026-04-05T01:30:00+10:30");
+        check_zone("2026-04-04T14:59:59Z", "Australia/Lord_Howe", "2026-04-05T01:59:59+11:00");
+        check_zone("2026-04-04T15:00:00Z", "Australia/Lord_Howe", "2026-04-05T01:30:00+10:30");
     }
 
     #[test]
     fn offsets_need_not_be_whole_hours() {
         let now = "2026-01-01T00:00:00Z";
-        check_iso(now, "Asia/Kolkata", "2026-01-01T05:30:00+05:30");
-        check_iso(now, "Asia/Kathmandu", "2026-01-01T05:45:00+05:45");
-        check_iso(now, "America/St_Johns", "2025-12-31T20:30:00-03:30");
-        check_iso(now, "Pacific/Kiritimati", "2026-01-01T14:00:00+14:00");
-        check_iso(now, "UTC-3:30", "2025-12-31T20:30:00-03:30");
+        check_zone(now, "Asia/Kolkata", "2026-01-01T05:30:00+05:30");
+        check_zone(now, "Asia/Kathmandu", "2026-01-01T05:45:00+05:45");
+        check_zone(now, "America/St_Johns", "2025-12-31T20:30:00-03:30");
+        check_zone(now, "Pacific/Kiritimati", "2026-01-01T14:00:00+14:00");
+        check_zone(now, "UTC-3:30", "2025-12-31T20:30:00-03:30");
     }
 
     #[test]
@@ -212,22 +195,18 @@ mod tests {
     #[tokio::test]
     async fn the_tool_reads_its_clock_at_each_call() {
         let tool = GetCurrentTime::with_clock(Clock::new(|| Timestamp::UNIX_EPOCH));
-        let data = tool
-            .call(json!({"format": "iso"}), CallContext::first("k"))
-            .await
-            .unwrap()
-            .data
-            .unwrap();
-        assert_eq!(data["time"], "1970-01-01T00:00:00+00:00");
+        let data = tool.call(json!({}), CallContext::first("k")).await.unwrap().data.unwrap();
+        assert_eq!(data["time"], "Thursday, 1 January 1970, 00:00:00");
         let before = Timestamp::now().as_second();
         let data = GetCurrentTime::new()
-            .call(json!({"format": "iso"}), CallContext::first("k"))
+            .call(json!({}), CallContext::first("k"))
             .await
             .unwrap()
             .data
             .unwrap();
-        let told: Timestamp = data["time"].as_str().unwrap().parse().unwrap();
-        assert!((before..=Timestamp::now().as_second()).contains(&told.as_second()));
+        let told = DateTime::strptime("%A, %d %B %Y, %H:%M:%S", data["time"].as_str().unwrap());
+        let told = told.unwrap().to_zoned(TimeZone::UTC).unwrap().timestamp().as_second();
+        assert!((before..=Timestamp::now().as_second()).contains(&told));
     }
 
     proptest! {

@@ -67,6 +67,10 @@ pub(crate) fn closest(name: &str) -> Vec<String> {
     let mut alike: Vec<(f64, String)> = ids(jiff::tz::db())
         .map(|id| {
             let known = plain(&id);
+            // Said with more: `Nairobi, Kenya`, `Lima at the moment`.
+            if has_words(&wanted, city(&known)) {
+                return (1.0, id);
+            }
             let whole = strsim::normalized_damerau_levenshtein(&wanted, &known);
             let city = strsim::normalized_damerau_levenshtein(wanted_city, city(&known));
             (whole.max(city), id)
@@ -82,9 +86,13 @@ fn by_id(zones: &TimeZoneDatabase, id: &str) -> Option<TimeZone> {
 }
 
 /// A city of the table, or the last part of exactly one zone's name. Small models know the
-/// city and not its region, so `Canada/Vancouver` is Vancouver.
+/// city and not its region, so `Canada/Vancouver` is Vancouver. `Perth, Australia` is the zone
+/// of both names; what else follows a comma may be another Perth.
 fn by_city(zones: &TimeZoneDatabase, name: &str) -> Option<TimeZone> {
     let wanted = plain(name);
+    if let Some((city, region)) = wanted.split_once(", ") {
+        return by_id(zones, &format!("{region}/{city}").replace(' ', "_"));
+    }
     let wanted = city(&wanted);
     if let Some((_, id)) = CITIES.iter().find(|(city, _)| *city == wanted) {
         return by_id(zones, id);
@@ -101,6 +109,15 @@ fn ids(zones: &TimeZoneDatabase) -> impl Iterator<Item = String> + '_ {
 /// The last part of a zone's name.
 fn city(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
+}
+
+/// Whether `words` stand in `text`, not as a part of longer ones.
+fn has_words(text: &str, words: &str) -> bool {
+    let is_word = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
+    text.match_indices(words).any(|(start, words)| {
+        let (before, after) = (&text[..start], &text[start + words.len()..]);
+        !is_word(before.chars().next_back()) && !is_word(after.chars().next())
+    })
 }
 
 /// Lower case, words parted by single spaces, without dots.
@@ -161,6 +178,7 @@ mod tests {
         check("san francisco", Some("America/Los_Angeles"));
         check("Canada/Vancouver", Some("America/Vancouver"));
         check("Germany/Munich", Some("Europe/Berlin"));
+        check("Perth, Australia", Some("Australia/Perth"));
         check("St. Petersburg", Some("Europe/Moscow"));
         check("UTC+2", Some("UTC+02"));
         check("gmt-3:30", Some("UTC-03:30"));
@@ -175,6 +193,8 @@ mod tests {
             "Mars/Phobos",
             "Springfield",
             "Central",
+            "London, Ontario",
+            "Lima at the moment",
             "PST",
             "Etc/Unknown",
             "UTC+15",
@@ -198,6 +218,9 @@ mod tests {
     fn the_closest_names_come_first() {
         assert_eq!(closest("Europe/Berln")[0], "Europe/Berlin");
         assert_eq!(closest("Tokio")[0], "Asia/Tokyo");
+        assert_eq!(closest("Nairobi, Kenya")[0], "Africa/Nairobi");
+        assert_eq!(closest("Lima at the moment")[0], "America/Lima");
+        assert_ne!(closest("Limassol")[0], "America/Lima");
         assert_eq!(closest(&"x".repeat(100_000)).len(), CLOSEST_MAX);
     }
 }

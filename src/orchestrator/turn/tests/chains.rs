@@ -163,6 +163,21 @@ fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
 }
 
 #[test]
+fn what_a_failed_call_was_waiting_for_leads_back_to_it() {
+    let mut scene = scene();
+    scene.says(&call("send")).stops();
+    scene.tool_returns(0, ToolResult::error("no such contact; find it with look"));
+    scene.says(&call("look")).stops();
+    scene.tool_returns(1, ok());
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert!(told.ends_with("\nNow call send again with it."), "{told}");
+    scene.says(&call_with("send", &json!({ "n": 7 }))).stops();
+    scene.tool_returns(2, ok());
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert!(told.ends_with("\nUse it to answer my question."), "{told}");
+}
+
+#[test]
 fn where_a_barrier_asks_the_user_nothing_behind_it_runs() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look")).says(&call("send")).says(&call("read")).stops();

@@ -6,7 +6,7 @@
 
 /// `written` in the evaluator's characters, or what cannot be read in it.
 pub(super) fn plain(written: &str) -> Result<String, String> {
-    let written = written.trim().trim_end_matches(['=', '?', ' ']);
+    let written = written.trim().trim_end_matches(['=', '?', ',', ';', ' ']);
     let mut reader =
         Reader { rest: written, plain: String::with_capacity(written.len()), depth: 0 };
     while let Some(char) = reader.rest.chars().next() {
@@ -66,11 +66,24 @@ impl Reader<'_> {
             "log" => return Err("log can mean two things: write log10(x), log2(x) or ln(x)".into()),
             // A number's exponent, as in 1e3, has come here too.
             "x" | "X" if self.plain.ends_with([' ', ')']) => self.plain.push('*'),
+            "plus" => self.plain.push('+'),
+            "minus" => self.plain.push('-'),
+            "times" => self.plain.push('*'),
+            "multiplied" => self.read_by('*'),
+            "divided" => self.read_by('/'),
+            "percent" => return self.read_percent(),
             "factorial" => self.plain.push_str("fact"),
             "ceiling" => self.plain.push_str("ceil"),
             word => self.plain.push_str(word),
         }
         Ok(())
+    }
+
+    /// The second word of `divided by`.
+    fn read_by(&mut self, sign: char) {
+        self.plain.push(sign);
+        self.rest = self.rest.trim_start();
+        self.rest = self.rest.strip_prefix("by ").unwrap_or(self.rest);
     }
 
     /// Of the number or the parenthesis behind it.

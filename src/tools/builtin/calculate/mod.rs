@@ -53,16 +53,15 @@ fn spec() -> ToolSpec {
     ToolSpec {
         name: "calculate".to_owned(),
         description: "Calculates an arithmetic expression. Use it for every sum, also for easy \
-                      ones. Knows + - * / ^ ( ) % (remainder, or percent as in 15% of 80), n! and \
-                      the functions sqrt, cbrt, abs, round, floor, ceil, min, max, exp, ln, log10, \
-                      log2, sin, cos, tan (radians), with the constants pi and e."
+                      ones. Knows + - * / ^ ( ) % (remainder, or percent as in 15% of 80), n!, pi, \
+                      e and functions such as sqrt, round and sin (radians)."
             .to_owned(),
         parameters: json!({
             "type": "object",
             "properties": {
                 "expression": {
                     "type": "string",
-                    "description": "The expression, for example \"(17 + 4) * 2.5\" or \"sqrt(2)^3\".",
+                    "description": "For example \"(17 + 4) * 2.5\".",
                     "minLength": 1,
                     "maxLength": EXPRESSION_BYTES_MAX
                 }
@@ -72,10 +71,10 @@ fn spec() -> ToolSpec {
         }),
         waiting_hint: "doing the sum".to_owned(),
         example: Some(Example {
-            question: "what is 17 times 23?".to_owned(),
-            arguments: json!({ "expression": "17 * 23" }),
-            result: json!({ "expression": "17 * 23", "result": "391", "exact": true }),
-            answer: "17 times 23 is 391.".to_owned(),
+            question: "what is the square root of 81?".to_owned(),
+            arguments: json!({ "expression": "sqrt(81)" }),
+            result: json!({ "expression": "sqrt(81)", "result": "9", "exact": true }),
+            answer: "The square root of 81 is 9.".to_owned(),
         }),
         policy: Policy::default(),
     }
@@ -131,7 +130,10 @@ fn explain(expression: &str, error: Error) -> String {
     let what = error.kind.description();
     let hint = match error.kind {
         ErrorKind::UnknownVariable => "only numbers and the constants pi, e and tau can be used",
-        ErrorKind::UnknownFunction => "see the tool's description for the functions it knows",
+        ErrorKind::UnknownFunction => {
+            "the functions are sqrt, cbrt, abs, round, floor, ceil, min, max, exp, ln, log10, \
+             log2, sin, cos and tan"
+        }
         ErrorKind::UnexpectedToken | ErrorKind::UnexpectedEnd | ErrorKind::UnclosedParenthesis => {
             "write every multiplication as * and close every parenthesis"
         }

@@ -73,6 +73,11 @@ fn signs_that_can_mean_one_thing_only_are_read() {
     check("√(16) + √9", "7");
     check_about("2 * π", "6.28318530717959");
     check("1,000 + 1", "1001");
+    check("3847*296,", "1138712");
+    check("3 plus 4 times 2 minus 1", "10");
+    check("8736 divided by 24", "364");
+    check("7 multiplied by (2 + 1)", "21");
+    check("15 percent of 80", "12");
     check("1,234,567 * 2", "2469134");
     check(" 2 + 2 = ? ", "4");
     check("1e3 + 1E2", "1100");
@@ -124,7 +129,7 @@ fn mistakes_are_explained() {
     );
     check_refused(
         "random()",
-        r#"unknown function at "random": see the tool's description for the functions it knows"#,
+        r#"unknown function at "random": the functions are sqrt, cbrt, abs, round, floor, ceil, min, max, exp, ln, log10, log2, sin, cos and tan"#,
     );
     check_refused(
         "(1 + 2",

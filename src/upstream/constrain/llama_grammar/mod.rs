@@ -14,9 +14,8 @@
 //! the trigger on, it fits as well, with that text empty.
 //!
 //! White space is bounded everywhere, and so are digits: a small model that may
-//! write one more blank for ever does. A message holds one call: small models, whom
-//! this is for, repeat a call until they are stopped (`SmolLM2-135M` in 18 of 20
-//! answers). After it the model must stop, or it goes on by inventing its result.
+//! write one more blank for ever does. So are the calls of a message. After the last
+//! one the model must stop, or it goes on by inventing its result.
 
 mod free_text;
 mod rules;
@@ -27,6 +26,7 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 use self::rules::{Rules, json_literal, literal};
+use crate::limits::upstream::GRAMMAR_CALLS_MAX;
 use crate::upstream::{OfferedTool, ToolChoice};
 
 /// How llama.cpp counts the kinds of triggers: one that is a word.
@@ -62,7 +62,8 @@ pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, marker: &str) -> Stri
     rules.push("root", &root);
 
     let tools: Vec<_> = tools.iter().filter(|tool| choice.is_met_by(&tool.name)).collect();
-    rules.push("calls", "call \"\\n\"?");
+    let more = format!("(\"\\n\" {} call){{0,{}}}", literal(marker), GRAMMAR_CALLS_MAX - 1);
+    rules.push("calls", &format!("call {more} \"\\n\"?"));
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
     // Behind the marker, before any choice, what every call has.
     let call = format!("[ \\n]? \"{{\" s \"\\\"name\\\":\" s ({}) s \"}}\"", names.join(" | "));

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::{Value, json};
 
 use super::{grammar, request_fields};
-use crate::limits::upstream::{GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
+use crate::limits::upstream::{GRAMMAR_CALLS_MAX, GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
 use crate::upstream::{OfferedTool, ToolChoice};
 
 const MARKER: &str = "<<function_call>>";
@@ -236,12 +236,15 @@ fn text_is_free_and_a_marker_in_it_begins_a_call() {
         assert!(grammar.accepts(free), "{free:?}");
     }
     let call = "{\"name\": \"f\", \"arguments\": {}}";
+    let calls = |count: usize| vec![format!("{MARKER} {call}"); count].join("\n");
     for taken in [
         format!("{MARKER} {call}"),
         format!("{MARKER}{call}"),
         format!("{MARKER}\n{call}\n"),
         format!("I will call. <{MARKER} {call}"),
         format!("{MARKER}{}", call.replace(' ', "")),
+        calls(GRAMMAR_CALLS_MAX),
+        calls(2) + "\n",
     ] {
         assert!(grammar.accepts(&taken), "{taken:?}");
     }
@@ -252,8 +255,10 @@ fn text_is_free_and_a_marker_in_it_begins_a_call() {
         format!("{MARKER} {{\"name\": \"g\", \"arguments\": {{}}}}"),
         format!("{MARKER} {{\"name\": \"f\"}}"),
         format!("{MARKER} {call} and so on"),
-        format!("{MARKER} {call}\n{MARKER} {call}"),
+        format!("{MARKER} {call}{MARKER} {call}"),
+        format!("{MARKER} {call}\nand {MARKER} {call}"),
         format!("{MARKER} {call}\n\n"),
+        calls(GRAMMAR_CALLS_MAX + 1),
         format!("Write {MARKER} to call."),
         format!("<{MARKER} to call."),
         format!("<<func{MARKER} to call."),
