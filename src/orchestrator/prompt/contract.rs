@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 /// When to call and when to answer.
-pub(super) const RULES: &str = "Call a function when the question needs what only it can know or \
-     do; for small talk and general knowledge answer in words. Never guess a result. The user has \
-     read what you write before a call: do not repeat it.";
+pub(super) const RULES: &str = "Call a function only when the question needs what it alone can know \
+     or do. Small talk, jokes, translations and general knowledge need none: answer in words. \
+     Never guess a result, and never repeat what you have said before a call.";
 
 /// A call as it is to be written: told to a model that wrote something else.
 pub(in crate::orchestrator) fn example(marker: &str) -> String {

@@ -4,7 +4,7 @@ use super::{NotRun, State, Turn};
 use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
-use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress};
+use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress, Surplus};
 use crate::orchestrator::feedback;
 use crate::orchestrator::repeats::Repeated;
 use crate::tools::{CallRefusal, ToolResult};
@@ -104,6 +104,9 @@ impl Turn {
         call.needs = named;
         call.state = CallState::Waiting(arguments);
         self.draft.calls[at].twin = self.twin_of(at);
+        if self.draft.calls[at].twin.is_some() {
+            self.draft.round.surplus.get_or_insert(Surplus::Repeats);
+        }
         Ok(())
     }
 

@@ -159,7 +159,7 @@ impl Turn {
 
     /// Takes a piece of the model's message. Starts the calls that have become whole with
     /// it, and stops a round that can bring nothing more: one that has used up its calls
-    /// or its mistakes, or that invents results.
+    /// or its mistakes, that repeats a call, or that invents results.
     fn take_segment(&mut self, segment: Segment<'_>) {
         let takes_calls = self.state == State::Planning;
         self.draft.take(segment, takes_calls);
@@ -215,8 +215,10 @@ impl Turn {
             self.draft.fail_unfinished();
         }
         self.draft.discard_unchecked();
-        // A model that goes on with results was done with its calls.
-        self.draft.round.was_stopped = self.draft.round.surplus != Some(Surplus::Results);
+        // A model that goes on with results, or with the same call, was done with its calls.
+        let was_done =
+            matches!(self.draft.round.surplus, Some(Surplus::Results | Surplus::Repeats));
+        self.draft.round.was_stopped = !was_done;
         self.close_round();
     }
 

@@ -329,6 +329,22 @@ fn the_same_call_twice_in_a_message_runs_once_and_the_second_waits_for_its_resul
 }
 
 #[test]
+fn a_model_that_repeats_a_call_in_its_message_is_stopped() {
+    for first in ["read", "send"] {
+        let mut scene = scene();
+        scene.says(&call(first));
+        assert!(!scene.deeds.contains(&"stop round".to_owned()));
+        scene.says(&format!("{}{}<<function_call>> {{\"na", call(first), call("poll")));
+        assert!(scene.deeds.contains(&"stop round".to_owned()));
+        assert_eq!(scene.started(), ["call_1"], "a call that is over is made, whatever follows");
+        scene.tool_returns(0, ok());
+        let told = scene.last_message().content.as_deref().unwrap();
+        assert_eq!(told.matches("returned: ").count(), 2, "{told}");
+        assert!(told.ends_with("Use it to answer my question."), "{told}");
+    }
+}
+
+#[test]
 fn a_tool_that_polls_runs_each_time() {
     let mut scene = scene();
     scene.says(&call("poll")).says(&call("poll")).stops();

@@ -74,7 +74,7 @@ fn a_marker_is_text() {
 fn no_marker_is_taught() {
     let scene = Scene::native();
     let system = scene.rounds[0].messages[0].content.as_deref().unwrap();
-    assert!(system.starts_with("Be kind.\n\nCall a function when"), "{system}");
+    assert!(system.starts_with("Be kind.\n\nCall a function only when"), "{system}");
     assert!(system.contains("\nlook: Later calls wait for it"), "{system}");
     assert!(!system.contains("<<"), "{system}");
 }

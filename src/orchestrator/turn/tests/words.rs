@@ -123,7 +123,7 @@ fn the_next_call_of_the_model_knows_what_the_user_has_heard() {
     let [.., said, _] = &scene.rounds[1].messages[..] else { panic!("{:?}", scene.rounds[1]) };
     assert!(said.content.as_deref().unwrap().starts_with("One moment.\n<<"), "{said:?}");
     let system = scene.rounds[1].messages[0].content.as_deref().unwrap();
-    assert!(system.contains("do not repeat it"), "{system}");
+    assert!(system.contains("never repeat what you have said"), "{system}");
     let mut scene = self::scene();
     scene.says("Just an answer.").stops();
     assert!(acknowledgements(&scene).is_empty(), "without tools there is none");

@@ -30,7 +30,7 @@ planning     call_arguments -> planning executing synthesizing completed failed
     : feedback stop_round stop_tools start_round turn_completed turn_failed
 planning     call_completed -> planning executing synthesizing completed
     : text_delta status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
-    : stop_round start_round turn_completed
+    : loop_limit_reached stop_round start_round turn_completed
 planning     finish         -> planning
 planning     usage          -> planning
 planning     round_ended    -> planning executing synthesizing completed failed
