@@ -3,8 +3,9 @@
 //!
 //! The first part is the call's id, as events and results show it: calls are counted
 //! over the whole session, so that an id which the model has read before in a result
-//! never names another call than that one. What follows is a path through its result in the standard
-//! shape; a number is a place in an array, from 0.
+//! never names another call than that one. What follows is a path through its result in the
+//! standard shape, or through its data alone, which is what the model reads of a result:
+//! `call_1.contact_id` will do. A number is a place in an array, from 0.
 
 use serde_json::Value;
 
@@ -69,15 +70,16 @@ fn reference(value: &Value) -> Option<&str> {
 
 fn look_up(reference: &str, result_of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
     let result = result_of(reference)?;
-    let mut at = &result;
-    for part in reference.split('.').skip(1) {
-        at = match at {
-            Value::Object(members) => members.get(part)?,
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
-    }
-    Some(at.clone())
+    let path = || reference.split('.').skip(1);
+    follow(&result, path()).or_else(|| follow(result.get("data")?, path())).cloned()
+}
+
+fn follow<'v>(value: &'v Value, mut path: impl Iterator<Item = &'v str>) -> Option<&'v Value> {
+    path.try_fold(value, |at, part| match at {
+        Value::Object(members) => members.get(part),
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -100,6 +102,8 @@ mod tests {
         check(&json!({ "to": [{ "$result": "call_4.data.list.0" }] }), &Ok(json!({ "to": ["a"] })));
         check(&json!({ "to": { "$result": "call_4.data.list.1.b" } }), &Ok(json!({ "to": null })));
         check(&json!({ "$result": "call_4.success" }), &Ok(json!(true)));
+        check(&json!({ "to": { "$result": "call_4.id" } }), &Ok(json!({ "to": 7 })));
+        check(&json!({ "to": { "$result": "call_4.list.1.b" } }), &Ok(json!({ "to": null })));
     }
 
     #[test]

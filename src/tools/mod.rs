@@ -41,7 +41,7 @@ pub struct ToolSpec {
     /// What the orchestrator may do with its calls.
     pub policy: Policy,
     /// A use of it, from which a model learns how calls are written and what to do with
-    /// their results. The first tool that has one is shown.
+    /// their results. The first two tools that have one are shown.
     #[serde(skip)]
     pub example: Option<Example>,
 }

@@ -50,7 +50,7 @@ impl<'a> Told<'a> {
     fn of(result: &'a ToolResult) -> Self {
         let asks = result.clarification.is_some();
         Self {
-            // All that there is to say of a tool that has nothing to tell.
+            // An empty object would not say that the call succeeded.
             success: (result.success && result.data.is_none() && !asks).then_some(true),
             data: result.data.as_ref(),
             next_action: asks.then_some(result.next_action),
@@ -85,7 +85,10 @@ fn lines(result: &ToolResult, marker: Option<&str>) -> String {
     match (&result.error, &result.data) {
         (Some(error), _) => lines.push("", "error", error),
         (None, Some(data)) => lines.push_value(data, "", ""),
-        (None, None) => lines.push("", "", "done"),
+        (None, None) => match &result.clarification {
+            Some(clarification) => lines.push("", "question", &clarification.question),
+            None => lines.push("", "", "done"),
+        },
     }
     lines.text.truncate(lines.text.trim_ascii_end().len());
     lines.text
@@ -107,6 +110,7 @@ impl Lines<'_> {
                     self.push_value(value, &inner, key);
                 }
             }
+            Value::Array(items) if items.is_empty() => self.push(indent, key, "none"),
             Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
                 let inner = self.push_heading(indent, key, false);
                 for (item, number) in items.iter().zip(1..) {
@@ -193,7 +197,7 @@ mod tests {
             json!({ "city": "Oslo", "cold": true, "wind": null }),
             "city: Oslo\ncold: yes\nwind: none",
         );
-        check(json!({ "days": ["Mon", 2], "none": [] }), "days: Mon, 2\nnone:");
+        check(json!({ "days": ["Mon", 2], "bills": [] }), "days: Mon, 2\nbills: none");
         check(
             json!({ "books": [{ "title": "Dune", "copies": { "free": 1 } }, { "title": "Emma" }] }),
             "books:\n  1:\n    title: Dune\n    copies:\n      free: 1\n  2:\n    title: Emma",

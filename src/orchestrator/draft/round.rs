@@ -57,6 +57,13 @@ pub(in crate::orchestrator) enum Surplus {
     Results,
 }
 
+impl Surplus {
+    /// Whether the model had already made the calls that it wanted.
+    pub(in crate::orchestrator) const fn follows_last_call(self) -> bool {
+        matches!(self, Self::Repeats | Self::Results)
+    }
+}
+
 /// A part of a round that is not yet one of the history.
 #[derive(Debug)]
 pub(super) enum Piece {

@@ -188,6 +188,10 @@ impl Turn {
         match self.draft.round.finish {
             _ if self.state == State::Planning => MessageEnd::NotYet,
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
+            // What came after the model's calls was a result or a repeat: it was done with them.
+            _ if self.draft.round.surplus.is_some_and(Surplus::follows_last_call) => {
+                MessageEnd::Well
+            }
             _ if self.draft.round.was_stopped => MessageEnd::Cut,
             _ => MessageEnd::Well,
         }

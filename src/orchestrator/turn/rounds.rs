@@ -215,10 +215,7 @@ impl Turn {
             self.draft.fail_unfinished();
         }
         self.draft.discard_unchecked();
-        // A model that goes on with results, or with the same call, was done with its calls.
-        let was_done =
-            matches!(self.draft.round.surplus, Some(Surplus::Results | Surplus::Repeats));
-        self.draft.round.was_stopped = !was_done;
+        self.draft.round.was_stopped = true;
         self.close_round();
     }
 

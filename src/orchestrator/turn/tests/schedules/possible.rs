@@ -159,6 +159,7 @@ skipped: behind what was skipped
 skipped: in a message that was cut off
 stopped: a tool has ended the chain
 stopped: a block of results
+stopped: a repeated call
 stopped: no tools any more
 stopped: too many calls
 stopped: too many payloads that are no call

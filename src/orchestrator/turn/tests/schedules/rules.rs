@@ -204,13 +204,12 @@ impl Witness {
             let next = &event["data"]["tool_result"]["next_action"];
             next == "clarification_needed" || next == "complete"
         });
+        let surplus = scene.turn.draft.round.surplus;
         let causes = [
             (unread >= MISTAKES_MAX, "stopped: too many payloads that are no call"),
             (calls, "stopped: too many calls"),
-            (
-                scene.turn.draft.round.surplus == Some(Surplus::Results),
-                "stopped: a block of results",
-            ),
+            (surplus == Some(Surplus::Results), "stopped: a block of results"),
+            (surplus == Some(Surplus::Repeats), "stopped: a repeated call"),
             (has_ended, "stopped: a tool has ended the chain"),
         ];
         match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
