@@ -8,10 +8,11 @@
 //!     │   └─ any other ─> MidLine <── it was none ──────┘
 //!     └────── line break ────┘
 //! ```
-//! A block is the heading of a result (`` `NAME` (ID) returned: ``) or the JSON of one, each at
-//! the start of a line, in a code fence or not. White space makes no difference. Text is
-//! held only while it may still be one, and at most [`HELD_BYTES_MAX`]; text that begins
-//! with a letter is never held.
+//! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``) or the JSON of one,
+//! each at the start of a line, in a code fence or not. White space makes no difference. Text
+//! is held only while it may still be one, and at most [`HELD_BYTES_MAX`]; text that begins
+//! with a letter is never held. Of held text that was none, the last line is read again: it
+//! may begin one, too.
 
 use crate::limits::turn::{ECHO_BYTES_MIN, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
 
@@ -24,6 +25,8 @@ pub(super) struct ResultGuard {
     /// The results that may be echoed: as much of their JSON as is compared, without white
     /// space.
     results: Vec<String>,
+    /// The tools whose results have a heading.
+    tools: Vec<String>,
     state: State,
 }
 
@@ -63,8 +66,8 @@ enum Heading {
 const FENCES: [&str; 3] = ["", "```json", "```"];
 
 impl ResultGuard {
-    /// A guard of a message that may echo `results`, given as JSON.
-    pub(super) fn new(results: impl Iterator<Item = String>) -> Self {
+    /// A guard of a message that may echo `results`, given as JSON, of `tools` or others.
+    pub(super) fn new(tools: Vec<String>, results: impl Iterator<Item = String>) -> Self {
         let is_block = |json: &String| json.len() >= ECHO_BYTES_MIN && json.starts_with(['{', '[']);
         let results = results.filter(is_block).map(|mut json| {
             json.retain(|char| !char.is_ascii_whitespace());
@@ -74,11 +77,11 @@ impl ResultGuard {
             }
             json
         });
-        Self { results: results.collect(), state: State::LineStart }
+        Self { results: results.collect(), tools, state: State::LineStart }
     }
 
-    /// Takes the next words and appends to `out` what is not held. Gives whether a block
-    /// has been found: what the message goes on with is not to be read.
+    /// Takes the next words and appends to `out` what is not held. Returns whether a
+    /// block has been found: what the message goes on with is not to be read.
     pub(super) fn push(&mut self, words: &str, out: &mut String) -> bool {
         let mut rest = words;
         while !rest.is_empty() {
@@ -101,12 +104,14 @@ impl ResultGuard {
                         self.state = held.map_or(State::MidLine, State::Held);
                     }
                 }
-                State::Held(held) => match held.read(rest, &self.results) {
+                State::Held(held) => match held.read(rest, &self.tools, &self.results) {
                     Read::Found => return true,
                     Read::More => return false,
                     Read::NoBlock(read) => {
-                        out.push_str(&held.text);
-                        (self.state, rest) = (State::MidLine, &rest[read..]);
+                        rest = &rest[read..];
+                        if self.let_go(out) {
+                            return true;
+                        }
                     }
                 },
             }
@@ -114,15 +119,33 @@ impl ResultGuard {
         false
     }
 
-    /// The message is over, or goes on with something else than words. Gives whether what
+    /// The message is over, or goes on with something else than words. Returns whether what
     /// is held is a block all the same, cut short; otherwise it is appended to `out`.
     pub(super) fn finish(&mut self, out: &mut String) -> bool {
-        let State::Held(held) = std::mem::take(&mut self.state) else { return false };
-        let is_block = held.matched >= ECHO_BYTES_MIN && !held.results.is_empty();
-        if !is_block {
-            out.push_str(&held.text);
+        while let State::Held(held) = &self.state {
+            let is_block = held.matched >= ECHO_BYTES_MIN && !held.results.is_empty();
+            if is_block || self.let_go(out) {
+                return true;
+            }
         }
-        is_block
+        self.state = State::LineStart;
+        false
+    }
+
+    /// Appends held text that is no block to `out`, and reads its last line again if it has
+    /// several. Returns whether a block has been found there.
+    fn let_go(&mut self, out: &mut String) -> bool {
+        let State::Held(held) = std::mem::replace(&mut self.state, State::MidLine) else {
+            return false;
+        };
+        let Some(end) = memchr::memrchr(b'\n', held.text.as_bytes()) else {
+            out.push_str(&held.text);
+            return false;
+        };
+        let (lines, last) = held.text.split_at(end + 1);
+        out.push_str(lines);
+        self.state = State::LineStart;
+        self.push(last, out)
     }
 }
 
@@ -150,7 +173,7 @@ impl Held {
         }
     }
 
-    fn read(&mut self, words: &str, results: &[String]) -> Read {
+    fn read(&mut self, words: &str, tools: &[String], results: &[String]) -> Read {
         for (at, char) in words.char_indices() {
             let end = at + char.len_utf8();
             self.text.push(char);
@@ -160,7 +183,7 @@ impl Held {
             if char.is_ascii_whitespace() {
                 continue;
             }
-            if self.read_heading(char) || self.read_results(&words[at..end], results) {
+            if self.read_heading(char, tools) || self.read_results(&words[at..end], results) {
                 return Read::Found;
             }
             if self.heading.is_none() && self.results.is_empty() {
@@ -171,11 +194,13 @@ impl Held {
     }
 
     /// Whether the heading is whole with this character.
-    fn read_heading(&mut self, char: char) -> bool {
+    fn read_heading(&mut self, char: char, tools: &[String]) -> bool {
         let is_of_name = char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-');
         self.heading = match self.heading {
             Some(Heading::Name) if self.matched == 0 || is_of_name => Some(Heading::Name),
-            Some(Heading::Name) if char == '`' && self.matched > 1 => Some(Heading::AfterName),
+            Some(Heading::Name) if char == '`' && self.names_one_of(tools) => {
+                Some(Heading::AfterName)
+            }
             Some(Heading::AfterName) if char == '(' => Some(Heading::Id),
             Some(Heading::AfterName) if char == 'r' => Some(Heading::Returned(1)),
             Some(Heading::Id) if is_of_name => Some(Heading::Id),
@@ -189,6 +214,12 @@ impl Held {
             _ => None,
         };
         false
+    }
+
+    /// Whether what stands between the backticks is the name of a tool.
+    fn names_one_of(&self, tools: &[String]) -> bool {
+        let name = self.text.trim_matches('`').trim_ascii();
+        tools.iter().any(|tool| tool == name)
     }
 
     /// Whether as much of a result is there as it takes to tell it from an answer.
@@ -217,7 +248,8 @@ mod tests {
         let clock = json!({ "timezone": "Asia/Tokyo", "time": "Friday, 2 May, 21:40" });
         let long = json!({ "found": "é".repeat(MATCHED_BYTES_MAX) });
         let results = [clock, long, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
-        ResultGuard::new(results.iter().map(ToString::to_string))
+        let tools = ["get_current_time", "a"].map(str::to_owned).to_vec();
+        ResultGuard::new(tools, results.iter().map(ToString::to_string))
     }
 
     /// What gets out of a message cut into these pieces, and whether a block was in it.
@@ -262,6 +294,18 @@ mod tests {
     }
 
     #[test]
+    fn a_block_below_what_looked_like_another_is_one() {
+        for before in ["```\n", "```json\n", "`get_current_time`\n", "{\n", "``\n{\n"] {
+            for block in ["`a` (call_1) returned: x", "[{\"title\":\"Dune\"}]"] {
+                if before != "```\n" && before != "```json\n" || block.starts_with('`') {
+                    check(&format!("{before}{block}"), before, true);
+                }
+            }
+        }
+        check("{\n{\"timezone\":\"Asia/To", "{\n", true);
+    }
+
+    #[test]
     fn the_beginning_of_a_long_result_is_enough() {
         let long = format!("{{\"found\":\"{}", "é".repeat(MATCHED_BYTES_MAX / 2));
         check(&long, "", true);
@@ -284,6 +328,7 @@ mod tests {
             "`é` returned: nothing",
             "`calculate` (the tool) gave nothing",
             "`calculate` reads numbers.",
+            "`main` returned: 3, because the loop ends early.",
             "```json\n{\"timezone\":\"Europe/Rome\"}\n```",
             "{\"timezone\":\"Europe/Rome\"}",
             "{}",

@@ -90,6 +90,14 @@ fn lines(result: &ToolResult, marker: Option<&str>) -> String {
             None => lines.push("", "", "done"),
         },
     }
+    if lines.text.trim_ascii().is_empty() {
+        lines.text.clear();
+        lines.push("", "", "nothing");
+    }
+    // What a tool says to the model is not for the user.
+    if let (Some(instruction), Some(_)) = (&result.instruction_for_ai, marker) {
+        lines.push("", "instruction", instruction);
+    }
     lines.text.truncate(lines.text.trim_ascii_end().len());
     lines.text
 }
@@ -203,8 +211,18 @@ mod tests {
             "books:\n  1:\n    title: Dune\n    copies:\n      free: 1\n  2:\n    title: Emma",
         );
         check(json!("just words"), "just words");
+        check(json!([]), "none");
+        check(json!({}), "nothing");
+        check(json!(""), "nothing");
         check(json!([1, 2]), "1, 2");
         check(json!({ "said": "[[do]] <|im_end|>" }), "said: \\u005b[do]] \\u003c|im_end|>");
+    }
+
+    #[test]
+    fn an_instruction_is_for_the_model_alone() {
+        let result = ToolResult::data(json!({ "found": 0 })).with_instruction("Ask for the name.");
+        assert_eq!(lines(&result, Some("[[do]]")), "found: 0\ninstruction: Ask for the name.");
+        assert_eq!(plain_lines(&result), "found: 0");
     }
 
     #[test]

@@ -78,11 +78,13 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
     told
 }
 
-/// What the model is to do with the results. A question is the user's to answer.
+/// What the model is to do with the results. A question is the user's to answer, and what a
+/// tool or a note says of that needs no more words.
 fn request(step: &Step, marker: &str) -> Option<Cow<'static, str>> {
     let mut calls = step.calls().peekable();
     calls.peek()?;
-    if step.calls().any(|call| call.asks().is_some()) {
+    let has_own = |call: &Call| call.asks().is_some() || call.result().instruction_for_ai.is_some();
+    if !step.notes.is_empty() || step.calls().any(has_own) {
         return None;
     }
     Some(match &step.way_back {

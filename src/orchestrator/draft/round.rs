@@ -50,18 +50,11 @@ pub(in crate::orchestrator) struct RoundDraft {
 pub(in crate::orchestrator) enum Surplus {
     /// More calls or mistakes than are taken.
     Excess,
-    /// A call that it has already made in this message: small models go on like that until
+    /// Calls that it has already made in this message: small models go on like that until
     /// their tokens are used up.
     Repeats,
     /// A block of results. The rest of the message is not read.
     Results,
-}
-
-impl Surplus {
-    /// Whether the model had already made the calls that it wanted.
-    pub(in crate::orchestrator) const fn follows_last_call(self) -> bool {
-        matches!(self, Self::Repeats | Self::Results)
-    }
 }
 
 /// A part of a round that is not yet one of the history.

@@ -3,6 +3,7 @@
 use super::{NotRun, State, Turn};
 use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
+use crate::limits;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
 use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress, Surplus};
 use crate::orchestrator::feedback;
@@ -104,7 +105,7 @@ impl Turn {
         call.needs = named;
         call.state = CallState::Waiting(arguments);
         self.draft.calls[at].twin = self.twin_of(at);
-        if self.draft.calls[at].twin.is_some() {
+        if self.goes_in_circles() {
             self.draft.round.surplus.get_or_insert(Surplus::Repeats);
         }
         Ok(())
@@ -117,6 +118,15 @@ impl Turn {
         let is_twin = |before: &usize| call.repeats(&self.draft.calls[*before]);
         let mut before = self.draft.round_calls().start..at;
         before.find(is_twin).filter(|_| !call.policy.repeatable)
+    }
+
+    /// Whether the message repeats its calls, and no more can be expected of it. Not one that
+    /// changes the world: what follows decides whether that may run.
+    fn goes_in_circles(&self) -> bool {
+        let calls = &self.draft.calls[self.draft.round_calls()];
+        let repeated = calls.iter().filter(|call| call.twin.is_some()).count();
+        repeated >= limits::turn::REPEATED_CALLS_MAX
+            && !calls.iter().any(|call| call.policy.mutates)
     }
 
     /// A call that is not run for what is wrong with it.
@@ -188,10 +198,8 @@ impl Turn {
         match self.draft.round.finish {
             _ if self.state == State::Planning => MessageEnd::NotYet,
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            // What came after the model's calls was a result or a repeat: it was done with them.
-            _ if self.draft.round.surplus.is_some_and(Surplus::follows_last_call) => {
-                MessageEnd::Well
-            }
+            // A model that goes on with results was done with its calls.
+            _ if self.draft.round.surplus == Some(Surplus::Results) => MessageEnd::Well,
             _ if self.draft.round.was_stopped => MessageEnd::Cut,
             _ => MessageEnd::Well,
         }

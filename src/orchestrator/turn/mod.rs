@@ -245,7 +245,8 @@ fn marker<'a>(rules: &'a Rules, briefing: &'a Briefing) -> &'a str {
     }
 }
 
-/// The calls of the turns that an answer continues: what they have sent is sent.
+/// The calls of the turns that an answer continues: what they have sent is sent. What they
+/// have read may be read again: the answer may have taken hours.
 fn done_before(request: &TurnRequest) -> Repeats {
     let mut repeats = Repeats::default();
     let turns: Vec<_> = request.history.chain().collect();
@@ -253,7 +254,9 @@ fn done_before(request: &TurnRequest) -> Repeats {
         if let Outcome::Ended(result) = &call.outcome {
             let tool = request.briefing.tools.get(&call.name);
             let policy = tool.map_or(Policy::NONE, |tool| tool.spec().policy);
-            repeats.note(&call.name, call.taken_arguments().to_value(), policy, result, None);
+            if policy.mutates || result.clarification.is_some() {
+                repeats.note(&call.name, call.taken_arguments().to_value(), policy, result, None);
+            }
         }
     }
     repeats

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{State, Turn};
+use super::{State, Turn, TurnRequest};
 use crate::conversation::Step;
 use crate::conversation::render::{Context, results};
 use crate::event::FailureCode;
@@ -58,12 +58,31 @@ impl Turn {
         calls.any(|(name, _)| self.request.tool_choice.is_met_by(name))
     }
 
-    /// Knows the results that the model may echo. Not those of a user who wants JSON: an
-    /// answer may well be one.
+    /// Knows the results that the model may echo: those of the turn and of the ones that it
+    /// continues, and those of the examples. None if JSON is asked for, since an answer may
+    /// well be one.
     fn result_guard(&self) -> ResultGuard {
-        let wants_json = self.record.prompt.to_ascii_lowercase().contains("json");
-        let calls = self.record.steps.iter().flat_map(Step::calls).filter(|_| !wants_json);
-        ResultGuard::new(calls.map(|call| results::json(&call.result(), self.marker())))
+        let TurnRequest { briefing, history, .. } = &self.request;
+        let examples = briefing.examples.iter().flat_map(|turn| &turn.steps);
+        let before = history.chain().flat_map(|turn| &turn.steps);
+        let steps = examples.chain(before).chain(&self.record.steps);
+        let calls: Vec<_> = steps.flat_map(Step::calls).collect();
+        let offered = briefing.tools.specs().map(|spec| &spec.name);
+        let names = offered.chain(calls.iter().map(|call| &call.name)).cloned().collect();
+        let wants_json = self.wants_json();
+        let echoed = calls.iter().filter(|_| !wants_json);
+        ResultGuard::new(names, echoed.map(|call| results::json(&call.result(), self.marker())))
+    }
+
+    /// Whether the operator, or the user in any turn, has spoken of JSON.
+    fn wants_json(&self) -> bool {
+        let says = |words: &str| {
+            words.as_bytes().windows(4).any(|part| part.eq_ignore_ascii_case(b"json"))
+        };
+        let mut turns = self.request.history.turns();
+        says(&self.rules.system_prompt)
+            || says(&self.record.prompt)
+            || turns.any(|turn| says(&turn.prompt))
     }
 
     /// What opens a call of the model.

@@ -329,19 +329,25 @@ fn the_same_call_twice_in_a_message_runs_once_and_the_second_waits_for_its_resul
 }
 
 #[test]
-fn a_model_that_repeats_a_call_in_its_message_is_stopped() {
-    for first in ["read", "send"] {
-        let mut scene = scene();
-        scene.says(&call(first));
-        assert!(!scene.deeds.contains(&"stop round".to_owned()));
-        scene.says(&format!("{}{}<<function_call>> {{\"na", call(first), call("poll")));
-        assert!(scene.deeds.contains(&"stop round".to_owned()));
-        assert_eq!(scene.started(), ["call_1"], "a call that is over is made, whatever follows");
-        scene.tool_returns(0, ok());
-        let told = scene.last_message().content.as_deref().unwrap();
-        assert_eq!(told.matches("returned: ").count(), 2, "{told}");
-        assert!(told.ends_with("Use it to answer my question."), "{told}");
-    }
+fn a_message_that_repeats_its_calls_is_stopped() {
+    let mut scene = scene();
+    scene.says(&call("read")).says(&call("read")).says(&call("look"));
+    assert!(!scene.deeds.contains(&"stop round".to_owned()), "once is a slip");
+    scene.says(&format!("{}{}<<function_call>> {{\"na", call("read"), call("poll")));
+    assert!(scene.deeds.contains(&"stop round".to_owned()));
+    scene.tool_returns(0, ok()).tool_returns(2, ok());
+    assert_eq!(scene.started(), ["call_1", "call_3"]);
+    let told = scene.last_message().content.as_deref().unwrap();
+    assert_eq!(told.matches("returned: ").count(), 4, "{told}");
+}
+
+#[test]
+fn a_message_that_changes_the_world_is_read_to_its_end() {
+    let mut scene = scene();
+    scene.says(&call("send")).says(&call("send")).says(&call("send"));
+    assert!(!scene.deeds.contains(&"stop round".to_owned()), "a lookup may follow");
+    scene.stops();
+    assert_eq!(scene.started(), ["call_1"]);
 }
 
 #[test]

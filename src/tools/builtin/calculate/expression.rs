@@ -15,6 +15,9 @@ pub(super) fn plain(written: &str) -> Result<String, String> {
     Ok(reader.plain)
 }
 
+/// Words that stand between two operands.
+const OPERATORS: [&str; 5] = ["plus", "minus", "times", "multiplied", "divided"];
+
 struct Reader<'w> {
     rest: &'w str,
     plain: String,
@@ -48,7 +51,7 @@ impl Reader<'_> {
             '²' => self.plain.push_str("^2"),
             '³' => self.plain.push_str("^3"),
             ',' => return self.read_comma(),
-            '%' => return self.read_percent(),
+            '%' => return self.read_percent(true),
             '$' | '€' | '£' => {
                 return Err(format!("leave {char} out: only numbers are calculated"));
             }
@@ -71,7 +74,7 @@ impl Reader<'_> {
             "times" => self.plain.push('*'),
             "multiplied" => self.read_by('*'),
             "divided" => self.read_by('/'),
-            "percent" => return self.read_percent(),
+            "percent" => return self.read_percent(false),
             "factorial" => self.plain.push_str("fact"),
             "ceiling" => self.plain.push_str("ceil"),
             word => self.plain.push_str(word),
@@ -118,14 +121,15 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A remainder where an operand follows; otherwise a percentage, which is
+    /// A remainder where an operand follows the sign; otherwise a percentage, which is
     /// the number before it divided by a hundred.
-    fn read_percent(&mut self) -> Result<(), String> {
+    fn read_percent(&mut self, is_sign: bool) -> Result<(), String> {
         let rest = self.rest.trim_start();
         let of =
             rest.strip_prefix("of").filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()));
-        let operand =
-            rest.starts_with(|char: char| char.is_ascii_alphanumeric() || "(.√".contains(char));
+        let operand = is_sign
+            && !OPERATORS.iter().any(|word| rest.starts_with(word))
+            && rest.starts_with(|char: char| char.is_ascii_alphanumeric() || "(.√".contains(char));
         if operand && of.is_none() {
             self.plain.push('%');
             return Ok(());

@@ -57,6 +57,13 @@ fn functions_are_those_that_people_expect() {
 }
 
 #[test]
+fn a_percentage_in_words_is_no_remainder() {
+    for ambiguous in ["100 percent minus 15 percent", "100% minus 15%", "15 percent 80"] {
+        assert!(calculate(ambiguous).error.is_some(), "{ambiguous}");
+    }
+}
+
+#[test]
 fn what_is_not_exact_is_said_to_be_so() {
     let third = calculate("1/3").data.unwrap();
     assert_eq!(third["fraction"], "1/3");
@@ -78,6 +85,9 @@ fn signs_that_can_mean_one_thing_only_are_read() {
     check("8736 divided by 24", "364");
     check("7 multiplied by (2 + 1)", "21");
     check("15 percent of 80", "12");
+    check("20 percent times 50", "10");
+    check("20% times 50", "10");
+    check("10 percent plus 5", "5.1");
     check("1,234,567 * 2", "2469134");
     check(" 2 + 2 = ? ", "4");
     check("1e3 + 1E2", "1100");
