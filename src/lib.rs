@@ -31,3 +31,4 @@ pub mod session;
 pub mod telemetry;
 pub mod tools;
 pub mod upstream;
+mod whole_words;

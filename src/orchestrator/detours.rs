@@ -1,11 +1,12 @@
 //! Detours: a call fails, its error points to another tool (`find it with find_contact`),
 //! and that one finds what was missing.
 //!
-//! Small models stop there and tell the user what they have found on the way. They go on if
-//! they are told which call is due; but only a call that the model has tried itself is ever
-//! named, or it would do what nobody has asked for.
+//! Small models stop there and tell the user what they have found on the way. Told which call
+//! to make next, they go on. Only a call that the model has made itself is named: another one
+//! might do what nobody asked for.
 
 use crate::conversation::{Call, Outcome, Step};
+use crate::whole_words::{self, is_of_name};
 
 /// The tool that the model was on its way to: the last of `earlier` whose call failed with an
 /// error that names a tool which has succeeded in `step`. Nothing if it has succeeded since.
@@ -26,17 +27,9 @@ fn has_succeeded(call: &Call) -> bool {
 fn points_to(call: &Call, others: &[&Call]) -> bool {
     let Outcome::Ended(result) = &call.outcome else { return false };
     let said = [&result.error, &result.instruction_for_ai];
+    let names = |text: &str, tool: &str| whole_words::find(text, tool, is_of_name).next().is_some();
     let says = |tool: &str| said.into_iter().flatten().any(|text| names(text, tool));
     !result.success && others.iter().any(|other| other.name != call.name && says(&other.name))
-}
-
-/// Whether `tool` stands in `text` as a word of its own.
-fn names(text: &str, tool: &str) -> bool {
-    let of_name = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-');
-    text.match_indices(tool).any(|(at, _)| {
-        let (before, after) = (&text[..at], &text[at + tool.len()..]);
-        !before.ends_with(of_name) && !after.starts_with(of_name)
-    })
 }
 
 #[cfg(test)]
@@ -77,13 +70,12 @@ mod tests {
     #[test]
     fn who_was_sent_to_another_tool_comes_back() {
         let back = Some("send_message");
-        let lost = lost("there is no such contact; find it with find_contact");
-        let lost = [lost];
-        check(&lost, &found("find_contact"), back);
-        check(&lost, &found("get_weather"), None);
-        check(&lost, &step("find_contact", ToolResult::error("too many")), None);
-        let [lost] = lost;
-        check(&[lost, found("get_weather")], &found("find_contact"), back);
+        let steps =
+            [lost("there is no such contact; find it with find_contact"), found("get_weather")];
+        check(&steps[..1], &found("find_contact"), back);
+        check(&steps[..1], &found("get_weather"), None);
+        check(&steps[..1], &step("find_contact", ToolResult::error("too many")), None);
+        check(&steps, &found("find_contact"), back);
         let hint = ToolResult::error("no").with_instruction("Call `find_contact` first.");
         check(&[step("send_message", hint)], &found("find_contact"), back);
     }

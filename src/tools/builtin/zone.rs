@@ -5,6 +5,8 @@
 
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 
+use crate::whole_words;
+
 /// Cities that people ask for and the database does not name, or names twice.
 const CITIES: &[(&str, &str)] = &[
     ("bangalore", "Asia/Kolkata"),
@@ -68,7 +70,7 @@ pub(crate) fn closest(name: &str) -> Vec<String> {
         .map(|id| {
             let known = plain(&id);
             // Said with more: `Nairobi, Kenya`, `Lima at the moment`.
-            if has_words(&wanted, city(&known)) {
+            if whole_words::find(&wanted, city(&known), char::is_alphanumeric).next().is_some() {
                 return (1.0, id);
             }
             let whole = strsim::normalized_damerau_levenshtein(&wanted, &known);
@@ -107,15 +109,6 @@ fn ids(zones: &TimeZoneDatabase) -> impl Iterator<Item = String> + '_ {
 /// The last part of a zone's name.
 fn city(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
-}
-
-/// Whether `words` stand in `text`, not as a part of longer ones.
-fn has_words(text: &str, words: &str) -> bool {
-    let is_word = |char: Option<char>| char.is_some_and(char::is_alphanumeric);
-    text.match_indices(words).any(|(start, words)| {
-        let (before, after) = (&text[..start], &text[start + words.len()..]);
-        !is_word(before.chars().next_back()) && !is_word(after.chars().next())
-    })
 }
 
 /// Lower case, words parted by single spaces, without dots.

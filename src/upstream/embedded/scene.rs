@@ -2,6 +2,7 @@
 
 use super::outcome::Outcome;
 use crate::upstream::{Message, Role};
+use crate::whole_words::{self, is_of_name};
 
 /// A conversation as the embedded model sees it.
 #[derive(Debug, Default)]
@@ -191,15 +192,5 @@ fn without_note(words: &str) -> &str {
 
 /// Where `id` stands in `words` by itself for the last time, and ends.
 fn last_end(words: &str, id: &str) -> Option<usize> {
-    if id.is_empty() {
-        return None;
-    }
-    let joins = |char: char| char.is_alphanumeric() || "_-".contains(char);
-    let alone = |start: &usize| {
-        let before = words[..*start].chars().next_back();
-        let behind = words[start + id.len()..].chars().next();
-        !before.is_some_and(joins) && !behind.is_some_and(joins)
-    };
-    let starts = words.match_indices(id).map(|(start, _)| start);
-    starts.filter(alone).last().map(|start| start + id.len())
+    whole_words::find(words, id, is_of_name).last().map(|start| start + id.len())
 }
