@@ -287,7 +287,7 @@ impl Gateway {
         let tools = self
             .tools()
             .subset(names)
-            .map_err(|error| BeginError::UnknownTool { error, known: names_of(self.tools()) })?;
+            .map_err(|error| BeginError::UnknownTool { error, known: self.tools().names() })?;
         Ok(Some(tools))
     }
 
@@ -301,7 +301,7 @@ impl Gateway {
         match choice {
             ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
             ToolChoice::Named(name) if tools.get(name).is_none() => {
-                Err(BeginError::UnknownChoice { name: name.clone(), known: names_of(tools) })
+                Err(BeginError::UnknownChoice { name: name.clone(), known: tools.names() })
             }
             ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
         }
@@ -405,10 +405,6 @@ fn note_question(opening: &Opening, history: &Conversation) {
     };
     debug!(outcome, tool = question.tool_name, "the user was asked");
     metrics::clarification(outcome);
-}
-
-fn names_of(tools: &Registry) -> Vec<String> {
-    tools.specs().map(|spec| spec.name.clone()).collect()
 }
 
 fn list(names: &[String]) -> String {

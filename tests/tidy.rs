@@ -36,6 +36,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("event", &["tools"]),
     ("http", &[]),
     ("parser", &["limits"]),
+    ("whole_words", &[]),
     ("tools/result", &["limits", "tools"]),
     ("tools/schema", &["limits", "tools"]),
     ("tools/words", &["limits"]),
@@ -43,7 +44,16 @@ const PURE: &[(&str, &[&str])] = &[
     ("conversation", &["conversation", "event", "limits", "parser", "tools", "upstream"]),
     (
         "orchestrator",
-        &["conversation", "event", "limits", "orchestrator", "parser", "tools", "upstream"],
+        &[
+            "conversation",
+            "event",
+            "limits",
+            "orchestrator",
+            "parser",
+            "tools",
+            "upstream",
+            "whole_words",
+        ],
     ),
     ("session/frame", &["event", "limits"]),
 ];

@@ -19,14 +19,16 @@ use crate::limits::turn::{ECHO_BYTES_MIN, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
 /// What ends the heading of a result, white space left out.
 const RETURNED: &[u8] = b"returned:";
 
-/// Reads a message's words, in pieces cut anywhere.
+/// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
 pub(super) struct ResultGuard {
+    /// The tools whose results have a heading.
+    tools: Vec<String>,
     /// The results that may be echoed: as much of their JSON as is compared, without white
     /// space.
     results: Vec<String>,
-    /// The tools whose results have a heading.
-    tools: Vec<String>,
+    /// Whether an answer may be JSON, so that none is taken for a result.
+    allows_json: bool,
     state: State,
 }
 
@@ -66,18 +68,32 @@ enum Heading {
 const FENCES: [&str; 3] = ["", "```json", "```"];
 
 impl ResultGuard {
-    /// A guard of a message that may echo `results`, given as JSON, of `tools` or others.
-    pub(super) fn new(tools: Vec<String>, results: impl Iterator<Item = String>) -> Self {
-        let is_block = |json: &String| json.len() >= ECHO_BYTES_MIN && json.starts_with(['{', '[']);
-        let results = results.filter(is_block).map(|mut json| {
-            json.retain(|char| !char.is_ascii_whitespace());
-            let mut ends = json.char_indices().map(|(at, _)| at);
-            if let Some(end) = ends.find(|at| *at >= MATCHED_BYTES_MAX) {
-                json.truncate(end);
-            }
-            json
-        });
-        Self { results: results.collect(), tools, state: State::LineStart }
+    /// A guard of a turn that is offered `tools`.
+    pub(super) fn new(tools: Vec<String>, allows_json: bool) -> Self {
+        Self { tools, allows_json, ..Self::default() }
+    }
+
+    /// Learns a result that the messages from here on may echo, as JSON.
+    pub(super) fn learn(&mut self, tool: &str, json: impl FnOnce() -> String) {
+        if !self.tools.iter().any(|known| known == tool) {
+            self.tools.push(tool.to_owned());
+        }
+        if self.allows_json {
+            return;
+        }
+        let mut json = json();
+        if json.len() < ECHO_BYTES_MIN || !json.starts_with(['{', '[']) {
+            return;
+        }
+        json.retain(|char| !char.is_ascii_whitespace());
+        let end = json.char_indices().map(|(at, _)| at).find(|at| *at >= MATCHED_BYTES_MAX);
+        json.truncate(end.unwrap_or(json.len()));
+        self.results.push(json);
+    }
+
+    /// A message begins. What was held of the one before is not wanted any more.
+    pub(super) fn begin_message(&mut self) {
+        self.state = State::LineStart;
     }
 
     /// Takes the next words and appends to `out` what is not held. Returns whether a
@@ -109,7 +125,8 @@ impl ResultGuard {
                     Read::More => return false,
                     Read::NoBlock(read) => {
                         rest = &rest[read..];
-                        if self.let_go(out) {
+                        let text = std::mem::take(&mut held.text);
+                        if self.let_go(&text, out) {
                             return true;
                         }
                     }
@@ -122,9 +139,11 @@ impl ResultGuard {
     /// The message is over, or goes on with something else than words. Returns whether what
     /// is held is a block all the same, cut short; otherwise it is appended to `out`.
     pub(super) fn finish(&mut self, out: &mut String) -> bool {
-        while let State::Held(held) = &self.state {
+        while let State::Held(held) = &mut self.state {
             let is_block = held.matched >= ECHO_BYTES_MIN && !held.results.is_empty();
-            if is_block || self.let_go(out) {
+            let text = std::mem::take(&mut held.text);
+            self.state = State::LineStart;
+            if is_block || self.let_go(&text, out) {
                 return true;
             }
         }
@@ -132,19 +151,17 @@ impl ResultGuard {
         false
     }
 
-    /// Appends held text that is no block to `out`, and reads its last line again if it has
-    /// several. Returns whether a block has been found there.
-    fn let_go(&mut self, out: &mut String) -> bool {
-        let State::Held(held) = std::mem::replace(&mut self.state, State::MidLine) else {
+    /// Appends held `text`, which is no block, to `out`, and reads its last line again if it
+    /// has several. Returns whether a block has been found there.
+    fn let_go(&mut self, text: &str, out: &mut String) -> bool {
+        let Some(end) = memchr::memrchr(b'\n', text.as_bytes()) else {
+            self.state = State::MidLine;
+            out.push_str(text);
             return false;
         };
-        let Some(end) = memchr::memrchr(b'\n', held.text.as_bytes()) else {
-            out.push_str(&held.text);
-            return false;
-        };
-        let (lines, last) = held.text.split_at(end + 1);
-        out.push_str(lines);
+        let (lines, last) = text.split_at(end + 1);
         self.state = State::LineStart;
+        out.push_str(lines);
         self.push(last, out)
     }
 }
@@ -248,8 +265,11 @@ mod tests {
         let clock = json!({ "timezone": "Asia/Tokyo", "time": "Friday, 2 May, 21:40" });
         let long = json!({ "found": "é".repeat(MATCHED_BYTES_MAX) });
         let results = [clock, long, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
-        let tools = ["get_current_time", "a"].map(str::to_owned).to_vec();
-        ResultGuard::new(tools, results.iter().map(ToString::to_string))
+        let mut guard = ResultGuard::new(vec!["a".to_owned()], false);
+        for result in results {
+            guard.learn("get_current_time", || result.to_string());
+        }
+        guard
     }
 
     /// What gets out of a message cut into these pieces, and whether a block was in it.
@@ -338,6 +358,24 @@ mod tests {
         ] {
             check(words, words, false);
         }
+    }
+
+    #[test]
+    fn where_json_is_wanted_only_headings_are_blocks() {
+        let mut guard = ResultGuard::new(Vec::new(), true);
+        guard.learn("a", || panic!("nobody compares it"));
+        let mut out = String::new();
+        assert!(!guard.push("{\"timezone\":\"Asia/Tokyo\"}\n", &mut out));
+        assert!(guard.push("`a` returned: ", &mut out));
+    }
+
+    #[test]
+    fn a_message_begins_anew() {
+        let (mut guard, mut out) = (guard(), String::new());
+        assert!(!guard.push("{\"timezone\":", &mut out));
+        guard.begin_message();
+        assert!(!guard.push("It is late.", &mut out));
+        assert_eq!(out, "It is late.");
     }
 
     #[test]

@@ -127,6 +127,12 @@ impl Registry {
         self.entries.iter().map(|entry| entry.tool.spec())
     }
 
+    /// What the tools are called, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.specs().map(|spec| spec.name.clone()).collect()
+    }
+
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::result_guard::ResultGuard;
 use super::turn::Refusal;
 use super::{feedback, references};
 use crate::conversation::{self, Outcome, Part, Step, Utterance, UtteranceKind};
@@ -47,18 +48,21 @@ pub(super) struct Draft {
     /// Calls that the turn may make. One more is taken, to be told of.
     calls_max: usize,
     pub(super) round: RoundDraft,
+    /// Keeps blocks of results out of the model's words.
+    pub(super) guard: ResultGuard,
     pub(super) queue: VecDeque<Entry>,
 }
 
 impl Draft {
     /// Of a turn that may make so many calls, behind turns that gave them so many ids.
-    pub(super) fn new(calls_max: usize, call_ids: usize, now_ms: u64) -> Self {
+    pub(super) fn new(calls_max: usize, call_ids: usize, guard: ResultGuard, now_ms: u64) -> Self {
         let round = RoundDraft { asked_at_ms: now_ms, ..RoundDraft::default() };
-        Self { call_ids, calls_max, round, ..Self::default() }
+        Self { call_ids, calls_max, round, guard, ..Self::default() }
     }
 
     pub(super) fn begin_round(&mut self, now_ms: u64) {
         self.round = self.round.next(self.calls.len(), self.text.len(), now_ms);
+        self.guard.begin_message();
     }
 
     pub(super) fn say(&mut self, event: EventDraft) {

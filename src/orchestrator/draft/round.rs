@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::conversation::{Note, Utterance};
 use crate::event::Usage;
-use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser::ParseError;
 use crate::upstream::{ReasoningItem, RoundFinish};
 
@@ -21,8 +20,6 @@ pub(in crate::orchestrator) struct RoundDraft {
     pub(super) text_from: usize,
     /// What it wrote, in order.
     pub(super) pieces: Vec<Piece>,
-    /// Keeps blocks of results out of its words.
-    pub(in crate::orchestrator) guard: ResultGuard,
     /// Whether it has said something after its last call; `None` without a call.
     pub(super) has_words_after_call: Option<bool>,
     /// What the parser could not read.

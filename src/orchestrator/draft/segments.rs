@@ -30,7 +30,7 @@ impl Draft {
 
     fn push_text(&mut self, text: &str) {
         let start = self.text.len();
-        if self.round.guard.push(text, &mut self.text) {
+        if self.guard.push(text, &mut self.text) {
             self.round.surplus = Some(Surplus::Results);
         }
         self.say_words(start);
@@ -40,7 +40,7 @@ impl Draft {
     /// goes on otherwise, or is over.
     pub(in crate::orchestrator) fn release_words(&mut self) {
         let start = self.text.len();
-        if self.round.guard.finish(&mut self.text) {
+        if self.guard.finish(&mut self.text) {
             self.round.surplus = Some(Surplus::Results);
         }
         self.say_words(start);

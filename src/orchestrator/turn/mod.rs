@@ -36,6 +36,8 @@ use std::sync::Arc;
 use super::briefing::Briefing;
 use super::draft::{Acknowledged, Draft, Entry, EventDraft};
 use super::repeats::Repeats;
+use super::result_guard::ResultGuard;
+use crate::conversation::render::results;
 use crate::conversation::{self, Ending, Opening, Outcome, Part, Step};
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
 use crate::parser::{self, Parser};
@@ -100,7 +102,8 @@ impl Turn {
             .map_or(rules.max_tool_loops, |max| max.min(rules.max_tool_loops));
         let record = open(&request);
         let (now_ms, empty_answers) = (request.started_at_ms, request.history.empty_answers());
-        let draft = Draft::new(rules.max_calls as usize, request.history.call_ids(), now_ms);
+        let (calls_max, call_ids) = (rules.max_calls as usize, request.history.call_ids());
+        let draft = Draft::new(calls_max, call_ids, guard(&rules, &request), now_ms);
         let is_answer = record.answer.is_some();
         let repeats = if is_answer { done_before(&request) } else { Repeats::default() };
         let answering = request.model.clone();
@@ -260,6 +263,29 @@ fn done_before(request: &TurnRequest) -> Repeats {
         }
     }
     repeats
+}
+
+/// Knows the results that were there before the turn, which its messages may echo: those of
+/// the examples, and of the turns that an answer continues.
+fn guard(rules: &Rules, request: &TurnRequest) -> ResultGuard {
+    let TurnRequest { briefing, history, .. } = request;
+    let mut guard = ResultGuard::new(briefing.tools.names(), wants_json(rules, request));
+    let examples = briefing.examples.iter().flat_map(|turn| &turn.steps);
+    let before = history.chain().flat_map(|turn| &turn.steps);
+    for call in examples.chain(before).flat_map(Step::calls) {
+        guard.learn(&call.name, || results::json(&call.result(), marker(rules, briefing)));
+    }
+    guard
+}
+
+/// Whether the operator, or the user in any turn, has spoken of JSON: then an answer may well
+/// be some.
+fn wants_json(rules: &Rules, request: &TurnRequest) -> bool {
+    let says =
+        |words: &str| words.as_bytes().windows(4).any(|part| part.eq_ignore_ascii_case(b"json"));
+    says(&rules.system_prompt)
+        || says(request.opening.words())
+        || request.history.turns().any(|turn| says(&turn.prompt))
 }
 
 /// The record of a turn that begins.

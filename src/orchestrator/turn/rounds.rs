@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{State, Turn, TurnRequest};
-use crate::conversation::Step;
-use crate::conversation::render::{Context, results};
+use super::{State, Turn};
+use crate::conversation::render::Context;
 use crate::event::FailureCode;
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::CallContract;
 use crate::orchestrator::draft::{Action, CallDraft, Surplus};
-use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser::{self, Segment};
 use crate::upstream::{Delta, PassedOver, ReasoningItem, RoundRequest, Sampling, ToolChoice};
 
@@ -40,7 +38,6 @@ impl Turn {
         let prompt = Arc::new(context);
         let request = RoundRequest { prompt, sampling, tools, tool_choice, marker };
         self.draft.begin_round(self.now_ms);
-        self.draft.round.guard = self.result_guard();
         self.state = if self.synthesis.is_some() { State::Synthesizing } else { State::Planning };
         self.between_rounds = true;
         self.draft.act(Action::StartRound(Box::new(request)));
@@ -56,33 +53,6 @@ impl Turn {
     pub(super) fn has_called_as_asked(&self) -> bool {
         let mut calls = self.draft.calls.iter().filter_map(CallDraft::whole);
         calls.any(|(name, _)| self.request.tool_choice.is_met_by(name))
-    }
-
-    /// Knows the results that the model may echo: those of the turn and of the ones that it
-    /// continues, and those of the examples. None if JSON is asked for, since an answer may
-    /// well be one.
-    fn result_guard(&self) -> ResultGuard {
-        let TurnRequest { briefing, history, .. } = &self.request;
-        let examples = briefing.examples.iter().flat_map(|turn| &turn.steps);
-        let before = history.chain().flat_map(|turn| &turn.steps);
-        let steps = examples.chain(before).chain(&self.record.steps);
-        let calls: Vec<_> = steps.flat_map(Step::calls).collect();
-        let offered = briefing.tools.specs().map(|spec| &spec.name);
-        let names = offered.chain(calls.iter().map(|call| &call.name)).cloned().collect();
-        let wants_json = self.wants_json();
-        let echoed = calls.iter().filter(|_| !wants_json);
-        ResultGuard::new(names, echoed.map(|call| results::json(&call.result(), self.marker())))
-    }
-
-    /// Whether the operator, or the user in any turn, has spoken of JSON.
-    fn wants_json(&self) -> bool {
-        let says = |words: &str| {
-            words.as_bytes().windows(4).any(|part| part.eq_ignore_ascii_case(b"json"))
-        };
-        let mut turns = self.request.history.turns();
-        says(&self.rules.system_prompt)
-            || says(&self.record.prompt)
-            || turns.any(|turn| says(&turn.prompt))
     }
 
     /// What opens a call of the model.

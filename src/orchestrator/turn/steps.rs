@@ -2,6 +2,7 @@
 
 use super::closing::Synthesis;
 use super::{State, Turn};
+use crate::conversation::render::results;
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
@@ -185,6 +186,10 @@ impl Turn {
     pub(super) fn push_step(&mut self) {
         let mut step = self.draft.take_step();
         step.way_back = detours::way_back(&self.record.steps, &step);
+        let marker = super::marker(&self.rules, &self.request.briefing);
+        for call in step.calls() {
+            self.draft.guard.learn(&call.name, || results::json(&call.result(), marker));
+        }
         if !step.parts.is_empty() || !step.notes.is_empty() {
             self.record.steps.push(step);
         }
