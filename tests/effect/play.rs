@@ -15,7 +15,7 @@ use crate::Error;
 use crate::client::Client;
 use crate::judge::{self, Verdict};
 use crate::options::{Setting, ToolChoice};
-use crate::record::{self, Turn, Written};
+use crate::record::{Transcript, Turn};
 use crate::tasks::{Set, Task, Wanted};
 use crate::tools;
 
@@ -36,7 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// The second is the one after the user's choice.
     pub(crate) turns: Vec<Turn>,
-    written: Vec<Written>,
+    #[serde(flatten)]
+    transcript: Transcript,
     pub(crate) seconds: f64,
     /// Why it could not be played to its end: a fault of ours or of the model server.
     pub(crate) fault: Option<String>,
@@ -60,19 +61,19 @@ pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Erro
     let seconds = started.elapsed().as_secs_f64();
     // The model server works for the next task only once it has stopped for this one.
     running.gateway().cancel_all();
-    let written = match client.transcript(SESSION).await {
-        Ok(transcript) => record::written(&transcript),
+    let transcript = match client.transcript(SESSION).await {
+        Ok(transcript) => Transcript::read(&transcript),
         Err(error) => {
             fault.get_or_insert(error);
-            Vec::new()
+            Transcript::default()
         }
     };
     drop(client);
     running.stop().await;
 
-    let verdict = judge::judge(&task.wanted, &turns, &written);
+    let verdict = judge::judge(&task.wanted, &turns, &transcript);
     let fault = fault.map(|fault| fault.to_string());
-    Ok(Outcome { verdict, turns, written, seconds, fault })
+    Ok(Outcome { verdict, turns, transcript, seconds, fault })
 }
 
 fn config(task: &Task, setting: &Setting) -> Config {

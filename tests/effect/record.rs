@@ -155,24 +155,38 @@ fn end(data: &Value, reason: &str) -> End {
     }
 }
 
-/// A call as the session's transcript has it, whether it was run or not.
+/// What no event says, but the session's transcript does.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Transcript {
+    /// Every call, in order, whether it was run or not.
+    pub(crate) written: Vec<Written>,
+    /// Whether the gateway composed an answer of the results, for a model that gave none.
+    pub(crate) is_composed: bool,
+}
+
+/// A call as the model wrote it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Written {
     pub(crate) name: String,
     pub(crate) arguments: Value,
 }
 
-/// Every call of a transcript, in order. No event names the calls that are not run.
-pub(crate) fn written(transcript: &Value) -> Vec<Written> {
-    let items = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-    let steps = items(&transcript["turns"]).into_iter().flat_map(|turn| items(&turn["steps"]));
-    let parts = steps.flat_map(|step| items(&step["parts"]));
-    let call = |part: Value| {
-        let call = part.get("call")?;
-        let name = call["name"].as_str()?.to_owned();
-        Some(Written { name, arguments: call["arguments"].clone() })
-    };
-    parts.filter_map(call).collect()
+impl Transcript {
+    pub(crate) fn read(transcript: &Value) -> Self {
+        let items = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+        let steps = items(&transcript["turns"]).into_iter().flat_map(|turn| items(&turn["steps"]));
+        let parts: Vec<Value> = steps.flat_map(|step| items(&step["parts"])).collect();
+        let call = |part: &Value| {
+            let call = part.get("call")?;
+            let name = call["name"].as_str()?.to_owned();
+            Some(Written { name, arguments: call["arguments"].clone() })
+        };
+        let is_composed = |part: &Value| part["said"]["kind"] == "response";
+        Self {
+            written: parts.iter().filter_map(call).collect(),
+            is_composed: parts.iter().any(is_composed),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -213,14 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_has_every_call() {
+    fn a_transcript_has_every_call_and_tells_whose_the_answer_is() {
         let call = |n: u32| json!({"call": {"name": "look", "arguments": {"n": n}}});
-        let transcript = json!({"turns": [
-            {"steps": [{"parts": [{"text": "Well."}, call(1)]}, {"parts": [call(2)]}]},
-            {"steps": [{"parts": [call(3)]}]},
-        ]});
+        let said = |kind: &str| json!({"said": {"kind": kind, "text": "Well."}});
+        let read = |kind: &str| {
+            Transcript::read(&json!({"turns": [
+                {"steps": [{"parts": [{"text": "Well."}, call(1)]}, {"parts": [call(2)]}]},
+                {"steps": [{"parts": [call(3), said(kind)]}]},
+            ]}))
+        };
+        let Transcript { written, is_composed } = read("status");
         let numbers: Vec<u64> =
-            written(&transcript).iter().filter_map(|call| call.arguments["n"].as_u64()).collect();
+            written.iter().filter_map(|call| call.arguments["n"].as_u64()).collect();
         assert_eq!(numbers, [1, 2, 3]);
+        assert!(!is_composed);
+        assert!(read("response").is_composed);
     }
 }

@@ -16,6 +16,7 @@ struct Row {
     right: Share,
     valid: Share,
     answered: Share,
+    composed: u32,
     false_calls: Share,
     rounds: u64,
     tokens: u64,
@@ -40,6 +41,7 @@ impl Table {
         row.right.add(verdict.right);
         row.valid.add(verdict.valid);
         row.answered.add(verdict.answered);
+        row.composed += u32::from(verdict.composed == Some(true));
         row.false_calls.add(verdict.false_call);
         for end in outcome.turns.iter().filter_map(|turn| turn.end.as_ref()) {
             row.rounds += end.rounds;
@@ -72,8 +74,8 @@ impl fmt::Display for Share {
 }
 
 const HEAD: &str = "\
-| set | half | tasks | right call | valid | answered | false calls | rounds | tokens | repeated calls | echoed | invented | seconds |
-| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |";
+| set | half | tasks | right call | valid | answered | composed | false calls | rounds | tokens | repeated calls | echoed | invented | seconds |
+| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |";
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,14 +94,15 @@ impl fmt::Display for Table {
 impl fmt::Display for Row {
     #[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tasks, right, valid, answered, false_calls, echoed, invented, .. } = self;
+        let Self { tasks, right, valid, answered, composed, false_calls, .. } = self;
+        let Self { echoed, invented, .. } = self;
         let mean = |sum: f64| sum / f64::from(*tasks);
         let (rounds, tokens) = (mean(self.rounds as f64), mean(self.tokens as f64));
         let (repeated, seconds) = (mean(self.repeated as f64), mean(self.seconds));
         write!(
             f,
-            "{tasks} | {right} | {valid} | {answered} | {false_calls} | {rounds:.2} | {tokens:.0} \
-             | {repeated:.2} | {echoed} | {invented} | {seconds:.1}"
+            "{tasks} | {right} | {valid} | {answered} | {composed} | {false_calls} | {rounds:.2} \
+             | {tokens:.0} | {repeated:.2} | {echoed} | {invented} | {seconds:.1}"
         )
     }
 }
@@ -113,7 +116,10 @@ mod tests {
         let mut row = Row { tasks: 3, rounds: 7, tokens: 1000, repeated: 1, ..Row::default() };
         row.right = Share { yes: 2, asked: 3 };
         row.seconds = 4.0;
-        assert_eq!(row.to_string(), "3 | 2 (67 %) | - | - | - | 2.33 | 333 | 0.33 | 0 | 0 | 1.3");
+        assert_eq!(
+            row.to_string(),
+            "3 | 2 (67 %) | - | - | 0 | - | 2.33 | 333 | 0.33 | 0 | 0 | 1.3"
+        );
         let columns = |line: &str| line.split(" | ").count();
         assert_eq!(columns(&row.to_string()) + 2, columns(HEAD.lines().next().unwrap()));
     }

@@ -6,9 +6,8 @@ mod shown;
 pub(crate) mod subset;
 
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::record::{Call, Turn, Written};
+use crate::record::{Call, Transcript, Turn, Written};
 use crate::tasks::Wanted;
 
 /// The mistakes for which a call is not run.
@@ -29,6 +28,8 @@ pub(crate) struct Verdict {
     pub(crate) valid: Option<bool>,
     /// The answer is in words, and has what it must contain.
     pub(crate) answered: Option<bool>,
+    /// It is, but the gateway composed it: the model gave none.
+    pub(crate) composed: Option<bool>,
     /// There was a call, or an attempt at one, where none was needed.
     pub(crate) false_call: Option<bool>,
     /// Calls that are equal to an earlier one, run or not.
@@ -39,10 +40,11 @@ pub(crate) struct Verdict {
     pub(crate) invented: bool,
 }
 
-/// Judges the turns of a task. `written` are all calls that the model wrote.
-pub(crate) fn judge(wanted: &Wanted, turns: &[Turn], written: &[Written]) -> Verdict {
+/// Judges the turns of a task.
+pub(crate) fn judge(wanted: &Wanted, turns: &[Turn], transcript: &Transcript) -> Verdict {
     let (echoed, invented) = shown_results(turns);
-    let verdict = Verdict { repeated: repeated(written), echoed, invented, ..Verdict::default() };
+    let repeated = repeated(&transcript.written);
+    let verdict = Verdict { repeated, echoed, invented, ..Verdict::default() };
     let mut calls = turns.iter().flat_map(|turn| &turn.calls);
     match wanted {
         Wanted::Calls(accepted) => {
@@ -61,7 +63,8 @@ pub(crate) fn judge(wanted: &Wanted, turns: &[Turn], written: &[Written]) -> Ver
                 wanted.name == call.name && subset::holds_all(&wanted.arguments, &call.arguments)
             });
             let is_answered = words(turns).is_some_and(|words| answer::contains(&words, answer));
-            Verdict { right: Some(is_right), answered: Some(is_answered), ..verdict }
+            let composed = Some(is_answered && transcript.is_composed);
+            Verdict { right: Some(is_right), answered: Some(is_answered), composed, ..verdict }
         }
         Wanted::NoCall => {
             let is_called = calls.next().is_some()
@@ -77,9 +80,7 @@ fn words(turns: &[Turn]) -> Option<String> {
     let last = turns.last()?;
     let is_completed = last.end.as_ref().is_some_and(|end| end.completed);
     let answer = last.answer();
-    let known: Vec<&Value> = turns.iter().flat_map(Turn::results).collect();
-    let is_answer =
-        is_completed && !answer.trim().is_empty() && !shown::shows_results(&answer, &known);
+    let is_answer = is_completed && !answer.trim().is_empty() && !shown::shows_results(&answer);
     is_answer.then_some(answer)
 }
 
@@ -115,24 +116,20 @@ fn repeated(written: &[Written]) -> usize {
 /// Whether the user saw an echoed result, and an invented one.
 fn shown_results(turns: &[Turn]) -> (bool, bool) {
     let (mut echoed, mut invented) = (false, false);
-    let mut earlier: Vec<&Value> = Vec::new();
     let mut was_told = false;
     for turn in turns {
-        let mut see = |text: &str, results: usize, is_told: bool| {
-            let known: Vec<&Value> =
-                earlier.iter().copied().chain(turn.results().take(results)).collect();
-            if shown::shows_results(text, &known) {
+        let mut see = |text: &str, is_told: bool| {
+            if shown::shows_results(text) {
                 *(if was_told || is_told { &mut echoed } else { &mut invented }) = true;
             }
         };
         for said in &turn.said {
-            see(&said.text, said.results, said.is_told);
+            see(&said.text, said.is_told);
         }
         // A client may show the last event's text alone.
         if let Some(end) = turn.end.as_ref().filter(|end| end.text != turn.text()) {
-            see(&end.text, usize::MAX, turn.is_told());
+            see(&end.text, turn.is_told());
         }
-        earlier.extend(turn.results());
         was_told |= turn.is_told();
     }
     (echoed, invented)

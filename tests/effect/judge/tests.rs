@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Verdict, judge, repeated};
-use crate::record::{Turn, Written};
+use crate::record::{Transcript, Turn, Written};
 use crate::tasks::Wanted;
 
 fn turn(events: &[(&str, Value)]) -> Turn {
@@ -38,8 +38,9 @@ fn calls(arguments: &[Value]) -> Wanted {
 #[test]
 fn calls_are_right_one_to_one_in_any_order() {
     let wanted = calls(&[json!({"n": [1, 2]}), json!({"n": [1]})]);
-    let right =
-        |events: &[[(&str, Value); 2]]| judge(&wanted, &[turn(&events.concat())], &[]).right;
+    let right = |events: &[[(&str, Value); 2]]| {
+        judge(&wanted, &[turn(&events.concat())], &Transcript::default()).right
+    };
     let (one, two) = (call("call_1", &json!({"n": 1}), 1), call("call_2", &json!({"n": 2}), 1));
     assert_eq!(right(&[one.clone(), two.clone()]), Some(true), "the first takes either");
     assert_eq!(right(&[two.clone(), one.clone()]), Some(true));
@@ -53,7 +54,8 @@ fn calls_are_right_one_to_one_in_any_order() {
 #[test]
 fn a_refused_call_makes_a_turn_invalid() {
     let wanted = calls(&[json!({})]);
-    let valid = |events: &[(&str, Value)]| judge(&wanted, &[turn(events)], &[]).valid;
+    let valid =
+        |events: &[(&str, Value)]| judge(&wanted, &[turn(events)], &Transcript::default()).valid;
     let mut events = call("call_1", &json!({}), 1).to_vec();
     assert_eq!(valid(&events), Some(true));
     events.push(("feedback", json!({"reason": "tool_failed"})));
@@ -73,7 +75,8 @@ fn an_answer_is_judged_by_the_last_turn_and_calls_by_all() {
         choose: None,
     };
     let judge = |first: &[(&str, Value)], last: &[(&str, Value)]| {
-        let Verdict { right, answered, .. } = judge(&wanted, &[turn(first), turn(last)], &[]);
+        let Verdict { right, answered, .. } =
+            judge(&wanted, &[turn(first), turn(last)], &Transcript::default());
         (right, answered)
     };
     let looked = call("call_1", &json!({"n": 1}), 1);
@@ -87,9 +90,26 @@ fn an_answer_is_judged_by_the_last_turn_and_calls_by_all() {
 }
 
 #[test]
+fn an_answer_that_the_gateway_composed_is_told_apart() {
+    let wanted = |word: &str| Wanted::Answer {
+        calls: Vec::new(),
+        answer: vec![vec![word.to_owned()]],
+        choose: None,
+    };
+    let said = [turn(&[text("sky: grey"), completed()])];
+    let composed = |word: &str, is_composed: bool| {
+        judge(&wanted(word), &said, &Transcript { is_composed, ..Transcript::default() }).composed
+    };
+    assert_eq!(composed("grey", true), Some(true));
+    assert_eq!(composed("grey", false), Some(false));
+    assert_eq!(composed("blue", true), Some(false), "it does not answer");
+}
+
+#[test]
 fn every_attempt_is_a_false_call() {
     let judge = |events: &[(&str, Value)]| {
-        let Verdict { false_call, answered, .. } = judge(&Wanted::NoCall, &[turn(events)], &[]);
+        let Verdict { false_call, answered, .. } =
+            judge(&Wanted::NoCall, &[turn(events)], &Transcript::default());
         (false_call, answered)
     };
     assert_eq!(judge(&[text("Hello."), completed()]), (Some(false), Some(true)));
@@ -109,7 +129,8 @@ fn repeated_calls_are_counted_run_or_not() {
 #[test]
 fn a_shown_result_is_echoed_after_a_real_one_and_invented_before() {
     let shown = |turns: &[Turn]| {
-        let Verdict { echoed, invented, .. } = judge(&Wanted::NoCall, turns, &[]);
+        let Verdict { echoed, invented, .. } =
+            judge(&Wanted::NoCall, turns, &Transcript::default());
         (echoed, invented)
     };
     let looked = call("call_1", &json!({"n": 1}), 1);
@@ -121,7 +142,7 @@ fn a_shown_result_is_echoed_after_a_real_one_and_invented_before() {
     let refused = [("feedback", json!({"reason": "tool_not_found"}))];
     assert_eq!(shown(&[then(&refused, &block)]), (true, false), "told of as a result");
     assert_eq!(shown(&[turn(&looked), turn(&[text("{\"n\": 1}")])]), (true, false));
-    assert_eq!(shown(&[turn(&[text("{\"n\": 1}")]), turn(&looked)]), (false, false));
+    assert_eq!(shown(&[turn(&[text("{\"n\": 1}")]), turn(&looked)]), (false, true));
     let end =
         ("turn_completed", json!({"finish_reason": "stop", "text": "`sky` (call_1) returned:"}));
     assert_eq!(shown(&[then(&looked, &[text("Well."), end])]), (true, false), "in the last event");
