@@ -151,8 +151,6 @@ pub mod turn {
     /// Messages of a turn that may repeat a call that has succeeded. At the first the model
     /// is asked to answer; at the last its tools are taken away.
     pub const REPEATS_MAX: u32 = 2;
-    /// Calls of one message that repeat an earlier one of it; then the message is stopped.
-    pub const REPEATED_CALLS_MAX: usize = 2;
     /// Lines of a result that is shown as plain text.
     pub const RESULT_LINES_MAX: usize = 100;
     /// Bytes of a message that are held back while they may begin a block of results.

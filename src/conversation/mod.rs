@@ -173,10 +173,10 @@ pub struct Step {
     /// What the model is told beside its calls' outcomes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// The tool whose call had failed for want of these results: the model is asked to call
-    /// it again.
+    /// The tool whose earlier call failed for want of what these results bring: the model is
+    /// asked to call it again.
     #[serde(skip)]
-    pub way_back: Option<String>,
+    pub retry: Option<String>,
 }
 
 impl Step {
@@ -289,6 +289,11 @@ impl Call {
         }
     }
 
+    /// Whether it was not run because its result is that of an earlier call.
+    fn is_repeat(&self) -> bool {
+        matches!(&self.outcome, Outcome::NotRun(result) if result.success)
+    }
+
     /// What came of it in the standard shape, whether its tool ran or not.
     #[must_use]
     pub fn result(&self) -> Cow<'_, ToolResult> {
@@ -309,7 +314,8 @@ impl Call {
 pub enum Outcome {
     /// The tool ran, well or not.
     Ended(ToolResult),
-    /// The call was refused or brings nothing new; the model is told this instead.
+    /// The call was refused, and the model is told why; or it repeats an earlier one, and gets
+    /// that one's result.
     NotRun(ToolResult),
     /// It was not run, for this reason.
     Skipped(String),

@@ -63,7 +63,7 @@ fn of_step(step: &Step) -> usize {
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
     let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
-    parts + notes.sum::<usize>() + step.way_back.as_ref().map_or(0, String::capacity)
+    parts + notes.sum::<usize>() + step.retry.as_ref().map_or(0, String::capacity)
 }
 
 fn of_call(call: &Call) -> usize {

@@ -94,7 +94,7 @@ impl Chain<'_> {
             let whose = earlier.title();
             match earlier.progress() {
                 Progress::Open => {
-                    is_open &= !(needed || waits_for_all || call.twin == Some(before));
+                    is_open &= !(needed || waits_for_all || call.duplicate_of == Some(before));
                 }
                 Progress::Asked => {
                     return Gate::Broken(format!("{whose} needs the user's answer first"));

@@ -80,14 +80,6 @@ pub(super) fn not_chosen(name: &str, id: &str) -> String {
     )
 }
 
-/// The call repeats one that has succeeded.
-pub(super) fn repeated(name: &str) -> String {
-    format!(
-        "This is the result of the same call of {name} as before; it was not run again. Do not \
-         repeat the call: answer with this result."
-    )
-}
-
 /// What a tool's failure comes to: its error and its guidance, as the model reads them
 /// in the result.
 pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {

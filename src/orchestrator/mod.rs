@@ -6,11 +6,11 @@
 
 mod briefing;
 mod chain;
-mod detours;
 mod draft;
 mod driver;
 mod feedback;
 mod hints;
+mod prerequisites;
 mod prompt;
 mod references;
 mod repeats;

@@ -1,30 +1,55 @@
-//! Detours: a call fails, its error points to another tool (`find it with find_contact`),
-//! and that one finds what was missing.
+//! Prerequisites: a call fails, its error names another tool (`find it with find_contact`),
+//! and that one then finds what was missing.
 //!
-//! Small models stop there and tell the user what they have found on the way. Told which call
-//! to make next, they go on. Only a call that the model has made itself is named: another one
-//! might do what nobody asked for.
+//! Small models stop there and tell the user what they have found. Told to retry the call,
+//! they go on. Only a call that the model has made itself is named: another one might do what
+//! nobody asked for.
+
+use serde_json::Value;
 
 use crate::conversation::{Call, Outcome, Step};
+use crate::tools::ToolResult;
 use crate::whole_words::{self, is_of_name};
 
-/// The tool that the model was on its way to: the last of `earlier` whose call failed with an
-/// error that names a tool which has succeeded in `step`. Nothing if it has succeeded since.
-pub(super) fn way_back(earlier: &[Step], step: &Step) -> Option<String> {
-    let found: Vec<&Call> = step.calls().filter(|call| has_succeeded(call)).collect();
+/// The tool to call again after `step`: that of the last failed call in `earlier` whose error
+/// names a tool which has found something in `step`. `None` if it has succeeded since.
+pub(super) fn call_to_retry(earlier: &[Step], step: &Step) -> Option<String> {
+    let found: Vec<&Call> = step.calls().filter(|call| has_found(call)).collect();
     let calls: Vec<&Call> = earlier.iter().flat_map(Step::calls).collect();
-    let at = calls.iter().rposition(|call| points_to(call, &found))?;
-    let mut succeeded = calls[at + 1..].iter().filter(|call| has_succeeded(call)).chain(&found);
+    let at = calls.iter().rposition(|call| is_for_want_of(call, &found))?;
     let name = &calls[at].name;
-    (!succeeded.any(|call| call.name == *name)).then(|| name.clone())
+    let mut later = calls[at + 1..].iter().copied().chain(step.calls());
+    let has_succeeded = later.any(|call| call.name == *name && success(call).is_some());
+    (!has_succeeded).then(|| name.clone())
 }
 
-fn has_succeeded(call: &Call) -> bool {
-    matches!(&call.outcome, Outcome::Ended(result) if result.success)
+/// The result of a call that has succeeded.
+fn success(call: &Call) -> Option<&ToolResult> {
+    match &call.outcome {
+        Outcome::Ended(result) if result.success => Some(result),
+        _ => None,
+    }
 }
 
-/// Whether a call failed and its tool says to make one of these calls.
-fn points_to(call: &Call, others: &[&Call]) -> bool {
+/// Whether a call has succeeded and its result is more than empty lists.
+fn has_found(call: &Call) -> bool {
+    success(call).is_some_and(|result| !result.data.as_ref().is_some_and(is_empty_list))
+}
+
+/// Whether this is an empty list, or an object with such a list in it and none with items.
+fn is_empty_list(data: &Value) -> bool {
+    match data {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => {
+            let mut lists = members.values().filter_map(Value::as_array).peekable();
+            lists.peek().is_some() && lists.all(Vec::is_empty)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a call failed with an error, or an instruction, that names one of these tools.
+fn is_for_want_of(call: &Call, others: &[&Call]) -> bool {
     let Outcome::Ended(result) = &call.outcome else { return false };
     let said = [&result.error, &result.instruction_for_ai];
     let names = |text: &str, tool: &str| whole_words::find(text, tool, is_of_name).next().is_some();
@@ -64,27 +89,40 @@ mod tests {
 
     #[track_caller]
     fn check(earlier: &[Step], last: &Step, expected: Option<&str>) {
-        assert_eq!(way_back(earlier, last).as_deref(), expected);
+        assert_eq!(call_to_retry(earlier, last).as_deref(), expected);
     }
 
     #[test]
-    fn who_was_sent_to_another_tool_comes_back() {
-        let back = Some("send_message");
+    fn a_call_is_retried_once_the_tool_that_its_error_names_has_found_something() {
+        let retry = Some("send_message");
         let steps =
             [lost("there is no such contact; find it with find_contact"), found("get_weather")];
-        check(&steps[..1], &found("find_contact"), back);
+        check(&steps[..1], &found("find_contact"), retry);
         check(&steps[..1], &found("get_weather"), None);
         check(&steps[..1], &step("find_contact", ToolResult::error("too many")), None);
-        check(&steps, &found("find_contact"), back);
+        check(&steps, &found("find_contact"), retry);
         let hint = ToolResult::error("no").with_instruction("Call `find_contact` first.");
-        check(&[step("send_message", hint)], &found("find_contact"), back);
+        check(&[step("send_message", hint)], &found("find_contact"), retry);
     }
 
     #[test]
-    fn who_has_arrived_is_not_sent_again() {
+    fn a_call_that_has_succeeded_since_is_not_retried() {
         let lost = lost("find it with find_contact");
         check(&[lost.clone(), found("send_message")], &found("find_contact"), None);
         check(&[lost], &found("send_message"), None);
+    }
+
+    #[test]
+    fn a_search_that_found_nothing_leads_nowhere() {
+        for (data, expected) in [
+            (json!([]), None),
+            (json!({"total": 0, "matches": [], "hint": "Try fewer words."}), None),
+            (json!({"matches": [{"contact_id": "c_7"}], "others": []}), Some("send_message")),
+            (json!({"status": "ready"}), Some("send_message")),
+        ] {
+            let found = step("find_contact", ToolResult::data(data));
+            check(&[lost("find it with find_contact")], &found, expected);
+        }
     }
 
     #[test]

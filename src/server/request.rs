@@ -124,8 +124,8 @@ pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewT
     })
 }
 
-/// The tools of the turn, and whether one has to be called. A turn that may call none has
-/// none: a small model that is told of tools calls them.
+/// The tools of the turn, and whether one has to be called. With `none` the turn has no tools:
+/// a small model that hears of tools calls them.
 fn read_choice(
     choice: Option<&Value>,
     tools: Option<Vec<String>>,

@@ -156,9 +156,9 @@ pub enum ToolChoice {
 }
 
 impl ToolChoice {
-    /// Whether a call of this tool is what was chosen.
+    /// Whether a call of this tool will do.
     #[must_use]
-    pub fn is_met_by(&self, tool: &str) -> bool {
+    pub fn allows(&self, tool: &str) -> bool {
         match self {
             Self::Auto | Self::Required => true,
             Self::Named(name) => name == tool,

@@ -150,9 +150,13 @@ fn any_step() -> impl Strategy<Value = Step> {
     let note =
         "[a-z]{1,12}".prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
     let notes = prop::collection::vec(note, 0..3);
-    let way_back = prop::option::of("[a-z<]{1,9}");
-    (prop::collection::vec(any_part(), 0..5), notes, way_back)
-        .prop_map(|(parts, notes, way_back)| Step { at_ms: 0, parts, notes, way_back })
+    let retry = prop::option::of("[a-z<]{1,9}");
+    (prop::collection::vec(any_part(), 0..5), notes, retry).prop_map(|(parts, notes, retry)| Step {
+        at_ms: 0,
+        parts,
+        notes,
+        retry,
+    })
 }
 
 fn any_turn() -> impl Strategy<Value = Turn> {
@@ -294,7 +298,7 @@ fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
 #[test]
 fn after_a_detour_the_model_is_sent_back() {
     let mut turn = turn_with(Outcome::Ended(ToolResult::data(json!({ "id": "c_7" }))));
-    turn.steps[0].way_back = Some("send".into());
+    turn.steps[0].retry = Some("send".into());
     let messages = messages(&context(turn, None, 1000), Form::Text);
     let told = messages.last().unwrap().content.as_deref().unwrap();
     assert!(told.ends_with("returned: {\"id\":\"c_7\"}\nNow call send again with it."), "{told}");

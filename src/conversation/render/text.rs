@@ -31,7 +31,7 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, for
     let spoken = Spoken::of(step, marker, form);
     if !spoken.words.is_empty() {
         speak(messages, spoken, Vec::new());
-    } else if form == Form::Words && step.calls().next().is_some() {
+    } else if form == Form::Words && step.calls().any(|call| !call.is_repeat()) {
         say(messages, Role::Assistant, CHECKING);
     }
     let told = told(step, marker, form);
@@ -54,6 +54,8 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
     let mut told = String::new();
     for call in step.calls() {
         match form {
+            // Its result is there already.
+            Form::Words if call.is_repeat() => {}
             Form::Words => {
                 push_separator(&mut told, "\n\n");
                 results::push_lines(&mut told, call, marker);
@@ -81,15 +83,13 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
 /// What the model is to do with the results. A question is the user's to answer, and what a
 /// tool or a note says of that needs no more words.
 fn request(step: &Step, marker: &str) -> Option<Cow<'static, str>> {
-    let mut calls = step.calls().peekable();
-    calls.peek()?;
     let has_own = |call: &Call| call.asks().is_some() || call.result().instruction_for_ai.is_some();
-    if !step.notes.is_empty() || step.calls().any(has_own) {
+    if step.calls().next().is_none() || !step.notes.is_empty() || step.calls().any(has_own) {
         return None;
     }
-    Some(match &step.way_back {
+    Some(match &step.retry {
         Some(tool) => call_again(&inert::text(tool, marker)).into(),
-        None if calls.all(|call| call.result().success) => ANSWER.into(),
+        None if step.calls().all(|call| call.result().success) => ANSWER.into(),
         None => RETRY.into(),
     })
 }

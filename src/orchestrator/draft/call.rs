@@ -23,7 +23,7 @@ pub(in crate::orchestrator) struct CallDraft {
     pub(in crate::orchestrator) needs: Vec<usize>,
     /// An earlier call of its message that asks the same, by position. It waits for that
     /// one's result.
-    pub(in crate::orchestrator) twin: Option<usize>,
+    pub(in crate::orchestrator) duplicate_of: Option<usize>,
     /// Whether its end was not written but mended.
     pub(in crate::orchestrator) end_is_mended: bool,
     /// Whether there is no such tool.
@@ -86,7 +86,7 @@ impl CallDraft {
             state: CallState::Arriving,
             policy: Policy::default(),
             needs: Vec::new(),
-            twin: None,
+            duplicate_of: None,
             end_is_mended: false,
             is_unknown: false,
             is_put_off: false,
@@ -160,6 +160,12 @@ impl CallDraft {
             Some((name, _)) => format!("{name} ({})", self.call_id),
             None => self.call_id.clone(),
         }
+    }
+
+    /// Whether it was wrong, and is not run.
+    pub(in crate::orchestrator) fn is_refused(&self) -> bool {
+        let CallState::Ended(call) = &self.state else { return false };
+        matches!(&call.outcome, Outcome::NotRun(result) if !result.success)
     }
 
     pub(in crate::orchestrator) const fn is_running(&self) -> bool {

@@ -202,7 +202,7 @@ impl Draft {
             at_ms: self.round.asked_at_ms,
             parts: std::mem::take(&mut self.round.pieces).into_iter().filter_map(part).collect(),
             notes: std::mem::take(&mut self.round.notes),
-            way_back: None,
+            retry: None,
         }
     }
 }

@@ -47,8 +47,7 @@ pub(in crate::orchestrator) struct RoundDraft {
 pub(in crate::orchestrator) enum Surplus {
     /// More calls or mistakes than are taken.
     Excess,
-    /// Calls that it has already made in this message: small models go on like that until
-    /// their tokens are used up.
+    /// A call that it has already made in this message.
     Repeats,
     /// A block of results. The rest of the message is not read.
     Results,

@@ -3,7 +3,6 @@
 use super::{NotRun, State, Turn};
 use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
-use crate::limits;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
 use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress, Surplus};
 use crate::orchestrator::feedback;
@@ -104,7 +103,7 @@ impl Turn {
         let call = &mut self.draft.calls[at];
         call.needs = named;
         call.state = CallState::Waiting(arguments);
-        self.draft.calls[at].twin = self.twin_of(at);
+        self.draft.calls[at].duplicate_of = self.original_of(at);
         if self.goes_in_circles() {
             self.draft.round.surplus.get_or_insert(Surplus::Repeats);
         }
@@ -113,19 +112,18 @@ impl Turn {
 
     /// The earlier call of the message that asks the same of a tool that would return the
     /// same.
-    fn twin_of(&self, at: usize) -> Option<usize> {
+    fn original_of(&self, at: usize) -> Option<usize> {
         let call = &self.draft.calls[at];
-        let is_twin = |before: &usize| call.repeats(&self.draft.calls[*before]);
+        let is_same = |before: &usize| call.repeats(&self.draft.calls[*before]);
         let mut before = self.draft.round_calls().start..at;
-        before.find(is_twin).filter(|_| !call.policy.repeatable)
+        before.find(is_same).filter(|_| !call.policy.repeatable)
     }
 
-    /// Whether the message repeats its calls, and no more can be expected of it. Not one that
-    /// changes the world: what follows decides whether that may run.
+    /// Whether the message repeats a call: small models then go on until their tokens are
+    /// used up. One that changes the world is read on: what follows decides whether it may run.
     fn goes_in_circles(&self) -> bool {
         let calls = &self.draft.calls[self.draft.round_calls()];
-        let repeated = calls.iter().filter(|call| call.twin.is_some()).count();
-        repeated >= limits::turn::REPEATED_CALLS_MAX
+        calls.iter().any(|call| call.duplicate_of.is_some())
             && !calls.iter().any(|call| call.policy.mutates)
     }
 
@@ -236,12 +234,12 @@ impl Turn {
         Ok(())
     }
 
-    /// A call that repeats an earlier one gets that one's result. A model that does so
-    /// again has no use for tools.
+    /// A call that repeats an earlier one gets that one's result, and no word of it: small
+    /// models answer with what they are told about their call. A model that does so again
+    /// has no use for tools.
     fn end_repeated(&mut self, at: usize, Repeated { result, is_last }: Repeated) {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
-        let result = result.with_instruction(feedback::repeated(name));
         self.say_of_call(status);
         self.end_unrun(at, NotRun::Repeated, Outcome::NotRun(result));
         if is_last {

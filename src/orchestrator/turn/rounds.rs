@@ -8,7 +8,7 @@ use crate::event::FailureCode;
 use crate::limits;
 use crate::limits::turn::EVENTS_FACTOR;
 use crate::orchestrator::CallContract;
-use crate::orchestrator::draft::{Action, CallDraft, Surplus};
+use crate::orchestrator::draft::{Action, Surplus};
 use crate::parser::{self, Segment};
 use crate::upstream::{Delta, PassedOver, ReasoningItem, RoundRequest, Sampling, ToolChoice};
 
@@ -49,10 +49,11 @@ impl Turn {
         if self.has_called_as_asked() { ToolChoice::Auto } else { self.request.tool_choice.clone() }
     }
 
-    /// Whether the model has called what it had to.
+    /// Whether the model has called what it had to. A call that was refused does not count.
     pub(super) fn has_called_as_asked(&self) -> bool {
-        let mut calls = self.draft.calls.iter().filter_map(CallDraft::whole);
-        calls.any(|(name, _)| self.request.tool_choice.is_met_by(name))
+        let allows = |(name, _): (&str, _)| self.request.tool_choice.allows(name);
+        let calls = &self.draft.calls;
+        calls.iter().any(|call| !call.is_refused() && call.whole().is_some_and(allows))
     }
 
     /// What opens a call of the model.

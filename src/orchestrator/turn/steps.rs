@@ -7,7 +7,7 @@ use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress, Surplus};
-use crate::orchestrator::{detours, feedback};
+use crate::orchestrator::{feedback, prerequisites};
 use crate::parser::ErrorCode;
 use crate::upstream::ToolChoice;
 
@@ -40,7 +40,7 @@ impl Turn {
         }
         match end {
             StepEnd::Nothing => self.nudge(),
-            StepEnd::Answer if self.misses_call() => self.ask_for_call(),
+            StepEnd::Answer if self.lacks_required_call() => self.ask_for_call(),
             StepEnd::Answer if self.draft.round.ran_into_token_limit() => {
                 self.complete(TurnFinish::Length);
             }
@@ -110,7 +110,7 @@ impl Turn {
     }
 
     /// Whether the model has answered for the first time although it had to call a tool.
-    fn misses_call(&self) -> bool {
+    fn lacks_required_call(&self) -> bool {
         let has_to = self.request.tool_choice != ToolChoice::Auto && self.synthesis.is_none();
         has_to && !self.has_called_as_asked() && !self.was_told_to_call
     }
@@ -185,7 +185,7 @@ impl Turn {
 
     pub(super) fn push_step(&mut self) {
         let mut step = self.draft.take_step();
-        step.way_back = detours::way_back(&self.record.steps, &step);
+        step.retry = prerequisites::call_to_retry(&self.record.steps, &step);
         let marker = super::marker(&self.rules, &self.request.briefing);
         for call in step.calls() {
             self.draft.guard.learn(&call.name, || results::json(&call.result(), marker));

@@ -305,7 +305,7 @@ fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
     assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);
     let told = scene.last_message().content.as_deref().unwrap();
     let result = told.rfind("12:00").expect("the earlier result");
-    assert!(told[result..].contains("Do not repeat the call"), "{told}");
+    assert!(told[result..].ends_with("Use it to answer my question."), "{told}");
     assert!(!scene.rounds.last().unwrap().tools.is_empty());
     scene.says(&call("read")).stops();
     assert!(scene.rounds.last().unwrap().tools.is_empty());
@@ -331,14 +331,14 @@ fn the_same_call_twice_in_a_message_runs_once_and_the_second_waits_for_its_resul
 #[test]
 fn a_message_that_repeats_its_calls_is_stopped() {
     let mut scene = scene();
-    scene.says(&call("read")).says(&call("read")).says(&call("look"));
-    assert!(!scene.deeds.contains(&"stop round".to_owned()), "once is a slip");
+    scene.says(&call("read")).says(&call("look"));
+    assert!(!scene.deeds.contains(&"stop round".to_owned()));
     scene.says(&format!("{}{}<<function_call>> {{\"na", call("read"), call("poll")));
     assert!(scene.deeds.contains(&"stop round".to_owned()));
-    scene.tool_returns(0, ok()).tool_returns(2, ok());
-    assert_eq!(scene.started(), ["call_1", "call_3"]);
+    scene.tool_returns(0, ok()).tool_returns(1, ok());
+    assert_eq!(scene.started(), ["call_1", "call_2"]);
     let told = scene.last_message().content.as_deref().unwrap();
-    assert_eq!(told.matches("returned: ").count(), 4, "{told}");
+    assert_eq!(told.matches("returned: ").count(), 3, "{told}");
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn what_was_sent_before_a_question_is_not_sent_again_behind_its_answer() {
 fn lookups_behind_one_that_asks_get_their_turn_when_it_is_answered() {
     let mut scene = scene();
     let other = call_with("look", &json!({ "n": 2 }));
-    scene.says(&call("look")).says(&other).says(&call("look")).says(&call("send")).stops();
+    scene.says(&call("look")).says(&other).says(&call("send")).says(&call("look")).stops();
     scene.tool_returns(0, which_john());
     assert_eq!(scene.started(), ["call_1"]);
     let mut scene = next(scene, Some("john_doe"));

@@ -1,9 +1,9 @@
 //! `constrain: llama_grammar`: GBNF from the JSON Schemas of the offered tools.
 //!
 //! The model speaks freely until it has written the marker; from there on it can
-//! only write a call of an offered tool with arguments of the tool's shape. What
-//! GBNF cannot say (patterns, formats, ranges) is left to the validation of the
-//! call.
+//! only write a call of an offered tool with arguments of the tool's shape. Patterns
+//! and formats are left to the validation of the call, and so are ranges: a model
+//! that wants 12 where 7 is the most would write 1, and nobody would tell it.
 //!
 //! llama.cpp has *lazy* grammars for this, which sleep until a trigger is seen,
 //! and the request asks for one. But its `/v1/chat/completions` overwrites
@@ -61,7 +61,7 @@ pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, marker: &str) -> Stri
     };
     rules.push("root", &root);
 
-    let tools: Vec<_> = tools.iter().filter(|tool| choice.is_met_by(&tool.name)).collect();
+    let tools: Vec<_> = tools.iter().filter(|tool| choice.allows(&tool.name)).collect();
     let more = format!("(\"\\n\" {} call){{0,{}}}", literal(marker), GRAMMAR_CALLS_MAX - 1);
     rules.push("calls", &format!("call {more} \"\\n\"?"));
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();

@@ -174,7 +174,7 @@ impl Witness {
             let mut before = calls[..place].iter();
             if !call.needs.is_empty() {
                 coverage.saw("waits: for the result that it names");
-            } else if call.twin.is_some_and(|twin| is_open(&draft.calls[twin])) {
+            } else if call.duplicate_of.is_some_and(|at| is_open(&draft.calls[at])) {
                 coverage.saw("waits: for the same call before it");
             } else if before.clone().any(|call| call.policy.is_barrier() && is_open(call)) {
                 coverage.saw("waits: behind a barrier");
