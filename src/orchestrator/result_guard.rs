@@ -14,10 +14,8 @@
 //! with a letter is never held. Of held text that was none, the last line is read again: it
 //! may begin one, too.
 
+use crate::conversation::render::results::RETURNED;
 use crate::limits::turn::{ECHO_BYTES_MIN, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
-
-/// What ends the heading of a result, white space left out.
-const RETURNED: &[u8] = b"returned:";
 
 /// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
@@ -47,9 +45,8 @@ struct Held {
     /// Bytes of `text` that are no white space.
     matched: usize,
     heading: Option<Heading>,
-    /// Results that `text` is the beginning of, by position, with the bytes of a code fence
-    /// before them.
-    results: Vec<(usize, usize)>,
+    /// Results that `text` is the beginning of, by position, each with the fence before it.
+    results: Vec<(usize, &'static str)>,
 }
 
 /// What comes next in a heading.
@@ -180,7 +177,7 @@ impl Held {
     fn begin(first: char, results: usize) -> Option<Self> {
         let held = |heading| Self {
             heading,
-            results: (0..results).flat_map(|at| FENCES.map(|fence| (at, fence.len()))).collect(),
+            results: (0..results).flat_map(|at| FENCES.map(|fence| (at, fence))).collect(),
             ..Self::default()
         };
         match first {
@@ -222,7 +219,7 @@ impl Held {
             Some(Heading::AfterName) if char == 'r' => Some(Heading::Returned(1)),
             Some(Heading::Id) if is_of_name => Some(Heading::Id),
             Some(Heading::Id) if char == ')' => Some(Heading::Returned(0)),
-            Some(Heading::Returned(at)) if char == char::from(RETURNED[at]) => {
+            Some(Heading::Returned(at)) if char == char::from(RETURNED.as_bytes()[at]) => {
                 if at + 1 == RETURNED.len() {
                     return true;
                 }
@@ -244,7 +241,6 @@ impl Held {
         let (matched, mut is_found) = (self.matched, false);
         self.matched += char.len();
         self.results.retain(|&(at, fence)| {
-            let fence = FENCES.iter().find(|known| known.len() == fence).expect("one of them");
             let result = results[at].as_bytes();
             let expected = fence.as_bytes().iter().chain(result).skip(matched).take(char.len());
             let fits = expected.eq(char.as_bytes());

@@ -231,7 +231,7 @@ async fn a_connection_that_is_read_slowly_is_not_cut() {
     let mut model = Model::listen().await;
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
-        setup.patience.reader = ms(1000);
+        setup.patience.reader = ms(2000);
     })
     .await;
     let (mut slow, mut round) = begin_unread(&gateway, &mut model).await;
@@ -239,7 +239,7 @@ async fn a_connection_that_is_read_slowly_is_not_cut() {
     let read_slowly = async {
         let begun = Instant::now();
         let mut piece = vec![0; 32 * 1024];
-        while begun.elapsed() < ms(3000) {
+        while begun.elapsed() < ms(5000) {
             let read = slow.socket.read(&mut piece).await.unwrap();
             assert_ne!(read, 0);
             pass(ms(50)).await;

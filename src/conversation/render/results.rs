@@ -61,10 +61,18 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Adds `` `NAME` (ID) returned: JSON ``. References name results by these ids.
+/// What ends the heading of a result.
+pub(crate) const RETURNED: &str = "returned:";
+
+/// What stands before a result in JSON. References name results by these ids.
+pub(crate) fn heading(tool: &str, call_id: &str) -> String {
+    format!("`{tool}` ({call_id}) {RETURNED}")
+}
+
+/// Adds `` `NAME` (ID) returned: JSON ``.
 pub(super) fn push_json(told: &mut String, call: &Call, marker: &str) {
     let (name, result) = (inert::text(&call.name, marker), json(&call.result(), marker));
-    let _ = write!(told, "`{name}` ({}) returned: {result}", call.call_id);
+    let _ = write!(told, "{} {result}", heading(&name, &call.call_id));
 }
 
 /// Adds what a call found as `key: value` lines under a heading in words.

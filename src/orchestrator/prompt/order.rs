@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use crate::conversation::render::results;
 use crate::tools::{Policy, Registry};
 
 /// When a tool's calls run, and what that means for those behind them; nothing where
@@ -27,9 +28,10 @@ pub(super) fn words(policy: Policy) -> Option<String> {
 /// Adds a section with what holds between calls, if anything does.
 pub(super) fn push(prompt: &mut String, tools: &Registry) {
     let stop = stop(tools).map(|(tool, stop)| {
+        let heading = results::heading(tool, "call_1");
         format!(
-            "{stop} It looks like this:\n`{tool}` (call_1) returned: {{\"next_action\": \
-             \"clarification_needed\", \"clarification\": {{...}}}}"
+            "{stop} It looks like this:\n{heading} {{\"next_action\": \"clarification_needed\", \
+             \"clarification\": {{...}}}}"
         )
     });
     let reference = reference(tools).map(str::to_owned);
