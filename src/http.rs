@@ -1,7 +1,7 @@
-//! What HTTP says about trying again: which answers may pass by themselves, and how long
-//! the other side asks to be left alone.
+//! What HTTP says about media types, and about trying again: which answers may pass by
+//! themselves, and how long the other side asks to be left alone.
 //!
-//! Pure. Whether something may be asked twice at all is for those to know who ask.
+//! Pure. Whether something may be asked twice at all is for the caller to know.
 
 use std::time::Duration;
 
@@ -9,6 +9,14 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::TimeZone;
+
+/// Whether a `Content-Type` field is of this media type, whatever its parameters. Types are
+/// case-insensitive (RFC 9110, section 8.3.1).
+#[must_use]
+pub fn is_media_type(field: &str, media_type: &str) -> bool {
+    let named = field.split_once(';').map_or(field, |(named, _)| named);
+    named.trim_ascii().eq_ignore_ascii_case(media_type)
+}
 
 /// Whether an answer with this status is about the moment and not about the request, so
 /// that the same request may succeed a little later: too many of them (429, RFC 6585
@@ -47,6 +55,18 @@ fn date(field: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn media_types_are_compared_without_case_and_parameters() {
+        for field in
+            ["text/event-stream", "Text/Event-Stream; Charset=UTF-8", " text/EVENT-stream ;x"]
+        {
+            assert!(is_media_type(field, "text/event-stream"), "{field}");
+        }
+        for field in ["", "text/event-streams", "application/json; text/event-stream"] {
+            assert!(!is_media_type(field, "text/event-stream"), "{field}");
+        }
+    }
 
     #[test]
     fn four_statuses_may_pass() {

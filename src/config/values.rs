@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use hyper::Uri;
+use url::Url;
 
 use super::raw::Node;
 use super::reader::{Refused, closest, enumerate, text};
@@ -28,16 +29,32 @@ pub(super) fn server_url(node: &Node) -> Result<Uri, Refused> {
     })
 }
 
-/// Compared byte by byte with what browsers send, so it must be spelled their
-/// way: scheme, host, port where it is not the scheme's own.
+/// Compared byte by byte with what browsers send, so it must be spelled their way (WHATWG
+/// URL, serialization of an origin): scheme, host, port if it is not the scheme's own.
 pub(super) fn origin(node: &Node) -> Result<String, Refused> {
-    let refused = || Refused::new(node, "an exact origin such as `https://app.example.org`");
+    const EXPECTED: &str = "an exact origin such as `https://app.example.org`";
+    let refused = || Refused::new(node, EXPECTED);
     let text = text(node)?;
-    let uri: Uri = text.parse().map_err(|_| refused())?;
-    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(refused)?;
-    let spelled = format!("{scheme}://{authority}").to_ascii_lowercase();
-    let usable = matches!(scheme, "http" | "https") && !authority.as_str().contains(['@', '*']);
-    if usable && spelled == text { Ok(spelled) } else { Err(refused()) }
+    let url = Url::parse(text).map_err(|_| refused())?;
+    let is_web = matches!(url.scheme(), "http" | "https");
+    if !is_web || !url.host_str().is_some_and(is_hostname) {
+        return Err(refused());
+    }
+    let origin = url.origin().ascii_serialization();
+    if text == origin {
+        return Ok(origin);
+    }
+    if text.contains('@') {
+        // There may be a password.
+        return Err(Refused::hidden(node, EXPECTED));
+    }
+    Err(Refused::new(node, format!("the origin as browsers send it, `{origin}`")))
+}
+
+/// Whether no label of a name is empty, as in `a..b`: the URL standard lets that pass.
+fn is_hostname(host: &str) -> bool {
+    !host.contains('*')
+        && host.strip_suffix('.').unwrap_or(host).split('.').all(|it| !it.is_empty())
 }
 
 /// `None` for the empty text that `${KEY:-}` gives.

@@ -19,10 +19,10 @@ use super::{App, query, request};
 use crate::conversation::{Conversation, Question};
 use crate::event::TurnState;
 use crate::gateway::BegunTurn;
-use crate::limits;
 use crate::session::Found;
 use crate::session::frame::FrameId;
 use crate::telemetry::metrics;
+use crate::{http, limits};
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -102,10 +102,7 @@ async fn begin(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refu
 /// A page sends JSON as JSON, so that the browser asks first; a shell need not.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_json = media_type.is_some_and(|value| {
-        let (media_type, _parameters) = value.split_once(';').unwrap_or((value, ""));
-        media_type.trim().eq_ignore_ascii_case("application/json")
-    });
+    let is_json = media_type.is_some_and(|field| http::is_media_type(field, "application/json"));
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
 }
 

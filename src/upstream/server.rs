@@ -214,7 +214,7 @@ impl Server {
         }
         let media_type = answer.head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !media_type.starts_with("text/event-stream") {
+        if !http::is_media_type(media_type, "text/event-stream") {
             let media_type = media_type.to_owned();
             let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
             let error = ServerError::from_body(said.as_bytes());

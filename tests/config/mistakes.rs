@@ -280,19 +280,38 @@ fn markers_that_cannot_work_are_refused() {
 
 #[test]
 fn origins_must_be_spelled_as_browsers_do() {
-    for origin in
-        ["*", "null", "example.org", "https://example.org/", "https://Example.org", "https://*.a.b"]
-    {
-        check(
-            &format!("server: {{cors_origins: [\"{origin}\"]}}"),
-            &format!(
-                "1:25: server.cors_origins[0]: found the text `{origin}`, expected an exact \
-                 origin such as `https://app.example.org`"
-            ),
-        );
+    let text = |origin: &str| format!("server: {{cors_origins: [\"{origin}\"]}}");
+    let check = |origin: &str, expected: &str| {
+        let message =
+            format!("1:25: server.cors_origins[0]: found the text `{origin}`, expected {expected}");
+        check(&text(origin), &message);
+    };
+    for origin in [
+        "*",
+        "null",
+        "example.org",
+        "ws://example.org",
+        "https://",
+        "https://*.a.b",
+        "https://a..b",
+        "https://example.org:99999",
+    ] {
+        check(origin, "an exact origin such as `https://app.example.org`");
     }
-    let config = load("server: {cors_origins: [\"http://localhost:5173\"]}").unwrap();
-    assert_eq!(config.server.cors_origins, ["http://localhost:5173"]);
+    for (origin, spelling) in [
+        ("https://example.org/", "https://example.org"),
+        ("https://Example.org", "https://example.org"),
+        ("https://example.org:443", "https://example.org"),
+        ("https://example.org:0443", "https://example.org"),
+        ("https://bücher.example", "https://xn--bcher-kva.example"),
+    ] {
+        check(origin, &format!("the origin as browsers send it, `{spelling}`"));
+    }
+    for origin in ["http://localhost:5173", "https://example.org", "http://[::1]:3000"] {
+        assert_eq!(load(&text(origin)).unwrap().server.cors_origins, [origin]);
+    }
+    let message = load(&text("https://joe:sesame@a.example")).unwrap_err().to_string();
+    assert!(!message.contains("sesame"), "{message}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::events::{outcome, said};
-use crate::support::model::{DONE, call, finish, frame, text};
+use crate::support::model::{DONE, UNTIL_CLOSE, call, finish, frame, text};
 use crate::support::{Frame, Gateway, Model, until};
 
 /// What is sent to a server says who asks and nothing of other clients.
@@ -25,6 +25,17 @@ async fn it_is_asked_as_the_standard_says() {
     assert_eq!((&body["model"], &body["stream"]), (&json!("fake-model"), &json!(true)));
     assert_eq!(body["stream_options"]["include_usage"], true);
     assert_eq!(body["messages"].as_array().unwrap().last().unwrap()["content"], "Hello?");
+}
+
+#[tokio::test]
+async fn it_spells_its_media_type_otherwise() {
+    let mut model = Model::listen().await;
+    let gateway = Gateway::start(&model).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    let head = UNTIL_CLOSE.replace("text/event-stream", "Text/Event-Stream; Charset=UTF-8");
+    round.write(head + &text("Well.") + &finish("stop") + DONE).await;
+    drop(round);
+    assert_eq!(said(&stream.rest().await), "Well.");
 }
 
 /// Wherever a stream is cut, its events say the same. Here the pieces go through a
