@@ -199,8 +199,10 @@ pub mod tools {
     /// Violations that one feedback, or one refused result, names. A model that
     /// breaks more has misread the tool, and the first ones say so.
     pub const VIOLATIONS_MAX: usize = 8;
-    /// How much of a refused value is quoted, in bytes: enough to recognise it.
-    pub const RECEIVED_BYTES_MAX: usize = 80;
+    /// How much is quoted of anything that a model made up, in bytes: enough to recognise it.
+    pub const QUOTED_BYTES_MAX: usize = 64;
+    /// Longest message that a model is sent about a mistake, in bytes.
+    pub const FEEDBACK_BYTES_MAX: usize = 2 * KIB;
     /// How much of a parameter's schema is quoted, in bytes.
     pub const SCHEMA_LINE_BYTES_MAX: usize = 512;
     /// A result's error or instruction, in bytes: words, not data.

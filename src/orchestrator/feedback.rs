@@ -5,6 +5,7 @@
 //! and the exact line to write.
 
 use crate::event::FeedbackReason;
+use crate::limits::tools::FEEDBACK_BYTES_MAX;
 use crate::parser::{ErrorCode, ParseError, Settings};
 use crate::tools::{CallRefusal, ToolResult, words};
 use crate::upstream::ToolChoice;
@@ -39,6 +40,15 @@ pub(super) fn call_required(choice: &ToolChoice) -> String {
     )
 }
 
+/// A message cut to what a model is sent of a mistake.
+pub(super) fn brief(message: String) -> String {
+    if message.len() <= FEEDBACK_BYTES_MAX {
+        message
+    } else {
+        words::cut(&message, FEEDBACK_BYTES_MAX)
+    }
+}
+
 /// There is no such tool in this turn.
 pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {
     format!("{refusal} Call one of these, or answer in words.")
@@ -55,8 +65,9 @@ pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> S
         [] => "no call stands before it in its message".to_owned(),
         before => format!("before it in its message stand {}", before.join(", ")),
     };
+    let reference = words::quote(reference);
     format!(
-        "The arguments of {name} name the result \"{reference}\", which is not there. A reference \
+        "The arguments of {name} name the result {reference}, which is not there. A reference \
          is the id of an earlier call of the same message and a path through its result, like \
          {{\"$result\": \"call_1.data.id\"}}; {known}. What a message before has brought is written as the \
          value itself. Write the call of {name} again, corrected."

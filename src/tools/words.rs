@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::limits::tools::RECEIVED_BYTES_MAX;
+use crate::limits::tools::QUOTED_BYTES_MAX;
 
 /// A value's type with its article.
 pub(crate) fn kind(value: &Value) -> &'static str {
@@ -22,13 +22,13 @@ pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::String(text) => format!("a string: {}", quote(text)),
-        other => format!("{}: {}", kind(other), cut(&other.to_string(), RECEIVED_BYTES_MAX)),
+        other => format!("{}: {}", kind(other), cut(&other.to_string(), QUOTED_BYTES_MAX)),
     }
 }
 
 /// Text between quotation marks, escaped as JSON, cut where it is long.
 pub(crate) fn quote(text: &str) -> String {
-    Value::from(cut(text, RECEIVED_BYTES_MAX)).to_string()
+    Value::from(cut(text, QUOTED_BYTES_MAX)).to_string()
 }
 
 /// At most `bytes_max` bytes of `text`, and an ellipsis where that is not all.

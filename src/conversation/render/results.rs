@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::inert;
 use crate::conversation::Call;
+use crate::limits::tools::NAME_BYTES_MAX;
 use crate::limits::turn::RESULT_LINES_MAX;
-use crate::tools::{Clarification, NextAction, ToolResult};
+use crate::tools::{Clarification, NextAction, ToolResult, words};
 
 /// A result as JSON: the data of one that says nothing else, otherwise an object.
 pub(crate) fn json(result: &ToolResult, marker: &str) -> String {
@@ -69,15 +70,20 @@ pub(crate) fn heading(tool: &str, call_id: &str) -> String {
     format!("`{tool}` ({call_id}) {RETURNED}")
 }
 
+/// The tool's name as the model wrote it; longer than a tool's can be, it is cut.
+fn name(call: &Call, marker: &str) -> String {
+    inert::text(&words::cut(&call.name, NAME_BYTES_MAX), marker).into_owned()
+}
+
 /// Adds `` `NAME` (ID) returned: JSON ``.
 pub(super) fn push_json(told: &mut String, call: &Call, marker: &str) {
-    let (name, result) = (inert::text(&call.name, marker), json(&call.result(), marker));
+    let (name, result) = (name(call, marker), json(&call.result(), marker));
     let _ = write!(told, "{} {result}", heading(&name, &call.call_id));
 }
 
 /// Adds what a call found as `key: value` lines under a heading in words.
 pub(super) fn push_lines(told: &mut String, call: &Call, marker: &str) {
-    let (name, result) = (inert::text(&call.name, marker), call.result());
+    let (name, result) = (name(call, marker), call.result());
     let heading = if result.success { "found" } else { "answered" };
     let _ = write!(told, "Here is what {name} {heading}:\n{}", lines(&result, Some(marker)));
 }

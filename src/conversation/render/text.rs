@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::spoken::Spoken;
 use super::{Form, inert, results, say, speak};
 use crate::conversation::{Call, Step};
+use crate::tools::words;
 use crate::upstream::{Message, Role};
 
 /// What the results of calls end with if all of them are good. A message that ends with JSON
@@ -44,7 +45,7 @@ pub(super) fn push_call(words: &mut String, marker: &str, call: &Call) {
     if !words.is_empty() && !words.ends_with('\n') {
         words.push('\n');
     }
-    let name = serde_json::Value::from(call.name.as_str());
+    let name = words::quote(&call.name);
     let arguments = call.arguments.as_str();
     let _ = writeln!(words, "{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::conversation::{self, Outcome};
+use crate::limits::tools::NAME_BYTES_MAX;
 use crate::orchestrator::repeats;
 use crate::orchestrator::turn::Refusal;
 use crate::parser::Arguments;
-use crate::tools::{NextAction, Policy};
+use crate::tools::{NextAction, Policy, words};
 
 /// A call of the turn. It is kept for the whole turn.
 #[derive(Debug)]
@@ -157,7 +158,7 @@ impl CallDraft {
     /// Its tool and its id, for the model.
     pub(in crate::orchestrator) fn title(&self) -> String {
         match self.whole() {
-            Some((name, _)) => format!("{name} ({})", self.call_id),
+            Some((name, _)) => format!("{} ({})", words::cut(name, NAME_BYTES_MAX), self.call_id),
             None => self.call_id.clone(),
         }
     }

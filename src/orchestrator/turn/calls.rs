@@ -3,11 +3,12 @@
 use super::{NotRun, State, Turn};
 use crate::conversation::Outcome;
 use crate::event::FeedbackReason;
+use crate::limits::tools::NAME_BYTES_MAX;
 use crate::orchestrator::chain::{Chain, MessageEnd, Move};
 use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress, Surplus};
 use crate::orchestrator::feedback;
 use crate::orchestrator::repeats::Repeated;
-use crate::tools::{CallRefusal, ToolResult};
+use crate::tools::{CallRefusal, ToolResult, words};
 use crate::upstream::RoundFinish;
 
 /// Why a call is not run, and the model is told.
@@ -150,6 +151,7 @@ impl Turn {
                 (FeedbackReason::InvalidArguments, feedback::not_chosen(name, &id))
             }
         };
+        let message = feedback::brief(message);
         let result = ToolResult::error(message.clone());
         self.end_unrun(at, NotRun::Refused, Outcome::NotRun(result));
         self.draft.round.has_refused = true;
@@ -204,7 +206,8 @@ impl Turn {
     }
 
     fn skip(&mut self, at: usize, reason: String) {
-        let status = format!("{} was not run: {reason}", self.draft.name_of(at));
+        let name = words::cut(self.draft.name_of(at), NAME_BYTES_MAX);
+        let status = format!("{name} was not run: {reason}");
         self.say_of_call(status);
         self.end_unrun(at, NotRun::Skipped, Outcome::Skipped(reason));
     }
@@ -264,7 +267,7 @@ impl Turn {
         self.draft.calls[at].end(Outcome::Ended(result));
         self.say_of_tool(EventDraft::ToolCompleted { call: at, duration_ms, attempts });
         if let Some(message) = self.draft.failure_of(at) {
-            self.feed_back(Some(at), FeedbackReason::ToolFailed, message);
+            self.feed_back(Some(at), FeedbackReason::ToolFailed, feedback::brief(message));
         }
         let ends_chain =
             matches!(self.draft.calls[at].progress(), Progress::Asked | Progress::Completed);

@@ -145,6 +145,7 @@ impl Turn {
         reason: FeedbackReason,
         message: String,
     ) {
+        let message = feedback::brief(message);
         self.draft.round.notes.push(Note { reason, message: message.clone() });
         self.feed_back(call, reason, message);
     }

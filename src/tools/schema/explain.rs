@@ -8,7 +8,9 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Value};
 
 use super::Violation;
-use crate::limits::tools::{FEEDBACK_NAMES_MAX, SCHEMA_LINE_BYTES_MAX, VIOLATIONS_MAX};
+use crate::limits::tools::{
+    FEEDBACK_NAMES_MAX, QUOTED_BYTES_MAX, SCHEMA_LINE_BYTES_MAX, VIOLATIONS_MAX,
+};
 use crate::tools::words::{cut, describe, quote};
 
 /// How the arguments as a whole are called.
@@ -162,7 +164,7 @@ impl<'s> Place<'s> {
     }
 
     fn enter(&mut self, name: &str) {
-        let plain = !name.is_empty()
+        let plain = (1..=QUOTED_BYTES_MAX).contains(&name.len())
             && name
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');

@@ -132,6 +132,17 @@ fn a_violation_carries_the_schema_line_of_its_parameter() {
 }
 
 #[test]
+fn a_name_that_the_model_made_up_is_quoted_up_to_64_bytes() {
+    let schema = Schema::compile(&trip()).unwrap();
+    let path = |length: usize| {
+        let arguments = json!({"city": "Rome", "n".repeat(length): 1});
+        schema.validate(&arguments).unwrap_err()[0].path.clone()
+    };
+    assert_eq!(path(64), format!("arguments.{}", "n".repeat(64)));
+    assert_eq!(path(65), format!("arguments[\"{}…\"]", "n".repeat(64)));
+}
+
+#[test]
 fn violations_are_bounded() {
     for parameters in [
         json!({"additionalProperties": false}),

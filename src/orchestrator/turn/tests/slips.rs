@@ -31,6 +31,29 @@ fn a_message_is_one_attempt_however_often_it_is_wrong() {
 }
 
 #[test]
+fn a_name_that_the_model_made_up_does_not_fill_the_next_request() {
+    let mut scene = scene_with(|_| ());
+    let name = "n".repeat(60_000);
+    scene.says(&BAD.replace("nope", &name)).stops();
+    let messages = &scene.rounds.last().unwrap().messages;
+    let told = &messages[messages.len() - 2..];
+    let bytes: Vec<usize> =
+        told.iter().map(|message| message.content.as_ref().unwrap().len()).collect();
+    assert!(bytes[0] < 128 && bytes[1] < 512, "{told:?}");
+    let events = scene.events.iter().filter(|event| event["type"] != "tool_call_started");
+    assert!(events.map(|event| event.to_string().len()).all(|bytes| bytes < 2048));
+}
+
+#[test]
+fn a_message_about_a_mistake_is_at_most_2_kib() {
+    for (bytes, is_whole) in [(2048, true), (2049, false)] {
+        let message = feedback::brief("m".repeat(bytes));
+        assert_eq!(message.len() == bytes, is_whole);
+        assert_eq!(message.ends_with('…'), !is_whole);
+    }
+}
+
+#[test]
 fn tools_that_fail_side_by_side_are_one_attempt() {
     let mut scene = scene_with(|_| ());
     scene.says(&call("read")).says(&call("look")).stops();
