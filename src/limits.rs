@@ -153,6 +153,10 @@ pub mod turn {
     pub const REPEATS_MAX: u32 = 2;
     /// Lines of a result that is shown as plain text.
     pub const RESULT_LINES_MAX: usize = 100;
+    /// Names of tools that were called before and are not offered, whose headings are known.
+    pub const GUARDED_TOOLS_MAX: usize = 256;
+    /// Calls before the turn whose results a message may echo: the last ones.
+    pub const GUARDED_CALLS: usize = 8;
     /// Bytes of a message that are held back while they may begin a block of results.
     pub const HELD_BYTES_MAX: usize = 512;
     /// Bytes of a result's JSON, white space left out, that tell an echo of it from an

@@ -104,7 +104,7 @@ impl Chain<'_> {
                     return Gate::Broken(format!("{whose}, which comes first, {how}"));
                 }
                 Progress::PutOff if call.policy.mutates || call.needs.contains(&before) => {
-                    return Gate::Broken(format!("{whose}, which comes first, was put off"));
+                    return Gate::PutOff(format!("{whose}, which comes first, was put off"));
                 }
                 Progress::PutOff | Progress::Failed(_) | Progress::Done => {}
             }

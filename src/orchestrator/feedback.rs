@@ -51,7 +51,7 @@ pub(super) fn brief(message: String) -> String {
 
 /// There is no such tool in this turn.
 pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {
-    format!("{refusal} Call one of these, or answer in words.")
+    refusal.to_string()
 }
 
 /// The arguments break the tool's schema.

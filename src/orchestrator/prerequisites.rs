@@ -26,7 +26,8 @@ pub(super) fn call_to_retry(earlier: &[Step], step: &Step) -> Option<String> {
 /// The result of a call that has succeeded.
 fn success(call: &Call) -> Option<&ToolResult> {
     match &call.outcome {
-        Outcome::Ended(result) if result.success => Some(result),
+        // One that was not run and succeeded repeats another.
+        Outcome::Ended(result) | Outcome::NotRun(result) if result.success => Some(result),
         _ => None,
     }
 }
@@ -53,7 +54,10 @@ fn is_for_want_of(call: &Call, others: &[&Call]) -> bool {
     let Outcome::Ended(result) = &call.outcome else { return false };
     let said = [&result.error, &result.instruction_for_ai];
     let names = |text: &str, tool: &str| whole_words::find(text, tool, is_of_name).next().is_some();
-    let says = |tool: &str| said.into_iter().flatten().any(|text| names(text, tool));
+    // An error may quote an argument.
+    let is_quoted = |tool: &str| names(call.arguments.as_str(), tool);
+    let says =
+        |tool: &str| said.into_iter().flatten().any(|text| names(text, tool)) && !is_quoted(tool);
     !result.success && others.iter().any(|other| other.name != call.name && says(&other.name))
 }
 
@@ -123,6 +127,25 @@ mod tests {
             let found = step("find_contact", ToolResult::data(data));
             check(&[lost("find it with find_contact")], &found, expected);
         }
+    }
+
+    #[test]
+    fn a_lookup_that_was_made_before_counts() {
+        let mut found = found("find_contact");
+        let Part::Call(call) = &mut found.parts[0] else { unreachable!() };
+        let call = Arc::get_mut(call).unwrap();
+        let Outcome::Ended(result) = &call.outcome else { unreachable!() };
+        call.outcome = Outcome::NotRun(result.clone());
+        check(&[lost("find it with find_contact")], &found, Some("send_message"));
+    }
+
+    #[test]
+    fn an_argument_that_an_error_quotes_names_no_tool() {
+        let mut lost = lost("there is no zone called \"calculate\"");
+        let Part::Call(call) = &mut lost.parts[0] else { unreachable!() };
+        Arc::get_mut(call).unwrap().arguments =
+            Arguments::parse("{\"timezone\": \"calculate\"}").unwrap();
+        check(&[lost], &found("calculate"), None);
     }
 
     #[test]

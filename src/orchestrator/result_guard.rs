@@ -9,13 +9,15 @@
 //!     └────── line break ────┘
 //! ```
 //! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``) or the JSON of one,
-//! each at the start of a line, in a code fence or not. White space makes no difference. Text
+//! each at the start of a line, in a code fence or not; behind a call of the same message,
+//! any JSON object, since the real result is not known yet. White space makes no difference. Text
 //! is held only while it may still be one, and at most [`HELD_BYTES_MAX`]; text that begins
 //! with a letter is never held. Of held text that was none, the last line is read again: it
 //! may begin one, too.
 
 use crate::conversation::render::results::RETURNED;
-use crate::limits::turn::{ECHO_BYTES_MIN, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
+use crate::limits::tools::NAME_BYTES_MAX;
+use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX, MATCHED_BYTES_MAX};
 
 /// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
@@ -27,6 +29,8 @@ pub(super) struct ResultGuard {
     results: Vec<String>,
     /// Whether an answer may be JSON, so that none is taken for a result.
     allows_json: bool,
+    /// Whether the message has called a tool: JSON after that is a result that it invents.
+    has_called: bool,
     state: State,
 }
 
@@ -70,11 +74,16 @@ impl ResultGuard {
         Self { tools, allows_json, ..Self::default() }
     }
 
-    /// Learns a result that the messages from here on may echo, as JSON.
-    pub(super) fn learn(&mut self, tool: &str, json: impl FnOnce() -> String) {
-        if !self.tools.iter().any(|known| known == tool) {
-            self.tools.push(tool.to_owned());
+    /// Learns the name of a tool that was called, whether there is such a tool or not.
+    pub(super) fn learn_tool(&mut self, name: &str) {
+        let is_new = !self.tools.iter().any(|known| known == name);
+        if is_new && self.tools.len() < GUARDED_TOOLS_MAX && name.len() <= NAME_BYTES_MAX {
+            self.tools.push(name.to_owned());
         }
+    }
+
+    /// Learns a result that the messages from here on may echo, as JSON.
+    pub(super) fn learn_result(&mut self, json: impl FnOnce() -> String) {
         if self.allows_json {
             return;
         }
@@ -82,15 +91,23 @@ impl ResultGuard {
         if json.len() < ECHO_BYTES_MIN || !json.starts_with(['{', '[']) {
             return;
         }
-        json.retain(|char| !char.is_ascii_whitespace());
+        json.retain(|char| !is_blank(char));
         let end = json.char_indices().map(|(at, _)| at).find(|at| *at >= MATCHED_BYTES_MAX);
         json.truncate(end.unwrap_or(json.len()));
-        self.results.push(json);
+        if !self.results.contains(&json) {
+            self.results.push(json);
+        }
     }
 
     /// A message begins. What was held of the one before is not wanted any more.
     pub(super) fn begin_message(&mut self) {
-        self.state = State::LineStart;
+        (self.state, self.has_called) = (State::LineStart, false);
+    }
+
+    /// A call of the message is over. Its result, which the message may go on with, is not
+    /// known yet.
+    pub(super) fn end_call(&mut self) {
+        (self.state, self.has_called) = (State::LineStart, true);
     }
 
     /// Takes the next words and appends to `out` what is not held. Returns whether a
@@ -100,7 +117,7 @@ impl ResultGuard {
         while !rest.is_empty() {
             match &mut self.state {
                 State::MidLine => {
-                    let Some(end) = memchr::memchr(b'\n', rest.as_bytes()) else {
+                    let Some(end) = memchr::memchr2(b'\n', b'\r', rest.as_bytes()) else {
                         out.push_str(rest);
                         return false;
                     };
@@ -109,10 +126,13 @@ impl ResultGuard {
                     (self.state, rest) = (State::LineStart, next);
                 }
                 State::LineStart => {
-                    let begun = rest.trim_ascii_start();
+                    let begun = rest.trim_start_matches(is_blank);
                     out.push_str(&rest[..rest.len() - begun.len()]);
                     rest = begun;
                     if let Some(first) = rest.chars().next() {
+                        if first == '{' && self.has_called && !self.allows_json {
+                            return true;
+                        }
                         let held = Held::begin(first, self.results.len());
                         self.state = held.map_or(State::MidLine, State::Held);
                     }
@@ -137,21 +157,20 @@ impl ResultGuard {
     /// is held is a block all the same, cut short; otherwise it is appended to `out`.
     pub(super) fn finish(&mut self, out: &mut String) -> bool {
         while let State::Held(held) = &mut self.state {
-            let is_block = held.matched >= ECHO_BYTES_MIN && !held.results.is_empty();
+            let is_block = held.has_most_of_a_result();
             let text = std::mem::take(&mut held.text);
             self.state = State::LineStart;
             if is_block || self.let_go(&text, out) {
                 return true;
             }
         }
-        self.state = State::LineStart;
         false
     }
 
     /// Appends held `text`, which is no block, to `out`, and reads its last line again if it
     /// has several. Returns whether a block has been found there.
     fn let_go(&mut self, text: &str, out: &mut String) -> bool {
-        let Some(end) = memchr::memrchr(b'\n', text.as_bytes()) else {
+        let Some(end) = memchr::memrchr2(b'\n', b'\r', text.as_bytes()) else {
             self.state = State::MidLine;
             out.push_str(text);
             return false;
@@ -161,6 +180,11 @@ impl ResultGuard {
         out.push_str(lines);
         self.push(last, out)
     }
+}
+
+/// White space, and what looks like none at all.
+fn is_blank(char: char) -> bool {
+    char.is_whitespace() || matches!(char, '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 
 /// What came of reading on.
@@ -194,7 +218,7 @@ impl Held {
             if self.text.len() > HELD_BYTES_MAX {
                 return Read::NoBlock(end);
             }
-            if char.is_ascii_whitespace() {
+            if is_blank(char) {
                 continue;
             }
             if self.read_heading(char, tools) || self.read_results(&words[at..end], results) {
@@ -205,6 +229,11 @@ impl Held {
             }
         }
         Read::More
+    }
+
+    /// Whether enough of a result is there to tell it from an answer that was cut.
+    fn has_most_of_a_result(&self) -> bool {
+        self.results.iter().any(|(_, fence)| self.matched >= fence.len() + ECHO_BYTES_MIN)
     }
 
     /// Whether the heading is whole with this character.
@@ -262,8 +291,9 @@ mod tests {
         let long = json!({ "found": "é".repeat(MATCHED_BYTES_MAX) });
         let results = [clock, long, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
         let mut guard = ResultGuard::new(vec!["a".to_owned()], false);
+        guard.learn_tool("get_current_time");
         for result in results {
-            guard.learn("get_current_time", || result.to_string());
+            guard.learn_result(|| result.to_string());
         }
         guard
     }
@@ -357,9 +387,41 @@ mod tests {
     }
 
     #[test]
+    fn white_space_that_nobody_sees_hides_no_block() {
+        for blank in ["\u{a0}", "\u{3000}", "\u{200b}", "\u{feff}", "\u{b}", "Well.\r"] {
+            check(&format!("{blank}`a` (call_1) returned: x"), blank, true);
+        }
+        check("`a`\u{a0}(call_1) returned: x", "", true);
+    }
+
+    #[test]
+    fn a_fence_that_the_token_limit_cut_is_no_block() {
+        check("```json\n{\"time", "```json\n{\"time", false);
+    }
+
+    #[test]
+    fn words_that_go_on_after_a_thought_begin_no_line() {
+        let (mut guard, mut out) = (guard(), String::new());
+        assert!(!guard.push("In the log ", &mut out) && !guard.finish(&mut out));
+        assert!(!guard.push("`a` returned: 4 is shown.", &mut out));
+        assert_eq!(out, "In the log `a` returned: 4 is shown.");
+    }
+
+    #[test]
+    fn behind_a_call_any_object_is_a_block() {
+        let (mut guard, mut out) = (guard(), String::new());
+        guard.end_call();
+        assert!(!guard.push("[a](b)\n", &mut out));
+        assert!(guard.push("{\"new\": 1}", &mut out));
+        guard.begin_message();
+        assert!(!guard.push("{\"new\": 1}", &mut out));
+    }
+
+    #[test]
     fn where_json_is_wanted_only_headings_are_blocks() {
         let mut guard = ResultGuard::new(Vec::new(), true);
-        guard.learn("a", || panic!("nobody compares it"));
+        guard.learn_tool("a");
+        guard.learn_result(|| panic!("nobody compares it"));
         let mut out = String::new();
         assert!(!guard.push("{\"timezone\":\"Asia/Tokyo\"}\n", &mut out));
         assert!(guard.push("`a` returned: ", &mut out));

@@ -79,11 +79,14 @@ impl fmt::Display for CallRefusal {
                     write!(f, " Did you mean {}?", closest.join(" or "))?;
                 }
                 match (closest.is_empty(), available.is_empty()) {
-                    (true, true) => f.write_str(" No tools are available."),
-                    (_, true) => Ok(()),
-                    (true, false) => write!(f, " Available: {}.", available.join(", ")),
-                    (false, false) => write!(f, " Also available: {}.", available.join(", ")),
+                    (true, true) => {
+                        return f.write_str(" No tools are available: answer in words.");
+                    }
+                    (_, true) => {}
+                    (true, false) => write!(f, " Available: {}.", available.join(", "))?,
+                    (false, false) => write!(f, " Also available: {}.", available.join(", "))?,
                 }
+                f.write_str(" Call one of these, or answer in words.")
             }
             Self::Invalid { violations } => {
                 f.write_str("The arguments are not valid.")?;
@@ -332,13 +335,15 @@ pub(crate) mod tests {
             &registry,
             "get_time",
             "There is no tool called \"get_time\". Did you mean get_current_time? \
-             Also available: calculate, get_weather, send_message.",
+             Also available: calculate, get_weather, send_message. Call one of these, or \
+             answer in words.",
         );
         check_not_found(
             &registry,
             "Get-Wether",
             "There is no tool called \"Get-Wether\". Did you mean get_weather? \
-             Also available: calculate, get_current_time, send_message.",
+             Also available: calculate, get_current_time, send_message. Call one of these, or \
+             answer in words.",
         );
         for name in ["functions.calculate:0", "functions.calculate", "calculate:12"] {
             check_not_found(
@@ -346,7 +351,8 @@ pub(crate) mod tests {
                 name,
                 &format!(
                     "There is no tool called \"{name}\". Did you mean calculate? \
-                     Also available: get_current_time, get_weather, send_message."
+                     Also available: get_current_time, get_weather, send_message. Call one of these, or \
+             answer in words."
                 ),
             );
         }
@@ -354,18 +360,20 @@ pub(crate) mod tests {
         check_not_found(
             &weather,
             "get_wether",
-            "There is no tool called \"get_wether\". Did you mean get_weather or get_weather_map?",
+            "There is no tool called \"get_wether\". Did you mean get_weather or get_weather_map? Call one of these, or \
+             answer in words.",
         );
         check_not_found(
             &registry,
             "xyz",
             "There is no tool called \"xyz\". \
-             Available: calculate, get_current_time, get_weather, send_message.",
+             Available: calculate, get_current_time, get_weather, send_message. Call one of these, or \
+             answer in words.",
         );
         check_not_found(
             &Registry::default(),
             "xyz",
-            "There is no tool called \"xyz\". No tools are available.",
+            "There is no tool called \"xyz\". No tools are available: answer in words.",
         );
     }
 

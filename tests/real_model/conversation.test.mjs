@@ -66,12 +66,14 @@ function assertAnswered(t, { end, text, withText }) {
   assert.ok(end.usage.completion_tokens <= end.loops * ANSWER_TOKENS_MAX);
 }
 
+/** Which tool so small a model would choose is not the point here. */
+const CLOCK = { tool_choice: { name: 'get_current_time' } };
+
 /** That the model called the clock, and that it ran well. */
 function assertTold(turn, zone) {
   const [started] = turn.all('tool_started');
   const [completed] = turn.all('tool_completed');
   assert.equal(started?.tool_name, 'get_current_time');
-  assert.equal(started.tool_args.timezone, zone);
   assert.equal(completed.call_id, started.call_id);
   assert.equal(completed.tool_result.success, true);
   assert.equal(completed.tool_result.data.timezone, zone);
@@ -82,7 +84,7 @@ test('a model behind llama.cpp', async (all) => {
 
   await all.test('calls a tool, answers, and is asked again', async (t) => {
     const gateway = await startInFrontOf(t, llama);
-    const first = await turn(gateway, { session_id: 's', prompt: 'What time is it in Berlin?' });
+    const first = await turn(gateway, { session_id: 's', prompt: 'What time is it in Berlin?', ...CLOCK });
     assertTold(first, 'Europe/Berlin');
     assertAnswered(t, first);
     assert.ok(first.withText >= READS_MIN, `the answer came in ${first.withText} reads`);
@@ -98,7 +100,7 @@ test('a model behind llama.cpp', async (all) => {
   await all.test('calls a tool, and is then brought to a close', async (t) => {
     const gateway = await startInFrontOf(t, llama);
     const prompt = 'What is the time in New York right now?';
-    const asked = await turn(gateway, { prompt, max_tool_loops: 1 });
+    const asked = await turn(gateway, { prompt, max_tool_loops: 1, ...CLOCK });
     assertTold(asked, 'America/New_York');
     assertAnswered(t, asked);
     // What it says in the end depends on the time of day; it may go on until it is cut.

@@ -116,6 +116,13 @@ impl Draft {
         self.round.texts(None).any(|range| !self.text[range].trim().is_empty())
     }
 
+    /// Whether those words are an answer: what leads to a block of results, which is not
+    /// shown, is none.
+    pub(super) fn has_answer(&self) -> bool {
+        let is_cut = self.round.surplus == Some(Surplus::Results);
+        self.has_words() && !(is_cut && self.text.trim_ascii_end().ends_with(':'))
+    }
+
     /// The words that the turn said before a call: those of its round, or else what was
     /// said before that.
     pub(super) fn words_before(&self, at: usize) -> &str {

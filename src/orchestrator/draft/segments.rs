@@ -23,8 +23,15 @@ impl Draft {
             Segment::CallStarted { .. } => self.begin_call(),
             Segment::CallNamed { .. } | Segment::Span(_) => {}
             Segment::ArgumentsDelta { index, json } => self.push_arguments(index, json),
-            Segment::CallCompleted(call) => self.complete_call(call),
-            Segment::Error(error) => self.push_mistake(error),
+            Segment::CallCompleted(call) => {
+                self.guard.learn_tool(&call.name);
+                self.guard.end_call();
+                self.complete_call(call);
+            }
+            Segment::Error(error) => {
+                self.guard.end_call();
+                self.push_mistake(error);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::conversation::render::results;
 use crate::conversation::{Outcome, Step};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits::turn::FOUND_BYTES_MAX;
-use crate::orchestrator::draft::{Action, Surplus};
+use crate::orchestrator::draft::Action;
 use crate::orchestrator::prompt;
 use crate::tools::ToolResult;
 use crate::tools::words::cut;
@@ -51,8 +51,7 @@ impl Turn {
             let message = "the model tried to call a tool in its closing answer; it was not run";
             self.draft.say_status(message.to_owned(), self.now_ms);
         }
-        let is_echo = self.draft.round.surplus == Some(Surplus::Results);
-        if self.draft.has_words() && !is_echo {
+        if self.draft.has_answer() {
             let is_cut = self.draft.round.ran_into_token_limit();
             self.complete(if is_cut { TurnFinish::Length } else { finish });
             return;

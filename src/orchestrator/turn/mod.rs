@@ -40,6 +40,7 @@ use super::result_guard::ResultGuard;
 use crate::conversation::render::results;
 use crate::conversation::{self, Ending, Opening, Outcome, Part, Step};
 use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
+use crate::limits::turn::GUARDED_CALLS;
 use crate::parser::{self, Parser};
 use crate::tools::Policy;
 
@@ -92,10 +93,12 @@ impl Turn {
     /// # Errors
     /// When the parser's settings are not usable.
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
-        let has_tools = !request.briefing.tools.is_empty();
+        // A model that was never told of calls may write about them. One that has read its own
+        // writes another, though it has no tools any more.
+        let may_call = !request.briefing.tools.is_empty() || request.history.call_ids() > 0;
         let settings = rules.parser_settings();
         let marker = marker(&rules, &request.briefing).to_owned();
-        let settings = parser::Settings { calls: has_tools && settings.calls, marker, ..settings };
+        let settings = parser::Settings { calls: may_call && settings.calls, marker, ..settings };
         let parser = Parser::new(settings)?;
         let max_tool_loops = request
             .max_tool_loops
@@ -265,15 +268,21 @@ fn done_before(request: &TurnRequest) -> Repeats {
     repeats
 }
 
-/// Knows the results that were there before the turn, which its messages may echo: those of
-/// the examples, and of the turns that an answer continues.
+/// Knows what was there before the turn and its messages may echo: the results of the
+/// examples and of the last calls, and the name of each tool that was called.
 fn guard(rules: &Rules, request: &TurnRequest) -> ResultGuard {
     let TurnRequest { briefing, history, .. } = request;
     let mut guard = ResultGuard::new(briefing.tools.names(), wants_json(rules, request));
-    let examples = briefing.examples.iter().flat_map(|turn| &turn.steps);
-    let before = history.chain().flat_map(|turn| &turn.steps);
-    for call in examples.chain(before).flat_map(Step::calls) {
-        guard.learn(&call.name, || results::json(&call.result(), marker(rules, briefing)));
+    let examples = briefing.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+    let examples = examples.collect::<Vec<_>>();
+    let before = history.turns().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+    let before = before.collect::<Vec<_>>();
+    for call in examples.iter().chain(&before) {
+        guard.learn_tool(&call.name);
+    }
+    let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
+    for call in examples.iter().chain(last) {
+        guard.learn_result(|| results::json(&call.result(), marker(rules, briefing)));
     }
     guard
 }

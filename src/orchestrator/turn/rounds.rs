@@ -53,7 +53,10 @@ impl Turn {
     pub(super) fn has_called_as_asked(&self) -> bool {
         let allows = |(name, _): (&str, _)| self.request.tool_choice.allows(name);
         let calls = &self.draft.calls;
-        calls.iter().any(|call| !call.is_refused() && call.whole().is_some_and(allows))
+        calls.iter().any(|call| {
+            // Lookups that had waited for the user's answer are of an earlier turn.
+            call.round > 0 && !call.is_refused() && call.whole().is_some_and(allows)
+        })
     }
 
     /// What opens a call of the model.

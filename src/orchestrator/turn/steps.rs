@@ -117,8 +117,12 @@ impl Turn {
 
     fn ask_for_call(&mut self) {
         self.was_told_to_call = true;
-        let message = feedback::call_required(&self.request.tool_choice);
-        self.tell_mistake(None, FeedbackReason::MalformedCall, message);
+        let (reason, message) =
+            (FeedbackReason::MalformedCall, feedback::call_required(&self.request.tool_choice));
+        self.draft.round.notes.push(Note { reason, message: message.clone() });
+        // The last attempt of its kind does not take the tools away: it has to call one.
+        let attempt = self.mistakes.count(reason, self.draft.round.number);
+        self.say_of_tool(EventDraft::Feedback { call: None, reason, message, attempt });
         self.push_step();
         self.next_round();
     }
@@ -189,7 +193,7 @@ impl Turn {
         step.retry = prerequisites::call_to_retry(&self.record.steps, &step);
         let marker = super::marker(&self.rules, &self.request.briefing);
         for call in step.calls() {
-            self.draft.guard.learn(&call.name, || results::json(&call.result(), marker));
+            self.draft.guard.learn_result(|| results::json(&call.result(), marker));
         }
         if !step.parts.is_empty() || !step.notes.is_empty() {
             self.record.steps.push(step);

@@ -83,23 +83,51 @@ pub(crate) fn closest(name: &str) -> Vec<String> {
 }
 
 fn by_id(zones: &TimeZoneDatabase, id: &str) -> Option<TimeZone> {
-    // jiff knows some names of its own that say that a zone is not known.
-    zones.get(id).ok().filter(|zone| !zone.is_unknown())
+    // Some names say that a zone is not known.
+    let is_real = |zone: &TimeZone| !zone.is_unknown() && !id.eq_ignore_ascii_case("Factory");
+    zones.get(id).ok().filter(is_real)
 }
 
 /// A city of the table, or the last part of exactly one zone's name. `Perth, Australia` is the
 /// zone of both names; with any other region it may be another Perth.
 fn by_city(zones: &TimeZoneDatabase, name: &str) -> Option<TimeZone> {
     let wanted = plain(name);
+    if let Some((_, id)) = CITIES.iter().find(|(city, _)| *city == wanted.replace(',', "")) {
+        return by_id(zones, id);
+    }
     if let Some((city, region)) = wanted.split_once(", ") {
         return by_id(zones, &format!("{region}/{city}").replace(' ', "_"));
     }
-    if let Some((_, id)) = CITIES.iter().find(|(city, _)| *city == wanted) {
-        return by_id(zones, id);
-    }
-    let mut named = ids(zones).filter(|id| id.contains('/') && city(&plain(id)) == wanted);
+    let mut named = ids(zones).filter(|id| names_a_city(id) && city(&plain(id)) == wanted);
     let id = named.next()?;
     named.next().is_none().then(|| by_id(zones, &id))?
+}
+
+/// Whether a zone is one of a city: `Brazil/East` and `Etc/GMT` are not, and what Australia
+/// and North Dakota call theirs may be a word or another place.
+fn names_a_city(id: &str) -> bool {
+    const AREAS: [&str; 10] = [
+        "Africa/",
+        "America/",
+        "Antarctica/",
+        "Arctic/",
+        "Asia/",
+        "Atlantic/",
+        "Australia/",
+        "Europe/",
+        "Indian/",
+        "Pacific/",
+    ];
+    const OTHERS: [&str; 7] = [
+        "America/Argentina/San_Juan",
+        "America/North_Dakota/Center",
+        "Australia/North",
+        "Australia/South",
+        "Australia/Tasmania",
+        "Australia/Victoria",
+        "Australia/West",
+    ];
+    AREAS.iter().any(|area| id.starts_with(area)) && !OTHERS.contains(&id)
 }
 
 fn ids(zones: &TimeZoneDatabase) -> impl Iterator<Item = String> + '_ {
@@ -126,9 +154,9 @@ fn plain(name: &str) -> String {
 
 /// `UTC+2`, `GMT-03:30`, `+0530`; signs as people read them, east is plus.
 fn fixed_offset(name: &str) -> Option<Offset> {
-    let upper = name.to_ascii_uppercase();
+    let upper = name.to_ascii_uppercase().replace('−', "-").replace(' ', "");
     let rest = upper.strip_prefix("UTC").or_else(|| upper.strip_prefix("GMT")).unwrap_or(&upper);
-    let (sign, digits) = match rest.trim_start().split_at_checked(1)? {
+    let (sign, digits) = match rest.split_at_checked(1)? {
         ("+", digits) => (1, digits),
         ("-", digits) => (-1, digits),
         _ => return None,
@@ -173,6 +201,9 @@ mod tests {
         check("gmt-3:30", Some("UTC-03:30"));
         check("+0530", Some("UTC+05:30"));
         check("UTC+14", Some("UTC+14"));
+        check("UTC + 2", Some("UTC+02"));
+        check("UTC−5", Some("UTC-05"));
+        check("Washington, D.C.", Some("America/New_York"));
     }
 
     #[test]
@@ -182,6 +213,12 @@ mod tests {
             "Mars/Phobos",
             "Springfield",
             "Central",
+            "Center",
+            "East",
+            "General",
+            "Factory",
+            "San Juan",
+            "Victoria",
             "London, Ontario",
             "Canada/London",
             "Lima at the moment",

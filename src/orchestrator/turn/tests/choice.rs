@@ -25,6 +25,23 @@ fn a_required_call_is_asked_for_in_the_first_round_alone() {
 }
 
 #[test]
+fn the_only_attempt_does_not_take_the_tools_away() {
+    let rules = Rules { feedback_attempts: 1, ..Rules::default() };
+    let request = TurnRequest { tool_choice: ToolChoice::Required, ..request() };
+    let mut scene = Scene::with(rules, request);
+    scene.says("Hello.").stops();
+    assert_eq!(choices(&scene), [&ToolChoice::Required, &ToolChoice::Required]);
+    assert!(!scene.rounds.last().unwrap().tools.is_empty());
+}
+
+#[test]
+fn a_call_that_is_refused_does_not_count() {
+    let mut scene = scene(ToolChoice::Required);
+    scene.says(&TIME.replace("get_current_time", "nobody")).stops();
+    assert_eq!(choices(&scene), [&ToolChoice::Required, &ToolChoice::Required]);
+}
+
+#[test]
 fn a_named_tool_is_asked_for_until_it_is_called() {
     let mut scene = scene(clock());
     scene.says(SUM).stops();

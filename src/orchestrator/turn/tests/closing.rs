@@ -56,6 +56,47 @@ fn a_turn_with_results_is_answered_with_them_if_the_model_gives_no_closing_answe
 }
 
 #[test]
+fn closing_words_before_a_block_of_results_are_the_answer() {
+    for (words, is_answer) in [("It is noon.", true), ("I have found:", false)] {
+        let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
+        scene.says(TIME).stops().tool_returns(0, ok());
+        scene.says(words).says("\n`get_current_time` (call_1) returned: x").stops();
+        let text = scene.event("turn_completed")["text"].as_str().unwrap();
+        assert_eq!(text.trim() == words, is_answer, "{text}");
+    }
+}
+
+#[test]
+fn a_result_behind_its_own_call_is_not_shown() {
+    for invented in ["{\"time\": \"13:00\"}", "`nobody` (call_1) returned: x", "\u{a0}{\"a\": 1}"] {
+        let mut scene = Scene::new();
+        let message = TIME.replace("get_current_time", "nobody");
+        scene.says(&format!("{message}{invented}\nIt is one.")).stops();
+        assert_eq!(scene.turn.draft.text.trim(), "", "{invented}");
+    }
+}
+
+#[test]
+fn a_turn_without_tools_keeps_calls_and_headings_of_earlier_turns_from_the_user() {
+    for (message, is_call) in [(TIME, true), ("`get_current_time` (call_1) returned: x", false)] {
+        let mut scene = Scene::new();
+        scene.says(TIME).stops().tool_returns(0, ok()).says("It is noon.").stops();
+        let mut history = Conversation::default();
+        history.push(scene.turn.into_record());
+        let briefing =
+            Arc::new(Briefing::new("Be kind.", "<<function_call>>", Registry::default()));
+        let mut scene =
+            Scene::with(Rules::default(), TurnRequest { briefing, history, ..request() });
+        scene.says(message).stops();
+        assert!(scene.events.iter().all(|event| event["type"] != "text_delta"), "{message}");
+        let told = scene.last_message().content.clone().unwrap();
+        assert_eq!(told.contains("No tools are available: answer in words."), is_call, "{told}");
+        scene.says("It is noon.").stops();
+        scene.ends("stop", "It is noon.");
+    }
+}
+
+#[test]
 fn a_turn_with_results_does_not_end_in_silence() {
     let mut scene = Scene::new();
     scene.says(TIME).stops().tool_returns(0, ok());

@@ -126,6 +126,14 @@ fn what_stands_behind_a_call_that_was_put_off_and_changes_the_world_is_not_run()
 }
 
 #[test]
+fn lookups_behind_several_calls_that_were_put_off_run() {
+    let mut scene = scene();
+    scene.says(&send_to("john_doe")).says(&send_to("jane")).says(&call("look")).stops();
+    assert_eq!(scene.not_run, ["call_1 at 1: skipped", "call_2 at 2: skipped"]);
+    assert_eq!(scene.started(), ["call_3"]);
+}
+
+#[test]
 fn nobody_who_was_offered_and_not_chosen_is_sent_to() {
     for arguments in
         [json!({ "to": "john_smith" }), json!({ "to": [{ "id": "john_smith" }], "x": null })]

@@ -4,11 +4,13 @@
 //! refused with both ways to write it, because a wrong sum looks like a right
 //! one.
 
+use std::iter;
+
 /// `written` in the evaluator's characters, or what cannot be read in it.
 pub(super) fn plain(written: &str) -> Result<String, String> {
     let written = written.trim().trim_end_matches(['=', '?', ',', ';', ' ']);
-    let mut reader =
-        Reader { rest: written, plain: String::with_capacity(written.len()), depth: 0 };
+    let plain = String::with_capacity(written.len());
+    let mut reader = Reader { written, rest: written, plain, depth: 0 };
     while let Some(char) = reader.rest.chars().next() {
         reader.read(char)?;
     }
@@ -18,7 +20,11 @@ pub(super) fn plain(written: &str) -> Result<String, String> {
 /// Words that stand between two operands.
 const OPERATORS: [&str; 5] = ["plus", "minus", "times", "multiplied", "divided"];
 
+/// Exponents as single characters, in order.
+const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+
 struct Reader<'w> {
+    written: &'w str,
     rest: &'w str,
     plain: String,
     /// Open parentheses.
@@ -48,8 +54,8 @@ impl Reader<'_> {
             '−' | '–' => self.plain.push('-'),
             'π' => self.plain.push_str("pi"),
             '√' => self.read_root(),
-            '²' => self.plain.push_str("^2"),
-            '³' => self.plain.push_str("^3"),
+            '⁻' => self.read_exponent('⁻'),
+            char if SUPERSCRIPTS.contains(&char) => self.read_exponent(char),
             ',' => return self.read_comma(),
             '%' => return self.read_percent(true),
             '$' | '€' | '£' => {
@@ -101,12 +107,25 @@ impl Reader<'_> {
         }
     }
 
+    /// A run of superscripts, of which `first` is read already, is one exponent.
+    fn read_exponent(&mut self, first: char) {
+        let digit = |char| SUPERSCRIPTS.iter().position(|known| *known == char);
+        let minus = if first == '⁻' { "-" } else { "" };
+        let digits: String = iter::once(first)
+            .chain(self.rest.chars())
+            .skip(minus.len())
+            .map_while(digit)
+            .map(|digit| digit.to_string())
+            .collect();
+        let read = digits.len() - usize::from(minus.is_empty());
+        let end = self.rest.char_indices().nth(read).map_or(self.rest.len(), |(at, _)| at);
+        self.rest = &self.rest[end..];
+        self.plain.extend(["^(", minus, &digits, ")"]);
+    }
+
     /// Between arguments, or between thousands where nothing is an argument.
     fn read_comma(&mut self) -> Result<(), String> {
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let before = self.plain.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let thousands = before > 0 && digits(self.rest) == 3;
-        match (thousands, self.depth) {
+        match (self.is_between_thousands(), self.depth) {
             (true, 0) => {}
             (true, _) if self.rest.starts_with('0') => {
                 return Err("write numbers without commas between the thousands".into());
@@ -121,6 +140,23 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Whether the comma that has just been read stands in a number such as `1,234,567`: one
+    /// to three digits before the first comma, no zero in front, three after each.
+    fn is_between_thousands(&self) -> bool {
+        let before = &self.written[..self.written.len() - self.rest.len() - 1];
+        let number = before.rfind(|char: char| !char.is_ascii_digit() && !",.".contains(char));
+        let number = number.map_or(before, |at| &before[at..]);
+        let mut groups = number.trim_start_matches(|char: char| !char.is_ascii_digit()).split(',');
+        let is_first = |group: &str| (1..=3).contains(&group.len()) && !group.starts_with('0');
+        let is_group =
+            |group: &str| group.len() == 3 && group.bytes().all(|it| it.is_ascii_digit());
+        let after = self.rest.bytes().take_while(u8::is_ascii_digit).count();
+        !number.contains('.')
+            && groups.next().is_some_and(is_first)
+            && groups.all(is_group)
+            && after == 3
+    }
+
     /// A remainder where an operand follows the sign; otherwise a percentage, which is
     /// the number before it divided by a hundred.
     fn read_percent(&mut self, is_sign: bool) -> Result<(), String> {
@@ -133,6 +169,14 @@ impl Reader<'_> {
         if operand && of.is_none() {
             self.plain.push('%');
             return Ok(());
+        }
+        // As in `17 % -5`; in `17% - 5` a percentage is meant.
+        let is_signed = rest.starts_with(['+', '-', '−', '–'])
+            && rest.chars().nth(1).is_some_and(|char| char.is_ascii_digit());
+        if is_sign && is_signed && self.plain.ends_with(' ') {
+            return Err(
+                "% before a sign can mean two things: write a mod (-b), or a/100 - b".into()
+            );
         }
         let before = self.plain.trim_end();
         let number = before
@@ -152,6 +196,9 @@ impl Reader<'_> {
             return Err(format!(
                 "adding {number}% can mean two things: write a * (1 + {number}/100), or a + {number}/100"
             ));
+        }
+        if of.is_some() && left.ends_with(['/', '^', '%']) {
+            return Err(format!("put {number}% and what it is of in parentheses"));
         }
         let product = if of.is_some() { "*" } else { "" };
         self.plain = format!("{left}({number}/100){product}");

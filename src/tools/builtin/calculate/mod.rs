@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::limits::tools::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
 use crate::tools::words::quote;
 use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::whole_words;
 
 /// The tool `calculate`.
 ///
@@ -103,9 +104,18 @@ fn calculate(written: &str) -> ToolResult {
     };
     let evaluator = Evaluator::<_, 16>::new(&Math).max_depth(EXPRESSION_DEPTH_MAX);
     match evaluator.evaluate::<Number>(&plain) {
+        // Of a number that is not exact, the last digits are not known.
+        Ok(number) if number.as_fraction().is_none() && has_remainder(&plain) => ToolResult::error(
+            "a remainder needs exact numbers, and these are too long or irrational",
+        ),
         Ok(number) => ToolResult::data(data(written, number)),
         Err(error) => ToolResult::error(explain(&plain, error)),
     }
+}
+
+fn has_remainder(plain: &str) -> bool {
+    plain.contains('%')
+        || whole_words::find(plain, "mod", |char| char.is_ascii_alphanumeric()).next().is_some()
 }
 
 fn data(expression: &str, number: Number) -> Value {
@@ -117,8 +127,10 @@ fn data(expression: &str, number: Number) -> Value {
         return json!({"expression": expression, "result": fraction, "exact": true});
     }
     let decimal = number.to_decimal().to_string();
-    // Back from the decimal: the same only where it has an end.
-    if Number::parse(&decimal) == Some(number) {
+    // Back from the decimal, which is read without a sign: the same only where it has an end.
+    let magnitude = |text: &str| text.trim_start_matches('-').to_owned();
+    let back = Number::parse(&magnitude(&decimal)).and_then(Number::as_fraction);
+    if back.is_some_and(|back| back.to_string() == magnitude(&fraction)) {
         return json!({"expression": expression, "result": decimal, "exact": true});
     }
     json!({"expression": expression, "result": short(number), "exact": false, "fraction": fraction})

@@ -38,6 +38,7 @@ fn sums_are_exact() {
     check("1234.56 * 0.19", "234.5664");
     check("1/3 + 1/6", "0.5");
     check("10 - 0.9", "9.1");
+    check("0.9 - 10", "-9.1");
     check("5!", "120");
     check("10 mod 3", "1");
 }
@@ -78,6 +79,9 @@ fn signs_that_can_mean_one_thing_only_are_read() {
     check("3 x 4", "12");
     check("−5 + 3²", "4");
     check("√(16) + √9", "7");
+    check("2³²", "4294967296");
+    check("10⁻² + 2³", "8.01");
+    check("12,345.5 + 123,456 + 1", "135802.5");
     check_about("2 * π", "6.28318530717959");
     check("1,000 + 1", "1001");
     check("3847*296,", "1138712");
@@ -126,6 +130,45 @@ fn what_can_mean_two_things_is_refused() {
         "7 // 2",
         r#"unexpected token at "/": write every multiplication as * and close every parenthesis"#,
     );
+}
+
+#[test]
+fn commas_that_separate_no_thousands_are_refused() {
+    for expression in [
+        "0,125 * 8",
+        "0,250",
+        "1.234,567",
+        "2.5,125",
+        "1234,567",
+        "1,23",
+        "1,234,56",
+        "12,345,6789",
+    ] {
+        check_refused(
+            expression,
+            "a comma only stands between a function's arguments: write decimals with a point",
+        );
+    }
+}
+
+#[test]
+fn a_remainder_of_a_number_that_is_not_exact_is_refused() {
+    let error = "a remainder needs exact numbers, and these are too long or irrational";
+    for expression in ["2^64 mod 3", "3^50 mod 7", "2^64 % 10", "25! mod 29", "sqrt(2) mod 1"] {
+        check_refused(expression, error);
+    }
+    check("2^63 mod 7", "1");
+    check("5.5 mod 0.3", "0.1");
+}
+
+#[test]
+fn a_percent_sign_that_can_mean_two_things_is_refused() {
+    let error = "% before a sign can mean two things: write a mod (-b), or a/100 - b";
+    check_refused("17 % -5", error);
+    check_refused("17 % +5", error);
+    check("17% - 5", "-4.83");
+    check_refused("100 / 20% of 50", "put 20% and what it is of in parentheses");
+    check("100 / (20% of 50)", "10");
 }
 
 #[test]
