@@ -9,11 +9,13 @@
 //!     └────── line break ────┘
 //! ```
 //! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``) or the JSON of one,
-//! each at the start of a line, in a code fence or not; behind a call of the same message,
-//! any JSON object, since the real result is not known yet. White space makes no difference. Text
-//! is held only while it may still be one, and at most [`HELD_BYTES_MAX`]; text that begins
-//! with a letter is never held. Of held text that was none, the last line is read again: it
-//! may begin one, too.
+//! each at the start of a line, in a code fence or not. Behind a call of the same message it is
+//! any JSON object, since the real result is not known yet. White space makes no difference, nor
+//! does Markdown that begins the line, such as `> `, which is shown.
+//!
+//! Text is held only while it may still be a block, and at most [`HELD_BYTES_MAX`]; text that
+//! begins with a letter is never held. Of held text that was none, the last line is read again:
+//! it may begin one, too.
 
 use crate::conversation::render::results::RETURNED;
 use crate::limits::tools::NAME_BYTES_MAX;
@@ -126,7 +128,7 @@ impl ResultGuard {
                     (self.state, rest) = (State::LineStart, next);
                 }
                 State::LineStart => {
-                    let begun = rest.trim_start_matches(is_blank);
+                    let begun = rest.trim_start_matches(is_before_words);
                     out.push_str(&rest[..rest.len() - begun.len()]);
                     rest = begun;
                     if let Some(first) = rest.chars().next() {
@@ -185,6 +187,11 @@ impl ResultGuard {
 /// White space, and what looks like none at all.
 fn is_blank(char: char) -> bool {
     char.is_whitespace() || matches!(char, '\u{200b}' | '\u{2060}' | '\u{feff}')
+}
+
+/// White space, and Markdown that a line begins with.
+fn is_before_words(char: char) -> bool {
+    is_blank(char) || matches!(char, '*' | '>' | '-' | '#')
 }
 
 /// What came of reading on.
@@ -392,6 +399,14 @@ mod tests {
             check(&format!("{blank}`a` (call_1) returned: x"), blank, true);
         }
         check("`a`\u{a0}(call_1) returned: x", "", true);
+    }
+
+    #[test]
+    fn a_block_is_found_behind_what_markdown_begins_a_line_with() {
+        for before in ["**", "> ", "- ", "### ", "Well.\n* "] {
+            check(&format!("{before}`a` (call_1) returned: x"), before, true);
+        }
+        check("-5 is the result.\n- `a` is a tool", "-5 is the result.\n- `a` is a tool", false);
     }
 
     #[test]
