@@ -314,8 +314,7 @@ impl Call {
 pub enum Outcome {
     /// The tool ran, well or not.
     Ended(ToolResult),
-    /// The call was refused, and the model is told why; or it repeats an earlier one, and gets
-    /// that one's result.
+    /// The call was refused, with the reason, or repeats an earlier one, with its result.
     NotRun(ToolResult),
     /// It was not run, for this reason.
     Skipped(String),

@@ -49,11 +49,6 @@ pub(super) fn brief(message: String) -> String {
     }
 }
 
-/// There is no such tool in this turn.
-pub(super) fn tool_not_found(refusal: &CallRefusal) -> String {
-    refusal.to_string()
-}
-
 /// The arguments break the tool's schema.
 pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
     format!("The call of {name} was not run. {refusal}\nWrite it again, corrected.")

@@ -2,8 +2,8 @@
 //! and that one then finds what was missing.
 //!
 //! Small models stop there and tell the user what they have found. Told to retry the call,
-//! they go on. Only a call that the model has made itself is named: another one might do what
-//! nobody asked for.
+//! they go on. Only a call that the model has made itself is named: any other might do
+//! something the user never asked for.
 
 use serde_json::Value;
 

@@ -9,8 +9,8 @@
 //!     └────── line break ────┘
 //! ```
 //! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``) or the JSON of one,
-//! each at the start of a line, in a code fence or not. Behind a call of the same message it is
-//! any JSON object, since the real result is not known yet. White space makes no difference, nor
+//! each at the start of a line, in a code fence or not. After a call in the same message, any
+//! JSON object counts, since the real result is not known yet. White space makes no difference, nor
 //! does Markdown that begins the line, such as `> `, which is shown.
 //!
 //! Text is held only while it may still be a block, and at most [`HELD_BYTES_MAX`]; text that
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_that_nobody_sees_hides_no_block() {
+    fn invisible_characters_do_not_hide_a_block() {
         for blank in ["\u{a0}", "\u{3000}", "\u{200b}", "\u{feff}", "\u{b}", "Well.\r"] {
             check(&format!("{blank}`a` (call_1) returned: x"), blank, true);
         }
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_call_any_object_is_a_block() {
+    fn any_object_after_a_call_is_a_block() {
         let (mut guard, mut out) = (guard(), String::new());
         guard.end_call();
         assert!(!guard.push("[a](b)\n", &mut out));
@@ -436,7 +436,7 @@ mod tests {
     fn where_json_is_wanted_only_headings_are_blocks() {
         let mut guard = ResultGuard::new(Vec::new(), true);
         guard.learn_tool("a");
-        guard.learn_result(|| panic!("nobody compares it"));
+        guard.learn_result(|| panic!("must not be serialized"));
         let mut out = String::new();
         assert!(!guard.push("{\"timezone\":\"Asia/Tokyo\"}\n", &mut out));
         assert!(guard.push("`a` returned: ", &mut out));

@@ -351,8 +351,8 @@ pub(crate) mod tests {
                 name,
                 &format!(
                     "There is no tool called \"{name}\". Did you mean calculate? \
-                     Also available: get_current_time, get_weather, send_message. Call one of these, or \
-             answer in words."
+                     Also available: get_current_time, get_weather, send_message. \
+                     Call one of these, or answer in words."
                 ),
             );
         }
@@ -360,15 +360,15 @@ pub(crate) mod tests {
         check_not_found(
             &weather,
             "get_wether",
-            "There is no tool called \"get_wether\". Did you mean get_weather or get_weather_map? Call one of these, or \
-             answer in words.",
+            "There is no tool called \"get_wether\". Did you mean get_weather or get_weather_map? \
+             Call one of these, or answer in words.",
         );
         check_not_found(
             &registry,
             "xyz",
             "There is no tool called \"xyz\". \
-             Available: calculate, get_current_time, get_weather, send_message. Call one of these, or \
-             answer in words.",
+             Available: calculate, get_current_time, get_weather, send_message. \
+             Call one of these, or answer in words.",
         );
         check_not_found(
             &Registry::default(),

@@ -105,7 +105,7 @@ impl Turn {
         call.needs = named;
         call.state = CallState::Waiting(arguments);
         self.draft.calls[at].duplicate_of = self.original_of(at);
-        if self.goes_in_circles() {
+        if self.goes_in_circles(at) {
             self.draft.round.surplus.get_or_insert(Surplus::Repeats);
         }
         Ok(())
@@ -120,12 +120,12 @@ impl Turn {
         before.find(is_same).filter(|_| !call.policy.repeatable)
     }
 
-    /// Whether the message repeats a call: small models then go on until their tokens are
-    /// used up. One that changes the world is read on: what follows decides whether it may run.
-    fn goes_in_circles(&self) -> bool {
-        let calls = &self.draft.calls[self.draft.round_calls()];
-        calls.iter().any(|call| call.duplicate_of.is_some())
-            && !calls.iter().any(|call| call.policy.mutates)
+    /// Whether the message repeats a call with this one: small models then go on until their
+    /// tokens run out. A message that changes the world is read to its end: what follows
+    /// decides whether its calls may run.
+    fn goes_in_circles(&self, at: usize) -> bool {
+        let mut calls = self.draft.calls[self.draft.round_calls()].iter();
+        self.draft.calls[at].duplicate_of.is_some() && !calls.any(|call| call.policy.mutates)
     }
 
     /// A call that is not run for what is wrong with it.
@@ -133,7 +133,7 @@ impl Turn {
         let name = self.draft.name_of(at);
         let (reason, message) = match refusal {
             Refusal::Call(refusal @ CallRefusal::NotFound { .. }) => {
-                (FeedbackReason::ToolNotFound, feedback::tool_not_found(&refusal))
+                (FeedbackReason::ToolNotFound, refusal.to_string())
             }
             Refusal::Call(refusal @ CallRefusal::Invalid { .. }) => {
                 (FeedbackReason::InvalidArguments, feedback::invalid_arguments(name, &refusal))
@@ -237,9 +237,8 @@ impl Turn {
         Ok(())
     }
 
-    /// A call that repeats an earlier one gets that one's result, and no word of it: small
-    /// models answer with what they are told about their call. A model that does so again
-    /// has no use for tools.
+    /// A call that repeats an earlier one gets the earlier result without a comment: small
+    /// models pass a comment on as their answer. The last repeat allowed ends the tools.
     fn end_repeated(&mut self, at: usize, Repeated { result, is_last }: Repeated) {
         let name = self.draft.name_of(at);
         let status = format!("{name} was called again with the same arguments; it was not run");
@@ -291,10 +290,20 @@ impl Turn {
         reason: FeedbackReason,
         message: String,
     ) {
-        let attempt = self.mistakes.count(reason, self.draft.round.number);
-        if attempt >= self.rules.feedback_attempts {
+        if self.say_mistake(call, reason, message) >= self.rules.feedback_attempts {
             self.end_tools();
         }
+    }
+
+    /// Counts a mistake and says so. Returns how many of its kind there have been.
+    pub(super) fn say_mistake(
+        &mut self,
+        call: Option<usize>,
+        reason: FeedbackReason,
+        message: String,
+    ) -> u32 {
+        let attempt = self.mistakes.count(reason, self.draft.round.number);
         self.say_of_tool(EventDraft::Feedback { call, reason, message, attempt });
+        attempt
     }
 }

@@ -290,8 +290,11 @@ fn guard(rules: &Rules, request: &TurnRequest) -> ResultGuard {
 /// Whether the operator, or the user in any turn, has spoken of JSON: then an answer may well
 /// be some.
 fn wants_json(rules: &Rules, request: &TurnRequest) -> bool {
-    let says =
-        |words: &str| words.as_bytes().windows(4).any(|part| part.eq_ignore_ascii_case(b"json"));
+    let says = |words: &str| {
+        let bytes = words.as_bytes();
+        memchr::memchr2_iter(b'j', b'J', bytes)
+            .any(|at| bytes[at..].get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"json")))
+    };
     says(&rules.system_prompt)
         || says(request.opening.words())
         || request.history.turns().any(|turn| says(&turn.prompt))

@@ -120,9 +120,8 @@ impl Turn {
         let (reason, message) =
             (FeedbackReason::MalformedCall, feedback::call_required(&self.request.tool_choice));
         self.draft.round.notes.push(Note { reason, message: message.clone() });
-        // The last attempt of its kind does not take the tools away: it has to call one.
-        let attempt = self.mistakes.count(reason, self.draft.round.number);
-        self.say_of_tool(EventDraft::Feedback { call: None, reason, message, attempt });
+        // Even the last attempt keeps the tools: the model has to call one.
+        self.say_mistake(None, reason, message);
         self.push_step();
         self.next_round();
     }
