@@ -23,9 +23,9 @@ pub(crate) struct Options {
     /// At most so many tasks of each set, evenly over its kinds and halves
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// The one task of this id
-    #[arg(long, value_name = "ID")]
-    only: Option<String>,
+    /// The tasks of these ids alone
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    only: Vec<String>,
     /// Write one JSON line for each task to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,

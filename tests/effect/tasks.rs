@@ -110,14 +110,15 @@ pub(crate) struct Selection {
     pub(crate) half: Option<Half>,
     /// Tasks of each set.
     pub(crate) limit: Option<usize>,
-    pub(crate) only: Option<String>,
+    /// By id; any where there are none.
+    pub(crate) only: Vec<String>,
 }
 
 impl Selection {
     fn pick(&self, set: Vec<Task>) -> Vec<Task> {
         let wants = |task: &Task| {
             self.half.is_none_or(|half| half == task.half)
-                && self.only.as_ref().is_none_or(|id| *id == task.id)
+                && (self.only.is_empty() || self.only.contains(&task.id))
         };
         let tasks: Vec<Task> = set.into_iter().filter(wants).collect();
         match self.limit {
@@ -299,12 +300,13 @@ mod tests {
 
     #[test]
     fn a_limit_takes_evenly_from_kinds_and_halves() {
-        let all = || Selection { sets: Vec::new(), half: None, limit: None, only: None };
+        let all = || Selection { sets: Vec::new(), half: None, limit: None, only: Vec::new() };
         check(&all(), &["a", "b", "c", "d", "e"]);
         check(&Selection { limit: Some(4), ..all() }, &["a", "c", "d", "e"]);
         check(&Selection { limit: Some(9), ..all() }, &["a", "b", "c", "d", "e"]);
         let tune = || Selection { half: Some(Half::Tune), ..all() };
         check(&Selection { limit: Some(2), ..tune() }, &["a", "d"]);
-        check(&Selection { only: Some("c".to_owned()), ..tune() }, &[]);
+        check(&Selection { only: vec!["c".to_owned()], ..tune() }, &[]);
+        check(&Selection { only: vec!["d".to_owned(), "b".to_owned()], ..all() }, &["b", "d"]);
     }
 }
