@@ -153,6 +153,11 @@ pub mod turn {
     pub const REPEATS_MAX: u32 = 2;
     /// Lines of a result that is shown as plain text.
     pub const RESULT_LINES_MAX: usize = 100;
+    /// Values that a model is given to choose from when it calls again; with more of them it
+    /// is sent to the results.
+    pub const RETRY_VALUES_MAX: usize = 4;
+    /// Bytes of a value that may be an id.
+    pub const RETRY_VALUE_BYTES_MAX: usize = 64;
     /// Names of tools that were called before and are not offered, whose headings are known.
     pub const GUARDED_TOOLS_MAX: usize = 256;
     /// Calls before the turn whose results a message may echo: the last ones.

@@ -176,7 +176,25 @@ pub struct Step {
     /// The tool whose earlier call failed for want of what these results bring: the model is
     /// asked to call it again.
     #[serde(skip)]
-    pub retry: Option<String>,
+    pub retry: Option<Retry>,
+}
+
+/// A call to make again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// The tool's name.
+    pub tool: String,
+    /// The argument that it was wrong in, and what was found for it, if that can be told.
+    pub argument: Option<Found>,
+}
+
+/// Values that results have under the name of an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The argument's name.
+    pub name: String,
+    /// As JSON: one at least, few enough to choose from.
+    pub values: Vec<String>,
 }
 
 impl Step {

@@ -7,7 +7,7 @@ use std::mem::size_of;
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Call, Given, Outcome, Part, Question, Step, Turn};
+use super::{Answer, Call, Found, Given, Outcome, Part, Question, Retry, Step, Turn};
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
 /// What a shared value has beside itself: two counts.
@@ -63,7 +63,15 @@ fn of_step(step: &Step) -> usize {
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
     let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
-    parts + notes.sum::<usize>() + step.retry.as_ref().map_or(0, String::capacity)
+    parts + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
+}
+
+fn of_retry(retry: &Retry) -> usize {
+    let of_found = |found: &Found| {
+        let values = found.values.iter().map(|value| size_of_val(value) + value.capacity());
+        found.name.capacity() + values.sum::<usize>()
+    };
+    retry.tool.capacity() + retry.argument.as_ref().map_or(0, of_found)
 }
 
 fn of_call(call: &Call) -> usize {

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{Answer, Call, Ending, Given, Note, Outcome, Part, Question};
-use crate::conversation::{Utterance, UtteranceKind};
+use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Part, Question};
+use crate::conversation::{Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
@@ -150,13 +150,20 @@ fn any_step() -> impl Strategy<Value = Step> {
     let note =
         "[a-z]{1,12}".prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
     let notes = prop::collection::vec(note, 0..3);
-    let retry = prop::option::of("[a-z<]{1,9}");
+    let retry = prop::option::of(any_retry());
     (prop::collection::vec(any_part(), 0..5), notes, retry).prop_map(|(parts, notes, retry)| Step {
         at_ms: 0,
         parts,
         notes,
         retry,
     })
+}
+
+fn any_retry() -> impl Strategy<Value = Retry> {
+    let values = prop::collection::vec("\"[a-z<]{1,9}\"", 1..4);
+    let argument = ("[a-z<]{1,9}", values).prop_map(|(name, values)| Found { name, values });
+    ("[a-z<]{1,9}", prop::option::of(argument))
+        .prop_map(|(tool, argument)| Retry { tool, argument })
 }
 
 fn any_turn() -> impl Strategy<Value = Turn> {
@@ -298,10 +305,21 @@ fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
 #[test]
 fn after_a_detour_the_model_is_sent_back() {
     let mut turn = turn_with(Outcome::Ended(ToolResult::data(json!({ "id": "c_7" }))));
-    turn.steps[0].retry = Some("send".into());
-    let messages = messages(&context(turn, None, 1000), Form::Text);
-    let told = messages.last().unwrap().content.as_deref().unwrap();
-    assert!(told.ends_with("returned: {\"id\":\"c_7\"}\nNow call send again with it."), "{told}");
+    for (values, expected) in [
+        (&[][..], "Now write the call of send again with it."),
+        (&["\"c_7\""], "Now write the call of send again, with \"id\": \"c_7\"."),
+        (
+            &["\"c_7\"", "\"<<\""],
+            "Now write the call of send again, with \"id\": \"c_7\" or \"\\u003c\\u003c\".",
+        ),
+    ] {
+        let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+        let argument = (!values.is_empty()).then(|| Found { name: "id".into(), values });
+        turn.steps[0].retry = Some(Retry { tool: "send".into(), argument });
+        let messages = messages(&context(turn.clone(), None, 1000), Form::Text);
+        let told = messages.last().unwrap().content.as_deref().unwrap();
+        assert!(told.ends_with(&format!("returned: {{\"id\":\"c_7\"}}\n{expected}")), "{told}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::spoken::Spoken;
 use super::{Form, inert, results, say, speak};
-use crate::conversation::{Call, Step};
+use crate::conversation::{Call, Found, Retry, Step};
 use crate::tools::words;
 use crate::upstream::{Message, Role};
 
@@ -20,8 +20,14 @@ const RETRY: &str = "Write the next function call, or tell me what went wrong.";
 
 /// What they end with if they were what an earlier call was waiting for. To tell the user what
 /// was found on the way would be no answer.
-fn call_again(tool: &str) -> String {
-    format!("Now call {tool} again with it.")
+fn call_again(retry: &Retry, marker: &str) -> String {
+    let tool = inert::text(&retry.tool, marker);
+    let Some(Found { name, values }) = &retry.argument else {
+        return format!("Now write the call of {tool} again with it.");
+    };
+    let values = values.join(" or ");
+    let (name, values) = (inert::text(name, marker), inert::text(&values, marker));
+    format!("Now write the call of {tool} again, with \"{name}\": {values}.")
 }
 
 /// What the model says in place of calls that are not shown to it.
@@ -89,7 +95,7 @@ fn request(step: &Step, marker: &str) -> Option<Cow<'static, str>> {
         return None;
     }
     Some(match &step.retry {
-        Some(tool) => call_again(&inert::text(tool, marker)).into(),
+        Some(retry) => call_again(retry, marker).into(),
         None if step.calls().all(|call| call.result().success) => ANSWER.into(),
         None => RETRY.into(),
     })

@@ -170,7 +170,7 @@ fn what_a_failed_call_was_waiting_for_leads_back_to_it() {
     scene.says(&call("look")).stops();
     scene.tool_returns(1, ok());
     let told = scene.last_message().content.as_deref().unwrap();
-    assert!(told.ends_with("\nNow call send again with it."), "{told}");
+    assert!(told.ends_with("\nNow write the call of send again with it."), "{told}");
     scene.says(&call_with("send", &json!({ "n": 7 }))).stops();
     scene.tool_returns(2, ok());
     let told = scene.last_message().content.as_deref().unwrap();
