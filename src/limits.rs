@@ -15,6 +15,16 @@ pub const MIB: usize = 1024 * KIB;
 /// more, samples of metrics.
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Bounds of logs.
+pub mod telemetry {
+    use super::{Duration, MIB};
+
+    /// Lines that wait for standard error. Further ones are dropped and counted.
+    pub const QUEUED_BYTES_MAX: usize = MIB;
+    /// Time for the last lines to be written when the process ends.
+    pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+}
+
 /// Bounds of the parser.
 pub mod parser {
     use super::KIB;

@@ -45,7 +45,8 @@ fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
 }
 
 fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
-    telemetry::init(args.log_format).map_err(|error| CliError::Usage(error.to_string()))?;
+    let _logs =
+        telemetry::init(args.log_format).map_err(|error| CliError::Usage(error.to_string()))?;
     let config = config::load(args.config.config.as_deref(), &args.overrides())?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");

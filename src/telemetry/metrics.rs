@@ -35,6 +35,11 @@ pub fn connection_open() -> Gauged {
     Gauged::new(gauge!("tether_connections_open"))
 }
 
+/// Log lines were lost: nobody took them from standard error.
+pub fn log_lines_dropped(lines: u64) {
+    counter!("tether_log_lines_dropped_total").increment(lines);
+}
+
 /// A turn ended, by finish reason or failure code, and what it took.
 pub fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
     counter!("tether_turns_total", "outcome" => outcome).increment(1);

@@ -44,6 +44,15 @@ impl Process {
         })
     }
 
+    /// The same, after a change to its command.
+    #[track_caller]
+    pub(crate) fn start_with(
+        config: &str,
+        change: impl FnOnce(&mut Command),
+    ) -> impl Future<Output = Self> {
+        within(Self::spawn(local(config), change))
+    }
+
     /// The same with a whole configuration.
     #[track_caller]
     pub(crate) fn start_raw(config: String) -> impl Future<Output = Self> {

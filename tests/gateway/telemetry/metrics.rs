@@ -10,10 +10,10 @@ use crate::support::process::Process;
 use crate::support::{Model, within};
 
 /// The samples of a gateway: a name with its labels, and the value.
-struct Samples(BTreeMap<String, f64>);
+pub(super) struct Samples(BTreeMap<String, f64>);
 
 impl Samples {
-    async fn of(gateway: &Process) -> Self {
+    pub(super) async fn of(gateway: &Process) -> Self {
         let text = String::from_utf8(gateway.get("/metrics").await.body).unwrap();
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let samples = lines.map(|line| {
@@ -23,7 +23,7 @@ impl Samples {
         Self(samples.collect())
     }
 
-    fn value(&self, name: &str) -> f64 {
+    pub(super) fn value(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or_default()
     }
 

@@ -2,6 +2,7 @@
 
 mod logs;
 mod metrics;
+mod stderr;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,215 @@
+//! Log lines on their way to standard error.
+//!
+//! ```text
+//! whoever logs ─ push ─> pending: bytes of whole lines ─ take ─> the writer thread ─> standard error
+//!                          '- no room: the line is dropped and counted
+//! ```
+//!
+//! Only the writer waits for standard error. A pipe that nobody reads costs lines, never a
+//! turn; a pipe whose reader has gone, or a full disk, costs nothing else either.
+//!
+//! `tracing-appender` has such a queue, but it prints to standard output and standard error
+//! when its writer fails or is late, which is just when that blocks.
+
+use std::io::Write;
+use std::mem;
+use std::sync::Arc;
+use std::thread;
+
+use memchr::memchr_iter;
+use parking_lot::{Condvar, Mutex};
+use tracing::warn;
+
+use super::line::push_line;
+use super::metrics;
+use crate::limits::telemetry::{CLOSE_TIMEOUT, QUEUED_BYTES_MAX};
+
+/// What is to be written.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Something is pending, or the end has come.
+    pushed: Condvar,
+    /// The writer has ended.
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whole lines.
+    pending: Vec<u8>,
+    /// Lines that found no room since the writer last took some.
+    dropped: u64,
+    is_closed: bool,
+    has_ended: bool,
+}
+
+/// What the writer takes at once.
+#[derive(Debug, PartialEq, Eq)]
+struct Batch {
+    lines: Vec<u8>,
+    /// Lines that should have followed them.
+    dropped: u64,
+}
+
+impl Queue {
+    /// Adds a record as a line, if there is room for it.
+    pub(super) fn push(&self, record: &[u8]) {
+        let mut state = self.state.lock();
+        let end = state.pending.len();
+        push_line(&mut state.pending, record);
+        if state.pending.len() > QUEUED_BYTES_MAX {
+            state.pending.truncate(end);
+            state.dropped += 1;
+            drop(state);
+            metrics::log_lines_dropped(1);
+        } else {
+            drop(state);
+            self.pushed.notify_one();
+        }
+    }
+
+    /// What is pending, as soon as something is; nothing once that was all.
+    fn take(&self) -> Option<Batch> {
+        let mut state = self.state.lock();
+        while state.pending.is_empty() && state.dropped == 0 && !state.is_closed {
+            self.pushed.wait(&mut state);
+        }
+        let batch =
+            Batch { lines: mem::take(&mut state.pending), dropped: mem::take(&mut state.dropped) };
+        let is_empty = batch.lines.is_empty() && batch.dropped == 0;
+        (!is_empty).then_some(batch)
+    }
+
+    /// Writes what is pushed until the queue is closed.
+    fn write(&self, mut out: impl Write) {
+        while let Some(batch) = self.take() {
+            if out.write_all(&batch.lines).is_err() {
+                let lines = memchr_iter(b'\n', &batch.lines).count();
+                metrics::log_lines_dropped(u64::try_from(lines).unwrap_or(u64::MAX));
+            } else if batch.dropped > 0 {
+                let lines = batch.dropped;
+                warn!(lines, "log lines were dropped: standard error was not read fast enough");
+            }
+        }
+        self.state.lock().has_ended = true;
+        self.ended.notify_all();
+    }
+}
+
+/// The logs of this process. Dropped, it waits until they are written, for
+/// [`CLOSE_TIMEOUT`] at most.
+#[derive(Debug)]
+#[must_use = "lines that are logged later are lost"]
+pub struct Logs(Arc<Queue>);
+
+impl Logs {
+    /// Writes what is pushed to `queue`, in a thread of its own.
+    pub(super) fn write(
+        queue: Arc<Queue>,
+        out: impl Write + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let logs = Self(Arc::clone(&queue));
+        thread::Builder::new().name("logs".to_owned()).spawn(move || queue.write(out))?;
+        Ok(logs)
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_closed = true;
+        self.0.pushed.notify_one();
+        let is_busy = |state: &mut State| !state.has_ended;
+        self.0.ended.wait_while_for(&mut state, is_busy, CLOSE_TIMEOUT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Takes a write only when it is let.
+    struct Slow {
+        go: Receiver<io::Result<()>>,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.go.recv().map_err(io::Error::other)??;
+            self.written.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn line(length: usize) -> Vec<u8> {
+        let mut line = vec![b'x'; length - 1];
+        line.push(b'\n');
+        line
+    }
+
+    #[test]
+    fn lines_are_taken_up_to_the_bound_and_dropped_over_it() {
+        let queue = Queue::default();
+        queue.push(&line(QUEUED_BYTES_MAX - 1));
+        queue.push(&line(2));
+        queue.push(&line(1));
+        queue.push(&line(1));
+        let batch = queue.take().unwrap();
+        assert_eq!((batch.lines.len(), batch.dropped), (QUEUED_BYTES_MAX, 2));
+        queue.push(&line(5));
+        assert_eq!(queue.take(), Some(Batch { lines: line(5), dropped: 0 }));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_slow_reader_but_the_writer() {
+        let ((go, gone), (write, written)) = (channel(), channel());
+        let queue = Arc::new(Queue::default());
+        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        for _ in 0..3 * QUEUED_BYTES_MAX / 1024 {
+            queue.push(&line(1024));
+        }
+        go.send(Ok(())).unwrap();
+        assert_eq!(written.recv().unwrap().len() % 1024, 0);
+        drop(go);
+        drop(logs);
+    }
+
+    #[test]
+    fn what_was_pushed_is_written_before_the_end() {
+        let ((go, gone), (write, written)) = (channel(), channel());
+        let queue = Arc::new(Queue::default());
+        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        queue.push(b"first\n");
+        go.send(Ok(())).unwrap();
+        assert_eq!(written.recv().unwrap(), b"first\n");
+        queue.push(b"second\n");
+        go.send(Ok(())).unwrap();
+        drop(logs);
+        assert_eq!(written.recv().unwrap(), b"second\n");
+    }
+
+    #[test]
+    fn a_writer_that_fails_goes_on() {
+        let ((go, gone), (write, written)) = (channel(), channel());
+        let queue = Arc::new(Queue::default());
+        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        queue.push(b"lost\n");
+        go.send(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
+        while !queue.state.lock().pending.is_empty() {
+            thread::yield_now();
+        }
+        queue.push(b"written\n");
+        go.send(Ok(())).unwrap();
+        assert_eq!(written.recv().unwrap(), b"written\n");
+        drop(logs);
+    }
+}
