@@ -73,6 +73,12 @@ impl Turn {
             self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
             return;
         }
+        let original = self.original_of(at);
+        if original.is_some() && !self.changes_the_world() {
+            self.drop_repeat(at);
+            return;
+        }
+        self.draft.calls[at].duplicate_of = original;
         if let Err(refusal) = self.read_call(at) {
             self.refuse(at, refusal);
         }
@@ -104,10 +110,6 @@ impl Turn {
         let call = &mut self.draft.calls[at];
         call.needs = named;
         call.state = CallState::Waiting(arguments);
-        self.draft.calls[at].duplicate_of = self.original_of(at);
-        if self.goes_in_circles(at) {
-            self.draft.round.surplus.get_or_insert(Surplus::Repeats);
-        }
         Ok(())
     }
 
@@ -120,12 +122,18 @@ impl Turn {
         before.find(is_same).filter(|_| !call.policy.repeatable)
     }
 
-    /// Whether the message repeats a call with this one: small models then go on until their
-    /// tokens run out. A message that changes the world is read to its end: what follows
-    /// decides whether its calls may run.
-    fn goes_in_circles(&self, at: usize) -> bool {
-        let mut calls = self.draft.calls[self.draft.round_calls()].iter();
-        self.draft.calls[at].duplicate_of.is_some() && !calls.any(|call| call.policy.mutates)
+    /// Whether a call of the message may change the world. Such a message is read to its
+    /// end: what follows decides whether its calls may run.
+    fn changes_the_world(&self) -> bool {
+        self.draft.calls[self.draft.round_calls()].iter().any(|call| call.policy.mutates)
+    }
+
+    /// Stops a message at a call that it has made before: small models do not know when
+    /// they are done and begin again. The message ends where it should have.
+    fn drop_repeat(&mut self, at: usize) {
+        self.draft.act(Action::NotRun { call: at, why: NotRun::Repeated });
+        self.draft.calls[at].state = CallState::Malformed;
+        self.draft.round.surplus.get_or_insert(Surplus::Repeats);
     }
 
     /// A call that is not run for what is wrong with it.

@@ -312,24 +312,7 @@ fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
 }
 
 #[test]
-fn the_same_call_twice_in_a_message_runs_once_and_the_second_waits_for_its_result() {
-    let mut scene = scene();
-    scene.says(&call("read")).says(&call("read")).stops();
-    assert_eq!(scene.started(), ["call_1"]);
-    assert!(scene.not_run.is_empty(), "the first may fail");
-    scene.tool_returns(0, ok());
-    assert_eq!(scene.not_run, ["call_2 at 2: repeated"]);
-    let told = scene.last_message().content.as_deref().unwrap();
-    assert_eq!(told.matches("12:00").count(), 2, "{told}");
-
-    let mut scene = self::scene();
-    scene.says(&call("read")).says(&call("read")).stops();
-    scene.tool_returns(0, ToolResult::error("no"));
-    assert_eq!(scene.started(), ["call_1", "call_2"]);
-}
-
-#[test]
-fn a_message_that_repeats_its_calls_is_stopped() {
+fn a_message_ends_where_it_begins_again() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look"));
     assert!(!scene.deeds.contains(&"stop round".to_owned()));
@@ -337,8 +320,17 @@ fn a_message_that_repeats_its_calls_is_stopped() {
     assert!(scene.deeds.contains(&"stop round".to_owned()));
     scene.tool_returns(0, ok()).tool_returns(1, ok());
     assert_eq!(scene.started(), ["call_1", "call_2"]);
+    assert_eq!(scene.not_run, ["call_3 at 3: repeated"]);
     let told = scene.last_message().content.as_deref().unwrap();
-    assert_eq!(told.matches("returned: ").count(), 3, "{told}");
+    assert_eq!(told.matches("returned: ").count(), 2, "the repeat was never there: {told}");
+}
+
+#[test]
+fn a_wrong_call_that_begins_again_ends_its_message_as_well() {
+    let mut scene = scene();
+    scene.says(&call("nosuch")).says(&call("nosuch"));
+    assert!(scene.deeds.contains(&"stop round".to_owned()));
+    assert_eq!(scene.not_run, ["call_1 at 1: refused", "call_2 at 2: repeated"]);
 }
 
 #[test]
