@@ -19,9 +19,13 @@ pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 pub mod telemetry {
     use super::{Duration, MIB};
 
-    /// Lines that wait for standard error. Further ones are dropped and counted.
+    /// Lines that wait for standard error: some thousand, which a reader that pauses for a
+    /// moment does not lose. Further ones are dropped and counted.
     pub const QUEUED_BYTES_MAX: usize = MIB;
-    /// Time for the last lines to be written when the process ends.
+    /// Time until a non-blocking standard error that was full is tried again.
+    pub const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+    /// Time for the last lines to be written when the process ends: enough for any reader, and
+    /// short for whoever waits for the end.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 }
 

@@ -102,7 +102,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["cli/", "main.rs"]),
     ("clap_complete", &["cli/"]),
     // Tasks are for turns; the one thread waits for a reader of the logs.
-    ("std::thread", &["telemetry/queue.rs"]),
+    ("std::thread", &["telemetry/mod.rs", "telemetry/queue.rs"]),
 ];
 
 fn root() -> &'static Path {

@@ -7,11 +7,13 @@ mod line;
 pub mod metrics;
 mod queue;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _, Write};
 use std::panic;
 use std::sync::Arc;
+use std::thread;
 
-use tracing::error;
+use tracing::{Level, enabled, error};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
@@ -67,8 +69,27 @@ pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
         LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
-    panic::set_hook(Box::new(|panic| error!("{panic}")));
+    log_panics();
     Ok(Logs::write(queue, io::stderr())?)
+}
+
+/// Has panics logged, with a backtrace if `RUST_BACKTRACE` asks for one. Where errors are not
+/// logged, they are printed as they would be without us.
+fn log_panics() {
+    let print = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if !enabled!(Level::ERROR) {
+            return print(panic);
+        }
+        let thread = thread::current();
+        let thread = thread.name();
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            error!(thread, %backtrace, "{panic}");
+        } else {
+            error!(thread, "{panic}");
+        }
+    }));
 }
 
 /// Puts each record into the queue.

@@ -5,13 +5,13 @@
 //!                          '- no room: the line is dropped and counted
 //! ```
 //!
-//! Only the writer waits for standard error. A pipe that nobody reads costs lines, never a
-//! turn; a pipe whose reader has gone, or a full disk, costs nothing else either.
+//! Only the writer waits for standard error. If nobody reads the pipe, lines are lost but no
+//! turn waits. The same holds if the reader has gone or the disk is full.
 //!
 //! `tracing-appender` has such a queue, but it prints to standard output and standard error
 //! when its writer fails or is late, which is just when that blocks.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::mem;
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +22,7 @@ use tracing::warn;
 
 use super::line::push_line;
 use super::metrics;
-use crate::limits::telemetry::{CLOSE_TIMEOUT, QUEUED_BYTES_MAX};
+use crate::limits::telemetry::{CLOSE_TIMEOUT, QUEUED_BYTES_MAX, RETRY_INTERVAL};
 
 /// What is to be written.
 #[derive(Debug, Default)]
@@ -57,15 +57,20 @@ impl Queue {
     pub(super) fn push(&self, record: &[u8]) {
         let mut state = self.state.lock();
         let end = state.pending.len();
-        push_line(&mut state.pending, record);
-        if state.pending.len() > QUEUED_BYTES_MAX {
+        let mut has_room = end + record.len() <= QUEUED_BYTES_MAX;
+        if has_room {
+            push_line(&mut state.pending, record);
+            // What was escaped has grown.
+            has_room = state.pending.len() <= QUEUED_BYTES_MAX;
+        }
+        if !has_room {
             state.pending.truncate(end);
             state.dropped += 1;
-            drop(state);
+        }
+        drop(state);
+        self.pushed.notify_one();
+        if !has_room {
             metrics::log_lines_dropped(1);
-        } else {
-            drop(state);
-            self.pushed.notify_one();
         }
     }
 
@@ -83,18 +88,37 @@ impl Queue {
 
     /// Writes what is pushed until the queue is closed.
     fn write(&self, mut out: impl Write) {
+        let mut lost = 0;
         while let Some(batch) = self.take() {
-            if out.write_all(&batch.lines).is_err() {
-                let lines = memchr_iter(b'\n', &batch.lines).count();
-                metrics::log_lines_dropped(u64::try_from(lines).unwrap_or(u64::MAX));
-            } else if batch.dropped > 0 {
-                let lines = batch.dropped;
-                warn!(lines, "log lines were dropped: standard error was not read fast enough");
+            let unwritten = write_lines(&mut out, &batch.lines);
+            metrics::log_lines_dropped(unwritten);
+            lost += unwritten + batch.dropped;
+            // Where lines cannot be written, this one cannot be either.
+            if unwritten == 0 && lost > 0 {
+                let lines = mem::take(&mut lost);
+                warn!(lines, "log lines were dropped: standard error could not take them");
             }
         }
         self.state.lock().has_ended = true;
         self.ended.notify_all();
     }
+}
+
+/// Writes whole lines. What it gives are those that could not be written, the one that was cut
+/// among them.
+#[expect(clippy::disallowed_methods, reason = "this thread has no event to wait for")]
+fn write_lines(out: &mut impl Write, lines: &[u8]) -> u64 {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        match out.write(rest) {
+            Ok(written @ 1..) => rest = &rest[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // Another program has set the pipe or the terminal to non-blocking.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY_INTERVAL),
+            Ok(0) | Err(_) => return memchr_iter(b'\n', rest).count() as u64,
+        }
+    }
+    0
 }
 
 /// The logs of this process. Dropped, it waits until they are written, for
@@ -169,6 +193,35 @@ mod tests {
         assert_eq!(queue.take(), Some(Batch { lines: line(5), dropped: 0 }));
     }
 
+    /// Takes a few bytes, or fails, as the script says.
+    struct Scripted {
+        script: Vec<io::Result<usize>>,
+        written: Vec<u8>,
+    }
+
+    impl Write for Scripted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = self.script.pop().unwrap_or(Ok(bytes.len()))?.min(bytes.len());
+            self.written.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_writer_that_is_full_is_tried_again_and_one_that_fails_loses_the_rest() {
+        let full = || Err(ErrorKind::WouldBlock.into());
+        let mut out = Scripted { script: vec![full(), Ok(3), full()], written: Vec::new() };
+        assert_eq!(write_lines(&mut out, b"one\ntwo\n"), 0);
+        assert_eq!(out.written, b"one\ntwo\n");
+        let gone = Err(ErrorKind::StorageFull.into());
+        let mut out = Scripted { script: vec![gone, Ok(6)], written: Vec::new() };
+        assert_eq!(write_lines(&mut out, b"one\ntwo\nthree\n"), 2);
+    }
+
     #[test]
     fn nobody_waits_for_a_slow_reader_but_the_writer() {
         let ((go, gone), (write, written)) = (channel(), channel());
@@ -203,7 +256,7 @@ mod tests {
         let queue = Arc::new(Queue::default());
         let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
         queue.push(b"lost\n");
-        go.send(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
+        go.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
         while !queue.state.lock().pending.is_empty() {
             thread::yield_now();
         }
