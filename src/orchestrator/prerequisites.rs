@@ -1,10 +1,13 @@
 //! Prerequisites: a call fails, its error names another tool (`find it with find_contact`),
-//! and that one finds, or has found, what was missing.
+//! and that tool finds what was missing, or had already found it.
 //!
 //! Small models stop there and tell the user what they have found, or call again with another
-//! value that they made up. Told to retry the call, and with what, they go on. Only a call
-//! that the model has made itself is named: any other might do something the user never
-//! asked for.
+//! value that they made up. Told to retry the call, and with what, they go on.
+//!
+//! Only a call that the model has made itself is named: any other might do something the user
+//! never asked for. And only a value that cannot be meant for another call: one argument, from
+//! the only lookup of its kind in the turn, and of several values none for a call that changes
+//! the world.
 
 use serde_json::{Map, Value};
 
@@ -13,66 +16,76 @@ use crate::limits::turn::{RETRY_VALUE_BYTES_MAX, RETRY_VALUES_MAX};
 use crate::tools::ToolResult;
 use crate::whole_words::{self, is_of_name};
 
-/// The call to make again after `step`.
-pub(super) fn call_to_retry(earlier: &[Step], step: &Step) -> Option<Retry> {
-    wanting_what_was_found(earlier, step).or_else(|| without_what_was_found(earlier, step))
-}
+/// The call to make again after `step`. `mutates` tells the tools that change the world.
+pub(super) fn call_to_retry(
+    earlier: &[Step],
+    step: &Step,
+    mutates: impl Fn(&str) -> bool,
+) -> Option<Retry> {
+    let calls: Vec<&Call> = earlier.iter().chain([step]).flat_map(Step::calls).collect();
+    let new = calls.len() - step.calls().count();
+    let found: Vec<&Call> = calls.iter().copied().filter(|call| has_found(call)).collect();
+    let found_now: Vec<&Call> = step.calls().filter(|call| has_found(call)).collect();
 
-/// The last failed call in `earlier` whose error names a tool which has found something in
-/// `step`. `None` if it has succeeded since.
-fn wanting_what_was_found(earlier: &[Step], step: &Step) -> Option<Retry> {
-    let found: Vec<&Call> = step.calls().filter(|call| has_found(call)).collect();
-    let calls: Vec<&Call> = earlier.iter().flat_map(Step::calls).collect();
-    let at = calls.iter().rposition(|call| is_for_want_of(call, &found))?;
-    let name = &calls[at].name;
-    let mut later = calls[at + 1..].iter().copied().chain(step.calls());
-    if later.any(|call| call.name == *name && success(call).is_some()) {
+    let at = calls[..new].iter().rposition(|call| is_for_want_of(call, &found_now));
+    let sent_back = at.or_else(|| calls.iter().rposition(|call| is_for_want_of(call, &found)))?;
+    let call = calls[sent_back];
+    let has_succeeded = |other: &&Call| other.name == call.name && success(other).is_some();
+    if calls[at.unwrap_or_default()..].iter().any(has_succeeded) {
         return None;
     }
-    Some(Retry { tool: name.clone(), argument: wrong_argument(calls[at], &found) })
+    let argument = wrong_argument(call, &calls, mutates(&call.name));
+    // A call that failed after the lookup has read its result: without a value there is
+    // nothing to tell it.
+    let is_worth_it = at.is_some() || (sent_back >= new && argument.is_some());
+    is_worth_it.then(|| Retry { tool: call.name.clone(), argument })
 }
 
-/// The last failed call of `step` whose error names a tool that had already found values for
-/// one of its arguments, none of which it has.
-fn without_what_was_found(earlier: &[Step], step: &Step) -> Option<Retry> {
-    let calls = || earlier.iter().chain([step]).flat_map(Step::calls);
-    let found: Vec<&Call> = calls().filter(|call| has_found(call)).collect();
-    let last = step.calls().filter(|call| is_for_want_of(call, &found)).last()?;
-    Some(Retry { tool: last.name.clone(), argument: Some(wrong_argument(last, &found)?) })
-}
-
-/// The argument for which the tools that the call's error names have found values under its
-/// name, but not its own.
-fn wrong_argument(call: &Call, found: &[&Call]) -> Option<Found> {
+/// The one argument for which the one lookup that the call's error names has found values
+/// under its name, but not its own. For a call that changes the world there must be one value,
+/// and the lookup must have been for what the call said.
+fn wrong_argument(call: &Call, calls: &[&Call], mutates: bool) -> Option<Found> {
     let Value::Object(arguments) = call.taken_arguments().to_value() else { return None };
-    let named: Vec<&Call> =
-        found.iter().copied().filter(|other| is_for_want_of(call, &[*other])).collect();
-    arguments.iter().find_map(|(name, own)| {
+    let mut named = calls.iter().filter(|other| is_for_want_of(call, &[**other]));
+    let lookup = named.next()?;
+    if named.any(|other| other.arguments.as_str() != lookup.arguments.as_str()) {
+        return None;
+    }
+    let data = success(lookup)?.data.as_ref()?;
+    let mut wrong = arguments.iter().filter_map(|(name, own)| {
         let mut values = Vec::new();
-        for data in named.iter().filter_map(|call| success(call)?.data.as_ref()) {
-            push_values(&mut values, data, name);
-        }
-        let are_few = (1..=RETRY_VALUES_MAX).contains(&values.len());
-        (are_few && !values.contains(&own.to_string()))
-            .then(|| Found { name: name.clone(), values })
-    })
+        push_values(&mut values, data, name);
+        let values_max = if mutates { 1 } else { RETRY_VALUES_MAX };
+        let can_be_told = (1..=values_max).contains(&values.len())
+            && !values.contains(&own.to_string())
+            && (!mutates || is_about(lookup, own));
+        can_be_told.then(|| Found { name: name.clone(), values })
+    });
+    let (Some(argument), None) = (wrong.next(), wrong.next()) else { return None };
+    Some(argument)
 }
 
-/// Adds the ids that stand under `key`, at any depth, each once.
+/// Whether a lookup was for a value: `{"name": "Priya Raman"}` for `priya`.
+fn is_about(lookup: &Call, value: &Value) -> bool {
+    let Some(value) = value.as_str() else { return false };
+    let (sought, value) = (lookup.arguments.as_str().to_lowercase(), value.to_lowercase());
+    whole_words::find(&sought, &value, char::is_alphanumeric).next().is_some()
+}
+
+/// Adds the ids that stand under `key`, each once, and none from inside an object that has
+/// one: that would be the id of a part.
 fn push_values(values: &mut Vec<String>, data: &Value, key: &str) {
     match data {
         Value::Array(items) => items.iter().for_each(|item| push_values(values, item, key)),
-        Value::Object(members) => push_members(values, members, key),
+        Value::Object(members) => push_member(values, members, key),
         _ => {}
     }
 }
 
-fn push_members(values: &mut Vec<String>, members: &Map<String, Value>, key: &str) {
-    for (name, value) in members {
-        match id(value) {
-            Some(id) if name == key && !values.contains(&id) => values.push(id),
-            _ => push_values(values, value, key),
-        }
+fn push_member(values: &mut Vec<String>, members: &Map<String, Value>, key: &str) {
+    match members.get(key) {
+        Some(value) => values.extend(id(value).filter(|id| !values.contains(id))),
+        None => members.values().for_each(|value| push_values(values, value, key)),
     }
 }
 
@@ -158,26 +171,45 @@ mod tests {
 
     #[track_caller]
     fn check(earlier: &[Step], last: &Step, expected: Option<&str>) {
-        let retry = call_to_retry(earlier, last);
+        let retry = call_to_retry(earlier, last, |_| false);
         assert_eq!(retry.map(|retry| retry.tool).as_deref(), expected);
     }
 
+    /// A call of `find_contact` for Priya.
+    fn looked_up(data: Value) -> Step {
+        let mut step = step("find_contact", ToolResult::data(data));
+        set_arguments(&mut step, &json!({ "name": "Priya R." }));
+        step
+    }
+
+    fn sent(arguments: &Value) -> Step {
+        let mut step = lost("find it with find_contact");
+        set_arguments(&mut step, arguments);
+        step
+    }
+
+    fn set_arguments(step: &mut Step, arguments: &Value) {
+        let Part::Call(call) = &mut step.parts[0] else { unreachable!() };
+        Arc::get_mut(call).unwrap().arguments = Arguments::parse(&arguments.to_string()).unwrap();
+    }
+
     /// What a message is to be sent with that was sent `to` somebody, after `find_contact` has
-    /// brought `data`: before it and behind it.
+    /// brought `data`: before it and after it.
     #[track_caller]
     fn check_argument(to: &Value, data: Value, expected: Option<&[&str]>) {
-        let mut sent = lost("find it with find_contact");
-        let Part::Call(call) = &mut sent.parts[0] else { unreachable!() };
-        let arguments = json!({ "text": "hello", "contact_id": to, "urgent": true });
-        Arc::get_mut(call).unwrap().arguments = Arguments::parse(&arguments.to_string()).unwrap();
-        let found = step("find_contact", ToolResult::data(data));
+        let sent = sent(&json!({ "text": "hello", "contact_id": to, "urgent": true }));
+        check_values(&sent, &looked_up(data), false, expected);
+    }
+
+    #[track_caller]
+    fn check_values(sent: &Step, found: &Step, mutates: bool, expected: Option<&[&str]>) {
         let expected = expected.map(|values| Found {
             name: "contact_id".to_owned(),
             values: values.iter().map(|&value| value.to_owned()).collect(),
         });
-        let sent_first = call_to_retry(std::slice::from_ref(&sent), &found).unwrap();
+        let sent_first = call_to_retry(std::slice::from_ref(sent), found, |_| mutates).unwrap();
         assert_eq!(sent_first.argument, expected, "sent first");
-        let found_first = call_to_retry(&[found], &sent);
+        let found_first = call_to_retry(std::slice::from_ref(found), sent, |_| mutates);
         assert_eq!(found_first.and_then(|retry| retry.argument), expected, "found first");
     }
 
@@ -188,9 +220,33 @@ mod tests {
         check_argument(&json!("c_8"), one.clone(), Some(&["\"c_7\""]));
         check_argument(&json!(null), one.clone(), Some(&["\"c_7\""]));
         check_argument(&json!("c_7"), one, None);
-        let two = json!([{ "contact_id": 7 }, { "contact_id": 8, "of": { "contact_id": 7 } }]);
+        let two = json!([{ "contact_id": 7 }, { "contact_id": 8, "of": { "contact_id": 9 } }]);
         check_argument(&json!("7"), two.clone(), Some(&["7", "8"]));
         check_argument(&json!(8), two, None);
+    }
+
+    #[test]
+    fn a_call_that_changes_the_world_gets_the_one_value_that_was_looked_up_for_it() {
+        let one = looked_up(json!({ "contact_id": "c_7" }));
+        let to = |id: &str| sent(&json!({ "contact_id": id }));
+        check_values(&to("priya"), &one, true, Some(&["\"c_7\""]));
+        check_values(&to("Bob"), &one, true, None);
+        check_values(&to("c_8"), &one, true, None);
+        let two = looked_up(json!([{ "contact_id": "c_7" }, { "contact_id": "c_8" }]));
+        check_values(&to("priya"), &two, true, None);
+    }
+
+    #[test]
+    fn what_two_lookups_or_two_arguments_may_be_about_is_not_told() {
+        let one = looked_up(json!({ "contact_id": "c_7", "text": "hi" }));
+        check_values(&sent(&json!({ "contact_id": "c_8", "text": "ho" })), &one, false, None);
+        let to_bob = sent(&json!({ "contact_id": "bob" }));
+        let mut empty = looked_up(json!([]));
+        set_arguments(&mut empty, &json!({ "name": "Bob" }));
+        let retry = call_to_retry(&[one.clone(), empty], &to_bob, |_| false);
+        assert_eq!(retry, None, "Ann was found, Bob was not");
+        let retry = call_to_retry(&[one, found("send_message")], &to_bob, |_| false);
+        assert_eq!(retry, None, "the one that was found has been used");
     }
 
     #[test]

@@ -66,7 +66,8 @@ struct Written {
 pub(in crate::orchestrator) enum CallState {
     /// Its payload is arriving.
     Arriving,
-    /// Its payload was no call. It leaves a note, no call in the history.
+    /// Its payload was no call, or repeats another call of its message. It leaves no call in
+    /// the history.
     Malformed,
     /// It is whole; nobody has looked at it yet.
     Complete,
@@ -167,6 +168,11 @@ impl CallDraft {
     pub(in crate::orchestrator) fn is_refused(&self) -> bool {
         let CallState::Ended(call) = &self.state else { return false };
         matches!(&call.outcome, Outcome::NotRun(result) if !result.success)
+    }
+
+    /// Whether it was a call, and nothing was wrong with it.
+    pub(in crate::orchestrator) fn is_taken(&self) -> bool {
+        !matches!(self.state, CallState::Malformed) && !self.is_refused()
     }
 
     pub(in crate::orchestrator) const fn is_running(&self) -> bool {

@@ -44,8 +44,9 @@ impl Turn {
                 _ => {}
             }
             self.draft.round.checked += 1;
-            if self.synthesis.is_some() {
-                // That was one too many: what stands behind it is not looked at.
+            let repeats = self.draft.round.surplus == Some(Surplus::Repeats);
+            if self.synthesis.is_some() || repeats {
+                // That was one too many: what comes after it is not looked at.
                 self.draft.discard_unchecked();
             }
         }
@@ -128,8 +129,8 @@ impl Turn {
         self.draft.calls[self.draft.round_calls()].iter().any(|call| call.policy.mutates)
     }
 
-    /// Stops a message at a call that it has made before: small models do not know when
-    /// they are done and begin again. The message ends where it should have.
+    /// Stops a message at a call that it has made before. Small models do not notice that they
+    /// are done and start over; the rest of the message is not read.
     fn drop_repeat(&mut self, at: usize) {
         self.draft.act(Action::NotRun { call: at, why: NotRun::Repeated });
         self.draft.calls[at].state = CallState::Malformed;

@@ -120,7 +120,8 @@ pub enum Output<'a> {
     /// The model wrote nothing for the user: no words, and no call that is taken. What
     /// follows from it comes as events; this is for logs.
     SaidNothing,
-    /// A call is not run. The model and the user are told by events; this is for logs.
+    /// A call is not run. What the model and the user are told of it comes as events; this is
+    /// for logs.
     NotRun {
         /// The call's id in this turn.
         call_id: &'a str,

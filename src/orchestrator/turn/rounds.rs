@@ -55,7 +55,7 @@ impl Turn {
         let calls = &self.draft.calls;
         calls.iter().any(|call| {
             // Lookups that had waited for the user's answer are of an earlier turn.
-            call.round > 0 && !call.is_refused() && call.whole().is_some_and(allows)
+            call.round > 0 && call.is_taken() && call.whole().is_some_and(allows)
         })
     }
 

@@ -189,7 +189,9 @@ impl Turn {
 
     pub(super) fn push_step(&mut self) {
         let mut step = self.draft.take_step();
-        step.retry = prerequisites::call_to_retry(&self.record.steps, &step);
+        let tools = &self.request.briefing.tools;
+        let mutates = |name: &str| tools.get(name).is_some_and(|tool| tool.spec().policy.mutates);
+        step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);
         let marker = super::marker(&self.rules, &self.request.briefing);
         for call in step.calls() {
             self.draft.guard.learn_result(|| results::json(&call.result(), marker));

@@ -42,6 +42,13 @@ fn a_call_that_is_refused_does_not_count() {
 }
 
 #[test]
+fn a_refused_call_does_not_count_however_often_it_is_repeated() {
+    let mut scene = scene(ToolChoice::Required);
+    scene.says(&TIME.replace("get_current_time", "nobody").repeat(2));
+    assert_eq!(choices(&scene), [&ToolChoice::Required, &ToolChoice::Required]);
+}
+
+#[test]
 fn a_named_tool_is_asked_for_until_it_is_called() {
     let mut scene = scene(clock());
     scene.says(SUM).stops();
