@@ -32,9 +32,6 @@ use crate::upstream::{OfferedTool, ToolChoice};
 /// How llama.cpp counts the kinds of triggers: one that is a word.
 const TRIGGER_WORD: u8 = 1;
 
-/// What every call begins with, before any choice.
-const OPEN: &str = r#"[ \n]? "{" s "\"name\":" s"#;
-
 /// The fields that hold a request to `llama.cpp` to calls of `tools`.
 #[must_use]
 pub fn request_fields(
@@ -53,19 +50,24 @@ pub fn request_fields(
     fields
 }
 
-/// A grammar of free text, in which calls of `tools` may follow `marker`; of calls from the
+/// A grammar of free text, in which calls of `tools` may follow `marker`; of a call from the
 /// first byte on if one is required.
 #[must_use]
 pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, marker: &str) -> String {
     let mut rules = Rules::new();
+    let root = match choice {
+        ToolChoice::Auto => free_text::push_rules(&mut rules, marker, "calls"),
+        ToolChoice::Required | ToolChoice::Named(_) => format!("{} calls", literal(marker)),
+    };
+    rules.push("root", &root);
+
     let tools: Vec<_> = tools.iter().filter(|tool| choice.allows(&tool.name)).collect();
+    let more = format!("(\"\\n\" {} call){{0,{}}}", literal(marker), GRAMMAR_CALLS_MAX - 1);
+    rules.push("calls", &format!("call {more} \"\\n\"?"));
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
-    match choice {
-        ToolChoice::Auto => push_free_calls(&mut rules, &names, marker),
-        ToolChoice::Required | ToolChoice::Named(_) => {
-            push_required_calls(&mut rules, &names, marker);
-        }
-    }
+    // Behind the marker, before any choice, what every call has.
+    let call = format!("[ \\n]? \"{{\" s \"\\\"name\\\":\" s ({}) s \"}}\"", names.join(" | "));
+    rules.push("call", &call);
     for (name, tool) in names.iter().zip(tools) {
         let arguments = schema::push_arguments(&mut rules, name, &tool.parameters);
         let tool_name = json_literal(&Value::from(tool.name.as_str()));
@@ -73,31 +75,4 @@ pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, marker: &str) -> Stri
     }
     rules.push_json();
     rules.into_text()
-}
-
-/// Text, then calls of any tools, one on each line.
-fn push_free_calls(rules: &mut Rules, names: &[String], marker: &str) {
-    let root = free_text::push_rules(rules, marker, "calls");
-    rules.push("root", &root);
-    let more = format!("(\"\\n\" {} call){{0,{}}}", literal(marker), GRAMMAR_CALLS_MAX - 1);
-    rules.push("calls", &format!("call {more} \"\\n\"?"));
-    rules.push("call", &format!("{OPEN} ({}) s \"}}\"", names.join(" | ")));
-}
-
-/// Calls of one tool, each with the end of its line.
-///
-/// Small models end a message with its first call, whatever else was asked for. If they have to
-/// end the line first, they continue if something is left to call; otherwise they repeat
-/// themselves, and the turn stops them. Given other tools as well, they would try each in turn.
-fn push_required_calls(rules: &mut Rules, names: &[String], marker: &str) {
-    let marker = literal(marker);
-    let first = names.iter().map(|name| format!("{name}-calls")).collect::<Vec<_>>().join(" | ");
-    rules.push("root", &format!("{marker} calls"));
-    rules.push("calls", &format!("{OPEN} ({first})"));
-    rules.push("again", &format!("{marker} {OPEN}"));
-    for name in names {
-        let rest = format!("{name} s \"}}\\n\"");
-        let more = GRAMMAR_CALLS_MAX - 1;
-        rules.push(&format!("{name}-calls"), &format!("{rest} (again {rest}){{0,{more}}}"));
-    }
 }
