@@ -173,8 +173,8 @@ pub struct Step {
     /// What the model is told beside its calls' outcomes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// The tool whose earlier call failed for want of what these results bring: the model is
-    /// asked to call it again.
+    /// The call that failed for want of what these results, or earlier ones, bring: the model
+    /// is asked to make it again.
     #[serde(skip)]
     pub retry: Option<Retry>,
 }

@@ -27,17 +27,20 @@ pub(super) fn call_to_retry(
     let found: Vec<&Call> = calls.iter().copied().filter(|call| has_found(call)).collect();
     let found_now: Vec<&Call> = step.calls().filter(|call| has_found(call)).collect();
 
-    let at = calls[..new].iter().rposition(|call| is_for_want_of(call, &found_now));
-    let sent_back = at.or_else(|| calls.iter().rposition(|call| is_for_want_of(call, &found)))?;
-    let call = calls[sent_back];
+    let waiting = calls[..new].iter().rposition(|call| is_for_want_of(call, &found_now));
+    let (at, since) = match waiting {
+        Some(at) => (at, at),
+        None => (new + calls[new..].iter().rposition(|call| is_for_want_of(call, &found))?, 0),
+    };
+    let call = calls[at];
     let has_succeeded = |other: &&Call| other.name == call.name && success(other).is_some();
-    if calls[at.unwrap_or_default()..].iter().any(has_succeeded) {
+    if calls[since..].iter().any(has_succeeded) {
         return None;
     }
     let argument = wrong_argument(call, &calls, mutates(&call.name));
     // A call that failed after the lookup has read its result: without a value there is
     // nothing to tell it.
-    let is_worth_it = at.is_some() || (sent_back >= new && argument.is_some());
+    let is_worth_it = waiting.is_some() || argument.is_some();
     is_worth_it.then(|| Retry { tool: call.name.clone(), argument })
 }
 

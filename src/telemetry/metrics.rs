@@ -35,7 +35,7 @@ pub fn connection_open() -> Gauged {
     Gauged::new(gauge!("tether_connections_open"))
 }
 
-/// Log lines were lost: nobody took them from standard error.
+/// Log lines were dropped: standard error did not take them.
 pub fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);
 }

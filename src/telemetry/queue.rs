@@ -174,6 +174,22 @@ mod tests {
         }
     }
 
+    /// A queue with a slow writer.
+    struct Scene {
+        queue: Arc<Queue>,
+        logs: Logs,
+        /// Lets it write, or fail.
+        go: Sender<io::Result<()>>,
+        written: Receiver<Vec<u8>>,
+    }
+
+    fn scene() -> Scene {
+        let ((go, gone), (write, written)) = (channel(), channel());
+        let queue = Arc::new(Queue::default());
+        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        Scene { queue, logs, go, written }
+    }
+
     fn line(length: usize) -> Vec<u8> {
         let mut line = vec![b'x'; length - 1];
         line.push(b'\n');
@@ -224,9 +240,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_slow_reader_but_the_writer() {
-        let ((go, gone), (write, written)) = (channel(), channel());
-        let queue = Arc::new(Queue::default());
-        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        let Scene { queue, logs, go, written } = scene();
         for _ in 0..3 * QUEUED_BYTES_MAX / 1024 {
             queue.push(&line(1024));
         }
@@ -238,9 +252,7 @@ mod tests {
 
     #[test]
     fn what_was_pushed_is_written_before_the_end() {
-        let ((go, gone), (write, written)) = (channel(), channel());
-        let queue = Arc::new(Queue::default());
-        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        let Scene { queue, logs, go, written } = scene();
         queue.push(b"first\n");
         go.send(Ok(())).unwrap();
         assert_eq!(written.recv().unwrap(), b"first\n");
@@ -252,9 +264,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_fails_goes_on() {
-        let ((go, gone), (write, written)) = (channel(), channel());
-        let queue = Arc::new(Queue::default());
-        let logs = Logs::write(Arc::clone(&queue), Slow { go: gone, written: write }).unwrap();
+        let Scene { queue, logs, go, written } = scene();
         queue.push(b"lost\n");
         go.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
         while !queue.state.lock().pending.is_empty() {
