@@ -9,7 +9,7 @@ use serde_json::json;
 use tether::config::Config;
 use tether::conversation::{Conversation, Opening};
 use tether::event::{Event, FeedbackReason};
-use tether::orchestrator::{Briefing, Input, Output, Rules, Turn, TurnRequest};
+use tether::orchestrator::{Briefing, CallAt, Input, Output, Rules, Turn, TurnRequest};
 use tether::tools::ToolResult;
 use tether::upstream::{Delta, RoundFinish, Sampling, ToolChoice};
 
@@ -22,7 +22,7 @@ fn page() -> String {
 struct Scene {
     turn: Turn,
     said: Vec<(Option<FeedbackReason>, String)>,
-    running: Vec<usize>,
+    running: Vec<CallAt>,
 }
 
 impl Scene {

@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use super::draft::{CallDraft, CallState, Progress};
+use super::call::{CallAt, Calls, Progress};
 
 /// When calls run: `tools.execution`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -36,20 +36,20 @@ pub(super) enum MessageEnd {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Move {
     /// It may run.
-    Start(usize),
+    Start(CallAt),
     /// It is not run; the reason goes to the model.
-    Skip(usize, String),
+    Skip(CallAt, String),
     /// It is not run now, and what stands behind it goes on.
-    PutOff(usize, String),
+    PutOff(CallAt, String),
 }
 
 /// A message's calls, with what decides about them.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
     /// All calls of the turn.
-    pub(super) calls: &'a [CallDraft],
+    pub(super) calls: &'a Calls,
     /// Where the message's calls begin.
-    pub(super) first: usize,
+    pub(super) first: CallAt,
     /// Whether all of the message that was meant as a call was read as one.
     pub(super) is_readable: bool,
     pub(super) execution: Execution,
@@ -71,11 +71,11 @@ enum Gate {
 impl Chain<'_> {
     /// What to do next; `None` while everything waits, or nothing does.
     pub(super) fn next_move(&self) -> Option<Move> {
-        let running = self.calls[self.first..].iter().filter(|call| call.is_running()).count();
+        let running = self.calls.since(self.first).iter().filter(|call| call.is_running()).count();
         let may_start = running < self.max_parallel
             && (self.execution == Execution::Eager || self.message_end != MessageEnd::NotYet);
-        let waiting = |at: &usize| matches!(self.calls[*at].state, CallState::Waiting(_));
-        (self.first..self.calls.len()).filter(waiting).find_map(|at| match self.gate(at) {
+        let waiting = |at: &CallAt| self.calls[*at].waiting().is_some();
+        self.calls.places(self.first).filter(waiting).find_map(|at| match self.gate(at) {
             Gate::Open => may_start.then_some(Move::Start(at)),
             Gate::Closed => None,
             Gate::Broken(reason) => Some(Move::Skip(at, reason)),
@@ -83,18 +83,19 @@ impl Chain<'_> {
         })
     }
 
-    fn gate(&self, at: usize) -> Gate {
+    fn gate(&self, at: CallAt) -> Gate {
         let call = &self.calls[at];
-        let waits_for_all = call.policy.mutates || call.policy.sequential;
+        let policy = call.policy();
+        let waits_for_all = policy.mutates || policy.sequential;
         let mut is_open = true;
-        for before in self.first..at {
+        for before in self.calls.places(self.first).take_while(|before| *before < at) {
             let earlier = &self.calls[before];
             let needed =
-                earlier.policy.is_barrier() || call.policy.mutates || call.needs.contains(&before);
+                earlier.policy().is_barrier() || policy.mutates || call.needs().contains(&before);
             let whose = earlier.title();
             match earlier.progress() {
                 Progress::Open => {
-                    is_open &= !(needed || waits_for_all || call.duplicate_of == Some(before));
+                    is_open &= !(needed || waits_for_all || call.duplicate_of() == Some(before));
                 }
                 Progress::Asked => {
                     return Gate::Broken(format!("{whose} needs the user's answer first"));
@@ -103,7 +104,7 @@ impl Chain<'_> {
                 Progress::Failed(how) if needed => {
                     return Gate::Broken(format!("{whose}, which comes first, {how}"));
                 }
-                Progress::PutOff if call.policy.mutates || call.needs.contains(&before) => {
+                Progress::PutOff if policy.mutates || call.needs().contains(&before) => {
                     return Gate::PutOff(format!("{whose}, which comes first, was put off"));
                 }
                 Progress::PutOff | Progress::Failed(_) | Progress::Done => {}
@@ -114,8 +115,8 @@ impl Chain<'_> {
         }
         match self.message_end {
             _ if !is_open => Gate::Closed,
-            MessageEnd::NotYet if call.policy.mutates => Gate::Closed,
-            MessageEnd::Cut if call.policy.mutates => {
+            MessageEnd::NotYet if policy.mutates => Gate::Closed,
+            MessageEnd::Cut if policy.mutates => {
                 Gate::Broken("your message was cut off before its end".to_owned())
             }
             _ => Gate::Open,
@@ -123,20 +124,21 @@ impl Chain<'_> {
     }
 
     /// Whether a waiting call could run now.
-    pub(super) fn is_ready(&self, at: usize) -> bool {
+    pub(super) fn is_ready(&self, at: CallAt) -> bool {
         matches!(self.gate(at), Gate::Open)
     }
 
     /// Why a call that changes the world does not run in this message: models write the
     /// sending before the looking up, with an id that they have made up. One that names
     /// what a lookup finds has its id from there.
-    fn puts_off(&self, at: usize) -> Option<String> {
+    fn puts_off(&self, at: CallAt) -> Option<String> {
         let call = &self.calls[at];
-        let is_found = call.needs.iter().any(|named| self.calls[*named].policy.is_lookup());
-        if !call.policy.mutates || is_found {
+        let is_found = call.needs().iter().any(|named| self.calls[*named].policy().is_lookup());
+        if !call.policy().mutates || is_found {
             return None;
         }
-        if let Some(behind) = self.calls[at + 1..].iter().find(|behind| behind.may_look_up()) {
+        if let Some(behind) = self.calls.since(at.next()).iter().find(|behind| behind.may_look_up())
+        {
             let whose = behind.title();
             return Some(format!(
                 "{whose} stands behind it and may change whom it is for; call it again when you \

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{Instrument as _, Span, debug, info_span};
 
+use super::call::CallAt;
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
 use crate::event::{Event, TurnState};
@@ -51,7 +52,7 @@ enum RoundState {
 
 /// A tool that ended, with the call that it was run for.
 struct Ended {
-    call: usize,
+    call: CallAt,
     name: String,
     run: Run,
     duration: Duration,
@@ -366,7 +367,7 @@ impl Driver {
 }
 
 /// Waits for a tool's end.
-async fn ended(call: usize, name: String, run: impl Future<Output = Run>) -> Ended {
+async fn ended(call: CallAt, name: String, run: impl Future<Output = Run>) -> Ended {
     let begun = Instant::now();
     let run = run.await;
     let duration = begun.elapsed();

@@ -5,19 +5,21 @@
 //! schedules can test it without a runtime. The driver has no policy.
 
 mod briefing;
+mod call;
 mod chain;
-mod draft;
 mod driver;
 mod feedback;
 mod hints;
 mod prerequisites;
 mod prompt;
 mod references;
+mod refusal;
 mod repeats;
 mod result_guard;
 mod turn;
 
 pub use briefing::{Briefing, CallContract, marker_with_nonce};
+pub use call::CallAt;
 pub use chain::Execution;
 pub use driver::{Driver, Parts};
 pub use turn::{Input, NotRun, Output, Rules, Turn, TurnRequest};

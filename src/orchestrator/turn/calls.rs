@@ -1,146 +1,192 @@
 //! Calls: checked, started, ended, fed back.
 
-use super::{NotRun, State, Turn};
-use crate::conversation::Outcome;
+use serde_json::Value;
+
+use super::NotRun;
+use super::queue::{Action, EventDraft};
+use super::round::Surplus;
+use super::state::OpenRound;
+use crate::conversation::{Note, Outcome};
 use crate::event::FeedbackReason;
 use crate::limits::tools::NAME_BYTES_MAX;
-use crate::orchestrator::chain::{Chain, MessageEnd, Move};
-use crate::orchestrator::draft::{Action, CallDraft, CallState, EventDraft, Progress, Surplus};
+use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Progress, Ready};
+use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
+use crate::orchestrator::refusal::Refusal;
 use crate::orchestrator::repeats::Repeated;
-use crate::tools::{CallRefusal, ToolResult, words};
-use crate::upstream::RoundFinish;
+use crate::tools::{CallRefusal, Policy, ToolResult, words};
 
-/// Why a call is not run, and the model is told.
+/// What checking a whole call comes to.
+enum Verdict {
+    /// The token limit has cut it, and what was cut is not ours to complete.
+    Cut,
+    /// The turn has made as many calls as it may.
+    OverCap,
+    /// The message has made it before.
+    Repeat,
+    /// Something is wrong with it.
+    Refused(Refusal),
+    /// It waits for its turn.
+    Taken,
+}
+
+/// How a tool's run ended.
 #[derive(Debug)]
-pub(in crate::orchestrator) enum Refusal {
-    Call(CallRefusal),
-    /// It names a result that is not there.
-    Reference(String),
-    /// With the results that it names, it is nested too deep.
-    ResolvedTooDeep,
-    /// It would change the world for an option that the user has not chosen.
-    NotChosen(String),
+pub(super) struct Run {
+    pub(super) result: ToolResult,
+    pub(super) duration_ms: u64,
+    pub(super) attempts: u32,
 }
 
-impl From<CallRefusal> for Refusal {
-    fn from(refusal: CallRefusal) -> Self {
-        Self::Call(refusal)
-    }
-}
-
-impl Turn {
-    /// Reads the calls that have become whole; whether there were any.
+impl OpenRound<'_> {
+    /// Checks the calls that have become whole; whether there were any.
     pub(super) fn check_new_calls(&mut self) -> bool {
         let mut found = false;
         // Calls become whole in their order, so none is looked at twice.
-        while let Some(call) = self.draft.calls.get(self.draft.round.checked) {
-            match call.state {
+        while let Some(call) = self.core.calls.get(self.round.unchecked) {
+            match &call.state {
                 CallState::Arriving => break,
-                CallState::Complete => {
-                    self.check_call(self.draft.round.checked);
+                CallState::Whole(_) => {
+                    self.check_call(self.round.unchecked);
                     found = true;
                 }
                 _ => {}
             }
-            self.draft.round.checked += 1;
-            let repeats = self.draft.round.surplus == Some(Surplus::Repeats);
-            if self.synthesis.is_some() || repeats {
+            self.round.unchecked = self.round.unchecked.next();
+            if self.round.is_last_with_tools || self.round.surplus == Some(Surplus::Repeats) {
                 // That was one too many: what comes after it is not looked at.
-                self.draft.discard_unchecked();
+                self.discard_unchecked();
             }
         }
         found
     }
 
-    fn check_call(&mut self, at: usize) {
-        let tool = self.request.briefing.tools.get(self.draft.name_of(at));
-        let policy = tool.map(|tool| tool.spec().policy);
-        let call = &mut self.draft.calls[at];
-        // A barrier is one also where it is refused.
-        call.policy = policy.unwrap_or_default();
-        call.is_unknown = policy.is_none();
-        if call.end_is_mended && self.draft.round.ran_into_token_limit() {
-            // What the token limit cut is not for us to complete.
-            call.state = CallState::Malformed;
-            let message = feedback::CUT_CALL.to_owned();
-            self.tell_mistake(Some(at), FeedbackReason::IncompleteCall, message);
-            return;
-        }
-        if at >= self.rules.max_calls as usize {
-            let cap = self.rules.max_calls;
-            let reason = format!("this turn may make {cap} calls and has made them");
-            self.tell_call_cap();
-            self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
-            return;
-        }
-        let original = self.original_of(at);
-        if original.is_some() && !self.changes_the_world() {
-            self.drop_repeat(at);
-            return;
-        }
-        self.draft.calls[at].duplicate_of = original;
-        if let Err(refusal) = self.read_call(at) {
-            self.refuse(at, refusal);
+    fn check_call(&mut self, at: CallAt) {
+        match self.verdict(at) {
+            Verdict::Cut => {
+                self.discard(at);
+                let message = feedback::CUT_CALL.to_owned();
+                self.tell_mistake(Some(at), FeedbackReason::IncompleteCall, message);
+            }
+            Verdict::OverCap => {
+                let cap = self.core.setup.rules.max_calls;
+                let reason = format!("this turn may make {cap} calls and has made them");
+                self.tell_call_cap();
+                self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
+            }
+            Verdict::Repeat => {
+                // Small models do not notice that they are done and start over; the rest of
+                // the message is not read.
+                self.core.script.act(Action::NotRun { call: at, why: NotRun::Repeated });
+                self.discard(at);
+                self.round.surplus.get_or_insert(Surplus::Repeats);
+            }
+            Verdict::Refused(refusal) => self.refuse(at, refusal),
+            Verdict::Taken => {}
         }
     }
 
-    /// Says that the turn may make no further calls, and takes the tools away.
-    pub(super) fn tell_call_cap(&mut self) {
-        let cap = self.rules.max_calls;
-        let status = format!(
-            "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a last \
-             answer without tools follows"
-        );
-        self.draft.say_status(status, self.now_ms);
-        self.end_tools();
+    fn discard(&mut self, at: CallAt) {
+        let tool = self.core.setup.policy(self.core.calls[at].name());
+        self.core.calls[at].discard(tool);
     }
 
-    /// Reads a call's arguments; it waits for its turn if they are valid. What names
-    /// the result of another call is known to be valid only when that has ended.
-    fn read_call(&mut self, at: usize) -> Result<(), Refusal> {
-        let tools = &self.request.briefing.tools;
-        let Some((name, arguments)) = self.draft.calls[at].whole() else { return Ok(()) };
-        let arguments = arguments.to_value();
+    /// Checks a whole call. One that is not to be discarded waits after this, with what is
+    /// known of it, also where it is refused: that decides about those after it.
+    fn verdict(&mut self, at: CallAt) -> Verdict {
+        let CallState::Whole(written) = &self.core.calls[at].state else { return Verdict::Taken };
+        if written.end_is_mended && self.round.message.ran_into_token_limit() {
+            return Verdict::Cut;
+        }
+        let arguments = written.arguments.to_value();
+        let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
+        if at >= CallAt::new(self.core.setup.rules.max_calls as usize) {
+            self.core.calls[at].wait(facts, arguments);
+            return Verdict::OverCap;
+        }
+        facts.duplicate_of = self.original_of(at, facts.tool);
+        if facts.duplicate_of.is_some() && !self.changes_the_world(facts.tool) {
+            return Verdict::Repeat;
+        }
+        let checked = self.check_arguments(at, &written.name, &arguments);
+        let verdict = match checked {
+            Ok(needs) => {
+                facts.needs = needs;
+                Verdict::Taken
+            }
+            Err(refusal) => Verdict::Refused(refusal),
+        };
+        self.core.calls[at].wait(facts, arguments);
+        verdict
+    }
+
+    /// Checks the arguments of a call; gives the calls whose results they name. Those that
+    /// name any are known to be valid only when these have ended.
+    fn check_arguments(
+        &self,
+        at: CallAt,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<Vec<CallAt>, Refusal> {
+        let tools = self.core.setup.tools();
         let is_known = tools.get(name).is_some();
-        let named = if is_known { self.draft.named_calls(at, &arguments)? } else { Vec::new() };
-        // What names another call's result is checked when that has ended.
+        let named = if is_known {
+            self.core.calls.named(self.round.first_call, at, arguments)?
+        } else {
+            Vec::new()
+        };
         if named.is_empty() {
-            tools.check(name, &arguments)?;
+            tools.check(name, arguments)?;
         }
-        let call = &mut self.draft.calls[at];
-        call.needs = named;
-        call.state = CallState::Waiting(arguments);
-        Ok(())
+        Ok(named)
     }
 
     /// The earlier call of the message that asks the same of a tool that would return the
     /// same.
-    fn original_of(&self, at: usize) -> Option<usize> {
-        let call = &self.draft.calls[at];
-        let is_same = |before: &usize| call.repeats(&self.draft.calls[*before]);
-        let mut before = self.draft.round_calls().start..at;
-        before.find(is_same).filter(|_| !call.policy.repeatable)
+    fn original_of(&self, at: CallAt, tool: Option<Policy>) -> Option<CallAt> {
+        let calls = &self.core.calls;
+        let mut before = calls.places(self.round.first_call).take_while(|before| *before < at);
+        let original = before.find(|before| calls[at].repeats(&calls[*before]));
+        original.filter(|_| !tool.is_some_and(|tool| tool.repeatable))
     }
 
-    /// Whether a call of the message may change the world. Such a message is read to its
-    /// end: what follows decides whether its calls may run.
-    fn changes_the_world(&self) -> bool {
-        self.draft.calls[self.draft.round_calls()].iter().any(|call| call.policy.mutates)
+    /// Whether a call of this tool, or one before it in the message, may change the world.
+    /// Such a message is read to its end: what follows decides whether its calls may run.
+    fn changes_the_world(&self, tool: Option<Policy>) -> bool {
+        tool.is_some_and(|tool| tool.mutates)
+            || self.calls().iter().any(|call| call.policy().mutates)
     }
 
-    /// Stops a message at a call that it has made before. Small models do not notice that they
-    /// are done and start over; the rest of the message is not read.
-    fn drop_repeat(&mut self, at: usize) {
-        self.draft.act(Action::NotRun { call: at, why: NotRun::Repeated });
-        self.draft.calls[at].state = CallState::Malformed;
-        self.draft.round.surplus.get_or_insert(Surplus::Repeats);
+    /// Says that the turn may make no further calls, and takes the tools away.
+    pub(super) fn tell_call_cap(&mut self) {
+        let cap = self.core.setup.rules.max_calls;
+        let status = format!(
+            "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a last \
+             answer without tools follows"
+        );
+        self.core.say_status(&mut self.round.message, status);
+        self.end_tools();
+    }
+
+    /// No further round may call tools; the next one answers in words.
+    pub(super) const fn end_tools(&mut self) {
+        self.round.is_last_with_tools = true;
     }
 
     /// A call that is not run for what is wrong with it.
-    fn refuse(&mut self, at: usize, refusal: Refusal) {
-        let name = self.draft.name_of(at);
-        let (reason, message) = match refusal {
+    fn refuse(&mut self, at: CallAt, refusal: Refusal) {
+        let (reason, message) = self.told_of(at, refusal);
+        let message = feedback::brief(message);
+        let result = ToolResult::error(message.clone());
+        self.end_unrun(at, NotRun::Refused, Outcome::NotRun(result));
+        self.round.has_refused = true;
+        self.feed_back(Some(at), reason, message);
+    }
+
+    /// What the model is told of a refusal.
+    fn told_of(&self, at: CallAt, refusal: Refusal) -> (FeedbackReason, String) {
+        let name = self.core.calls[at].name();
+        match refusal {
             Refusal::Call(refusal @ CallRefusal::NotFound { .. }) => {
                 (FeedbackReason::ToolNotFound, refusal.to_string())
             }
@@ -148,7 +194,7 @@ impl Turn {
                 (FeedbackReason::InvalidArguments, feedback::invalid_arguments(name, &refusal))
             }
             Refusal::Reference(reference) => {
-                let before = &self.draft.calls[self.draft.round_calls().start..at];
+                let before = self.core.calls.between(self.round.first_call, at);
                 let before: Vec<String> = before.iter().map(CallDraft::title).collect();
                 let message = feedback::bad_reference(name, &reference, &before);
                 (FeedbackReason::InvalidArguments, message)
@@ -159,29 +205,27 @@ impl Turn {
             Refusal::NotChosen(id) => {
                 (FeedbackReason::InvalidArguments, feedback::not_chosen(name, &id))
             }
-        };
-        let message = feedback::brief(message);
-        let result = ToolResult::error(message.clone());
-        self.end_unrun(at, NotRun::Refused, Outcome::NotRun(result));
-        self.draft.round.has_refused = true;
-        self.feed_back(Some(at), reason, message);
+        }
     }
 
     /// Ends a call whose tool does not run.
-    fn end_unrun(&mut self, at: usize, why: NotRun, outcome: Outcome) {
-        self.draft.act(Action::NotRun { call: at, why });
-        self.draft.calls[at].end(outcome);
+    fn end_unrun(&mut self, at: CallAt, why: NotRun, outcome: Outcome) {
+        self.core.script.act(Action::NotRun { call: at, why });
+        self.core.calls[at].end(outcome);
     }
 
-    /// Starts what may start, and lets go of what never will.
+    /// Starts what may start, and gives up what never will.
     pub(super) fn move_calls(&mut self) {
         loop {
             match self.chain().next_move() {
                 None => return,
-                Some(Move::Skip(at, reason)) => self.skip(at, reason),
+                Some(Move::Skip(at, reason)) => {
+                    self.say_skipped(at, &reason);
+                    self.core.calls[at].end(Outcome::Skipped(reason));
+                }
                 Some(Move::PutOff(at, reason)) => {
-                    self.draft.calls[at].is_put_off = true;
-                    self.skip(at, reason);
+                    self.say_skipped(at, &reason);
+                    self.core.calls[at].put_off(Outcome::Skipped(reason));
                 }
                 Some(Move::Start(at)) => {
                     if let Err(refusal) = self.start_call(at) {
@@ -192,64 +236,41 @@ impl Turn {
         }
     }
 
-    pub(super) fn chain(&self) -> Chain<'_> {
-        Chain {
-            calls: &self.draft.calls,
-            first: self.draft.round_calls().start,
-            is_readable: self.draft.round.mistakes.is_empty(),
-            execution: self.rules.execution,
-            message_end: self.message_end(),
-            max_parallel: self.rules.max_parallel,
-        }
+    fn say_skipped(&mut self, at: CallAt, reason: &str) {
+        let name = words::cut(self.core.calls[at].name(), NAME_BYTES_MAX);
+        self.say_of_call(format!("{name} was not run: {reason}"));
+        self.core.script.act(Action::NotRun { call: at, why: NotRun::Skipped });
     }
 
-    fn message_end(&self) -> MessageEnd {
-        match self.draft.round.finish {
-            _ if self.state == State::Planning => MessageEnd::NotYet,
-            Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            // A model that goes on with results was done with its calls.
-            _ if self.draft.round.surplus == Some(Surplus::Results) => MessageEnd::Well,
-            _ if self.draft.round.was_stopped => MessageEnd::Cut,
-            _ => MessageEnd::Well,
+    fn start_call(&mut self, at: CallAt) -> Result<(), Refusal> {
+        if !self.core.calls[at].needs().is_empty() {
+            let resolved = self.core.calls.resolved(self.round.first_call, at)?;
+            self.core.setup.tools().check(self.core.calls[at].name(), &resolved)?;
+            self.core.calls[at].resolve(resolved)?;
         }
-    }
-
-    fn skip(&mut self, at: usize, reason: String) {
-        let name = words::cut(self.draft.name_of(at), NAME_BYTES_MAX);
-        let status = format!("{name} was not run: {reason}");
-        self.say_of_call(status);
-        self.end_unrun(at, NotRun::Skipped, Outcome::Skipped(reason));
-    }
-
-    fn start_call(&mut self, at: usize) -> Result<(), Refusal> {
-        if !self.draft.calls[at].needs.is_empty() {
-            let resolved = self.draft.resolved(at)?;
-            self.request.briefing.tools.check(self.draft.name_of(at), &resolved)?;
-            self.draft.calls[at].resolve(resolved)?;
-        }
-        let call = &self.draft.calls[at];
-        let CallState::Waiting(arguments) = &call.state else {
-            unreachable!("the chain starts waiting calls")
-        };
-        if call.policy.mutates
+        let call = &self.core.calls[at];
+        let Some(Ready { arguments, .. }) = call.waiting() else { return Ok(()) };
+        let policy = call.policy();
+        if policy.mutates
             && let Some(id) = self.not_chosen(arguments)
         {
             return Err(Refusal::NotChosen(id));
         }
-        let (name, round) = (self.draft.name_of(at), self.draft.round.number);
-        if let Some(repeated) = self.repeats.check(name, arguments, call.policy, round) {
+        let round = self.round.message.round;
+        let repeated = self.core.repeats.check(call.name(), arguments, policy, round);
+        if let Some(repeated) = repeated {
             self.end_repeated(at, repeated);
-        } else if let Some(arguments) = self.draft.calls[at].start() {
+        } else if let Some(arguments) = self.core.calls[at].start() {
             self.say_started(at);
-            self.draft.act(Action::StartTool { call: at, arguments });
+            self.core.script.act(Action::StartTool { call: at, arguments });
         }
         Ok(())
     }
 
     /// A call that repeats an earlier one gets the earlier result without a comment: small
     /// models pass a comment on as their answer. The last repeat allowed ends the tools.
-    fn end_repeated(&mut self, at: usize, Repeated { result, is_last }: Repeated) {
-        let name = self.draft.name_of(at);
+    fn end_repeated(&mut self, at: CallAt, Repeated { result, is_last }: Repeated) {
+        let name = self.core.calls[at].name();
         let status = format!("{name} was called again with the same arguments; it was not run");
         self.say_of_call(status);
         self.end_unrun(at, NotRun::Repeated, Outcome::NotRun(result));
@@ -258,48 +279,43 @@ impl Turn {
         }
     }
 
-    pub(super) fn end_tool(
-        &mut self,
-        at: usize,
-        result: ToolResult,
-        duration_ms: u64,
-        attempts: u32,
-    ) {
-        if !self.draft.calls.get(at).is_some_and(CallDraft::is_running) {
-            return;
-        }
-        let (call, round) = (&self.draft.calls[at], self.draft.round.number);
+    /// A tool that ran has ended. Gives whether that ends the message, too: nothing that
+    /// would still come of it may run.
+    pub(super) fn end_tool(&mut self, at: CallAt, run: Run) -> bool {
+        let Run { result, duration_ms, attempts } = run;
+        let (call, round) = (&self.core.calls[at], self.round.message.round);
         if let Some((name, arguments)) = call.whole() {
-            self.repeats.note(name, arguments.to_value(), call.policy, &result, Some(round));
+            let arguments = arguments.to_value();
+            self.core.repeats.note(name, arguments, call.policy(), &result, Some(round));
         }
-        self.draft.calls[at].end(Outcome::Ended(result));
+        self.core.calls[at].end(Outcome::Ended(result));
         self.say_of_tool(EventDraft::ToolCompleted { call: at, duration_ms, attempts });
-        if let Some(message) = self.draft.failure_of(at) {
+        if let Some(message) = self.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, feedback::brief(message));
         }
-        let ends_chain =
-            matches!(self.draft.calls[at].progress(), Progress::Asked | Progress::Completed);
-        if ends_chain && self.state == State::Planning {
-            self.stop_round();
-            return;
+        let progress = self.core.calls[at].progress();
+        let ends_chain = matches!(progress, Progress::Asked | Progress::Completed);
+        if ends_chain && self.is_arriving() {
+            return true;
         }
         self.move_calls();
-        if self.state == State::Executing {
+        if !self.is_arriving() {
             // No further words of the model are to come, nor other calls.
             self.acknowledge_if_held();
         }
-        self.end_step_if_done();
+        false
     }
 
-    /// Counts a mistake and says so; too many of one kind, and the model is asked
-    /// for an answer without tools.
-    pub(super) fn feed_back(
-        &mut self,
-        call: Option<usize>,
-        reason: FeedbackReason,
-        message: String,
-    ) {
-        if self.say_mistake(call, reason, message) >= self.rules.feedback_attempts {
+    /// What the model is told of a call whose tool failed.
+    fn failure_of(&self, at: CallAt) -> Option<String> {
+        let call = self.core.calls[at].ended()?;
+        feedback::tool_failed(&call.name, &call.result())
+    }
+
+    /// Counts a mistake and says so; too many of one kind, and the model is asked for an
+    /// answer without tools.
+    fn feed_back(&mut self, call: Option<CallAt>, reason: FeedbackReason, message: String) {
+        if self.say_mistake(call, reason, message) >= self.core.setup.rules.feedback_attempts {
             self.end_tools();
         }
     }
@@ -307,12 +323,24 @@ impl Turn {
     /// Counts a mistake and says so. Returns how many of its kind there have been.
     pub(super) fn say_mistake(
         &mut self,
-        call: Option<usize>,
+        call: Option<CallAt>,
         reason: FeedbackReason,
         message: String,
     ) -> u32 {
-        let attempt = self.mistakes.count(reason, self.draft.round.number);
+        let attempt = self.core.mistakes.count(reason, self.round.message.round);
         self.say_of_tool(EventDraft::Feedback { call, reason, message, attempt });
         attempt
+    }
+
+    /// Tells the model of a mistake that has no result to stand in.
+    pub(super) fn tell_mistake(
+        &mut self,
+        call: Option<CallAt>,
+        reason: FeedbackReason,
+        message: String,
+    ) {
+        let message = feedback::brief(message);
+        self.round.message.notes.push(Note { reason, message: message.clone() });
+        self.feed_back(call, reason, message);
     }
 }

@@ -3,11 +3,12 @@
 
 use serde_json::Value;
 
-use super::Turn;
+use super::state::OpenRound;
 use crate::conversation::{Answer, Outcome, Step};
 use crate::limits::turn::OPTION_ID_BYTES_MIN;
+use crate::orchestrator::call::CallDraft;
 
-impl Turn {
+impl OpenRound<'_> {
     /// The option in some arguments that the user was offered and has not chosen, by its
     /// id: in this turn or in those that it goes on from. A lookup that has found it by
     /// another name clears it.
@@ -24,10 +25,12 @@ impl Turn {
     /// The answers that this turn goes on from, the latest first. Of two that choose
     /// from the same options the later one counts.
     fn answers(&self) -> Vec<&Answer> {
-        let before = self.record.answer.is_some().then(|| self.request.history.chain());
+        let core = &self.core;
+        let history = &core.setup.request.history;
+        let before = core.record.answer.is_some().then(|| history.chain());
         let before = before.into_iter().flatten().filter_map(|turn| turn.answer.as_deref());
         let mut answers: Vec<&Answer> = Vec::new();
-        for answer in self.record.answer.as_deref().into_iter().chain(before) {
+        for answer in core.record.answer.as_deref().into_iter().chain(before) {
             if !answers.iter().any(|later| later.is_to_the_same(answer)) {
                 answers.push(answer);
             }
@@ -37,13 +40,14 @@ impl Turn {
 
     /// Whether a lookup has brought this id as its one result.
     fn has_found(&self, id: &str) -> bool {
-        let before = self.request.history.chain().flat_map(|turn| &turn.steps);
-        let ended = before.chain(&self.record.steps).flat_map(Step::calls);
-        let ended = ended.chain(self.draft.round_calls().filter_map(|at| self.draft.ended(at)));
-        let tools = &self.request.briefing.tools;
+        let core = &self.core;
+        let before = core.setup.request.history.chain().flat_map(|turn| &turn.steps);
+        let ended = before.chain(&core.record.steps).flat_map(Step::calls);
+        let now = self.calls().iter().filter_map(CallDraft::ended);
+        let ended = ended.chain(now.map(|call| &**call));
         ended.into_iter().any(|call| match &call.outcome {
             Outcome::Ended(result) if result.success => {
-                tools.get(&call.name).is_some_and(|tool| tool.spec().policy.is_lookup())
+                core.setup.policy(&call.name).is_some_and(|policy| policy.is_lookup())
                     && result.data.as_ref().is_some_and(|data| holds(data, id))
             }
             _ => false,

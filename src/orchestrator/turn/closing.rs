@@ -4,81 +4,135 @@
 //! A turn whose tools have found something does not fail for want of words: the gateway
 //! then answers with what they found.
 
-use super::{State, Turn};
+use super::core::Core;
+use super::queue::Action;
+use super::reading::Flow;
+use super::round::Message;
+use super::script::Shown;
 use crate::conversation::render::results;
-use crate::conversation::{Outcome, Step};
+use crate::conversation::{Outcome, Step, UtteranceKind};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits::turn::FOUND_BYTES_MAX;
-use crate::orchestrator::draft::Action;
 use crate::orchestrator::prompt;
+use crate::parser::Segment;
 use crate::tools::ToolResult;
 use crate::tools::words::cut;
 
-/// The closing answer, which can call no tools.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Synthesis {
+/// The closing round.
+#[derive(Debug)]
+pub(super) struct Closing {
+    pub(super) message: Message,
     /// How the turn completes with it.
     finish: TurnFinish,
     /// Whether it came without words and is asked for once more.
     is_repeated: bool,
+    /// Whether it has tried to call a tool.
+    has_stray_call: bool,
+    /// Whether it goes on with a block of results, which is not shown.
+    ends_in_results: bool,
 }
 
-impl Synthesis {
-    /// How the turn completes if tools are taken away now.
-    pub(super) const fn ending(finish: TurnFinish) -> Self {
-        Self { finish, is_repeated: false }
-    }
+/// How a turn is over.
+#[derive(Debug)]
+pub(super) enum Over {
+    Completed(TurnFinish),
+    Failed { code: FailureCode, message: String, retryable: bool },
+}
 
-    /// The message that asks for it.
-    pub(super) const fn request(self) -> &'static str {
-        if self.is_repeated { prompt::SYNTHESIS_AGAIN } else { prompt::SYNTHESIS }
+impl Over {
+    /// The model has said nothing; asked again, it may.
+    pub(super) fn empty_response(message: &str) -> Self {
+        let (code, message) = (FailureCode::EmptyResponse, message.to_owned());
+        Self::Failed { code, message, retryable: true }
     }
 }
 
-impl Turn {
-    /// No further round may call tools; the next one answers in words.
-    pub(super) fn end_tools(&mut self) {
-        self.synthesis.get_or_insert(Synthesis::ending(TurnFinish::Stop));
+impl Closing {
+    /// Asks for the closing answer, which completes the turn in this way.
+    pub(super) fn begin(finish: TurnFinish, core: &mut Core) -> Self {
+        let message = core.ask_to_close(prompt::SYNTHESIS);
+        let (is_repeated, has_stray_call, ends_in_results) = (false, false, false);
+        Self { message, finish, is_repeated, has_stray_call, ends_in_results }
     }
 
-    /// The closing round is over.
-    pub(super) fn end_synthesis(&mut self) {
-        let Some(Synthesis { finish, is_repeated }) = self.synthesis else {
-            unreachable!("only a round that was asked for a closing answer synthesizes")
-        };
-        debug_assert_eq!(self.state, State::Synthesizing);
-        if self.draft.round.has_stray_marker {
-            let message = "the model tried to call a tool in its closing answer; it was not run";
-            self.draft.say_status(message.to_owned(), self.now_ms);
+    /// Asks for it once more.
+    fn again(&self, core: &mut Core) -> Self {
+        let message = core.ask_to_close(prompt::SYNTHESIS_AGAIN);
+        let (is_repeated, has_stray_call, ends_in_results) = (true, false, false);
+        Self { message, finish: self.finish, is_repeated, has_stray_call, ends_in_results }
+    }
+
+    /// Takes a piece of the message: its words. Calls are left unread.
+    pub(super) fn take(&mut self, segment: &Segment<'_>, core: &mut Core) -> Flow {
+        if !matches!(segment, Segment::Text(_)) {
+            self.release_words(core);
         }
-        if self.draft.has_answer() {
-            let is_cut = self.draft.round.ran_into_token_limit();
-            self.complete(if is_cut { TurnFinish::Length } else { finish });
-            return;
+        match segment {
+            _ if self.ends_in_results => {}
+            Segment::Text(text) => {
+                let shown = core.script.push_words(text);
+                self.note_words(shown);
+            }
+            Segment::Reasoning(text) => core.script.push_reasoning(text),
+            Segment::CallStarted { .. } => self.has_stray_call = true,
+            _ => {}
         }
-        self.draft.act(Action::SaidNothing);
-        if self.answer_with_results(finish) {
-            return;
+        if self.ends_in_results { Flow::Break(()) } else { Flow::Continue(()) }
+    }
+
+    /// Says what was held back as the possible start of a block of results.
+    pub(super) fn release_words(&mut self, core: &mut Core) {
+        let shown = core.script.release_words();
+        self.note_words(shown);
+    }
+
+    fn note_words(&mut self, Shown { range, ends_in_results }: Shown) {
+        self.ends_in_results |= ends_in_results;
+        self.message.push_text(range);
+    }
+
+    /// Whether its words are an answer: what leads to a block of results, which is not
+    /// shown, is none.
+    fn has_answer(&self, text: &str) -> bool {
+        let leads_to_results = self.ends_in_results && text.trim_ascii_end().ends_with(':');
+        self.message.has_words(text) && !leads_to_results
+    }
+
+    /// The message is over. Either the turn is, too, or the answer is asked for once more.
+    pub(super) fn end(&mut self, core: &mut Core) -> Result<Over, Self> {
+        if self.has_stray_call {
+            let status = "the model tried to call a tool in its closing answer; it was not run";
+            core.say_status(&mut self.message, status);
         }
-        if is_repeated {
+        if self.has_answer(&core.script.text) {
+            let is_cut = self.message.ran_into_token_limit();
+            return Ok(Over::Completed(if is_cut { TurnFinish::Length } else { self.finish }));
+        }
+        core.script.act(Action::SaidNothing);
+        if core.answer_with_results(&mut self.message) {
+            return Ok(Over::Completed(self.finish));
+        }
+        if self.is_repeated {
             let message = "the model gave no closing answer in words; try a larger model";
-            self.fail(FailureCode::EmptyResponse, message.to_owned(), true);
-        } else {
-            let status = "the model gave no answer in words; asking it once more";
-            self.draft.say_status(status.to_owned(), self.now_ms);
-            self.push_step();
-            self.synthesis = Some(Synthesis { finish, is_repeated: true });
-            self.start_round();
+            return Ok(Over::empty_response(message));
         }
+        let status = "the model gave no answer in words; asking it once more";
+        core.say_status(&mut self.message, status);
+        core.push_step(&mut self.message, core.calls.end());
+        Err(self.again(core))
     }
+}
 
-    /// Completes the turn with an answer made of its results. Gives whether it had any.
-    pub(super) fn answer_with_results(&mut self, finish: TurnFinish) -> bool {
+impl Core {
+    /// Answers with the turn's results. Gives whether it had any.
+    pub(super) fn answer_with_results(&mut self, message: &mut Message) -> bool {
         let Some(found) = self.found() else { return false };
         let status = "the model gave no answer in words; here is what its tools found";
-        self.draft.say_status(status.to_owned(), self.now_ms);
-        self.draft.say_answer(found, self.now_ms);
-        self.complete(finish);
+        self.say_status(message, status);
+        self.script.push_answer(&found);
+        // What tools have found is in it, so it does not go into the history as the model's
+        // words.
+        message.push_said(UtteranceKind::Response, found, self.now_ms);
         true
     }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
+use crate::orchestrator::call::CallAt;
 use crate::tools::{Tool, ToolResult};
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
@@ -63,7 +64,7 @@ pub enum Input<'a> {
     /// A tool ended.
     ToolEnded {
         /// The call, as [`Output::StartTool`] named it.
-        call: usize,
+        call: CallAt,
         /// What came back.
         result: ToolResult,
         /// How long it ran.
@@ -135,7 +136,7 @@ pub enum Output<'a> {
     /// Run a tool.
     StartTool {
         /// Names the call in [`Input::ToolEnded`].
-        call: usize,
+        call: CallAt,
         /// Its id.
         call_id: &'a str,
         /// The tool, and the name that the model knows it by.

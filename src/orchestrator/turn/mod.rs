@@ -19,72 +19,54 @@
 //! and ends with it, without a round; one that answers the last begins with the lookups
 //! that waited for it, if there are any.
 
-mod acknowledge;
+mod acknowledgement;
 mod calls;
 mod choices;
-mod clarify;
+mod clarification;
 mod closing;
+mod core;
 mod io;
 mod mistakes;
 mod output;
-mod rounds;
+mod queue;
+mod reading;
+mod round;
 mod rules;
+mod script;
+mod setup;
+mod state;
 mod steps;
 
 use std::sync::Arc;
 
-use super::briefing::Briefing;
-use super::draft::{Acknowledged, Draft, Entry, EventDraft};
-use super::repeats::Repeats;
-use super::result_guard::ResultGuard;
-use crate::conversation::render::results;
-use crate::conversation::{self, Ending, Opening, Outcome, Part, Step};
-use crate::event::{Summary, TurnFinish, TurnState as State, Usage};
-use crate::limits::turn::GUARDED_CALLS;
+use crate::conversation::{self, Ending, Part};
+use crate::event::{FailureCode, Summary, TurnFinish, TurnState};
+use crate::limits::turn::EVENTS_FACTOR;
+use crate::orchestrator::CallContract;
+use crate::orchestrator::call::{CallAt, CallDraft};
 use crate::parser::{self, Parser};
-use crate::tools::Policy;
+use crate::upstream::Delta;
 
-use closing::Synthesis;
-use mistakes::MistakeCounts;
+use self::core::Core;
+use calls::Run;
+use closing::Over;
+use queue::{Entry, EventDraft};
+use reading::Flow;
+use setup::Setup;
+use state::State;
 
-pub(super) use calls::Refusal;
 pub use io::{Input, NotRun, Output, TurnRequest};
 pub use rules::Rules;
 
 /// A turn. See the module for its contract.
 #[derive(Debug)]
 pub struct Turn {
-    rules: Arc<Rules>,
-    request: TurnRequest,
-    max_tool_loops: u32,
+    /// Reads the model's words, one message after the other.
+    parser: Box<Parser>,
     state: State,
-    /// Reads the model's words. It is taken out while it hands out what it finds.
-    parser: Option<Box<Parser>>,
-    draft: Draft,
-    /// The turn as history; its last step is still in `draft`.
-    record: conversation::Turn,
-    usage: Usage,
-    /// What the model has written, in bytes.
-    bytes: usize,
-    mistakes: MistakeCounts,
-    repeats: Repeats,
-    /// Name of the upstream that answers.
-    answering: String,
-    /// What the user has heard before tools ran.
-    acknowledged: Option<Acknowledged>,
-    /// What is to be said of tools once the acknowledgement has come.
-    held: Vec<EventDraft>,
-    /// How often in a row the model has answered with nothing.
-    empty_answers: u32,
-    /// Whether it has answered although it had to call a tool, and was told so.
-    was_told_to_call: bool,
-    /// Milliseconds since the Unix epoch, as far as the turn was told.
-    now_ms: u64,
-    /// Set while a round was asked for that the driver has not been told of yet:
-    /// what still comes in belongs to the one before and is nobody's any more.
-    between_rounds: bool,
-    /// Set when no further round may call tools.
-    synthesis: Option<Synthesis>,
+    core: Core,
+    /// The event that was polled last; what came out borrows from it.
+    polled: Option<EventDraft>,
 }
 
 impl Turn {
@@ -93,49 +75,13 @@ impl Turn {
     /// # Errors
     /// When the parser's settings are not usable.
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
-        // A model that was never told of calls may write about them. One that has read its own
-        // writes another, though it has no tools any more.
-        let may_call = !request.briefing.tools.is_empty() || request.history.call_ids() > 0;
-        let settings = rules.parser_settings();
-        let marker = marker(&rules, &request.briefing).to_owned();
-        let settings = parser::Settings { calls: may_call && settings.calls, marker, ..settings };
-        let parser = Parser::new(settings)?;
-        let max_tool_loops = request
-            .max_tool_loops
-            .map_or(rules.max_tool_loops, |max| max.min(rules.max_tool_loops));
-        let record = open(&request);
-        let (now_ms, empty_answers) = (request.started_at_ms, request.history.empty_answers());
-        let (calls_max, call_ids) = (rules.max_calls as usize, request.history.call_ids());
-        let draft = Draft::new(calls_max, call_ids, guard(&rules, &request), now_ms);
-        let is_answer = record.answer.is_some();
-        let repeats = if is_answer { done_before(&request) } else { Repeats::default() };
-        let answering = request.model.clone();
-        let mut turn = Self {
-            rules,
-            request,
-            max_tool_loops,
-            state: State::Planning,
-            parser: Some(Box::new(parser)),
-            draft,
-            record,
-            usage: Usage::default(),
-            bytes: 0,
-            mistakes: MistakeCounts::default(),
-            repeats,
-            answering,
-            acknowledged: None,
-            held: Vec::new(),
-            empty_answers,
-            was_told_to_call: false,
-            now_ms,
-            between_rounds: false,
-            synthesis: None,
-        };
-        turn.draft.say(EventDraft::TurnStarted);
-        match turn.waiting_questions() {
-            Some(questions) => turn.ask_user(questions),
-            None if turn.record.deferred.is_empty() => turn.start_round(),
-            None => turn.resume_calls(),
+        let setup = Setup::new(rules, request);
+        let parser = Box::new(Parser::new(setup.parser_settings())?);
+        let mut core = Core::new(setup);
+        let state = steps::first_state(&mut core);
+        let mut turn = Self { parser, state, core, polled: None };
+        if let State::Executing { .. } = turn.state {
+            turn.run_calls();
         }
         Ok(turn)
     }
@@ -143,37 +89,37 @@ impl Turn {
     /// The turn's id.
     #[must_use]
     pub fn turn_id(&self) -> &str {
-        &self.request.turn_id
+        &self.core.record.turn_id
     }
 
     /// When the turn began, in milliseconds since the Unix epoch.
     #[must_use]
     pub const fn started_at_ms(&self) -> u64 {
-        self.record.started_at_ms
+        self.core.record.started_at_ms
     }
 
     /// Where the turn is.
     #[must_use]
-    pub const fn state(&self) -> State {
-        self.state
+    pub const fn state(&self) -> TurnState {
+        self.state.name()
     }
 
     /// Whether the turn is over. What is still to be polled is the rest of it.
     #[must_use]
     pub const fn is_over(&self) -> bool {
-        self.state.is_over()
+        matches!(self.state, State::Over(_))
     }
 
     /// Tells the time, in milliseconds since the Unix epoch. What the turn writes
     /// down next bears it.
     pub const fn set_now(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
+        self.core.now_ms = now_ms;
     }
 
     /// How the turn ended, for logs: a finish reason or a failure's code.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
-        match self.record.ending {
+        match self.core.record.ending {
             Ending::Completed(finish) => finish.name(),
             Ending::Failed(code) => code.name(),
             Ending::Running => "running",
@@ -183,8 +129,8 @@ impl Turn {
     /// The turn as it goes into the history. Call it when [`is_over`](Self::is_over).
     #[must_use]
     pub fn into_record(self) -> conversation::Turn {
-        let mut record = self.record;
-        record.call_ids = self.draft.calls.len();
+        let mut record = self.core.record;
+        record.call_ids = self.core.calls.len();
         for step in &mut record.steps {
             step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
         }
@@ -194,41 +140,41 @@ impl Turn {
     /// What the turn took so far.
     #[must_use]
     pub fn summary(&self) -> Summary<'_> {
-        Summary {
-            loops: self.draft.round.number,
-            tool_calls: self.draft.calls_made(),
-            usage: self.usage,
-            text: &self.draft.text,
-        }
+        self.core.summary()
     }
 
-    /// Takes what happened. An ended turn takes nothing more.
+    /// Takes what happened. What comes of a round that was stopped is nobody's any more, and
+    /// an ended turn takes nothing.
     pub fn handle(&mut self, input: Input<'_>) {
         if self.is_over() {
             return;
         }
         match input {
-            Input::Rerouted { .. }
-            | Input::Delta(_)
-            | Input::RoundEnded
-            | Input::RoundFailed { .. }
-                if self.between_rounds || self.state == State::Executing => {}
-            Input::Rerouted { answering, why } => self.reroute(answering, why),
-            Input::Delta(delta) => self.take_delta(delta),
-            Input::RoundEnded => self.end_round(),
-            Input::RoundFailed { code, message, retryable } => {
-                self.finish_parsing();
+            Input::Rerouted { answering, why } => {
+                if let Some(message) = self.state.arriving() {
+                    self.core.reroute(message, answering, why);
+                }
+            }
+            Input::Delta(delta) if self.is_arriving() => self.take_delta(delta),
+            Input::RoundEnded if self.is_arriving() => self.end_round(),
+            Input::RoundFailed { code, message, retryable } if self.is_arriving() => {
+                self.finish_reading();
                 self.fail(code, message, retryable);
             }
+            Input::Delta(_) | Input::RoundEnded | Input::RoundFailed { .. } => {}
             Input::ToolEnded { call, result, duration_ms, attempts } => {
-                self.end_tool(call, result, duration_ms, attempts);
+                self.end_tool(call, Run { result, duration_ms, attempts });
             }
             Input::Logged(bytes) => self.check_logged(bytes),
-            Input::TimerEnded => self.acknowledge_if_held(),
+            Input::TimerEnded => {
+                if let Some(mut round) = self.state.open_round(&mut self.core) {
+                    round.acknowledge_if_held();
+                }
+            }
             Input::Cancel => {
-                self.finish_parsing();
+                self.finish_reading();
                 self.stop_all();
-                self.complete(TurnFinish::Cancelled);
+                self.end(Over::Completed(TurnFinish::Cancelled));
             }
         }
     }
@@ -236,88 +182,94 @@ impl Turn {
     /// What is to be done next. Nothing more comes until the next
     /// [`handle`](Self::handle) once this has returned `None`.
     pub fn poll(&mut self) -> Option<Output<'_>> {
-        Some(match self.draft.queue.pop_front()? {
-            Entry::Say(event) => Output::Event(self.event(event)),
+        Some(match self.core.script.next()? {
+            Entry::Say(event) => Output::Event(self.core.event(self.polled.insert(event))),
             Entry::Do(action) => self.action(action),
         })
     }
-}
 
-/// What opens a call of the model.
-fn marker<'a>(rules: &'a Rules, briefing: &'a Briefing) -> &'a str {
-    match &*briefing.marker {
-        "" => &rules.parser.marker,
-        marker => marker,
+    fn is_arriving(&mut self) -> bool {
+        self.state.arriving().is_some()
     }
-}
 
-/// The calls of the turns that an answer continues: what they have sent is sent. What they
-/// have read may be read again: the answer may have taken hours.
-fn done_before(request: &TurnRequest) -> Repeats {
-    let mut repeats = Repeats::default();
-    let turns: Vec<_> = request.history.chain().collect();
-    for call in turns.iter().rev().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
-        if let Outcome::Ended(result) = &call.outcome {
-            let tool = request.briefing.tools.get(&call.name);
-            let policy = tool.map_or(Policy::NONE, |tool| tool.spec().policy);
-            if policy.mutates || result.clarification.is_some() {
-                repeats.note(&call.name, call.taken_arguments().to_value(), policy, result, None);
+    fn take_delta(&mut self, delta: Delta<'_>) {
+        let Self { parser, state, core, .. } = self;
+        let is_native = core.setup.rules.call_contract == CallContract::Native;
+        let mut flow = Flow::Continue(());
+        let bytes = match delta {
+            Delta::Text(text) => {
+                flow = reading::read(parser, text, state, core);
+                text.len()
             }
+            Delta::Reasoning(text) => {
+                core.script.push_reasoning(text);
+                text.len()
+            }
+            Delta::ReasoningItem(json) => {
+                state.take_reasoning_item(json, core);
+                json.len()
+            }
+            Delta::CallStarted { .. }
+            | Delta::CallArguments { .. }
+            | Delta::CallCompleted { .. } => {
+                flow = state.take_native(delta, core);
+                if let Delta::CallArguments { json, .. } = delta
+                    && is_native
+                {
+                    json.len()
+                } else {
+                    0
+                }
+            }
+            Delta::Finish(_) | Delta::Usage(_) => {
+                state.take_end(delta);
+                0
+            }
+        };
+        if flow.is_break() {
+            self.stop_round();
+        }
+        self.count(bytes);
+    }
+
+    fn end_tool(&mut self, call: CallAt, run: Run) {
+        if !self.core.calls.get(call).is_some_and(CallDraft::is_running) {
+            return;
+        }
+        let Some(mut round) = self.state.open_round(&mut self.core) else { return };
+        if round.end_tool(call, run) {
+            self.stop_round();
+        } else {
+            self.end_step_if_done();
         }
     }
-    repeats
-}
 
-/// Knows what was there before the turn and its messages may echo: the results of the
-/// examples and of the last calls, and the name of each tool that was called.
-fn guard(rules: &Rules, request: &TurnRequest) -> ResultGuard {
-    let TurnRequest { briefing, history, .. } = request;
-    let mut guard = ResultGuard::new(briefing.tools.names(), wants_json(rules, request));
-    let examples = briefing.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
-    let examples = examples.collect::<Vec<_>>();
-    let before = history.turns().flat_map(|turn| &turn.steps).flat_map(Step::calls);
-    let before = before.collect::<Vec<_>>();
-    for call in examples.iter().chain(&before) {
-        guard.learn_tool(&call.name);
-    }
-    let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
-    for call in examples.iter().chain(last) {
-        guard.learn_result(|| results::json(&call.result(), marker(rules, briefing)));
-    }
-    guard
-}
-
-/// Whether the operator, or the user in any turn, has spoken of JSON: then an answer may well
-/// be some.
-fn wants_json(rules: &Rules, request: &TurnRequest) -> bool {
-    let says = |words: &str| {
-        let bytes = words.as_bytes();
-        memchr::memchr2_iter(b'j', b'J', bytes)
-            .any(|at| bytes[at..].get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"json")))
-    };
-    says(&rules.system_prompt)
-        || says(request.opening.words())
-        || request.history.turns().any(|turn| says(&turn.prompt))
-}
-
-/// The record of a turn that begins.
-fn open(request: &TurnRequest) -> conversation::Turn {
-    let questions = request.history.open_questions();
-    let (answer, dropped) = match &request.opening {
-        Opening::Prompt(_) => {
-            (None, questions.first().map(|open| open.clarification.question.clone()))
+    /// Counts what the model has written; over the limit, the turn fails.
+    fn count(&mut self, bytes: usize) {
+        self.core.bytes += bytes;
+        let max = self.core.setup.rules.max_turn_bytes;
+        if self.core.bytes > max && !self.is_over() {
+            self.fail_too_large(format!(
+                "the model wrote more than limits.max_turn_bytes ({max}) in one turn; lower \
+                 sampling.max_tokens or raise the limit"
+            ));
         }
-        Opening::Answer(answer) => (Some(answer.clone()), None),
-    };
-    let asked = request.history.chain().next().filter(|_| answer.is_some());
-    conversation::Turn {
-        deferred: asked.map(|asked| asked.deferred.clone()).unwrap_or_default(),
-        turn_id: request.turn_id.clone(),
-        started_at_ms: request.started_at_ms,
-        prompt: request.opening.words().to_owned(),
-        answer,
-        dropped,
-        ..conversation::Turn::default()
+    }
+
+    /// Fails the turn whose events take too much, tools' results included.
+    fn check_logged(&mut self, bytes: usize) {
+        let max = self.core.setup.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR);
+        if bytes > max {
+            self.fail_too_large(format!(
+                "the events of this turn take more than {max} bytes, {EVENTS_FACTOR} times \
+                 limits.max_turn_bytes; ask for less at a time or raise the limit"
+            ));
+        }
+    }
+
+    fn fail_too_large(&mut self, message: String) {
+        self.finish_reading();
+        self.fail(FailureCode::TurnTooLarge, message, false);
     }
 }
 

@@ -1,15 +1,17 @@
 //! Steps: what follows from a round that is over, and how the turn ends.
 
-use super::closing::Synthesis;
-use super::{State, Turn};
-use crate::conversation::render::results;
+use super::Turn;
+use super::closing::{Closing, Over};
+use super::core::Core;
+use super::queue::{Action, EventDraft};
+use super::round::{Mistake, Round, Surplus};
+use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::draft::{Action, EventDraft, Mistake, Progress, Surplus};
-use crate::orchestrator::{feedback, prerequisites};
+use crate::orchestrator::call::{CallDraft, Progress, Written};
+use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
-use crate::upstream::ToolChoice;
 
 /// What a message comes to, once nothing of it is open.
 enum StepEnd {
@@ -25,46 +27,224 @@ enum StepEnd {
     Results,
 }
 
+/// What comes after a message.
+enum Next {
+    /// The model is asked again.
+    Ask,
+    /// The turn is over, with this message as its last.
+    End(Over),
+    /// The turn ends with questions to the user.
+    AskUser(Vec<Question>),
+}
+
+/// Where a turn begins.
+pub(super) fn first_state(core: &mut Core) -> State {
+    core.script.say(EventDraft::TurnStarted);
+    if let Some(questions) = core.setup.waiting_questions() {
+        return core.ask_user(questions);
+    }
+    if core.record.deferred.is_empty() {
+        return State::Asking(core.ask());
+    }
+    let mut round = core.message_before_rounds();
+    // The lookups that waited for the answer are the first that this turn does.
+    for call in std::mem::take(&mut core.record.deferred) {
+        let at = core.calls.begin(round.message.round);
+        let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
+        core.calls[at].complete(Written { name, arguments, end_is_mended: false });
+        round.message.push_call(at);
+    }
+    let message_end = round.message_end(false);
+    State::Executing { round, message_end }
+}
+
 impl Turn {
+    /// Stops the model: what it would still say is not wanted, nor is the half of a call or
+    /// of a marker that it has just begun.
+    pub(super) fn stop_round(&mut self) {
+        self.core.script.act(Action::StopRound);
+        self.parser.abandon();
+        if let Some(mut round) = self.state.open_round(&mut self.core) {
+            if round.round.surplus == Some(Surplus::Excess) {
+                // Native calls may all be unfinished; the model has to hear of them.
+                round.fail_unfinished();
+            }
+            round.discard_unchecked();
+        }
+        self.close_round(true);
+    }
+
+    pub(super) fn end_round(&mut self) {
+        self.finish_reading();
+        self.close_round(false);
+    }
+
+    pub(super) fn finish_reading(&mut self) {
+        self.state.finish_reading(&mut self.parser, &mut self.core);
+    }
+
+    fn close_round(&mut self, was_stopped: bool) {
+        self.core.note_usage(&mut self.state);
+        match &mut self.state {
+            State::Asking(round) => {
+                let message_end = round.message_end(was_stopped);
+                self.state = State::Executing { round: std::mem::take(round), message_end };
+                self.run_calls();
+            }
+            State::Closing(closing) => match closing.end(&mut self.core) {
+                Ok(over) => self.end(over),
+                Err(again) => self.state = State::Closing(again),
+            },
+            State::Executing { .. } | State::Over(_) => {}
+        }
+    }
+
+    /// The message is over: what it called is run, and looked at when it has ended.
+    pub(super) fn run_calls(&mut self) {
+        if let Some(mut round) = self.state.open_round(&mut self.core) {
+            round.check_new_calls();
+            round.move_calls();
+            round.acknowledge_if_held();
+        }
+        self.end_step_if_done();
+    }
+
     /// Ends the step when its message is over and nothing of it is open.
     pub(super) fn end_step_if_done(&mut self) {
-        let open = |at: usize| self.draft.calls[at].is_open();
-        if self.state != State::Executing || self.draft.round_calls().any(open) {
+        let State::Executing { .. } = self.state else { return };
+        let Some(mut round) = self.state.open_round(&mut self.core) else { return };
+        if round.has_open_calls() {
             return;
         }
+        match round.end_step() {
+            Next::Ask => {
+                let State::Executing { round, .. } = &self.state else { return };
+                self.state = self.core.next_round(round.is_last_with_tools);
+            }
+            Next::End(over) => self.end(over),
+            Next::AskUser(questions) => self.state = self.core.ask_user(questions),
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn end(&mut self, over: Over) {
+        if let Over::Failed { .. } = over {
+            self.stop_all();
+        }
+        self.push_step();
+        self.core.note_usage(&mut self.state);
+        self.state = self.core.end(over);
+    }
+
+    /// Adds the message that was being written to the history.
+    fn push_step(&mut self) {
+        let calls_end = self.core.calls.end();
+        match &mut self.state {
+            State::Asking(round) | State::Executing { round, .. } => {
+                self.core.push_step(&mut round.message, round.first_call);
+            }
+            State::Closing(closing) => self.core.push_step(&mut closing.message, calls_end),
+            State::Over(_) => {}
+        }
+    }
+
+    pub(super) fn fail(&mut self, code: FailureCode, message: String, retryable: bool) {
+        self.end(Over::Failed { code, message, retryable });
+    }
+
+    pub(super) fn stop_all(&mut self) {
+        if let Some(mut round) = self.state.open_round(&mut self.core) {
+            round.acknowledge_if_held();
+        }
+        self.core.script.act(Action::StopRound);
+        self.core.script.act(Action::StopTools);
+    }
+}
+
+impl Core {
+    /// Asks the model again: with tools, unless this round was the last that could have any.
+    fn next_round(&mut self, was_last_with_tools: bool) -> State {
+        if was_last_with_tools {
+            return State::Closing(Closing::begin(TurnFinish::Stop, self));
+        }
+        if self.rounds >= self.setup.max_tool_loops {
+            self.script.say(EventDraft::LoopLimitReached);
+            return State::Closing(Closing::begin(TurnFinish::LoopLimit, self));
+        }
+        State::Asking(self.ask())
+    }
+
+    /// Ends the turn with the first of these questions.
+    fn ask_user(&mut self, questions: Vec<Question>) -> State {
+        self.record.questions = questions;
+        self.script.say(EventDraft::Clarification);
+        self.end(Over::Completed(TurnFinish::ClarificationNeeded))
+    }
+
+    /// Says the last that is said of the turn.
+    fn end(&mut self, over: Over) -> State {
+        let (ending, last) = match over {
+            Over::Completed(finish) => (Ending::Completed(finish), EventDraft::Completed(finish)),
+            Over::Failed { code, message, retryable } => {
+                (Ending::Failed(code), EventDraft::Failed { code, message, retryable })
+            }
+        };
+        self.record.ending = ending;
+        self.script.say(last);
+        State::Over(ending)
+    }
+
+    /// Adds the tokens of the state's message to the turn's.
+    fn note_usage(&mut self, state: &mut State) {
+        if let Some(message) = state.message() {
+            self.usage += std::mem::take(&mut message.usage);
+        }
+    }
+}
+
+impl OpenRound<'_> {
+    fn has_open_calls(&self) -> bool {
+        self.calls().iter().any(CallDraft::is_open)
+    }
+
+    /// Ends the step: nothing of its message is open any more.
+    fn end_step(&mut self) -> Next {
         self.tell_mistakes();
         self.tell_invention();
         let end = self.step_end();
         if !matches!(end, StepEnd::Nothing) {
-            self.empty_answers = 0;
+            self.core.empty_answers = 0;
         }
         match end {
             StepEnd::Nothing => self.nudge(),
             StepEnd::Answer if self.lacks_required_call() => self.ask_for_call(),
-            StepEnd::Answer if self.draft.round.ran_into_token_limit() => {
-                self.complete(TurnFinish::Length);
+            StepEnd::Answer if self.round.message.ran_into_token_limit() => {
+                Next::End(Over::Completed(TurnFinish::Length))
             }
-            StepEnd::Answer => self.complete(TurnFinish::Stop),
+            StepEnd::Answer => Next::End(Over::Completed(TurnFinish::Stop)),
             StepEnd::OverCap => {
                 self.tell_call_cap();
                 self.push_step();
-                self.next_round();
+                Next::Ask
             }
             StepEnd::Questions(questions) => {
-                self.record.deferred = self.deferred_calls();
+                self.core.record.deferred = self.deferred_calls();
                 self.push_step();
-                self.ask_user(questions);
+                Next::AskUser(questions)
             }
             StepEnd::Results => self.go_on(),
         }
     }
 
+    fn push_step(&mut self) {
+        self.core.push_step(&mut self.round.message, self.round.first_call);
+    }
+
     fn step_end(&self) -> StepEnd {
-        let round = &self.draft.round;
-        if round.notes.is_empty() && self.draft.round_calls().is_empty() {
-            return match round.surplus {
+        if self.round.message.notes.is_empty() && self.calls().is_empty() {
+            return match self.round.surplus {
                 Some(Surplus::Excess) => StepEnd::OverCap,
-                _ if self.draft.has_words() => StepEnd::Answer,
+                _ if self.round.message.has_words(&self.core.script.text) => StepEnd::Answer,
                 _ => StepEnd::Nothing,
             };
         }
@@ -75,164 +255,104 @@ impl Turn {
     }
 
     /// Asks the model again, or ends with the results where that is wanted.
-    fn go_on(&mut self) {
-        let round = &self.draft.round;
+    fn go_on(&mut self) -> Next {
+        let Round { message, has_refused, .. } = &*self.round;
         // Lookups that had waited are not all that the answer was given for.
-        let is_resumed = round.number == 0;
-        let only_results = round.notes.is_empty() && !round.has_refused && !is_resumed;
-        let completed = |at: usize| self.draft.calls[at].progress() == Progress::Completed;
-        if !is_resumed && self.draft.round_calls().any(completed) {
+        let is_resumed = message.round == 0;
+        let only_results = message.notes.is_empty() && !has_refused && !is_resumed;
+        let completed = |call: &CallDraft| call.progress() == Progress::Completed;
+        if !is_resumed && self.calls().iter().any(completed) {
             self.end_tools();
         }
         self.push_step();
-        if only_results && !self.rules.continue_after_tool {
-            self.finish_turn(TurnFinish::Stop);
+        if only_results && !self.core.setup.rules.continue_after_tool {
+            Next::End(Over::Completed(TurnFinish::Stop))
         } else {
-            self.next_round();
+            Next::Ask
         }
     }
 
     /// Tells the model of the mistakes that the parser found.
     fn tell_mistakes(&mut self) {
-        let is_cut = self.draft.round.ran_into_token_limit();
+        let is_cut = self.round.message.ran_into_token_limit();
         // A marker that comes last was cut from its call.
-        let is_marker_cut = is_cut && self.draft.text.trim_end().ends_with(self.marker());
-        for Mistake { call, error } in std::mem::take(&mut self.draft.round.mistakes) {
+        let text = self.core.script.text.trim_end();
+        let is_marker_cut = is_cut && text.ends_with(self.core.setup.marker());
+        for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = match error.code {
                 ErrorCode::MissingPayload => is_marker_cut,
                 _ => is_cut,
             };
-            let (settings, contract) = (&self.rules.parser, self.rules.call_contract);
+            let (rules, marker) = (&self.core.setup.rules, self.core.setup.marker());
             let (reason, message) =
-                feedback::malformed(&error, self.marker(), settings, contract, cut);
+                feedback::malformed(&error, marker, &rules.parser, rules.call_contract, cut);
             self.tell_mistake(call, reason, message);
         }
     }
 
     /// Whether the model has answered for the first time although it had to call a tool.
     fn lacks_required_call(&self) -> bool {
-        let has_to = self.request.tool_choice != ToolChoice::Auto && self.synthesis.is_none();
-        has_to && !self.has_called_as_asked() && !self.was_told_to_call
+        self.core.setup.has_to_call()
+            && !self.round.is_last_with_tools
+            && !self.core.has_called_as_asked()
+            && !self.core.was_told_to_call
     }
 
-    fn ask_for_call(&mut self) {
-        self.was_told_to_call = true;
-        let (reason, message) =
-            (FeedbackReason::MalformedCall, feedback::call_required(&self.request.tool_choice));
-        self.draft.round.notes.push(Note { reason, message: message.clone() });
+    fn ask_for_call(&mut self) -> Next {
+        self.core.was_told_to_call = true;
+        let choice = &self.core.setup.request.tool_choice;
+        let (reason, message) = (FeedbackReason::MalformedCall, feedback::call_required(choice));
+        self.round.message.notes.push(Note { reason, message: message.clone() });
         // Even the last attempt keeps the tools: the model has to call one.
         self.say_mistake(None, reason, message);
         self.push_step();
-        self.next_round();
+        Next::Ask
     }
 
     /// Tells the model that it has written a result itself. One that goes on with a result
     /// after a call just gets the real one. A model that echoes a result has what it takes
     /// to answer, and is asked to.
     fn tell_invention(&mut self) {
-        let has_result = self.draft.round_calls().any(|at| self.draft.ended(at).is_some());
-        if self.draft.round.surplus != Some(Surplus::Results) || has_result {
+        let has_result = self.calls().iter().any(|call| call.ended().is_some());
+        if self.round.surplus != Some(Surplus::Results) || has_result {
             return;
         }
         let message = feedback::INVENTED_RESULT.to_owned();
         self.tell_mistake(None, FeedbackReason::InventedResult, message);
-        if self.has_results() {
+        if self.core.has_results() {
             self.end_tools();
         }
     }
 
-    /// Tells the model of a mistake that has no result to stand in.
-    pub(super) fn tell_mistake(
-        &mut self,
-        call: Option<usize>,
-        reason: FeedbackReason,
-        message: String,
-    ) {
-        let message = feedback::brief(message);
-        self.draft.round.notes.push(Note { reason, message: message.clone() });
-        self.feed_back(call, reason, message);
-    }
-
-    fn next_round(&mut self) {
-        if self.synthesis.is_none() && self.draft.round.number >= self.max_tool_loops {
-            self.draft.say(EventDraft::LoopLimitReached);
-            self.synthesis = Some(Synthesis::ending(TurnFinish::LoopLimit));
-        }
-        self.start_round();
-    }
-
     /// Nothing was said and nothing called: the model is asked again, then given up. Not
     /// fed back as other mistakes are: this one is counted over turns.
-    fn nudge(&mut self) {
+    fn nudge(&mut self) -> Next {
         let reason = FeedbackReason::EmptyResponse;
-        self.empty_answers += 1;
-        self.draft.act(Action::SaidNothing);
-        let attempt = self.empty_answers;
+        self.core.empty_answers += 1;
+        self.core.script.act(Action::SaidNothing);
+        let attempt = self.core.empty_answers;
         let message =
             if attempt == 1 { feedback::EMPTY_RESPONSE } else { feedback::EMPTY_RESPONSE_AGAIN };
         let message = message.to_owned();
-        self.draft.round.notes.push(Note { reason, message: message.clone() });
-        self.mistakes.count(reason, self.draft.round.number);
+        self.round.message.notes.push(Note { reason, message: message.clone() });
+        self.core.mistakes.count(reason, self.round.message.round);
         if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
-            self.push_step();
-            if !self.answer_with_results(TurnFinish::Stop) {
-                self.fail_empty();
-            }
-            return;
+            return self.give_up();
         }
-        let status = "the model said nothing; asking it again".to_owned();
-        self.draft.say_status(status, self.now_ms);
-        self.draft.say(EventDraft::Feedback { call: None, reason, message, attempt });
+        self.core.say_status(&mut self.round.message, "the model said nothing; asking it again");
+        self.core.script.say(EventDraft::Feedback { call: None, reason, message, attempt });
         self.push_step();
-        self.next_round();
+        Next::Ask
     }
 
-    pub(super) fn push_step(&mut self) {
-        let mut step = self.draft.take_step();
-        let tools = &self.request.briefing.tools;
-        let mutates = |name: &str| tools.get(name).is_some_and(|tool| tool.spec().policy.mutates);
-        step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);
-        let marker = super::marker(&self.rules, &self.request.briefing);
-        for call in step.calls() {
-            self.draft.guard.learn_result(|| results::json(&call.result(), marker));
-        }
-        if !step.parts.is_empty() || !step.notes.is_empty() {
-            self.record.steps.push(step);
-        }
-    }
-
-    pub(super) fn complete(&mut self, finish: TurnFinish) {
+    /// The model keeps saying nothing: the results of the turn answer, if there are any.
+    fn give_up(&mut self) -> Next {
         self.push_step();
-        self.finish_turn(finish);
-    }
-
-    pub(super) fn finish_turn(&mut self, finish: TurnFinish) {
-        self.end(Ending::Completed(finish), EventDraft::Completed(finish));
-    }
-
-    /// The turn is over, and this is the last that is said of it.
-    fn end(&mut self, ending: Ending, last: EventDraft) {
-        self.usage += std::mem::take(&mut self.draft.round.usage);
-        self.record.ending = ending;
-        self.state = ending.state();
-        self.draft.say(last);
-    }
-
-    fn fail_empty(&mut self) {
+        if self.core.answer_with_results(&mut self.round.message) {
+            return Next::End(Over::Completed(TurnFinish::Stop));
+        }
         let message = "the model kept answering with nothing; try a larger model, a shorter \
                        prompt, or fewer tools";
-        self.fail(FailureCode::EmptyResponse, message.to_owned(), true);
-    }
-
-    pub(super) fn fail(&mut self, code: FailureCode, message: String, retryable: bool) {
-        self.stop_all();
-        self.push_step();
-        self.end(Ending::Failed(code), EventDraft::Failed { code, message, retryable });
-    }
-
-    pub(super) fn stop_all(&mut self) {
-        self.acknowledge_if_held();
-        self.draft.act(Action::StopRound);
-        self.draft.act(Action::StopTools);
+        Next::End(Over::empty_response(message))
     }
 }

@@ -72,7 +72,7 @@ fn a_result_behind_its_own_call_is_not_shown() {
         let mut scene = Scene::new();
         let message = TIME.replace("get_current_time", "nobody");
         scene.says(&format!("{message}{invented}\nIt is one.")).stops();
-        assert_eq!(scene.turn.draft.text.trim(), "", "{invented}");
+        assert_eq!(scene.turn.text().trim(), "", "{invented}");
     }
 }
 

@@ -2,10 +2,11 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use super::round::Round;
 use super::*;
-use crate::conversation::{Conversation, Opening, Outcome};
-use crate::event::FailureCode;
-use crate::limits;
+use crate::conversation::{Conversation, Opening, Outcome, Step};
+use crate::event::{FailureCode, Usage};
+
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Registry, ToolResult};
@@ -22,6 +23,48 @@ mod recipients;
 mod schedules;
 mod slips;
 mod words;
+
+/// What tests see of a turn that nobody else does.
+impl Turn {
+    fn rules(&self) -> &Rules {
+        &self.core.setup.rules
+    }
+
+    fn request(&self) -> &TurnRequest {
+        &self.core.setup.request
+    }
+
+    fn record(&self) -> &conversation::Turn {
+        &self.core.record
+    }
+
+    fn text(&self) -> &str {
+        &self.core.script.text
+    }
+
+    /// The round whose calls may still change something.
+    fn round(&self) -> Option<&Round> {
+        match &self.state {
+            State::Asking(round) | State::Executing { round, .. } => Some(round),
+            State::Closing(_) | State::Over(_) => None,
+        }
+    }
+
+    /// Whether a round was asked for that the driver does not know of yet.
+    fn is_between_rounds(&self) -> bool {
+        match &self.state {
+            State::Asking(round) => !round.message.is_asked_for,
+            State::Closing(closing) => !closing.message.is_asked_for,
+            State::Executing { .. } | State::Over(_) => false,
+        }
+    }
+
+    /// Whether no further round may call tools.
+    fn has_lost_tools(&self) -> bool {
+        let is_last = self.round().is_some_and(|round| round.is_last_with_tools);
+        is_last || matches!(self.state, State::Closing(_))
+    }
+}
 
 /// A turn, and all that came out of it.
 struct Scene {
@@ -123,7 +166,7 @@ impl Scene {
                 Output::StopRound => self.deeds.push("stop round".into()),
                 Output::StartTool { call, call_id, name, arguments, .. } => {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
-                    self.running.push(call);
+                    self.running.push(call.place());
                 }
                 Output::StartTimer(_) => self.deeds.push("timer".into()),
                 Output::SaidNothing => {}
@@ -167,6 +210,7 @@ impl Scene {
 
     fn tool_returns(&mut self, call: usize, result: ToolResult) -> &mut Self {
         self.running.retain(|running| *running != call);
+        let call = CallAt::new(call);
         self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 })
     }
 
@@ -568,7 +612,7 @@ fn a_turn_at_its_limit_goes_on_and_one_byte_over_fails() {
 #[test]
 fn a_turn_whose_events_are_at_their_limit_goes_on_and_one_byte_over_fails() {
     let mut scene = Scene::with_rules(|rules| rules.max_turn_bytes = 100);
-    let max = 100 * limits::turn::EVENTS_FACTOR;
+    let max = 100 * EVENTS_FACTOR;
     scene.says("Half an ans <").handle(Input::Logged(max));
     assert!(!scene.turn.is_over());
     scene.handle(Input::Logged(max + 1));

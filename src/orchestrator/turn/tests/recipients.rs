@@ -44,7 +44,7 @@ fn which(question: &str) -> ToolResult {
 /// The next turn of a session, as far as the last one came.
 fn next(scene: Scene, choose: Option<&str>) -> Scene {
     let (briefing, mut history) =
-        (Arc::clone(&scene.turn.request.briefing), scene.turn.request.history.clone());
+        (Arc::clone(&scene.turn.request().briefing), scene.turn.request().history.clone());
     history.push(scene.turn.into_record());
     let opening = match (choose, history.open_questions().first()) {
         (Some(id), Some(open)) => {

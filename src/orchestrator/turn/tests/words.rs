@@ -208,7 +208,7 @@ fn a_new_prompt_drops_the_question_and_says_so() {
     let told = scene.last_message().content.as_deref().unwrap();
     assert!(told.contains("\"Which John?\" was left unanswered") && told.ends_with("Never mind."));
     scene.says("Fine.").stops();
-    let mut history = scene.turn.request.history.clone();
+    let mut history = scene.turn.request().history.clone();
     history.push(scene.turn.into_record());
     assert_eq!(
         history.answer("t.1", Choice::Option("c_1".into())),

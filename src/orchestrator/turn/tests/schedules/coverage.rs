@@ -23,7 +23,7 @@ pub(super) struct Coverage {
 }
 
 impl Coverage {
-    pub(super) fn moved(&mut self, place: Place, after: State) {
+    pub(super) fn moved(&mut self, place: Place, after: TurnState) {
         *self.moves.entry((place, after.name())).or_default() += 1;
     }
 

@@ -13,8 +13,8 @@ use super::chains::{add_policies, asks, completes};
 use super::*;
 use crate::conversation::render::tests::check_sequence;
 use crate::conversation::{Choice, UtteranceKind};
-use crate::orchestrator::draft::CallDraft;
-use crate::orchestrator::draft::Progress;
+use crate::orchestrator::call::CallDraft;
+use crate::orchestrator::call::Progress;
 use crate::parser::Segment;
 
 use coverage::Coverage;

@@ -31,7 +31,7 @@ fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Ve
     let mut outcome: Vec<String> = told.map(|event| event["data"].to_string()).collect();
     outcome.extend(scene.deeds.iter().filter(|deed| *deed != "timer").cloned());
     outcome.extend(scene.not_run.iter().cloned());
-    outcome.push(scene.turn.draft.text.clone());
+    outcome.push(scene.turn.text().to_owned());
     outcome.extend(scene.rounds.get(1).map(|round| format!("{:#?}", round.messages)));
     outcome
 }

@@ -11,8 +11,8 @@ const LONG: &str = "and so on, and so on, and so on, and so on, and so on, and s
 /// The turn's text without an answer that the gateway has made of its results, and the space
 /// before that.
 fn said_by_model(scene: &Scene) -> &str {
-    let text = scene.turn.draft.text.as_str();
-    match scene.turn.record.steps.last().and_then(|step| step.parts.last()) {
+    let text = scene.turn.text();
+    match scene.turn.record().steps.last().and_then(|step| step.parts.last()) {
         Some(Part::Said(said)) if said.kind == UtteranceKind::Response => {
             text.strip_suffix(said.text.as_str()).expect("it comes last").trim_end()
         }
@@ -125,7 +125,7 @@ impl Play {
     fn give(&mut self, input: Input<'_>) {
         let turn = &mut self.scene.turn;
         let place = (turn.state().name(), name_of(&input));
-        if turn.between_rounds && matches!(input, Input::Delta(_)) {
+        if turn.is_between_rounds() && matches!(input, Input::Delta(_)) {
             self.coverage.saw("left: the rest of a dropped round");
         }
         turn.handle(input);
@@ -152,8 +152,8 @@ impl Play {
     /// Hands over a delta; what the turn listens to is written down.
     fn delta(&mut self, delta: Delta<'_>) {
         let turn = &self.scene.turn;
-        let listens = matches!(turn.state, State::Planning | State::Synthesizing);
-        if listens && !turn.between_rounds {
+        let listens = matches!(turn.state(), TurnState::Planning | TurnState::Synthesizing);
+        if listens && !turn.is_between_rounds() {
             match delta {
                 Delta::Text(text) => self.written.push_str(text),
                 Delta::Usage(usage) => self.round_usage = usage,
@@ -167,7 +167,7 @@ impl Play {
     ///
     /// A round that the turn itself has stopped keeps what was decided until then.
     fn end_round(&mut self, was_stopped: bool) {
-        let mut parser = Parser::new(self.scene.turn.rules.parser_settings()).unwrap();
+        let mut parser = Parser::new(self.scene.turn.rules().parser_settings()).unwrap();
         let text = &mut self.text;
         let mut take = |segment: Segment<'_>| {
             if let Segment::Text(said) = segment {
@@ -243,7 +243,7 @@ impl Play {
     }
 
     fn is_native(&self) -> bool {
-        self.scene.turn.rules.call_contract == CallContract::Native
+        self.scene.turn.rules().call_contract == CallContract::Native
     }
 
     pub(super) fn step(&mut self, dice: &mut Dice) {
@@ -302,7 +302,7 @@ impl Play {
 
     /// What seldom happens.
     fn disturb(&mut self, dice: &mut Dice) {
-        let max = self.scene.turn.rules.max_turn_bytes * limits::turn::EVENTS_FACTOR;
+        let max = self.scene.turn.rules().max_turn_bytes * EVENTS_FACTOR;
         match dice.roll(16) {
             0 => self.handle(Input::Cancel),
             1 => {
@@ -367,6 +367,7 @@ impl Play {
 
     fn tool_returns(&mut self, call: usize, result: ToolResult) {
         self.scene.running.retain(|running| *running != call);
+        let call = CallAt::new(call);
         self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 });
     }
 
@@ -380,7 +381,9 @@ impl Play {
         let was_stopped = deeds.iter().enumerate().any(stops);
         self.settled_deeds = self.scene.deeds.len();
         let turn = &self.scene.turn;
-        if turn.state == State::Executing || turn.is_over() || self.scene.rounds.len() > self.round
+        if turn.state() == TurnState::Executing
+            || turn.is_over()
+            || self.scene.rounds.len() > self.round
         {
             self.end_round(was_stopped);
         }
@@ -388,7 +391,7 @@ impl Play {
     }
 
     pub(super) fn check(&mut self) {
-        let parallel_max = self.scene.turn.rules.max_parallel;
+        let parallel_max = self.scene.turn.rules().max_parallel;
         assert!(self.scene.running.len() <= parallel_max, "too many at once");
         for event in &self.scene.events[self.seen..] {
             assert!(!self.ended, "nothing follows the last event: {event}");
@@ -425,8 +428,8 @@ impl Play {
         self.check_barriers();
         self.seen = self.scene.events.len();
         assert_eq!(self.ended, self.scene.turn.is_over());
-        let held = &self.scene.turn.held;
-        let is_planning = self.scene.turn.state == State::Planning;
+        let held = self.scene.turn.core.acknowledgement.held();
+        let is_planning = self.scene.turn.state() == TurnState::Planning;
         assert!(held.is_empty() || is_planning, "only while the model speaks: {held:?}");
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
@@ -446,17 +449,17 @@ impl Play {
     /// before its message is over or behind one that has not succeeded.
     fn check_barriers(&self) {
         let turn = &self.scene.turn;
-        let calls = &turn.draft.calls;
+        let calls: Vec<_> = turn.core.calls.iter().collect();
         for &at in &self.scene.running {
-            let call = &calls[at];
-            let mutates = call.policy.mutates;
+            let call = calls[at];
+            let mutates = call.policy().mutates;
             let message_is_over =
-                turn.state != State::Planning || call.round < turn.draft.round.number;
+                turn.state() != TurnState::Planning || call.round < turn.core.rounds;
             assert!(!mutates || message_is_over, "{call:?} began before the message's end");
             let before = calls[..at].iter().filter(|before| before.round == call.round);
             let is_first = before.clone().all(|before| before.progress() != Progress::Open);
-            assert!(!call.policy.sequential || is_first, "{call:?} runs beside others");
-            for before in before.filter(|before| mutates || before.policy.is_barrier()) {
+            assert!(!call.policy().sequential || is_first, "{call:?} runs beside others");
+            for before in before.filter(|before| mutates || before.policy().is_barrier()) {
                 let is_put_off = before.progress() == Progress::PutOff && !mutates;
                 let may_run = is_put_off || before.progress() == Progress::Done;
                 assert!(may_run, "{call:?} runs behind {before:?}");
@@ -495,13 +498,13 @@ impl Play {
         let parsed = if by_model == said { &self.text } else { self.text.trim_end() };
         assert_eq!(by_model, parsed, "and it is what the parser makes of each round");
         assert_eq!(end["usage"], serde_json::to_value(self.usage).unwrap(), "no token twice");
-        let cap = self.scene.turn.max_tool_loops;
+        let cap = self.scene.turn.core.setup.max_tool_loops;
         let rounds = u32::try_from(self.scene.rounds.len()).unwrap();
         // The closing answer may be asked for twice.
         assert!(rounds <= cap + 2, "{rounds} rounds with a cap of {cap}");
-        let asked = self.scene.turn.state() == State::AwaitingClarification;
+        let asked = self.scene.turn.state() == TurnState::AwaitingClarification;
         assert_eq!((asked, end["finish_reason"] == "clarification_needed"), (self.asked, asked));
-        let mut history = self.scene.turn.request.history.clone();
+        let mut history = self.scene.turn.request().history.clone();
         let record = self.scene.turn.into_record();
         assert_ne!(record.ending, Ending::Running);
         let mut sent: Vec<Value> = Vec::new();

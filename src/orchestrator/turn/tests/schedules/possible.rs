@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::State;
+use super::TurnState;
 
 /// In which state, what comes in, and the states that it may lead to; behind colons
 /// what may come out at once. An ended turn takes nothing more, whatever comes.
@@ -212,7 +212,7 @@ pub(super) fn table() -> Possible {
         moves.extend(to.split(' ').map(|after| format!("{place} > {after}")));
         inputs.extend((state != "-").then_some(input.trim()));
     }
-    for over in State::ALL.into_iter().filter(|state| state.is_over()).map(State::name) {
+    for over in TurnState::ALL.into_iter().filter(|state| state.is_over()).map(TurnState::name) {
         moves.extend(inputs.iter().map(|input| format!("{over} {input} > {over}")));
     }
     let rules = RULES.lines().filter(|rule| !rule.is_empty());

@@ -3,7 +3,7 @@
 use super::coverage::Coverage;
 use super::*;
 use crate::limits::turn::MISTAKES_MAX;
-use crate::orchestrator::draft::{CallState, Surplus};
+use crate::orchestrator::turn::round::Surplus;
 
 /// Who has looked at a turn so far.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Witness {
                     coverage.saw("resumed: a lookup that had waited");
                 }
                 let call = call_of(data, scene);
-                if !call.needs.is_empty() {
+                if !call.needs().is_empty() {
                     coverage.saw("reference: replaced by the result");
                 }
             }
@@ -78,7 +78,7 @@ impl Witness {
             }
             "feedback" => self.hear_feedback(data, scene, coverage),
             "status" => hear_status(data["message"].as_str().unwrap(), coverage),
-            "clarification_needed" => coverage.saw(match &scene.turn.record.answer {
+            "clarification_needed" => coverage.saw(match &scene.turn.record().answer {
                 None => "asked: a first time",
                 Some(_) if scene.rounds.is_empty() => "asked: what had waited",
                 Some(_) => "asked: again, behind an answer",
@@ -124,7 +124,7 @@ impl Witness {
             "invalid_arguments" if message.contains("has not chosen") => {
                 "told: invalid_arguments, not chosen"
             }
-            "invalid_arguments" if !call_of(data, scene).needs.is_empty() => {
+            "invalid_arguments" if !call_of(data, scene).needs().is_empty() => {
                 "told: invalid_arguments, what a reference leads to"
             }
             "invalid_arguments" => "told: invalid_arguments",
@@ -164,25 +164,25 @@ impl Witness {
             });
         }
         self.not_run = scene.not_run.len();
-        let draft = &scene.turn.draft;
-        let calls = &draft.calls[draft.round_calls()];
+        let all = &scene.turn.core.calls;
+        let calls = scene.turn.round().map_or(&[][..], |round| all.since(round.first_call));
         for (place, call) in calls.iter().enumerate() {
-            if !matches!(call.state, CallState::Waiting(_)) {
+            if call.waiting().is_none() {
                 continue;
             }
             let is_open = |call: &CallDraft| call.progress() == Progress::Open;
             let mut before = calls[..place].iter();
-            if !call.needs.is_empty() {
+            if !call.needs().is_empty() {
                 coverage.saw("waits: for the result that it names");
-            } else if call.duplicate_of.is_some_and(|at| is_open(&draft.calls[at])) {
+            } else if call.duplicate_of().is_some_and(|at| is_open(&all[at])) {
                 coverage.saw("waits: for the same call before it");
-            } else if before.clone().any(|call| call.policy.is_barrier() && is_open(call)) {
+            } else if before.clone().any(|call| call.policy().is_barrier() && is_open(call)) {
                 coverage.saw("waits: behind a barrier");
-            } else if call.policy.sequential && before.any(is_open) {
+            } else if call.policy().sequential && before.any(is_open) {
                 coverage.saw("waits: sequential, for those before it");
-            } else if call.policy.mutates && scene.turn.state == State::Planning {
+            } else if call.policy().mutates && scene.turn.state() == TurnState::Planning {
                 coverage.saw("waits: for the end of the message");
-            } else if scene.running.len() == scene.turn.rules.max_parallel {
+            } else if scene.running.len() == scene.turn.rules().max_parallel {
                 coverage.saw("waits: for room");
             }
         }
@@ -199,12 +199,12 @@ impl Witness {
         }
         let unread = fresh.iter().filter(|event| event["type"] == "feedback");
         let unread = unread.filter(|event| event["data"]["reason"] == "malformed_call").count();
-        let calls = self.markers > scene.turn.rules.max_calls as usize;
+        let calls = self.markers > scene.turn.rules().max_calls as usize;
         let has_ended = fresh.iter().any(|event| {
             let next = &event["data"]["tool_result"]["next_action"];
             next == "clarification_needed" || next == "complete"
         });
-        let surplus = scene.turn.draft.round.surplus;
+        let surplus = scene.turn.round().and_then(|round| round.surplus);
         let causes = [
             (unread >= MISTAKES_MAX, "stopped: too many payloads that are no call"),
             (calls, "stopped: too many calls"),
@@ -214,18 +214,18 @@ impl Witness {
         ];
         match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
             [(_, cause)] => coverage.saw(cause),
-            [] if scene.turn.synthesis.is_some() => coverage.saw("stopped: no tools any more"),
+            [] if scene.turn.has_lost_tools() => coverage.saw("stopped: no tools any more"),
             _ => {}
         }
     }
 
     /// What has taken the tools away.
     fn look_at_tools(&mut self, fresh: &[Value], scene: &Scene, coverage: &mut Coverage) {
-        let have_ended = scene.turn.synthesis.is_some();
+        let have_ended = scene.turn.has_lost_tools();
         if !have_ended || std::mem::replace(&mut self.tools_have_ended, have_ended) {
             return;
         }
-        let attempts = u64::from(scene.turn.rules.feedback_attempts);
+        let attempts = u64::from(scene.turn.rules().feedback_attempts);
         let any = |holds: &dyn Fn(&Value, &Value) -> bool| {
             fresh.iter().any(|event| holds(&event["type"], &event["data"]))
         };
@@ -252,31 +252,31 @@ impl Witness {
 }
 
 fn call_of<'s>(data: &Value, scene: &'s Scene) -> &'s CallDraft {
-    let calls = &scene.turn.draft.calls;
+    let calls = &scene.turn.core.calls;
     calls.iter().find(|call| data["call_id"] == *call.call_id).expect("events name calls")
 }
 
 fn begins(scene: &Scene, coverage: &mut Coverage) {
     let turn = &scene.turn;
-    coverage.saw(match turn.rules.call_contract {
+    coverage.saw(match turn.rules().call_contract {
         CallContract::MarkerJson => "calls: in the text",
         CallContract::Native => "calls: native",
     });
-    if turn.record.answer.is_some() {
+    if turn.record().answer.is_some() {
         coverage.saw("question: answered");
     }
-    if turn.record.dropped.is_some() {
+    if turn.record().dropped.is_some() {
         coverage.saw("question: dropped");
     }
 }
 
 fn ends(scene: &Scene, coverage: &mut Coverage) {
     let turn = &scene.turn;
-    if turn.record.questions.len() > 1 && !scene.rounds.is_empty() {
+    if turn.record().questions.len() > 1 && !scene.rounds.is_empty() {
         coverage.saw("asked: several at once");
     }
-    let step = turn.record.steps.last();
-    let ended = turn.record.ending == Ending::Completed(TurnFinish::Stop);
+    let step = turn.record().steps.last();
+    let ended = turn.record().ending == Ending::Completed(TurnFinish::Stop);
     if ended && step.is_some_and(|step| step.calls().next().is_some()) {
         coverage.saw("ends: with the results");
     }

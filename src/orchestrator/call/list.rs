@@ -1,0 +1,140 @@
+//! The calls of a turn.
+
+use std::ops::{Index, IndexMut};
+
+use serde_json::Value;
+
+use super::{CallAt, CallDraft, CallState, Ready};
+use crate::orchestrator::references;
+use crate::orchestrator::refusal::Refusal;
+
+/// All calls of a turn, in the order in which they were written.
+#[derive(Debug, Default)]
+pub(in crate::orchestrator) struct Calls {
+    list: Vec<CallDraft>,
+    /// How many ids the turns before have given out.
+    ids_before: usize,
+}
+
+impl Index<CallAt> for Calls {
+    type Output = CallDraft;
+
+    fn index(&self, at: CallAt) -> &CallDraft {
+        &self.list[at.place()]
+    }
+}
+
+impl IndexMut<CallAt> for Calls {
+    fn index_mut(&mut self, at: CallAt) -> &mut CallDraft {
+        &mut self.list[at.place()]
+    }
+}
+
+impl Calls {
+    /// None yet, in a session that has given out so many ids.
+    pub(in crate::orchestrator) const fn new(ids_before: usize) -> Self {
+        Self { list: Vec::new(), ids_before }
+    }
+
+    pub(in crate::orchestrator) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Where the next call will be.
+    pub(in crate::orchestrator) fn end(&self) -> CallAt {
+        CallAt::new(self.list.len())
+    }
+
+    pub(in crate::orchestrator) fn get(&self, at: CallAt) -> Option<&CallDraft> {
+        self.list.get(at.place())
+    }
+
+    /// A call begins, in this round.
+    pub(in crate::orchestrator) fn begin(&mut self, round: u32) -> CallAt {
+        let at = self.end();
+        let call_id = format!("call_{}", self.ids_before + self.list.len() + 1);
+        self.list.push(CallDraft { call_id, round, state: CallState::Arriving });
+        at
+    }
+
+    pub(in crate::orchestrator) fn iter(&self) -> impl Iterator<Item = &CallDraft> {
+        self.list.iter()
+    }
+
+    /// The places from one on.
+    pub(in crate::orchestrator) fn places(
+        &self,
+        from: CallAt,
+    ) -> impl Iterator<Item = CallAt> + use<> {
+        (from.place()..self.list.len()).map(CallAt::new)
+    }
+
+    /// The calls from one on.
+    pub(in crate::orchestrator) fn since(&self, from: CallAt) -> &[CallDraft] {
+        &self.list[from.place()..]
+    }
+
+    pub(in crate::orchestrator) fn since_mut(&mut self, from: CallAt) -> &mut [CallDraft] {
+        &mut self.list[from.place()..]
+    }
+
+    /// The calls from one up to another.
+    pub(in crate::orchestrator) fn between(&self, from: CallAt, to: CallAt) -> &[CallDraft] {
+        &self.list[from.place()..to.place()]
+    }
+
+    /// The call of this index in the round whose calls begin at `first`.
+    pub(in crate::orchestrator) fn of_round(&self, first: CallAt, index: u32) -> Option<CallAt> {
+        let place = first.place() + index as usize;
+        (place < self.list.len()).then(|| CallAt::new(place))
+    }
+
+    /// A call's place in its message, from 1.
+    pub(in crate::orchestrator) fn position(&self, at: CallAt) -> usize {
+        let round = self[at].round;
+        let before = self.list[..at.place()].iter().rev();
+        1 + before.take_while(|before| before.round == round).count()
+    }
+
+    /// How many the model has written whole.
+    pub(in crate::orchestrator) fn made(&self) -> u32 {
+        let whole = self.list.iter().filter(|call| call.whole().is_some()).count();
+        u32::try_from(whole).unwrap_or(u32::MAX)
+    }
+
+    /// The calls whose results some arguments of the call `at` name. Those before it in its
+    /// message, which begins at `first`, can be named.
+    pub(in crate::orchestrator) fn named(
+        &self,
+        first: CallAt,
+        at: CallAt,
+        arguments: &Value,
+    ) -> Result<Vec<CallAt>, Refusal> {
+        let target = |reference: &str| {
+            let named = self.target(first, at, reference);
+            named.ok_or_else(|| Refusal::Reference(reference.to_owned()))
+        };
+        references::find(arguments).into_iter().map(target).collect()
+    }
+
+    /// A waiting call's arguments, with the results they name in place.
+    pub(in crate::orchestrator) fn resolved(
+        &self,
+        first: CallAt,
+        at: CallAt,
+    ) -> Result<Value, Refusal> {
+        let Some(Ready { arguments, .. }) = self[at].waiting() else { return Ok(Value::Null) };
+        let result_of = |reference: &str| {
+            let named = self.target(first, at, reference)?;
+            serde_json::to_value(self[named].ended()?.result()).ok()
+        };
+        references::resolve(arguments, &result_of)
+            .map_err(|reference| Refusal::Reference(reference.to_owned()))
+    }
+
+    fn target(&self, first: CallAt, at: CallAt, reference: &str) -> Option<CallAt> {
+        let ids = self.between(first, at).iter().map(|call| call.call_id.as_str());
+        let place = references::target(reference, ids)?;
+        Some(CallAt::new(first.place() + place))
+    }
+}

@@ -1,0 +1,363 @@
+//! A call of the turn, from its first byte to its outcome.
+//!
+//! ```text
+//!   Arriving ──> Whole ──> Waiting ──> Running
+//!      │           │          │           │
+//!      v           v          └─────┬─────┘
+//!  Malformed    Dropped           Ended
+//! ```
+//! Each state holds what only it needs. A malformed or a dropped call leaves nothing in
+//! the history; an ended one is there, with its outcome.
+
+mod list;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::refusal::Refusal;
+use super::repeats;
+use crate::conversation::{self, Outcome};
+use crate::limits::tools::NAME_BYTES_MAX;
+use crate::parser::Arguments;
+use crate::tools::{NextAction, Policy, words};
+
+pub(super) use list::Calls;
+
+/// Names a call of the turn: its place among all of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallAt(u32);
+
+impl CallAt {
+    pub(super) fn new(place: usize) -> Self {
+        Self(u32::try_from(place).expect("a turn makes at most `limits::turn::CALLS_MAX` calls"))
+    }
+
+    pub(super) const fn place(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The call after it.
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// A call of the turn.
+#[derive(Debug)]
+pub(super) struct CallDraft {
+    /// Unique in the session.
+    pub(super) call_id: String,
+    /// The round that wrote it; 0 for a lookup that an earlier turn put off.
+    pub(super) round: u32,
+    pub(super) state: CallState,
+}
+
+/// How far a call is.
+#[derive(Debug)]
+pub(super) enum CallState {
+    /// Its payload is arriving.
+    Arriving,
+    /// Its payload was no call.
+    Malformed,
+    /// It can be read; nobody has checked it yet.
+    Whole(Written),
+    /// It could be read and is ignored: it repeats another call of its message, was cut off,
+    /// or comes after the last call that is read.
+    Dropped { written: Written, tool: Option<Policy> },
+    /// It has been checked.
+    Checked { facts: Facts, stage: Stage },
+}
+
+/// What the model wrote.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) name: String,
+    pub(super) arguments: Arguments,
+    /// Whether the parser had to add its end.
+    pub(super) end_is_mended: bool,
+}
+
+/// What checking a call has shown.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// How to treat its tool; `None` if there is no such tool.
+    pub(super) tool: Option<Policy>,
+    /// The calls whose results its arguments name.
+    pub(super) needs: Vec<CallAt>,
+    /// An earlier call of the message that asks the same. This one waits for its result.
+    pub(super) duplicate_of: Option<CallAt>,
+}
+
+/// How far a checked call is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// It waits for its turn.
+    Waiting(Ready),
+    /// Its tool runs.
+    Running { written: Written, resolved: Option<Arguments> },
+    /// It is over.
+    Ended {
+        call: Arc<conversation::Call>,
+        /// Whether it did not run because a lookup comes after it.
+        is_put_off: bool,
+    },
+}
+
+/// A call that could run, with the arguments as its tool takes them.
+#[derive(Debug)]
+pub(super) struct Ready {
+    written: Written,
+    /// The arguments with the results they name in place.
+    resolved: Option<Arguments>,
+    pub(super) arguments: Value,
+}
+
+/// What a call means for those after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It has not ended yet.
+    Open,
+    /// It did what it was asked to, and the chain goes on.
+    Done,
+    /// Its tool asks the user.
+    Asked,
+    /// Its tool says that the chain is done.
+    Completed,
+    /// It does not run now, through no fault of its own.
+    PutOff,
+    /// Nothing came of it; how, in words.
+    Failed(&'static str),
+}
+
+impl CallDraft {
+    /// Name, and arguments as the tool takes them, once the call is whole.
+    pub(super) fn whole(&self) -> Option<(&str, &Arguments)> {
+        let (written, resolved) = match &self.state {
+            CallState::Arriving | CallState::Malformed => return None,
+            CallState::Whole(written) | CallState::Dropped { written, .. } => (written, &None),
+            CallState::Checked { stage, .. } => match stage {
+                Stage::Waiting(Ready { written, resolved, .. })
+                | Stage::Running { written, resolved } => (written, resolved),
+                Stage::Ended { call, .. } => return Some((&call.name, call.taken_arguments())),
+            },
+        };
+        Some((&written.name, resolved.as_ref().unwrap_or(&written.arguments)))
+    }
+
+    /// A whole call's name; empty before that.
+    pub(super) fn name(&self) -> &str {
+        self.whole().map_or("", |(name, _)| name)
+    }
+
+    const fn stage(&self) -> Option<&Stage> {
+        match &self.state {
+            CallState::Checked { stage, .. } => Some(stage),
+            _ => None,
+        }
+    }
+
+    const fn facts(&self) -> Option<&Facts> {
+        match &self.state {
+            CallState::Checked { facts, .. } => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// How its tool is to be treated, as far as that is known.
+    pub(super) fn policy(&self) -> Policy {
+        let tool = match &self.state {
+            CallState::Dropped { tool, .. } => *tool,
+            _ => self.facts().and_then(|facts| facts.tool),
+        };
+        tool.unwrap_or_default()
+    }
+
+    /// The calls whose results its arguments name.
+    pub(super) fn needs(&self) -> &[CallAt] {
+        self.facts().map_or(&[], |facts| &facts.needs)
+    }
+
+    /// An earlier call of its message that asks the same.
+    pub(super) fn duplicate_of(&self) -> Option<CallAt> {
+        self.facts()?.duplicate_of
+    }
+
+    /// The call as history, once it is over.
+    pub(super) const fn ended(&self) -> Option<&Arc<conversation::Call>> {
+        match self.stage() {
+            Some(Stage::Ended { call, .. }) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The call while it waits.
+    pub(super) const fn waiting(&self) -> Option<&Ready> {
+        match self.stage() {
+            Some(Stage::Waiting(ready)) => Some(ready),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.stage(), Some(Stage::Running { .. }))
+    }
+
+    pub(super) const fn is_malformed(&self) -> bool {
+        matches!(self.state, CallState::Malformed | CallState::Dropped { .. })
+    }
+
+    /// Whether the turn still waits for it.
+    pub(super) const fn is_open(&self) -> bool {
+        match &self.state {
+            CallState::Arriving | CallState::Malformed | CallState::Dropped { .. } => false,
+            CallState::Whole(_) => true,
+            CallState::Checked { stage, .. } => !matches!(stage, Stage::Ended { .. }),
+        }
+    }
+
+    /// Whether it was refused: something is wrong with it.
+    pub(super) fn is_refused(&self) -> bool {
+        let outcome = self.ended().map(|call| &call.outcome);
+        matches!(outcome, Some(Outcome::NotRun(result)) if !result.success)
+    }
+
+    /// Whether it was a call, and nothing was wrong with it.
+    pub(super) fn is_taken(&self) -> bool {
+        !self.is_malformed() && !self.is_refused()
+    }
+
+    /// How it went so far.
+    pub(super) fn progress(&self) -> Progress {
+        if self.is_malformed() {
+            return Progress::Failed("could not be read");
+        }
+        let Some(Stage::Ended { call, is_put_off }) = self.stage() else { return Progress::Open };
+        match &call.outcome {
+            // What the user was asked before is not asked again.
+            Outcome::NotRun(result) if result.clarification.is_some() => {
+                Progress::Failed("was not run again")
+            }
+            Outcome::Ended(result) | Outcome::NotRun(result) => match result.next_action {
+                NextAction::ClarificationNeeded => Progress::Asked,
+                NextAction::Complete => Progress::Completed,
+                NextAction::Continue if result.success => Progress::Done,
+                NextAction::Continue | NextAction::Error => Progress::Failed("has failed"),
+            },
+            Outcome::Skipped(_) if *is_put_off => Progress::PutOff,
+            Outcome::Skipped(_) => Progress::Failed("was not run"),
+            Outcome::Cancelled => Progress::Failed("was interrupted"),
+        }
+    }
+
+    /// Whether it asks the same of the same tool.
+    pub(super) fn repeats(&self, other: &Self) -> bool {
+        let (Some((name, arguments)), Some((other_name, others))) = (self.whole(), other.whole())
+        else {
+            return false;
+        };
+        name == other_name && repeats::is_same(&arguments.to_value(), &others.to_value())
+    }
+
+    /// Whether it looks something up, or may have been meant to.
+    pub(super) fn may_look_up(&self) -> bool {
+        let is_lookup = |tool: Option<Policy>| tool.is_none_or(|policy| policy.is_lookup());
+        self.is_malformed() || self.facts().is_some_and(|facts| is_lookup(facts.tool))
+    }
+
+    /// Its tool and its id, for the model.
+    pub(super) fn title(&self) -> String {
+        match self.whole() {
+            Some((name, _)) => format!("{} ({})", words::cut(name, NAME_BYTES_MAX), self.call_id),
+            None => self.call_id.clone(),
+        }
+    }
+
+    /// Its payload is whole, and this is what it says.
+    pub(super) fn complete(&mut self, written: Written) {
+        self.state = CallState::Whole(written);
+    }
+
+    /// It is ignored. `tool` is how its tool is to be treated, where that is known: a barrier
+    /// is one for those after it all the same.
+    pub(super) fn discard(&mut self, tool: Option<Policy>) {
+        self.state = match self.take_state() {
+            CallState::Whole(written) => CallState::Dropped { written, tool },
+            _ => CallState::Malformed,
+        };
+    }
+
+    /// It was checked, and waits for its turn with these arguments.
+    pub(super) fn wait(&mut self, facts: Facts, arguments: Value) {
+        self.state = match self.take_state() {
+            CallState::Whole(written) => {
+                let stage = Stage::Waiting(Ready { written, resolved: None, arguments });
+                CallState::Checked { facts, stage }
+            }
+            other => other,
+        };
+    }
+
+    /// Puts the results that its arguments name in their place.
+    pub(super) fn resolve(&mut self, arguments: Value) -> Result<(), Refusal> {
+        let resolved =
+            Arguments::parse(&arguments.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
+        if let CallState::Checked { stage: Stage::Waiting(ready), .. } = &mut self.state {
+            (ready.resolved, ready.arguments) = (Some(resolved), arguments);
+        }
+        Ok(())
+    }
+
+    /// Lets a waiting call run, with the arguments given back.
+    pub(super) fn start(&mut self) -> Option<Value> {
+        match self.take_state() {
+            CallState::Checked { facts, stage: Stage::Waiting(ready) } => {
+                let Ready { written, resolved, arguments } = ready;
+                let stage = Stage::Running { written, resolved };
+                self.state = CallState::Checked { facts, stage };
+                Some(arguments)
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Gives it its outcome. Nothing more comes of a call that has ended, or that was never
+    /// whole.
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.end_as(outcome, false);
+    }
+
+    /// It does not run in this message, since a lookup comes after it.
+    pub(super) fn put_off(&mut self, outcome: Outcome) {
+        self.end_as(outcome, true);
+    }
+
+    fn end_as(&mut self, outcome: Outcome, is_put_off: bool) {
+        let (facts, written, resolved_arguments) = match self.take_state() {
+            CallState::Whole(written) => (Facts::default(), written, None),
+            CallState::Checked { facts, stage: Stage::Waiting(ready) } => {
+                (facts, ready.written, ready.resolved)
+            }
+            CallState::Checked { facts, stage: Stage::Running { written, resolved } } => {
+                (facts, written, resolved)
+            }
+            other => {
+                self.state = other;
+                return;
+            }
+        };
+        let Written { name, arguments, .. } = written;
+        let call_id = self.call_id.clone();
+        let call = conversation::Call { call_id, name, arguments, resolved_arguments, outcome };
+        let stage = Stage::Ended { call: Arc::new(call), is_put_off };
+        self.state = CallState::Checked { facts, stage };
+    }
+
+    /// The state, to be made into the next.
+    const fn take_state(&mut self) -> CallState {
+        std::mem::replace(&mut self.state, CallState::Arriving)
+    }
+}

@@ -1,0 +1,189 @@
+//! What a turn has besides its state: all that outlives a round.
+
+use std::sync::Arc;
+
+use super::acknowledgement::Acknowledgement;
+use super::mistakes::MistakeCounts;
+use super::queue::{Action, EventDraft};
+use super::round::{Message, Round};
+use super::script::Script;
+use super::setup::Setup;
+use crate::conversation::render::{Context, results};
+use crate::conversation::{self, Outcome, UtteranceKind};
+use crate::event::Usage;
+use crate::limits;
+use crate::orchestrator::call::{CallAt, Calls};
+use crate::orchestrator::prerequisites;
+use crate::orchestrator::repeats::Repeats;
+use crate::upstream::{PassedOver, RoundRequest, Sampling, ToolChoice};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) setup: Setup,
+    pub(super) script: Script,
+    pub(super) calls: Calls,
+    pub(super) acknowledgement: Acknowledgement,
+    /// The turn as history. The message that is being written is not in it yet.
+    pub(super) record: conversation::Turn,
+    pub(super) repeats: Repeats,
+    pub(super) mistakes: MistakeCounts,
+    /// How often in a row the model has answered with nothing, the turns before included.
+    pub(super) empty_answers: u32,
+    /// Whether it has answered although it had to call a tool, and was told so.
+    pub(super) was_told_to_call: bool,
+    /// The tokens of the rounds that are over.
+    pub(super) usage: Usage,
+    /// What the model has written, in bytes.
+    pub(super) bytes: usize,
+    /// How many rounds were asked for.
+    pub(super) rounds: u32,
+    /// Name of the upstream that answers.
+    pub(super) answering: String,
+    /// Milliseconds since the Unix epoch, as far as the turn was told.
+    pub(super) now_ms: u64,
+}
+
+impl Core {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self {
+            script: Script::new(setup.guard()),
+            calls: Calls::new(setup.request.history.call_ids()),
+            acknowledgement: Acknowledgement::default(),
+            record: setup.record(),
+            repeats: setup.repeats(),
+            mistakes: MistakeCounts::default(),
+            empty_answers: setup.request.history.empty_answers(),
+            was_told_to_call: false,
+            usage: Usage::default(),
+            bytes: 0,
+            rounds: 0,
+            answering: setup.request.model.clone(),
+            now_ms: setup.request.started_at_ms,
+            setup,
+        }
+    }
+
+    /// The message of no round: the lookups that waited for an answer are called in it.
+    pub(super) fn message_before_rounds(&self) -> Round {
+        Round::new(Message::new(0, 0, self.now_ms), self.calls.end())
+    }
+
+    /// Asks the model, with its tools.
+    pub(super) fn ask(&mut self) -> Round {
+        let briefing = &self.setup.request.briefing;
+        let tools = Arc::clone(&briefing.offered);
+        let tool_choice = if tools.is_empty() { ToolChoice::Auto } else { self.tool_choice() };
+        let system = briefing.system.clone();
+        let request = self.round_request(system, None, tools, tool_choice);
+        Round::new(self.start(request), self.calls.end())
+    }
+
+    /// Asks the model for its closing answer, with this message and without tools.
+    pub(super) fn ask_to_close(&mut self, closing: &'static str) -> Message {
+        let system = self.setup.rules.system_prompt.clone();
+        let request = self.round_request(system, Some(closing), Arc::default(), ToolChoice::Auto);
+        self.start(request)
+    }
+
+    fn start(&mut self, request: RoundRequest) -> Message {
+        self.rounds += 1;
+        self.script.guard.begin_message();
+        self.script.act(Action::StartRound(Box::new(request)));
+        Message::new(self.rounds, self.script.text.len(), self.now_ms)
+    }
+
+    fn round_request(
+        &self,
+        system: String,
+        closing: Option<&'static str>,
+        tools: Arc<[crate::upstream::OfferedTool]>,
+        tool_choice: ToolChoice,
+    ) -> RoundRequest {
+        let Setup { rules, request, .. } = &self.setup;
+        let offer_tokens = if tools.is_empty() { 0 } else { request.briefing.offer_tokens };
+        let context = Context {
+            system,
+            examples: Arc::clone(&request.briefing.examples),
+            history: request.history.clone(),
+            current: self.record.clone(),
+            closing,
+            marker: self.setup.marker().to_owned(),
+            budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
+        };
+        RoundRequest {
+            prompt: Arc::new(context),
+            sampling: self.sampling(),
+            tools,
+            tool_choice,
+            marker: Arc::clone(&request.briefing.marker),
+        }
+    }
+
+    /// Whether the next round has to call a tool. Once the model has, it does as it sees fit:
+    /// nothing would ever be answered otherwise.
+    fn tool_choice(&self) -> ToolChoice {
+        let request = &self.setup.request;
+        if self.has_called_as_asked() { ToolChoice::Auto } else { request.tool_choice.clone() }
+    }
+
+    /// Whether the model has called what it had to. A call that was refused does not count.
+    pub(super) fn has_called_as_asked(&self) -> bool {
+        let allows = |(name, _): (&str, _)| self.setup.request.tool_choice.allows(name);
+        self.calls.iter().any(|call| {
+            // Lookups that had waited for the user's answer are of an earlier turn.
+            call.round > 0 && call.is_taken() && call.whole().is_some_and(allows)
+        })
+    }
+
+    /// Each mistake makes the model a little warmer, so that it does not repeat itself.
+    fn sampling(&self) -> Sampling {
+        let mut sampling = self.setup.request.sampling.clone();
+        let mistakes = self.mistakes.rounds();
+        if mistakes > 0 {
+            let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);
+            let warmer = self.setup.rules.temperature_step.mul_add(f64::from(mistakes), base);
+            // In hundredths, as people write them.
+            let warmer = (warmer * 100.0).round() / 100.0;
+            sampling.temperature = Some(warmer.min(limits::turn::WARMED_TEMPERATURE_MAX).max(base));
+        }
+        sampling
+    }
+
+    /// Another upstream answers than the one that was asked.
+    pub(super) fn reroute(&mut self, message: &mut Message, answering: String, why: PassedOver) {
+        let why = why.told();
+        let status = format!("{} {why}; {answering} answers instead", self.answering);
+        self.say_status(message, status);
+        self.answering = answering;
+    }
+
+    /// Says a status, and keeps it for the transcript.
+    pub(super) fn say_status(&mut self, message: &mut Message, status: impl Into<String>) {
+        let status = status.into();
+        message.push_said(UtteranceKind::Status, status.clone(), self.now_ms);
+        self.script.say(EventDraft::Status(status));
+    }
+
+    /// Adds a message, with what its calls from `first_call` on came to, to the history.
+    /// Calls that still run are cancelled; others never begin.
+    pub(super) fn push_step(&mut self, message: &mut Message, first_call: CallAt) {
+        for call in self.calls.since_mut(first_call) {
+            if call.is_running() {
+                call.end(Outcome::Cancelled);
+            } else if call.is_open() {
+                call.end(Outcome::Skipped("the turn ended before it could begin".to_owned()));
+            }
+        }
+        let mut step = message.take_step(&self.script.text, &self.calls);
+        let mutates = |name: &str| self.setup.policy(name).is_some_and(|policy| policy.mutates);
+        step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);
+        for call in step.calls() {
+            let json = || results::json(&call.result(), self.setup.marker());
+            self.script.guard.learn_result(json);
+        }
+        if !step.parts.is_empty() || !step.notes.is_empty() {
+            self.record.steps.push(step);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a turn is to say and to do, in the order in which it comes out.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::NotRun;
+use crate::event::{FailureCode, FeedbackReason, TurnFinish};
+use crate::orchestrator::call::CallAt;
+use crate::upstream::RoundRequest;
+
+/// One entry of the queue.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Say(EventDraft),
+    Do(Action),
+}
+
+/// An event, with what it speaks of left where it is.
+#[derive(Debug)]
+pub(super) enum EventDraft {
+    TurnStarted,
+    Acknowledgement,
+    Clarification,
+    Text(Range<usize>),
+    Reasoning(Range<usize>),
+    MarkerDetected { call: CallAt },
+    ArgumentsDelta { call: CallAt, delta: Range<usize> },
+    ToolStarted { call: CallAt },
+    ToolCompleted { call: CallAt, duration_ms: u64, attempts: u32 },
+    Feedback { call: Option<CallAt>, reason: FeedbackReason, message: String, attempt: u32 },
+    Status(String),
+    LoopLimitReached,
+    Completed(TurnFinish),
+    Failed { code: FailureCode, message: String, retryable: bool },
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Action {
+    StartRound(Box<RoundRequest>),
+    StopRound,
+    StartTool { call: CallAt, arguments: Value },
+    StopTools,
+    SaidNothing,
+    NotRun { call: CallAt, why: NotRun },
+    StartTimer(Duration),
+}

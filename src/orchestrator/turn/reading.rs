@@ -1,0 +1,233 @@
+//! Reading: what the parser finds in the model's words, or its server tells, becomes text
+//! and calls of the round.
+
+use std::ops::ControlFlow;
+
+use super::core::Core;
+use super::queue::EventDraft;
+use super::round::{Mistake, Surplus};
+use super::script::Shown;
+use super::state::{OpenRound, State};
+use crate::limits;
+use crate::orchestrator::CallContract;
+use crate::orchestrator::call::{CallAt, CallState, Written};
+use crate::parser::{self, Call, ErrorCode, ParseError, Parser, Repair, Segment};
+use crate::upstream::{Delta, ReasoningItem};
+
+/// Whether the message is read on.
+pub(super) type Flow = ControlFlow<()>;
+
+/// Reads more of the model's words. What they decide is decided at the byte that decides
+/// it: nothing after a stop is read, though it came in the same delta.
+pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mut Core) -> Flow {
+    let mut flow = Flow::Continue(());
+    parser.push_str(text, |segment| {
+        if flow.is_continue() {
+            flow = state.take(segment, core);
+        }
+    });
+    flow
+}
+
+impl State {
+    /// Takes a piece of the model's message.
+    pub(super) fn take(&mut self, segment: Segment<'_>, core: &mut Core) -> Flow {
+        match self {
+            Self::Closing(closing) => closing.take(&segment, core),
+            _ => match self.open_round(core) {
+                Some(mut round) => round.take(segment),
+                None => Flow::Break(()),
+            },
+        }
+    }
+
+    /// Takes what the server tells of a call: the same as what the parser finds, from here
+    /// on. Servers that were told of no tools have none to tell of.
+    pub(super) fn take_native(&mut self, delta: Delta<'_>, core: &mut Core) -> Flow {
+        let rules = &core.setup.rules;
+        if rules.call_contract != CallContract::Native {
+            return Flow::Continue(());
+        }
+        let segment = match delta {
+            Delta::CallStarted { index } => Segment::CallStarted { index, offset: 0 },
+            Delta::CallArguments { index, json } if rules.parser.argument_deltas => {
+                Segment::ArgumentsDelta { index, json }
+            }
+            Delta::CallCompleted { index, name, arguments } => {
+                let call = parser::read_call(index, name, arguments, &rules.parser);
+                call.map_or_else(Segment::Error, Segment::CallCompleted)
+            }
+            _ => return Flow::Continue(()),
+        };
+        self.take(segment, core)
+    }
+
+    /// Takes what ends the message: what the parser still holds, and what was held back.
+    pub(super) fn finish_reading(&mut self, parser: &mut Parser, core: &mut Core) {
+        match self {
+            Self::Closing(closing) => {
+                parser.finish(|segment| {
+                    let _ = closing.take(&segment, core);
+                });
+                closing.release_words(core);
+            }
+            Self::Asking(_) => {
+                let Some(mut round) = self.open_round(core) else { return };
+                parser.finish(|segment| round.note(segment));
+                round.release_words();
+                round.fail_unfinished();
+            }
+            Self::Executing { .. } | Self::Over(_) => {}
+        }
+    }
+
+    /// Takes what a server says of the message as a whole.
+    pub(super) fn take_end(&mut self, delta: Delta<'_>) {
+        let Some(message) = self.unread() else { return };
+        match delta {
+            Delta::Finish(finish) => message.finish = Some(finish),
+            Delta::Usage(usage) => message.usage = usage.with_total(),
+            _ => {}
+        }
+    }
+
+    /// Keeps what the server wants back beside what was thought for it.
+    pub(super) fn take_reasoning_item(&mut self, json: &str, core: &Core) {
+        if let Some(message) = self.unread() {
+            let (upstream, json) = (core.answering.clone(), json.to_owned());
+            message.push_reasoning(ReasoningItem { upstream, json });
+        }
+    }
+}
+
+impl OpenRound<'_> {
+    /// Takes a piece of the message. Starts the calls that have become whole with it, and
+    /// stops a round that can bring nothing more: one that has used up its calls or its
+    /// mistakes, that repeats a call, or that invents results.
+    fn take(&mut self, segment: Segment<'_>) -> Flow {
+        self.note(segment);
+        if self.check_new_calls() {
+            self.move_calls();
+        }
+        if self.round.has_words_after_call == Some(true) {
+            self.acknowledge_if_held();
+        }
+        if self.round.is_last_with_tools || self.round.surplus.is_some() {
+            return Flow::Break(());
+        }
+        Flow::Continue(())
+    }
+
+    /// Notes a piece of the message, and decides nothing.
+    fn note(&mut self, segment: Segment<'_>) {
+        if !matches!(segment, Segment::Text(_)) {
+            self.release_words();
+        }
+        match segment {
+            _ if self.round.surplus == Some(Surplus::Results) => {}
+            Segment::Text(text) => {
+                let shown = self.core.script.push_words(text);
+                self.note_words(shown);
+            }
+            Segment::Reasoning(text) => self.core.script.push_reasoning(text),
+            Segment::CallStarted { .. } => self.begin_call(),
+            Segment::CallNamed { .. } | Segment::Span(_) => {}
+            Segment::ArgumentsDelta { index, json } => {
+                if let Some(at) = self.at(index) {
+                    self.core.script.push_arguments(at, json);
+                }
+            }
+            Segment::CallCompleted(call) => {
+                self.core.script.guard.learn_tool(&call.name);
+                self.core.script.guard.end_call();
+                self.complete_call(call);
+            }
+            Segment::Error(error) => {
+                self.core.script.guard.end_call();
+                self.note_mistake(error);
+            }
+        }
+    }
+
+    fn release_words(&mut self) {
+        let shown = self.core.script.release_words();
+        self.note_words(shown);
+    }
+
+    fn note_words(&mut self, Shown { range, ends_in_results }: Shown) {
+        if ends_in_results {
+            self.round.surplus = Some(Surplus::Results);
+        }
+        if let Some(has_words) = &mut self.round.has_words_after_call {
+            *has_words |= !self.core.script.text[range.clone()].trim_ascii().is_empty();
+        }
+        self.round.message.push_text(range);
+    }
+
+    /// A call begins. One more than the turn may make is taken, to be told of.
+    fn begin_call(&mut self) {
+        if self.core.calls.len() > self.core.setup.rules.max_calls as usize {
+            self.round.surplus = Some(Surplus::Excess);
+            return;
+        }
+        let call = self.core.calls.begin(self.round.message.round);
+        self.core.script.say(EventDraft::MarkerDetected { call });
+    }
+
+    fn complete_call(&mut self, call: Call) {
+        let Some(at) = self.at(call.index) else { return };
+        let mended = [Repair::OpenBracket, Repair::OpenString];
+        let end_is_mended = mended.iter().any(|repair| call.repaired.contains(repair));
+        let Call { name, arguments, .. } = call;
+        self.core.calls[at].complete(Written { name, arguments, end_is_mended });
+        self.round.message.push_call(at);
+        self.round.has_words_after_call = Some(false);
+    }
+
+    fn note_mistake(&mut self, error: ParseError) {
+        // Words about calls are no mistake; only a line that begins as a call is.
+        if error.code == ErrorCode::MissingPayload && !error.at_line_start {
+            return;
+        }
+        if self.round.mistakes.len() == limits::turn::MISTAKES_MAX {
+            self.round.surplus = Some(Surplus::Excess);
+            return;
+        }
+        let call = error.index.and_then(|index| self.at(index));
+        if let Some(call) = call {
+            self.core.calls[call].discard(None);
+        }
+        self.round.has_words_after_call = Some(false);
+        self.round.mistakes.push(Mistake { call, error });
+    }
+
+    /// The call of this index in the round, if it was taken.
+    fn at(&self, index: u32) -> Option<CallAt> {
+        self.core.calls.of_round(self.round.first_call, index)
+    }
+
+    /// Nothing more comes of the calls that nobody has checked.
+    pub(super) fn discard_unchecked(&mut self) {
+        for call in self.core.calls.since_mut(self.round.unchecked) {
+            if matches!(call.state, CallState::Arriving | CallState::Whole(_)) {
+                call.discard(None);
+            }
+        }
+    }
+
+    /// Makes mistakes of the calls that nothing more comes of: they were cut.
+    pub(super) fn fail_unfinished(&mut self) {
+        for (at, index) in self.core.calls.places(self.round.first_call).zip(0..) {
+            if matches!(self.core.calls[at].state, CallState::Arriving) {
+                self.note_mistake(ParseError {
+                    code: ErrorCode::IncompletePayload,
+                    message: "the answer ended inside the call".to_owned(),
+                    offset: 0,
+                    raw: String::new(),
+                    index: Some(index),
+                    at_line_start: true,
+                });
+            }
+        }
+    }
+}

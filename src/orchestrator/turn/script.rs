@@ -1,0 +1,134 @@
+//! What a turn has said so far, and what is still to come out of it.
+//!
+//! Text is stored once. An event in the queue is a range of it, and grows until somebody
+//! polls it:
+//!
+//! ```text
+//!   text    Let me look.\n It is noon.
+//!           '-- polled --''- queued -'^ what comes next makes the queued range longer
+//! ```
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::queue::{Action, Entry, EventDraft};
+use crate::orchestrator::call::CallAt;
+use crate::orchestrator::result_guard::ResultGuard;
+
+/// The turn's text, and the queue of what comes out.
+#[derive(Debug)]
+pub(super) struct Script {
+    /// The words of the whole turn.
+    pub(super) text: String,
+    reasoning: String,
+    /// Arguments as the model writes them, where clients want them as they arrive.
+    arguments: String,
+    /// Keeps blocks of results out of the words.
+    pub(super) guard: ResultGuard,
+    queue: VecDeque<Entry>,
+}
+
+/// What the guard let through of some words.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// Where it is in the text.
+    pub(super) range: Range<usize>,
+    /// Whether a block of results follows, which is not shown.
+    pub(super) ends_in_results: bool,
+}
+
+impl Script {
+    pub(super) fn new(guard: ResultGuard) -> Self {
+        let (text, reasoning, arguments) = (String::new(), String::new(), String::new());
+        Self { text, reasoning, arguments, guard, queue: VecDeque::new() }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Entry> {
+        self.queue.pop_front()
+    }
+
+    pub(super) fn say(&mut self, event: EventDraft) {
+        self.queue.push_back(Entry::Say(event));
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.queue.push_back(Entry::Do(action));
+    }
+
+    /// Says words of the model, but for a block of results.
+    pub(super) fn push_words(&mut self, words: &str) -> Shown {
+        let start = self.text.len();
+        let ends_in_results = self.guard.push(words, &mut self.text);
+        self.say_text_from(start, ends_in_results)
+    }
+
+    /// Says words that were held back as the possible start of a block of results: the
+    /// message goes on otherwise, or is over.
+    pub(super) fn release_words(&mut self) -> Shown {
+        let start = self.text.len();
+        let ends_in_results = self.guard.finish(&mut self.text);
+        self.say_text_from(start, ends_in_results)
+    }
+
+    fn say_text_from(&mut self, start: usize, ends_in_results: bool) -> Shown {
+        let end = self.text.len();
+        if start < end {
+            match self.queue.back_mut() {
+                Some(Entry::Say(EventDraft::Text(range))) => range.end = end,
+                _ => self.say(EventDraft::Text(start..end)),
+            }
+        }
+        Shown { range: start..end, ends_in_results }
+    }
+
+    /// Says an answer of the gateway's own, as a paragraph of its own.
+    pub(super) fn push_answer(&mut self, answer: &str) {
+        let start = self.text.len();
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(answer);
+        self.say(EventDraft::Text(start..self.text.len()));
+    }
+
+    pub(super) fn push_reasoning(&mut self, text: &str) {
+        let start = self.reasoning.len();
+        self.reasoning.push_str(text);
+        let end = self.reasoning.len();
+        match self.queue.back_mut() {
+            Some(Entry::Say(EventDraft::Reasoning(range))) => range.end = end,
+            _ => self.say(EventDraft::Reasoning(start..end)),
+        }
+    }
+
+    pub(super) fn push_arguments(&mut self, at: CallAt, delta: &str) {
+        let start = self.arguments.len();
+        self.arguments.push_str(delta);
+        let end = self.arguments.len();
+        match self.queue.back_mut() {
+            Some(Entry::Say(EventDraft::ArgumentsDelta { call, delta })) if *call == at => {
+                delta.end = end;
+            }
+            _ => self.say(EventDraft::ArgumentsDelta { call: at, delta: start..end }),
+        }
+    }
+
+    pub(super) fn reasoning(&self, range: Range<usize>) -> &str {
+        &self.reasoning[range]
+    }
+
+    pub(super) fn arguments(&self, range: Range<usize>) -> &str {
+        &self.arguments[range]
+    }
+
+    /// Takes the last words out of the queue, if nothing comes after them there.
+    pub(super) fn take_back_words(&mut self) -> Option<Entry> {
+        let is_words = matches!(self.queue.back(), Some(Entry::Say(EventDraft::Text(_))));
+        if is_words { self.queue.pop_back() } else { None }
+    }
+
+    /// Puts back what was taken out.
+    pub(super) fn put_back(&mut self, words: Option<Entry>) {
+        self.queue.extend(words);
+    }
+}

@@ -1,0 +1,142 @@
+//! What a turn is given at its start, and never changes.
+
+use std::sync::Arc;
+
+use super::{Rules, TurnRequest};
+use crate::conversation::render::results;
+use crate::conversation::{self, Opening, Outcome, Question, Step};
+use crate::limits::turn::GUARDED_CALLS;
+use crate::orchestrator::repeats::Repeats;
+use crate::orchestrator::result_guard::ResultGuard;
+use crate::parser;
+use crate::tools::{Policy, Registry, ToolSpec};
+use crate::upstream::ToolChoice;
+
+/// The rules and the request.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) rules: Arc<Rules>,
+    pub(super) request: TurnRequest,
+    pub(super) max_tool_loops: u32,
+}
+
+impl Setup {
+    pub(super) fn new(rules: Arc<Rules>, request: TurnRequest) -> Self {
+        let max = rules.max_tool_loops;
+        let max_tool_loops = request.max_tool_loops.map_or(max, |lower| lower.min(max));
+        Self { rules, request, max_tool_loops }
+    }
+
+    pub(super) fn tools(&self) -> &Registry {
+        &self.request.briefing.tools
+    }
+
+    pub(super) fn spec(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools().get(name).map(|tool| tool.spec())
+    }
+
+    pub(super) fn policy(&self, name: &str) -> Option<Policy> {
+        self.spec(name).map(|spec| spec.policy)
+    }
+
+    /// What opens a call of the model.
+    pub(super) fn marker(&self) -> &str {
+        match &*self.request.briefing.marker {
+            "" => &self.rules.parser.marker,
+            marker => marker,
+        }
+    }
+
+    pub(super) fn has_to_call(&self) -> bool {
+        self.request.tool_choice != ToolChoice::Auto
+    }
+
+    /// How the model's words are read. A model that was never told of calls may write about
+    /// them. One that reads its own in the history writes another, with tools or without.
+    pub(super) fn parser_settings(&self) -> parser::Settings {
+        let TurnRequest { briefing, history, .. } = &self.request;
+        let may_call = !briefing.tools.is_empty() || history.call_ids() > 0;
+        let settings = self.rules.parser_settings();
+        let marker = self.marker().to_owned();
+        parser::Settings { calls: may_call && settings.calls, marker, ..settings }
+    }
+
+    /// The turn as history, before anything was said.
+    pub(super) fn record(&self) -> conversation::Turn {
+        let TurnRequest { opening, history, turn_id, started_at_ms, .. } = &self.request;
+        let open_question = history.open_questions().first();
+        let (answer, dropped) = match opening {
+            Opening::Prompt(_) => (None, open_question.map(|open| &open.clarification.question)),
+            Opening::Answer(answer) => (Some(answer.clone()), None),
+        };
+        let asked = history.chain().next().filter(|_| answer.is_some());
+        conversation::Turn {
+            deferred: asked.map(|asked| asked.deferred.clone()).unwrap_or_default(),
+            turn_id: turn_id.clone(),
+            started_at_ms: *started_at_ms,
+            prompt: opening.words().to_owned(),
+            answer,
+            dropped: dropped.cloned(),
+            ..conversation::Turn::default()
+        }
+    }
+
+    /// The questions that wait for the one this turn answers.
+    pub(super) fn waiting_questions(&self) -> Option<Vec<Question>> {
+        let Opening::Answer(_) = self.request.opening else { return None };
+        let (_, waiting) = self.request.history.open_questions().split_first()?;
+        (!waiting.is_empty()).then(|| waiting.to_vec())
+    }
+
+    /// The calls of the turns that an answer continues: what they have sent is sent. What
+    /// they have read may be read again: the answer may have taken hours.
+    pub(super) fn repeats(&self) -> Repeats {
+        let mut repeats = Repeats::default();
+        let Opening::Answer(_) = self.request.opening else { return repeats };
+        let turns: Vec<_> = self.request.history.chain().collect();
+        for call in turns.iter().rev().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
+            if let Outcome::Ended(result) = &call.outcome {
+                let policy = self.policy(&call.name).unwrap_or(Policy::NONE);
+                if policy.mutates || result.clarification.is_some() {
+                    let arguments = call.taken_arguments().to_value();
+                    repeats.note(&call.name, arguments, policy, result, None);
+                }
+            }
+        }
+        repeats
+    }
+
+    /// Knows what came before the turn and its messages may echo: the results of the
+    /// examples and of the last calls, and the name of each tool that was called.
+    pub(super) fn guard(&self) -> ResultGuard {
+        let TurnRequest { briefing, history, .. } = &self.request;
+        let mut guard = ResultGuard::new(briefing.tools.names(), self.wants_json());
+        let examples = briefing.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+        let examples = examples.collect::<Vec<_>>();
+        let before = history.turns().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+        let before = before.collect::<Vec<_>>();
+        for call in examples.iter().chain(&before) {
+            guard.learn_tool(&call.name);
+        }
+        let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
+        for call in examples.iter().chain(last) {
+            guard.learn_result(|| results::json(&call.result(), self.marker()));
+        }
+        guard
+    }
+
+    /// Whether the operator, or the user in any turn, has spoken of JSON: then an answer may
+    /// well be some.
+    fn wants_json(&self) -> bool {
+        let TurnRequest { opening, history, .. } = &self.request;
+        names_json(&self.rules.system_prompt)
+            || names_json(opening.words())
+            || history.turns().any(|turn| names_json(&turn.prompt))
+    }
+}
+
+fn names_json(words: &str) -> bool {
+    let bytes = words.as_bytes();
+    memchr::memchr2_iter(b'j', b'J', bytes)
+        .any(|at| bytes[at..].get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"json")))
+}

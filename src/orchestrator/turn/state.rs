@@ -1,0 +1,100 @@
+//! The states of a turn. Each owns what only it needs.
+
+use super::closing::Closing;
+use super::core::Core;
+use super::round::{Message, Round};
+use crate::conversation::Ending;
+use crate::event::TurnState;
+use crate::orchestrator::call::CallDraft;
+use crate::orchestrator::chain::{Chain, MessageEnd};
+
+/// Where a turn is.
+#[derive(Debug)]
+pub(super) enum State {
+    /// The model writes a message, and may call tools in it.
+    Asking(Round),
+    /// Its message is over, and its calls are not.
+    Executing { round: Round, message_end: MessageEnd },
+    /// The model writes its last message, in which it can call nothing.
+    Closing(Closing),
+    /// Nothing more happens.
+    Over(Ending),
+}
+
+impl State {
+    /// The state by the name that the world knows.
+    pub(super) const fn name(&self) -> TurnState {
+        match self {
+            Self::Asking(_) => TurnState::Planning,
+            Self::Executing { .. } => TurnState::Executing,
+            Self::Closing(_) => TurnState::Synthesizing,
+            Self::Over(ending) => ending.state(),
+        }
+    }
+
+    /// The message that is being written, once the driver knows that it is asked for.
+    pub(super) fn arriving(&mut self) -> Option<&mut Message> {
+        self.unread().filter(|message| message.is_asked_for)
+    }
+
+    /// The message that is being written, or has just been asked for.
+    pub(super) const fn unread(&mut self) -> Option<&mut Message> {
+        match self {
+            Self::Asking(_) | Self::Closing(_) => self.message(),
+            Self::Executing { .. } | Self::Over(_) => None,
+        }
+    }
+
+    /// The message of the last round.
+    pub(super) const fn message(&mut self) -> Option<&mut Message> {
+        match self {
+            Self::Asking(round) | Self::Executing { round, .. } => Some(&mut round.message),
+            Self::Closing(closing) => Some(&mut closing.message),
+            Self::Over(_) => None,
+        }
+    }
+
+    /// The round whose calls may still change something.
+    pub(super) const fn open_round<'t>(&'t mut self, core: &'t mut Core) -> Option<OpenRound<'t>> {
+        match self {
+            Self::Asking(round) => Some(OpenRound { round, core, end: MessageEnd::NotYet }),
+            Self::Executing { round, message_end } => {
+                Some(OpenRound { round, core, end: *message_end })
+            }
+            Self::Closing(_) | Self::Over(_) => None,
+        }
+    }
+}
+
+/// The round that a turn is in, with all that the turn has besides: whoever decides about a
+/// call needs both.
+#[derive(Debug)]
+pub(super) struct OpenRound<'t> {
+    pub(super) round: &'t mut Round,
+    pub(super) core: &'t mut Core,
+    pub(super) end: MessageEnd,
+}
+
+impl OpenRound<'_> {
+    /// Whether the model still writes.
+    pub(super) fn is_arriving(&self) -> bool {
+        self.end == MessageEnd::NotYet
+    }
+
+    /// The calls of its message.
+    pub(super) fn calls(&self) -> &[CallDraft] {
+        self.core.calls.since(self.round.first_call)
+    }
+
+    pub(super) fn chain(&self) -> Chain<'_> {
+        let rules = &self.core.setup.rules;
+        Chain {
+            calls: &self.core.calls,
+            first: self.round.first_call,
+            is_readable: self.round.mistakes.is_empty(),
+            execution: rules.execution,
+            message_end: self.end,
+            max_parallel: rules.max_parallel,
+        }
+    }
+}
