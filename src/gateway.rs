@@ -20,7 +20,7 @@ use crate::orchestrator::{
 use crate::parser::{Parser, Settings, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
-use crate::tools::{Registry, RegistryError};
+use crate::tools::{Catalog, Registry, RegistryError};
 use crate::upstream::{RoundFailure, Route, Sampling, ToolChoice, Upstream};
 
 /// What a gateway is made of.
@@ -30,8 +30,6 @@ pub struct Options {
     pub rules: Rules,
     /// Longest run of a tool that has no limit of its own.
     pub tool_timeout: Duration,
-    /// How long a turn goes on when nobody reads it.
-    pub disconnect_grace: Duration,
     /// Turns that run at the same time.
     pub max_concurrent_turns: usize,
     /// How long a session is kept when nobody uses it.
@@ -43,7 +41,6 @@ impl Default for Options {
         Self {
             rules: Rules::default(),
             tool_timeout: limits::turn::TOOL_TIMEOUT,
-            disconnect_grace: limits::stream::DISCONNECT_GRACE,
             max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
             session_ttl: limits::session::TTL,
         }
@@ -55,8 +52,8 @@ impl Default for Options {
 pub struct Gateway {
     rules: Arc<Rules>,
     tool_timeout: Duration,
-    disconnect_grace: Duration,
     upstreams: Vec<Arc<Upstream>>,
+    tools: Registry,
     /// On all tools; turns that may use fewer get one of their own.
     briefing: Arc<Briefing>,
     sessions: Sessions,
@@ -178,12 +175,12 @@ impl Gateway {
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }
-        let briefing = Arc::new(brief(&options.rules, None, tools));
+        let briefing = Arc::new(brief(&options.rules, None, tools.catalog()));
         Ok(Self {
             rules: Arc::new(options.rules),
             tool_timeout: options.tool_timeout,
-            disconnect_grace: options.disconnect_grace,
             upstreams,
+            tools,
             briefing,
             sessions: Sessions::new(options.session_ttl),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
@@ -230,15 +227,15 @@ impl Gateway {
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
             tool_choice: new.tool_choice,
-            briefing: self.briefing(tools, &guard),
+            briefing: self.briefing(tools.as_ref(), &guard),
             history,
         };
         let parts = Parts {
             turn: self.turn(request),
             writer,
             route: Route::new(upstream, &self.upstreams, is_named),
+            tools: tools.unwrap_or_else(|| self.tools.clone()),
             tool_timeout: self.tool_timeout,
-            disconnect_grace: self.disconnect_grace,
         };
         let driver = span.in_scope(|| Driver::new(parts));
         metrics::first_event(asked.elapsed());
@@ -284,11 +281,9 @@ impl Gateway {
     /// The tools of these names; nothing where no names are given.
     fn subset(&self, names: Option<&[String]>) -> Result<Option<Registry>, BeginError> {
         let Some(names) = names else { return Ok(None) };
-        let tools = self
-            .tools()
-            .subset(names)
-            .map_err(|error| BeginError::UnknownTool { error, known: self.tools().names() })?;
-        Ok(Some(tools))
+        let known = || self.tools().names();
+        let tools = self.tools.subset(names);
+        tools.map(Some).map_err(|error| BeginError::UnknownTool { error, known: known() })
     }
 
     /// A tool that has to be called is one that may be.
@@ -297,7 +292,7 @@ impl Gateway {
         choice: &ToolChoice,
         tools: Option<&Registry>,
     ) -> Result<(), BeginError> {
-        let tools = tools.unwrap_or_else(|| self.tools());
+        let tools = tools.unwrap_or(&self.tools).catalog();
         match choice {
             ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
             ToolChoice::Named(name) if tools.get(name).is_none() => {
@@ -309,12 +304,12 @@ impl Gateway {
 
     /// The briefing on these tools, or on all, under the session's own marker where
     /// markers carry a nonce.
-    fn briefing(&self, tools: Option<Registry>, guard: &TurnGuard) -> Arc<Briefing> {
+    fn briefing(&self, tools: Option<&Registry>, guard: &TurnGuard) -> Arc<Briefing> {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
         if tools.is_none() && nonce.is_none() {
             return Arc::clone(&self.briefing);
         }
-        let tools = tools.unwrap_or_else(|| self.tools().clone());
+        let tools = tools.unwrap_or(&self.tools).catalog();
         Arc::new(brief(&self.rules, nonce, tools))
     }
 
@@ -331,8 +326,8 @@ impl Gateway {
 
     /// All tools.
     #[must_use]
-    pub fn tools(&self) -> &Registry {
-        self.briefing.tools()
+    pub const fn tools(&self) -> &Catalog {
+        self.tools.catalog()
     }
 
     /// The upstream of turns that name none.
@@ -420,7 +415,7 @@ async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
     drop(writer);
 }
 
-fn brief(rules: &Rules, nonce: Option<&str>, tools: Registry) -> Briefing {
+fn brief(rules: &Rules, nonce: Option<&str>, tools: &Catalog) -> Briefing {
     match rules.call_contract {
         CallContract::MarkerJson => {
             Briefing::new(&rules.system_prompt, &marker(rules, nonce), tools)

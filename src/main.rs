@@ -31,7 +31,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Command::Tools(args) => {
             let config = config::load(args.config.as_deref(), &Overrides::default())?;
             let tools = app::tools(&config).map_err(|error| CliError::Usage(error.to_string()))?;
-            tools::run(tools.specs(), &mut out)
+            tools::run(tools.catalog().specs(), &mut out)
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
     }

@@ -184,7 +184,7 @@ fn system_prompt() -> String {
         briefing: Arc::new(Briefing::new(
             &rules.system_prompt,
             &rules.parser.marker,
-            tether::app::tools(&Config::default()).unwrap(),
+            tether::app::tools(&Config::default()).unwrap().catalog(),
         )),
         history: Conversation::default(),
     };

@@ -40,7 +40,6 @@ pub(super) fn gateway(config: &Config, tools: Registry) -> Result<Gateway, Assem
     let options = gateway::Options {
         rules: rules(config),
         tool_timeout: config.limits.tool_timeout,
-        disconnect_grace: config.stream.disconnect_grace,
         max_concurrent_turns: config.server.max_concurrent_turns,
         session_ttl: config.sessions.ttl,
     };
@@ -95,6 +94,7 @@ fn rules(config: &Config) -> Rules {
         max_tool_loops: config.limits.max_tool_loops,
         max_calls: config.limits.max_calls_per_turn,
         max_turn_bytes: config.limits.max_turn_bytes,
+        disconnect_grace: config.stream.disconnect_grace,
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::prompt;
 use crate::conversation::{Turn, trim};
-use crate::tools::{Registry, ToolSpec};
+use crate::tools::{Catalog, ToolSpec};
 use crate::upstream::OfferedTool;
 
 /// How a model makes a call: `tools.call_contract`.
@@ -24,7 +24,7 @@ pub enum CallContract {
 /// A set of tools, and how a model hears of it.
 #[derive(Debug)]
 pub struct Briefing {
-    pub(super) tools: Registry,
+    pub(super) tools: Catalog,
     /// The tools as constraints and native calls are made from them.
     pub(super) offered: Arc<[OfferedTool]>,
     /// The system message.
@@ -51,17 +51,17 @@ impl Briefing {
     /// A briefing on `tools`, whose calls begin with `marker`, behind the
     /// operator's own instructions.
     #[must_use]
-    pub fn new(instructions: &str, marker: &str, tools: Registry) -> Self {
-        let system = prompt::system(instructions, &tools, marker);
-        let examples = prompt::examples(&tools).into();
+    pub fn new(instructions: &str, marker: &str, tools: &Catalog) -> Self {
+        let system = prompt::system(instructions, tools, marker);
+        let examples = prompt::examples(tools).into();
         Self { examples, ..Self::with(tools, system, marker) }
     }
 
     /// A briefing on `tools` for servers that tell the model of them: no call is
     /// taught.
     #[must_use]
-    pub fn native(instructions: &str, tools: Registry) -> Self {
-        let system = prompt::native_system(instructions, &tools);
+    pub fn native(instructions: &str, tools: &Catalog) -> Self {
+        let system = prompt::native_system(instructions, tools);
         let of_tool = |spec: &ToolSpec| {
             trim::tokens(&spec.name)
                 + trim::tokens(&spec.description)
@@ -71,7 +71,7 @@ impl Briefing {
         Self { offer_tokens, ..Self::with(tools, system, "") }
     }
 
-    fn with(tools: Registry, system: String, marker: &str) -> Self {
+    fn with(tools: &Catalog, system: String, marker: &str) -> Self {
         let offered = tools
             .specs()
             .map(|spec| OfferedTool {
@@ -81,12 +81,12 @@ impl Briefing {
             })
             .collect();
         let (marker, examples) = (marker.into(), Arc::default());
-        Self { tools, offered, system, examples, marker, offer_tokens: 0 }
+        Self { tools: tools.clone(), offered, system, examples, marker, offer_tokens: 0 }
     }
 
     /// The tools.
     #[must_use]
-    pub const fn tools(&self) -> &Registry {
+    pub const fn tools(&self) -> &Catalog {
         &self.tools
     }
 

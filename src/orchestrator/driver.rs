@@ -4,7 +4,7 @@
 //! machine, and publishes what came of it at once: text that arrived together
 //! leaves together. It is written as one `poll` and not as a `select!`, because a
 //! token would otherwise be polled for twice, once to take it and once more to
-//! find that there is none behind it.
+//! find that there is nothing after it.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -13,19 +13,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep, sleep};
-use tracing::{Instrument as _, Span, debug, info_span};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::{Instrument as _, debug};
 
 use super::call::CallAt;
+use super::meter::Meter;
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
-use crate::event::{Event, TurnState};
 use crate::session::Writer;
-use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
+use crate::tools::Registry;
 use crate::tools::run::{self, Run};
-use crate::upstream::{Delta, Opened, Round, RoundFailure, RoundFinish, RoundRequest, Route};
+use crate::upstream::{Instead, Opened, Round, RoundFailure, Route};
 
 /// What a turn is driven with.
 #[derive(Debug)]
@@ -36,10 +37,10 @@ pub struct Parts {
     pub writer: Writer,
     /// The models that may answer.
     pub route: Route,
+    /// The tools that the turn's briefing is on.
+    pub tools: Registry,
     /// Longest run of a tool that has no limit of its own.
     pub tool_timeout: Duration,
-    /// How long the turn goes on when nobody reads it.
-    pub disconnect_grace: Duration,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
@@ -58,36 +59,31 @@ struct Ended {
     duration: Duration,
 }
 
+/// Longest sleep, far from where clocks overflow. A turn that waits longer is told the time
+/// in between.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A sleep to the turn's next deadline.
+struct Timer {
+    deadline_ms: u64,
+    sleep: Pin<Box<Sleep>>,
+}
+
 /// A turn that is being driven.
 pub struct Driver {
     turn: Turn,
     /// Names the turn's calls to the tools: unique, as the turn is.
     turn_id: String,
-    /// The turn's state as it was told last, and its place among those that run.
-    state: Option<TurnState>,
-    running: Option<Gauged>,
     writer: Writer,
     route: Route,
+    tools: Registry,
     tool_timeout: Duration,
-    disconnect_grace: Duration,
     round: RoundState,
     calls: JoinSet<Ended>,
-    /// Runs while nobody reads the log.
-    abandoned: Option<Pin<Box<Sleep>>>,
-    /// What the machine wants to be told of.
-    timer: Option<Pin<Box<Sleep>>>,
-    begun: Instant,
-    /// When the last round was asked for, how its model has finished, and when it was over.
-    round_begun: Instant,
-    finish: Option<RoundFinish>,
-    silent_since: Option<Instant>,
-    /// Rounds so far, and the span of the last.
-    rounds: u32,
-    span: Span,
+    timer: Option<Timer>,
+    meter: Meter,
     /// Whether something was started that has not been polled yet.
     unpolled: bool,
-    /// Whether the model has said anything yet.
-    spoke: bool,
 }
 
 impl fmt::Debug for Driver {
@@ -101,28 +97,19 @@ impl Driver {
     /// so that they go out with the head of the answer.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { turn, writer, route, tool_timeout, disconnect_grace } = parts;
+        let Parts { turn, writer, route, tools, tool_timeout } = parts;
         let mut driver = Self {
             turn_id: turn.turn_id().to_owned(),
             turn,
-            state: None,
-            running: None,
             writer,
             route,
+            tools,
             tool_timeout,
-            disconnect_grace,
             round: RoundState::None,
             calls: JoinSet::new(),
-            abandoned: None,
             timer: None,
-            begun: Instant::now(),
-            round_begun: Instant::now(),
-            finish: None,
-            silent_since: None,
-            rounds: 0,
-            span: info_span!("round", r#loop = 0),
+            meter: Meter::new(),
             unpolled: false,
-            spoke: false,
         };
         driver.act();
         driver.tell_state();
@@ -138,14 +125,13 @@ impl Driver {
     /// the log then ends with a failure.
     pub async fn run(mut self) -> (conversation::Turn, Writer) {
         poll_fn(|cx| self.poll(cx)).await;
-        self.report();
+        self.meter.turn_ended(&self.turn);
         (self.turn.into_record(), self.writer)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.unpolled = true;
-        let now_ms = self.turn.started_at_ms().saturating_add(millis(self.begun.elapsed()));
-        self.turn.set_now(now_ms);
+        self.tell_time();
         loop {
             self.act();
             self.turn.handle(Input::Logged(self.writer.bytes()));
@@ -165,26 +151,15 @@ impl Driver {
         }
     }
 
-    fn take_timer(&mut self, cx: &mut Context<'_>) {
-        if let Some(timer) = &mut self.timer
-            && timer.as_mut().poll(cx).is_ready()
-        {
-            self.timer = None;
-            self.turn.handle(Input::TimerEnded);
-            self.unpolled = true;
-        }
+    fn tell_time(&mut self) {
+        let passed = millis(self.meter.begun().elapsed());
+        self.turn.set_now(self.turn.started_at_ms().saturating_add(passed));
     }
 
     /// Tells a new state. Of the last one the session tells, once it is free.
     fn tell_state(&mut self) {
         let state = self.turn.state();
-        if self.state.replace(state) == Some(state) {
-            return;
-        }
-        debug!(state = state.name(), "the turn's state has changed");
-        self.running = None;
-        if !state.is_over() {
-            self.running = Some(metrics::turn_running(state));
+        if self.meter.note_state(state) && !state.is_over() {
             self.writer.log().set_turn_state(state);
         }
     }
@@ -195,85 +170,63 @@ impl Driver {
             match output {
                 Output::Event(event) => {
                     self.writer.push(&event);
-                    self.span.in_scope(|| note(&event));
+                    self.meter.note_event(&event);
                 }
-                Output::StartRound(request) => self.open_round(*request),
-                Output::StopRound => self.stop_round(),
-                Output::StartTool { call, call_id, tool, name, position, arguments } => {
+                Output::StartRound(request) => {
+                    self.meter.round_begins();
+                    let (route, span) = (self.route.clone(), self.meter.span().clone());
+                    let opening = async move { route.open(&request).await }.instrument(span);
+                    self.round = RoundState::Opening(Box::pin(opening));
+                    self.unpolled = true;
+                }
+                Output::StopRound => {
+                    if !matches!(self.round, RoundState::None) {
+                        self.meter.round_ends("stopped", None);
+                    }
+                    self.round = RoundState::None;
+                }
+                Output::StartTool { call, call_id, name, position, arguments } => {
+                    let span = self.meter.tool_begins(call_id, name, position);
                     let key = Arc::from(format!("{}/{call_id}", self.turn_id));
-                    let run = run::run(Arc::clone(tool), arguments, key, self.tool_timeout);
-                    let span =
-                        info_span!(parent: &self.span, "tool", call_id, tool = name, position);
-                    span.in_scope(|| debug!("tool begins"));
+                    let run = run_tool(&self.tools, name, arguments, key, self.tool_timeout);
                     self.calls.spawn(ended(call, name.to_owned(), run).instrument(span));
                     self.unpolled = true;
                 }
-                Output::StartTimer(duration) => {
-                    self.timer = Some(Box::pin(sleep(duration)));
-                    self.unpolled = true;
-                }
-                Output::NotRun { call_id, name, position, why } => {
-                    self.span.in_scope(|| {
-                        let outcome = why.name();
-                        debug!(call_id, tool = name, position, outcome, "call is not run");
-                    });
-                    metrics::call_not_run(why.name());
-                }
-                Output::SaidNothing => {
-                    self.span.in_scope(|| debug!("the model has said nothing"));
-                    metrics::empty_answer();
-                }
                 Output::StopTools => {
-                    if !self.calls.is_empty() {
-                        let running = self.calls.len();
-                        self.span.in_scope(|| debug!(running, "tools are stopped"));
-                    }
+                    self.meter.tools_stopped(self.calls.len());
                     self.calls.abort_all();
                 }
+                Output::Log(line) => self.meter.note(line),
             }
         }
     }
 
-    fn open_round(&mut self, request: RoundRequest) {
-        self.rounds += 1;
-        (self.round_begun, self.finish) = (Instant::now(), None);
-        self.silent_since = None;
-        self.span = info_span!("round", r#loop = self.rounds);
-        self.span.in_scope(|| debug!("round begins"));
-        let route = self.route.clone();
-        let opening = async move { route.open(&request).await };
-        self.round = RoundState::Opening(Box::pin(opening.instrument(self.span.clone())));
-        self.unpolled = true;
-    }
-
-    fn stop_round(&mut self) {
-        if !matches!(self.round, RoundState::None) {
-            self.note_round("stopped", None);
-        }
-        self.round = RoundState::None;
-        self.silent_since = Some(Instant::now());
-    }
-
-    /// The one line that a round's end leaves in the log.
-    fn note_round(&self, outcome: &'static str, reason: Option<&str>) {
-        let duration_ms = millis(self.round_begun.elapsed());
-        self.span.in_scope(|| debug!(outcome, duration_ms, reason, "round ended"));
-    }
-
-    /// Notices who cancels, and that nobody is there any more.
+    /// Tells who cancels, and whether anybody is there.
     fn take_audience(&mut self, cx: &mut Context<'_>) {
         let audience = self.writer.log().watch_audience(cx);
         if audience.cancelled {
             self.turn.handle(Input::Cancel);
-        } else if audience.readers > 0 {
-            self.abandoned = None;
-        } else {
-            let grace = self.disconnect_grace;
-            let abandoned = self.abandoned.get_or_insert_with(|| Box::pin(sleep(grace)));
-            if abandoned.as_mut().poll(cx).is_ready() {
-                debug!("nobody has re-joined in time");
-                self.turn.handle(Input::Cancel);
-            }
+        }
+        self.turn.handle(Input::Audience { is_present: audience.readers > 0 });
+    }
+
+    fn take_timer(&mut self, cx: &mut Context<'_>) {
+        let Some(deadline_ms) = self.turn.deadline_ms() else {
+            self.timer = None;
+            return;
+        };
+        if self.timer.as_ref().is_none_or(|timer| timer.deadline_ms != deadline_ms) {
+            let wait = Duration::from_millis(deadline_ms.saturating_sub(self.turn.started_at_ms()));
+            let at = self.meter.begun() + wait.min(WAIT_MAX);
+            self.timer = Some(Timer { deadline_ms, sleep: Box::pin(sleep_until(at)) });
+        }
+        if let Some(timer) = &mut self.timer
+            && timer.sleep.as_mut().poll(cx).is_ready()
+        {
+            self.timer = None;
+            self.tell_time();
+            self.turn.handle(Input::Tick);
+            self.unpolled = true;
         }
     }
 
@@ -282,30 +235,21 @@ impl Driver {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Opened { round, instead })) => {
-                    if let Some((place, why)) = instead {
-                        // It stays with the turn: who could not be reached is not waited
-                        // for in each of its rounds.
-                        let answering = self.route.prefer(place).to_owned();
-                        self.span.in_scope(|| debug!(%answering, "another upstream answers"));
-                        self.turn.handle(Input::Rerouted { answering, why });
+                    self.round = RoundState::Open(Box::new(round));
+                    if let Some(Instead { place, name: answering, why }) = instead {
+                        self.meter.rerouted(&answering);
+                        self.turn.handle(Input::Rerouted { place, answering, why });
                         self.unpolled = true;
                     }
-                    self.round = RoundState::Open(Box::new(round));
                 }
                 Poll::Ready(Err(failure)) => return self.end_round(Err(failure)),
             }
         }
         let RoundState::Open(round) = &mut self.round else { return };
-        let turn = &mut self.turn;
+        let (turn, meter) = (&mut self.turn, &mut self.meter);
         let mut more = false;
-        let (spoke, begun, finish) = (&mut self.spoke, self.begun, &mut self.finish);
         let ended = round.poll(cx, &mut more, |delta| {
-            if delta.is_said() && !std::mem::replace(spoke, true) {
-                metrics::first_delta(begun.elapsed());
-            }
-            if let Delta::Finish(why) = delta {
-                *finish = Some(why);
-            }
+            meter.note_delta(&delta);
             turn.handle(Input::Delta(delta));
         });
         match ended {
@@ -318,15 +262,14 @@ impl Driver {
 
     fn end_round(&mut self, outcome: Result<(), RoundFailure>) {
         self.round = RoundState::None;
-        self.silent_since = Some(Instant::now());
         self.unpolled = true;
         self.turn.handle(match outcome {
             Ok(()) => {
-                self.note_round(self.finish.map_or("unknown", RoundFinish::name), None);
+                self.meter.round_completed();
                 Input::RoundEnded
             }
             Err(RoundFailure { code, message, retryable, .. }) => {
-                self.note_round(code.name(), Some(&message));
+                self.meter.round_ends(code.name(), Some(&message));
                 Input::RoundFailed { code, message, retryable }
             }
         });
@@ -339,31 +282,24 @@ impl Driver {
             else {
                 continue;
             };
-            metrics::tool_ended(name, end.name(), duration);
+            self.meter.tool_ended(name, end, duration);
             let duration_ms = millis(duration);
-            // What of it passed while the model still wrote cost nobody any time.
-            let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
-            metrics::tool_hidden(duration.saturating_sub(waited));
             self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
             self.unpolled = true;
         }
     }
+}
 
-    /// The one line that a turn leaves in the log.
-    fn report(&self) {
-        let summary = self.turn.summary();
-        let duration = self.begun.elapsed();
-        metrics::turn_ended(self.turn.outcome(), summary.loops, duration);
-        tracing::info!(
-            outcome = self.turn.outcome(),
-            loops = summary.loops,
-            tool_calls = summary.tool_calls,
-            prompt_tokens = summary.usage.prompt_tokens,
-            completion_tokens = summary.usage.completion_tokens,
-            duration_ms = millis(duration),
-            "turn ended"
-        );
-    }
+/// Runs the tool of this name.
+fn run_tool(
+    tools: &Registry,
+    name: &str,
+    arguments: Value,
+    key: Arc<str>,
+    timeout: Duration,
+) -> impl Future<Output = Run> + use<> {
+    let tool = tools.get(name).expect("a turn's briefing is on the tools that it is driven with");
+    run::run(Arc::clone(tool), arguments, key, timeout)
 }
 
 /// Waits for a tool's end.
@@ -374,25 +310,4 @@ async fn ended(call: CallAt, name: String, run: impl Future<Output = Run>) -> En
     let (outcome, attempts) = (run.end.name(), run.attempts);
     debug!(outcome, attempts, duration_ms = millis(duration), "tool ended");
     Ended { call, name, run, duration }
-}
-
-/// Counts and logs what operators look at.
-fn note(event: &Event<'_>) {
-    match event {
-        Event::Acknowledgement { source, .. } => {
-            debug!(source = source.name(), "the user hears that work has begun");
-        }
-        Event::Feedback { call_id, reason, attempt, .. } => {
-            debug!(call_id, reason = reason.name(), attempt, "the model is told of a mistake");
-            metrics::feedback(reason.name());
-        }
-        Event::ClarificationNeeded { call_id, tool_name, .. } => {
-            debug!(call_id, tool = tool_name, "the user is asked");
-            metrics::clarification("asked");
-        }
-        Event::LoopLimitReached { max_tool_loops } => {
-            debug!(max_tool_loops, "the loop cap is reached");
-        }
-        _ => {}
-    }
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use ::metrics::{Gauge, counter, gauge, histogram};
 
-use crate::event::TurnState;
-
 /// Counts something as there for as long as it lives.
 #[derive(Debug)]
 #[must_use]
@@ -26,8 +24,8 @@ impl Drop for Gauged {
 }
 
 /// A turn runs, and is in this state.
-pub fn turn_running(state: TurnState) -> Gauged {
-    Gauged::new(gauge!("tether_turns_running", "state" => state.name()))
+pub fn turn_running(state: &'static str) -> Gauged {
+    Gauged::new(gauge!("tether_turns_running", "state" => state))
 }
 
 /// A connection is open.

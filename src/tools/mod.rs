@@ -4,6 +4,7 @@
 //! is one file that implements [`Tool`].
 
 pub mod builtin;
+mod catalog;
 pub mod fault;
 pub mod registry;
 mod result;
@@ -20,8 +21,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use catalog::{CallRefusal, Catalog};
 pub use fault::ToolFault;
-pub use registry::{CallRefusal, Registry, RegistryError};
+pub use registry::{Registry, RegistryError};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
 

@@ -23,7 +23,7 @@ pub mod sse;
 pub use configured::{Kind, Options, OptionsError, Upstream};
 pub use failure::RoundFailure;
 pub use round::{Decoder, Round};
-pub use route::{Opened, PassedOver, Route};
+pub use route::{Instead, Opened, PassedOver, Route};
 pub use server::{Dialect, ServerOptions};
 
 use std::fmt;
@@ -141,6 +141,9 @@ pub struct RoundRequest {
     pub tool_choice: ToolChoice,
     /// What opens a call in the model's words.
     pub marker: Arc<str>,
+    /// The upstream that is asked first, by its place in the turn's route: the one that
+    /// answered last.
+    pub asked_first: usize,
 }
 
 /// Whether a round has to call a tool.

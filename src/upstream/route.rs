@@ -26,9 +26,19 @@ pub struct Route {
 pub struct Opened {
     /// The answer, arriving.
     pub round: Round,
-    /// Where it is another upstream than the one that was to answer, the first of the
-    /// route: its place, and why the first does not.
-    pub instead: Option<(usize, PassedOver)>,
+    /// Where another upstream answers than the one that was asked first.
+    pub instead: Option<Instead>,
+}
+
+/// Who answers instead of the upstream that was asked first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instead {
+    /// Its place in the route.
+    pub place: usize,
+    /// Its name.
+    pub name: String,
+    /// Why the one that was asked first does not.
+    pub why: PassedOver,
 }
 
 /// Why an upstream does not answer a round, and another does.
@@ -76,7 +86,7 @@ impl Route {
         }
         let mut failures: Vec<(&str, RoundFailure)> = Vec::new();
         let mut why = PassedOver::HeldBack;
-        for place in self.order() {
+        for place in self.order(request.asked_first) {
             let upstream = &self.upstreams[place];
             upstream.try_again();
             let asked = Instant::now();
@@ -84,13 +94,18 @@ impl Route {
             upstream.remember(&outcome, asked);
             match outcome {
                 Ok(round) => {
-                    let instead = (place > 0).then_some((place, why));
+                    let name = || upstream.name().to_owned();
+                    let instead = (place != request.asked_first).then(|| Instead {
+                        place,
+                        name: name(),
+                        why,
+                    });
                     return Ok(Opened { round, instead });
                 }
                 Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
                     debug!(upstream = upstream.name(), reason = %failure.message, "no answer");
-                    if place == 0 {
+                    if place == request.asked_first {
                         why = passed_over(&failure);
                     }
                     failures.push((upstream.name(), failure));
@@ -109,7 +124,7 @@ impl Route {
             return only.check().await;
         }
         let mut first = Ok(());
-        for place in self.order() {
+        for place in self.order(0) {
             let asked = Instant::now();
             let outcome = self.upstreams[place].check().await;
             self.upstreams[place].remember(&outcome, asked);
@@ -121,24 +136,17 @@ impl Route {
         first
     }
 
-    /// Their places in the order in which they are asked now.
-    fn order(&self) -> Vec<usize> {
+    /// Their places in the order in which they are asked now. Who is named is asked first
+    /// whatever is known of it, until another one has answered.
+    fn order(&self, first: usize) -> Vec<usize> {
         let is_held_back = |place: &usize| {
-            let is_wanted = *place == 0 && self.is_named;
+            let is_wanted = *place == 0 && first == 0 && self.is_named;
             !is_wanted && self.upstreams[*place].is_cooling_down()
         };
-        let mut order: Vec<_> = (0..self.upstreams.len()).collect();
+        let others = (0..self.upstreams.len()).filter(|place| *place != first);
+        let mut order: Vec<_> = std::iter::once(first).chain(others).collect();
         order.sort_by_cached_key(is_held_back);
         order
-    }
-
-    /// From now on this one is asked first, in the place of the one before. Returns its
-    /// name.
-    pub fn prefer(&mut self, place: usize) -> &str {
-        let preferred = self.upstreams.remove(place);
-        self.upstreams.insert(0, preferred);
-        self.is_named = false;
-        self.upstreams[0].name()
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Context {
     /// The turns before.
     pub history: Conversation,
     /// The running turn.
-    pub current: Turn,
+    pub current: Arc<Turn>,
     /// The last word to a model that is to call nothing more and answer in words; calls
     /// are left out then.
     pub closing: Option<&'static str>,

@@ -199,7 +199,7 @@ fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
 fn context(current: Turn, closing: Option<&'static str>, budget: usize) -> Context {
     let (system, marker) = ("s".to_owned(), MARKER.to_owned());
     let (examples, history) = (Arc::default(), Conversation::default());
-    Context { system, examples, history, current, closing, marker, budget }
+    Context { system, examples, history, current: Arc::new(current), closing, marker, budget }
 }
 
 proptest! {
@@ -434,7 +434,14 @@ fn calls_of_every_outcome_go_back_natively() {
     let sampling = Sampling { max_tokens: Some(1), ..Sampling::default() };
     let tools = [tool("calculate"), tool("look")].into();
     let (tool_choice, marker) = (ToolChoice::Auto, "".into());
-    let request = RoundRequest { prompt: Arc::new(context), sampling, tools, tool_choice, marker };
+    let request = RoundRequest {
+        prompt: Arc::new(context),
+        sampling,
+        tools,
+        tool_choice,
+        marker,
+        asked_first: 0,
+    };
     let request = request.render(History::Native);
     check_sequence(&request.messages).unwrap();
 

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::conversation::{Call, Ending, Outcome, Part, Step, Turn};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
-use crate::tools::{Example, Registry, ToolResult, ToolSpec};
+use crate::tools::{Catalog, Example, ToolResult, ToolSpec};
 
 /// Tools whose use is shown: with one, small models make its call whatever they are asked.
 const TOOLS_MAX: usize = 2;
 
 /// A greeting, and the use of the first tools that bring an example, or of one that everybody
 /// knows.
-pub(super) fn turns(tools: &Registry) -> Vec<Turn> {
+pub(super) fn turns(tools: &Catalog) -> Vec<Turn> {
     let greeting = turn("Hello!", vec![Part::Text("Hello! How can I help you?".to_owned())]);
     let mut uses: Vec<Turn> = tools.specs().filter_map(of_tool).take(TOOLS_MAX).collect();
     if uses.is_empty() {

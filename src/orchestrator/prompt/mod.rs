@@ -18,10 +18,10 @@ pub(super) use contract::example;
 pub(super) use native::EXAMPLE as NATIVE_EXAMPLE;
 
 use crate::conversation::Turn;
-use crate::tools::Registry;
+use crate::tools::Catalog;
 
 /// The system message of a model that writes its calls behind `marker`.
-pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
+pub(super) fn system(operator: &str, tools: &Catalog, marker: &str) -> String {
     let mut prompt = operator.trim_end().to_owned();
     if !tools.is_empty() {
         tools::push(&mut prompt, tools);
@@ -32,12 +32,12 @@ pub(super) fn system(operator: &str, tools: &Registry, marker: &str) -> String {
 }
 
 /// Exchanges that come before those of the session, for a model that writes its calls itself.
-pub(super) fn examples(tools: &Registry) -> Vec<Turn> {
+pub(super) fn examples(tools: &Catalog) -> Vec<Turn> {
     if tools.is_empty() { Vec::new() } else { examples::turns(tools) }
 }
 
 /// The system message of a model whose server tells it of the tools.
-pub(super) fn native_system(operator: &str, tools: &Registry) -> String {
+pub(super) fn native_system(operator: &str, tools: &Catalog) -> String {
     let mut prompt = operator.trim_end().to_owned();
     if !tools.is_empty() {
         native::push(&mut prompt, tools);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::contract::RULES;
 use super::order;
-use crate::tools::Registry;
+use crate::tools::Catalog;
 
 /// How a call's arguments are to be written: told to a model that wrote something else.
 pub(in crate::orchestrator) const EXAMPLE: &str =
@@ -12,7 +12,7 @@ pub(in crate::orchestrator) const EXAMPLE: &str =
 
 /// Adds when to call, and for whom calls wait. How to call is the server's to teach, and
 /// what calls are named by: a reference cannot be taught.
-pub(super) fn push(prompt: &mut String, tools: &Registry) {
+pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     let _ = write!(prompt, "\n\n{RULES}");
     for spec in tools.specs() {
         if let Some(order) = order::words(spec.policy) {

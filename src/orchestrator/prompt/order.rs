@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::conversation::render::results;
-use crate::tools::{Policy, Registry};
+use crate::tools::{Catalog, Policy};
 
 /// When a tool's calls run, and what that means for those behind them; nothing where
 /// they neither wait nor are waited for.
@@ -26,7 +26,7 @@ pub(super) fn words(policy: Policy) -> Option<String> {
 }
 
 /// Adds a section with what holds between calls, if anything does.
-pub(super) fn push(prompt: &mut String, tools: &Registry) {
+pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     let stop = stop(tools).map(|(tool, stop)| {
         let heading = results::heading(tool, "call_1");
         format!(
@@ -42,7 +42,7 @@ pub(super) fn push(prompt: &mut String, tools: &Registry) {
 }
 
 /// What a question to the user means for the model, with the first tool that may ask one.
-pub(super) fn stop(tools: &Registry) -> Option<(&str, &'static str)> {
+pub(super) fn stop(tools: &Catalog) -> Option<(&str, &'static str)> {
     let asking = tools.specs().find(|spec| spec.policy.may_clarify)?;
     Some((
         &asking.name,
@@ -53,7 +53,7 @@ pub(super) fn stop(tools: &Registry) -> Option<(&str, &'static str)> {
 
 /// How a call uses what an earlier one of its message will bring; nothing where no
 /// tool's calls are made to follow another's.
-pub(super) fn reference(tools: &Registry) -> Option<&'static str> {
+pub(super) fn reference(tools: &Catalog) -> Option<&'static str> {
     let chains = tools.specs().count() > 1 && tools.specs().any(|spec| spec.policy.is_barrier());
     chains.then_some(
         "To use a value of an earlier call's result in the same message, write {\"$result\": \

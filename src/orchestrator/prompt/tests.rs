@@ -14,7 +14,7 @@ use super::*;
 use crate::conversation::render::Context;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
-use crate::tools::{Policy, Tool, ToolSpec};
+use crate::tools::{Catalog, Policy, Registry, Tool, ToolSpec};
 use crate::upstream::{History, Message, Prompt as _};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
@@ -90,30 +90,30 @@ impl From<Row> for Named {
     }
 }
 
-fn registry(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Registry {
+fn registry(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Catalog {
     let mut registry = Registry::default();
     for tool in tools {
         registry.add(tool).unwrap();
     }
-    registry
+    registry.catalog().clone()
 }
 
 fn builtin() -> [Arc<dyn Tool>; 2] {
     [Arc::new(GetCurrentTime::new()), Arc::new(Calculate::new())]
 }
 
-fn with_demo() -> Registry {
+fn with_demo() -> Catalog {
     registry(builtin().into_iter().chain(demo::tools()))
 }
 
 /// Tools as a real assistant has them, without examples of their own.
-fn ten() -> Registry {
+fn ten() -> Catalog {
     let rows = include_str!("../../../tests/data/prompts/ten_tools.json");
     let rows: Vec<Row> = serde_json::from_str(rows).unwrap();
     registry(rows.into_iter().map(|row| Arc::new(Named::from(row)) as Arc<dyn Tool>))
 }
 
-fn with_policy(policy: Policy) -> Registry {
+fn with_policy(policy: Policy) -> Catalog {
     let told = Named(ToolSpec { policy, ..Calculate::new().spec().clone() });
     registry([Arc::new(told) as Arc<dyn Tool>, Arc::new(GetCurrentTime::new())])
 }
@@ -132,7 +132,7 @@ fn a_difference_is_told_line_by_line() {
 
 /// All that comes before the user's first words: the system message, then the examples, each
 /// message under a line with its role.
-fn whole(tools: &Registry, marker: &str) -> String {
+fn whole(tools: &Catalog, marker: &str) -> String {
     let context = Context {
         system: system(OPERATOR, tools, marker),
         examples: examples(tools).into(),
@@ -188,8 +188,8 @@ fn the_last_words() {
 
 #[test]
 fn without_tools_there_is_nothing_to_teach() {
-    assert_eq!(system("Be kind.", &Registry::default(), MARKER), "Be kind.");
-    assert_eq!(native_system("Be kind.", &Registry::default()), "Be kind.");
+    assert_eq!(system("Be kind.", &Catalog::default(), MARKER), "Be kind.");
+    assert_eq!(native_system("Be kind.", &Catalog::default()), "Be kind.");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_tool_says_when_its_calls_run() {
 #[test]
 fn what_cannot_happen_is_not_told_of() {
     #[track_caller]
-    fn check(tools: &Registry, told_of: [bool; 2]) {
+    fn check(tools: &Catalog, told_of: [bool; 2]) {
         let tells =
             |prompt: &str| ["$result", "clarification_needed"].map(|word| prompt.contains(word));
         let prompt = system("", tools, MARKER);

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::order;
-use crate::tools::Registry;
+use crate::tools::Catalog;
 
 /// Adds a section with all of them. Their schemas are on one line and otherwise as
 /// they are: models have seen nothing more often, and calls are checked against them.
-pub(super) fn push(prompt: &mut String, tools: &Registry) {
+pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     prompt.push_str("\n\n# The functions you can call\n");
     for spec in tools.specs() {
         let _ = writeln!(prompt, "- {}: {}", spec.name, spec.description);

@@ -7,13 +7,13 @@
 //!
 //! ```text
 //!            a tool starts,                     message over, words, or time
-//!   Unsaid ── no words yet ──> Waiting(events) ──────────────┬──> Said
+//!   Unsaid ── no words yet ──> Waiting{held}  ──────────────┬──> Said
 //!     │ ^                                                    │
 //!     │ '──────────────── no tool has a hint ────────────────'
 //!     '───── a tool starts, words before it ────────────────────> Said
 //! ```
 
-use super::queue::{Action, EventDraft};
+use super::queue::EventDraft;
 use super::state::OpenRound;
 use crate::conversation::{Utterance, UtteranceKind};
 use crate::event::AcknowledgementSource;
@@ -27,8 +27,9 @@ pub(super) enum Acknowledgement {
     /// No tool has run yet.
     #[default]
     Unsaid,
-    /// A tool runs. What is to be said of tools waits here.
-    Waiting(Vec<EventDraft>),
+    /// A tool runs. What is to be said of tools waits here, until this time at the latest, in
+    /// milliseconds since the Unix epoch.
+    Waiting { held: Vec<EventDraft>, until_ms: u64 },
     /// The user has heard this.
     Said(Heard),
 }
@@ -44,15 +45,23 @@ impl Acknowledgement {
     /// What waits for it.
     pub(super) fn held(&self) -> &[EventDraft] {
         match self {
-            Self::Waiting(held) => held,
+            Self::Waiting { held, .. } => held,
             Self::Unsaid | Self::Said(_) => &[],
+        }
+    }
+
+    /// When it has to come at the latest.
+    pub(super) const fn deadline_ms(&self) -> Option<u64> {
+        match self {
+            Self::Waiting { until_ms, .. } => Some(*until_ms),
+            Self::Unsaid | Self::Said(_) => None,
         }
     }
 
     /// Holds an event back while others are. Gives it back if it may be said.
     fn hold(&mut self, event: EventDraft) -> Option<EventDraft> {
         match self {
-            Self::Waiting(held) => {
+            Self::Waiting { held, .. } => {
                 held.push(event);
                 None
             }
@@ -63,7 +72,7 @@ impl Acknowledgement {
     /// Lets go of what it holds.
     fn release(&mut self) -> Vec<EventDraft> {
         match self {
-            Self::Waiting(held) => {
+            Self::Waiting { held, .. } => {
                 let held = std::mem::take(held);
                 *self = Self::Unsaid;
                 held
@@ -80,8 +89,8 @@ impl OpenRound<'_> {
             // Words after a call that runs already come too late.
             let text = self.round.message.words_before(at, &self.core.script.text).to_owned();
             if text.is_empty() {
-                self.core.script.act(Action::StartTimer(ACKNOWLEDGEMENT_WAIT));
-                self.core.acknowledgement = Acknowledgement::Waiting(Vec::new());
+                let until_ms = self.core.in_ms(ACKNOWLEDGEMENT_WAIT);
+                self.core.acknowledgement = Acknowledgement::Waiting { held: Vec::new(), until_ms };
             } else {
                 self.acknowledge(Heard { text, source: AcknowledgementSource::Model });
             }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::NotRun;
-use super::queue::{Action, EventDraft};
+use super::queue::{Action, EventDraft, LogDraft};
 use super::round::Surplus;
 use super::state::OpenRound;
 use crate::conversation::{Note, Outcome};
@@ -77,7 +77,7 @@ impl OpenRound<'_> {
             Verdict::Repeat => {
                 // Small models do not notice that they are done and start over; the rest of
                 // the message is not read.
-                self.core.script.act(Action::NotRun { call: at, why: NotRun::Repeated });
+                self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Repeated });
                 self.discard(at);
                 self.round.surplus.get_or_insert(Surplus::Repeats);
             }
@@ -210,7 +210,7 @@ impl OpenRound<'_> {
 
     /// Ends a call whose tool does not run.
     fn end_unrun(&mut self, at: CallAt, why: NotRun, outcome: Outcome) {
-        self.core.script.act(Action::NotRun { call: at, why });
+        self.core.script.log(LogDraft::NotRun { call: at, why });
         self.core.calls[at].end(outcome);
     }
 
@@ -239,7 +239,7 @@ impl OpenRound<'_> {
     fn say_skipped(&mut self, at: CallAt, reason: &str) {
         let name = words::cut(self.core.calls[at].name(), NAME_BYTES_MAX);
         self.say_of_call(format!("{name} was not run: {reason}"));
-        self.core.script.act(Action::NotRun { call: at, why: NotRun::Skipped });
+        self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Skipped });
     }
 
     fn start_call(&mut self, at: CallAt) -> Result<(), Refusal> {

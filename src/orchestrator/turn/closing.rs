@@ -5,7 +5,7 @@
 //! then answers with what they found.
 
 use super::core::Core;
-use super::queue::Action;
+use super::queue::LogDraft;
 use super::reading::Flow;
 use super::round::Message;
 use super::script::Shown;
@@ -108,7 +108,7 @@ impl Closing {
             let is_cut = self.message.ran_into_token_limit();
             return Ok(Over::Completed(if is_cut { TurnFinish::Length } else { self.finish }));
         }
-        core.script.act(Action::SaidNothing);
+        core.script.log(LogDraft::SaidNothing);
         if core.answer_with_results(&mut self.message) {
             return Ok(Over::Completed(self.finish));
         }

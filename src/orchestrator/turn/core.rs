@@ -1,6 +1,7 @@
 //! What a turn has besides its state: all that outlives a round.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::acknowledgement::Acknowledgement;
 use super::mistakes::MistakeCounts;
@@ -25,7 +26,8 @@ pub(super) struct Core {
     pub(super) calls: Calls,
     pub(super) acknowledgement: Acknowledgement,
     /// The turn as history. The message that is being written is not in it yet.
-    pub(super) record: conversation::Turn,
+    /// The request of a round shares it while it is read.
+    pub(super) record: Arc<conversation::Turn>,
     pub(super) repeats: Repeats,
     pub(super) mistakes: MistakeCounts,
     /// How often in a row the model has answered with nothing, the turns before included.
@@ -38,10 +40,21 @@ pub(super) struct Core {
     pub(super) bytes: usize,
     /// How many rounds were asked for.
     pub(super) rounds: u32,
-    /// Name of the upstream that answers.
-    pub(super) answering: String,
+    /// The upstream that answered last, and is asked first in the next round: whoever could
+    /// not be reached is not waited for in each of them.
+    answering: Answering,
+    /// When the turn is given up if nobody comes to read it, in milliseconds since the Unix
+    /// epoch.
+    pub(super) give_up_at_ms: Option<u64>,
     /// Milliseconds since the Unix epoch, as far as the turn was told.
     pub(super) now_ms: u64,
+}
+
+/// An upstream of the turn's route.
+#[derive(Debug)]
+struct Answering {
+    place: usize,
+    name: String,
 }
 
 impl Core {
@@ -50,7 +63,7 @@ impl Core {
             script: Script::new(setup.guard()),
             calls: Calls::new(setup.request.history.call_ids()),
             acknowledgement: Acknowledgement::default(),
-            record: setup.record(),
+            record: Arc::new(setup.record()),
             repeats: setup.repeats(),
             mistakes: MistakeCounts::default(),
             empty_answers: setup.request.history.empty_answers(),
@@ -58,10 +71,16 @@ impl Core {
             usage: Usage::default(),
             bytes: 0,
             rounds: 0,
-            answering: setup.request.model.clone(),
+            answering: Answering { place: 0, name: setup.request.model.clone() },
+            give_up_at_ms: None,
             now_ms: setup.request.started_at_ms,
             setup,
         }
+    }
+
+    /// The turn as history, to write. No request of a round is alive by now, or it is copied.
+    pub(super) fn record_mut(&mut self) -> &mut conversation::Turn {
+        Arc::make_mut(&mut self.record)
     }
 
     /// The message of no round: the lookups that waited for an answer are called in it.
@@ -106,7 +125,7 @@ impl Core {
             system,
             examples: Arc::clone(&request.briefing.examples),
             history: request.history.clone(),
-            current: self.record.clone(),
+            current: Arc::clone(&self.record),
             closing,
             marker: self.setup.marker().to_owned(),
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
@@ -117,6 +136,7 @@ impl Core {
             tools,
             tool_choice,
             marker: Arc::clone(&request.briefing.marker),
+            asked_first: self.answering.place,
         }
     }
 
@@ -151,11 +171,36 @@ impl Core {
     }
 
     /// Another upstream answers than the one that was asked.
-    pub(super) fn reroute(&mut self, message: &mut Message, answering: String, why: PassedOver) {
+    pub(super) fn reroute(
+        &mut self,
+        message: &mut Message,
+        (place, name): (usize, String),
+        why: PassedOver,
+    ) {
         let why = why.told();
-        let status = format!("{} {why}; {answering} answers instead", self.answering);
+        let status = format!("{} {why}; {name} answers instead", self.answering.name);
         self.say_status(message, status);
-        self.answering = answering;
+        self.answering = Answering { place, name };
+    }
+
+    /// Name of the upstream that answers.
+    pub(super) fn answering(&self) -> &str {
+        &self.answering.name
+    }
+
+    /// Somebody reads the turn, or nobody does.
+    pub(super) fn note_audience(&mut self, is_present: bool) {
+        self.give_up_at_ms = match self.give_up_at_ms {
+            _ if is_present => None,
+            None => Some(self.in_ms(self.setup.rules.disconnect_grace)),
+            since => since,
+        };
+    }
+
+    /// The time when this much of it has passed.
+    pub(super) fn in_ms(&self, wait: Duration) -> u64 {
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.now_ms.saturating_add(wait)
     }
 
     /// Says a status, and keeps it for the transcript.
@@ -183,7 +228,7 @@ impl Core {
             self.script.guard.learn_result(json);
         }
         if !step.parts.is_empty() || !step.notes.is_empty() {
-            self.record.steps.push(step);
+            self.record_mut().steps.push(step);
         }
     }
 }

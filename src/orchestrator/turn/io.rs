@@ -1,7 +1,6 @@
 //! What goes into the turn machine, and what comes out of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::call::CallAt;
-use crate::tools::{Tool, ToolResult};
+use crate::tools::ToolResult;
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// One turn as it was asked for.
@@ -40,9 +39,11 @@ pub struct TurnRequest {
 /// What happened.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// Another upstream than the last answers the running round. Comes before the
-    /// round's first delta.
+    /// Another upstream answers the running round than the one that was asked. Comes before
+    /// the round's first delta.
     Rerouted {
+        /// Its place in the turn's route.
+        place: usize,
         /// Its name.
         answering: String,
         /// Why the last does not.
@@ -74,10 +75,16 @@ pub enum Input<'a> {
     },
     /// The turn's events take this many bytes by now.
     Logged(usize),
-    /// Nobody wants the answer any more.
+    /// A client wants no answer any more.
     Cancel,
-    /// The timer has run out.
-    TimerEnded,
+    /// Whether anybody reads the turn now.
+    Audience {
+        /// Somebody does.
+        is_present: bool,
+    },
+    /// Time has passed, as [`Turn::set_now`](super::Turn::set_now) tells. Comes at
+    /// [`Turn::deadline_ms`](super::Turn::deadline_ms), or later.
+    Tick,
 }
 
 /// Why a call is not run.
@@ -116,13 +123,31 @@ pub enum Output<'a> {
     StartRound(Box<RoundRequest>),
     /// Drop the running round; nothing of it is wanted any more.
     StopRound,
-    /// Tell when this much time has passed. There is one timer; a new one replaces it.
-    StartTimer(Duration),
-    /// The model wrote nothing for the user: no words, and no call that is taken. What
-    /// follows from it comes as events; this is for logs.
+    /// Run a tool.
+    StartTool {
+        /// Names the call in [`Input::ToolEnded`].
+        call: CallAt,
+        /// Its id.
+        call_id: &'a str,
+        /// The tool, by the name that the model knows.
+        name: &'a str,
+        /// Its place in its message, from 1.
+        position: usize,
+        /// The arguments, valid.
+        arguments: Value,
+    },
+    /// Drop all running tools.
+    StopTools,
+    /// Log and count this. What follows from it comes as events and actions of its own.
+    Log(LogLine<'a>),
+}
+
+/// What operators are told, and clients are not.
+#[derive(Debug, Clone, Copy)]
+pub enum LogLine<'a> {
+    /// The model wrote nothing for the user: no words, and no call that is taken.
     SaidNothing,
-    /// A call is not run. What the model and the user are told of it comes as events; this is
-    /// for logs.
+    /// A call is not run.
     NotRun {
         /// The call's id in this turn.
         call_id: &'a str,
@@ -133,21 +158,6 @@ pub enum Output<'a> {
         /// Why.
         why: NotRun,
     },
-    /// Run a tool.
-    StartTool {
-        /// Names the call in [`Input::ToolEnded`].
-        call: CallAt,
-        /// Its id.
-        call_id: &'a str,
-        /// The tool, and the name that the model knows it by.
-        tool: &'a Arc<dyn Tool>,
-        /// See `tool`.
-        name: &'a str,
-        /// Its place in its message, from 1.
-        position: usize,
-        /// The arguments, valid.
-        arguments: Value,
-    },
-    /// Drop all running tools.
-    StopTools,
+    /// Nobody has read the turn for so long that it ends.
+    Abandoned,
 }

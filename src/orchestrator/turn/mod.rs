@@ -50,12 +50,12 @@ use crate::upstream::Delta;
 use self::core::Core;
 use calls::Run;
 use closing::Over;
-use queue::{Entry, EventDraft};
+use queue::{Entry, EventDraft, LogDraft};
 use reading::Flow;
 use setup::Setup;
 use state::State;
 
-pub use io::{Input, NotRun, Output, TurnRequest};
+pub use io::{Input, LogLine, NotRun, Output, TurnRequest};
 pub use rules::Rules;
 
 /// A turn. See the module for its contract.
@@ -94,7 +94,7 @@ impl Turn {
 
     /// When the turn began, in milliseconds since the Unix epoch.
     #[must_use]
-    pub const fn started_at_ms(&self) -> u64 {
+    pub fn started_at_ms(&self) -> u64 {
         self.core.record.started_at_ms
     }
 
@@ -118,7 +118,7 @@ impl Turn {
 
     /// How the turn ended, for logs: a finish reason or a failure's code.
     #[must_use]
-    pub const fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> &'static str {
         match self.core.record.ending {
             Ending::Completed(finish) => finish.name(),
             Ending::Failed(code) => code.name(),
@@ -129,7 +129,7 @@ impl Turn {
     /// The turn as it goes into the history. Call it when [`is_over`](Self::is_over).
     #[must_use]
     pub fn into_record(self) -> conversation::Turn {
-        let mut record = self.core.record;
+        let mut record = Arc::unwrap_or_clone(self.core.record);
         record.call_ids = self.core.calls.len();
         for step in &mut record.steps {
             step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
@@ -150,9 +150,9 @@ impl Turn {
             return;
         }
         match input {
-            Input::Rerouted { answering, why } => {
+            Input::Rerouted { place, answering, why } => {
                 if let Some(message) = self.state.arriving() {
-                    self.core.reroute(message, answering, why);
+                    self.core.reroute(message, (place, answering), why);
                 }
             }
             Input::Delta(delta) if self.is_arriving() => self.take_delta(delta),
@@ -166,16 +166,9 @@ impl Turn {
                 self.end_tool(call, Run { result, duration_ms, attempts });
             }
             Input::Logged(bytes) => self.check_logged(bytes),
-            Input::TimerEnded => {
-                if let Some(mut round) = self.state.open_round(&mut self.core) {
-                    round.acknowledge_if_held();
-                }
-            }
-            Input::Cancel => {
-                self.finish_reading();
-                self.stop_all();
-                self.end(Over::Completed(TurnFinish::Cancelled));
-            }
+            Input::Audience { is_present } => self.core.note_audience(is_present),
+            Input::Tick => self.tick(),
+            Input::Cancel => self.cancel(),
         }
     }
 
@@ -186,6 +179,36 @@ impl Turn {
             Entry::Say(event) => Output::Event(self.core.event(self.polled.insert(event))),
             Entry::Do(action) => self.action(action),
         })
+    }
+
+    /// When [`Input::Tick`] is wanted, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn deadline_ms(&self) -> Option<u64> {
+        if self.is_over() {
+            return None;
+        }
+        let acknowledgement = self.core.acknowledgement.deadline_ms();
+        [acknowledgement, self.core.give_up_at_ms].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self) {
+        let has_come = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= self.core.now_ms);
+        let is_abandoned = has_come(self.core.give_up_at_ms);
+        if has_come(self.core.acknowledgement.deadline_ms())
+            && let Some(mut round) = self.state.open_round(&mut self.core)
+        {
+            round.acknowledge_if_held();
+        }
+        if is_abandoned {
+            self.core.script.log(LogDraft::Abandoned);
+            self.cancel();
+        }
+    }
+
+    fn cancel(&mut self) {
+        self.finish_reading();
+        self.stop_all();
+        self.end(Over::Completed(TurnFinish::Cancelled));
     }
 
     fn is_arriving(&mut self) -> bool {

@@ -2,8 +2,8 @@
 
 use super::acknowledgement::{Acknowledgement, Heard};
 use super::core::Core;
-use super::queue::{Action, EventDraft};
-use super::{Output, Turn};
+use super::queue::{Action, EventDraft, LogDraft};
+use super::{LogLine, Output, Turn};
 use crate::conversation::Outcome;
 use crate::event::{Event, Summary};
 use crate::orchestrator::call::CallAt;
@@ -21,16 +21,10 @@ impl Turn {
             Action::StopRound => Output::StopRound,
             Action::StartTool { call, arguments } => {
                 let (call_id, name, position) = core.place_of(call);
-                let tool = core.setup.tools().get(name).expect("the call was checked");
-                Output::StartTool { call, call_id, tool, name, position, arguments }
+                Output::StartTool { call, call_id, name, position, arguments }
             }
             Action::StopTools => Output::StopTools,
-            Action::SaidNothing => Output::SaidNothing,
-            Action::NotRun { call, why } => {
-                let (call_id, name, position) = core.place_of(call);
-                Output::NotRun { call_id, name, position, why }
-            }
-            Action::StartTimer(duration) => Output::StartTimer(duration),
+            Action::Log(line) => Output::Log(core.log_line(&line)),
         }
     }
 }
@@ -89,6 +83,17 @@ impl Core {
                 retryable: *retryable,
                 summary: self.summary(),
             },
+        }
+    }
+
+    fn log_line(&self, line: &LogDraft) -> LogLine<'_> {
+        match line {
+            LogDraft::SaidNothing => LogLine::SaidNothing,
+            LogDraft::NotRun { call, why } => {
+                let (call_id, name, position) = self.place_of(*call);
+                LogLine::NotRun { call_id, name, position, why: *why }
+            }
+            LogDraft::Abandoned => LogLine::Abandoned,
         }
     }
 

@@ -1,7 +1,6 @@
 //! What a turn is to say and to do, in the order in which it comes out.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -43,7 +42,13 @@ pub(super) enum Action {
     StopRound,
     StartTool { call: CallAt, arguments: Value },
     StopTools,
+    Log(LogDraft),
+}
+
+/// A line of the log.
+#[derive(Debug)]
+pub(super) enum LogDraft {
     SaidNothing,
     NotRun { call: CallAt, why: NotRun },
-    StartTimer(Duration),
+    Abandoned,
 }

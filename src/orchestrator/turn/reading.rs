@@ -94,7 +94,7 @@ impl State {
     /// Keeps what the server wants back beside what was thought for it.
     pub(super) fn take_reasoning_item(&mut self, json: &str, core: &Core) {
         if let Some(message) = self.unread() {
-            let (upstream, json) = (core.answering.clone(), json.to_owned());
+            let (upstream, json) = (core.answering().to_owned(), json.to_owned());
             message.push_reasoning(ReasoningItem { upstream, json });
         }
     }

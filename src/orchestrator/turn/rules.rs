@@ -1,5 +1,7 @@
 //! How turns go.
 
+use std::time::Duration;
+
 use crate::limits;
 use crate::orchestrator::briefing::CallContract;
 use crate::orchestrator::chain::Execution;
@@ -35,6 +37,8 @@ pub struct Rules {
     /// Bytes that the model may write, per turn. Its events may take
     /// [`EVENTS_FACTOR`](limits::turn::EVENTS_FACTOR) times as many.
     pub max_turn_bytes: usize,
+    /// How long a turn goes on while nobody reads it.
+    pub disconnect_grace: Duration,
 }
 
 impl Default for Rules {
@@ -53,6 +57,7 @@ impl Default for Rules {
             max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
             max_calls: limits::turn::CALLS_MAX,
             max_turn_bytes: limits::turn::BYTES_MAX,
+            disconnect_grace: limits::stream::DISCONNECT_GRACE,
         }
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::queue::{Action, Entry, EventDraft};
+use super::queue::{Action, Entry, EventDraft, LogDraft};
 use crate::orchestrator::call::CallAt;
 use crate::orchestrator::result_guard::ResultGuard;
 
@@ -53,6 +53,10 @@ impl Script {
 
     pub(super) fn act(&mut self, action: Action) {
         self.queue.push_back(Entry::Do(action));
+    }
+
+    pub(super) fn log(&mut self, line: LogDraft) {
+        self.act(Action::Log(line));
     }
 
     /// Says words of the model, but for a block of results.

@@ -9,7 +9,7 @@ use crate::limits::turn::GUARDED_CALLS;
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser;
-use crate::tools::{Policy, Registry, ToolSpec};
+use crate::tools::{Catalog, Policy, ToolSpec};
 use crate::upstream::ToolChoice;
 
 /// The rules and the request.
@@ -27,12 +27,12 @@ impl Setup {
         Self { rules, request, max_tool_loops }
     }
 
-    pub(super) fn tools(&self) -> &Registry {
+    pub(super) fn tools(&self) -> &Catalog {
         &self.request.briefing.tools
     }
 
     pub(super) fn spec(&self, name: &str) -> Option<&ToolSpec> {
-        self.tools().get(name).map(|tool| tool.spec())
+        self.tools().get(name)
     }
 
     pub(super) fn policy(&self, name: &str) -> Option<Policy> {

@@ -3,7 +3,7 @@
 use super::Turn;
 use super::closing::{Closing, Over};
 use super::core::Core;
-use super::queue::{Action, EventDraft};
+use super::queue::{Action, EventDraft, LogDraft};
 use super::round::{Mistake, Round, Surplus};
 use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
@@ -48,7 +48,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
     }
     let mut round = core.message_before_rounds();
     // The lookups that waited for the answer are the first that this turn does.
-    for call in std::mem::take(&mut core.record.deferred) {
+    for call in std::mem::take(&mut core.record_mut().deferred) {
         let at = core.calls.begin(round.message.round);
         let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
         core.calls[at].complete(Written { name, arguments, end_is_mended: false });
@@ -176,7 +176,7 @@ impl Core {
 
     /// Ends the turn with the first of these questions.
     fn ask_user(&mut self, questions: Vec<Question>) -> State {
-        self.record.questions = questions;
+        self.record_mut().questions = questions;
         self.script.say(EventDraft::Clarification);
         self.end(Over::Completed(TurnFinish::ClarificationNeeded))
     }
@@ -189,7 +189,7 @@ impl Core {
                 (Ending::Failed(code), EventDraft::Failed { code, message, retryable })
             }
         };
-        self.record.ending = ending;
+        self.record_mut().ending = ending;
         self.script.say(last);
         State::Over(ending)
     }
@@ -228,7 +228,7 @@ impl OpenRound<'_> {
                 Next::Ask
             }
             StepEnd::Questions(questions) => {
-                self.core.record.deferred = self.deferred_calls();
+                self.core.record_mut().deferred = self.deferred_calls();
                 self.push_step();
                 Next::AskUser(questions)
             }
@@ -329,7 +329,7 @@ impl OpenRound<'_> {
     fn nudge(&mut self) -> Next {
         let reason = FeedbackReason::EmptyResponse;
         self.core.empty_answers += 1;
-        self.core.script.act(Action::SaidNothing);
+        self.core.script.log(LogDraft::SaidNothing);
         let attempt = self.core.empty_answers;
         let message =
             if attempt == 1 { feedback::EMPTY_RESPONSE } else { feedback::EMPTY_RESPONSE_AGAIN };

@@ -31,9 +31,14 @@ mod tests {
         for tool in all() {
             registry.add(tool).unwrap();
         }
-        for spec in registry.specs() {
+        for spec in registry.catalog().specs() {
             if let Some(example) = &spec.example {
-                assert_eq!(registry.check(&spec.name, &example.arguments), Ok(()), "{}", spec.name);
+                assert_eq!(
+                    registry.catalog().check(&spec.name, &example.arguments),
+                    Ok(()),
+                    "{}",
+                    spec.name
+                );
             }
         }
     }

@@ -59,7 +59,7 @@ fn with_markers_of_any_kind() {
     for marker in ["[[do]]", "CALL:", "§§", "🔧", "\"do\""] {
         let mut tools = Registry::default();
         add_policies(&mut tools);
-        let briefing = Arc::new(Briefing::new("Be kind.", marker, tools));
+        let briefing = Arc::new(Briefing::new("Be kind.", marker, tools.catalog()));
         let mut rules = Rules::default();
         rules.parser.marker = marker.to_owned();
         let mut scene = Scene::with(rules, TurnRequest { briefing, ..request() });

@@ -2,14 +2,13 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::round::Round;
 use super::*;
 use crate::conversation::{Conversation, Opening, Outcome, Step};
 use crate::event::{FailureCode, Usage};
 
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
-use crate::tools::{Registry, ToolResult};
+use crate::tools::{Catalog, Registry, ToolResult};
 use crate::upstream::{
     ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice,
 };
@@ -17,54 +16,14 @@ use crate::upstream::{
 mod chains;
 mod choice;
 mod closing;
+mod driving;
 mod injections;
 mod native;
+mod peek;
 mod recipients;
 mod schedules;
 mod slips;
 mod words;
-
-/// What tests see of a turn that nobody else does.
-impl Turn {
-    fn rules(&self) -> &Rules {
-        &self.core.setup.rules
-    }
-
-    fn request(&self) -> &TurnRequest {
-        &self.core.setup.request
-    }
-
-    fn record(&self) -> &conversation::Turn {
-        &self.core.record
-    }
-
-    fn text(&self) -> &str {
-        &self.core.script.text
-    }
-
-    /// The round whose calls may still change something.
-    fn round(&self) -> Option<&Round> {
-        match &self.state {
-            State::Asking(round) | State::Executing { round, .. } => Some(round),
-            State::Closing(_) | State::Over(_) => None,
-        }
-    }
-
-    /// Whether a round was asked for that the driver does not know of yet.
-    fn is_between_rounds(&self) -> bool {
-        match &self.state {
-            State::Asking(round) => !round.message.is_asked_for,
-            State::Closing(closing) => !closing.message.is_asked_for,
-            State::Executing { .. } | State::Over(_) => false,
-        }
-    }
-
-    /// Whether no further round may call tools.
-    fn has_lost_tools(&self) -> bool {
-        let is_last = self.round().is_some_and(|round| round.is_last_with_tools);
-        is_last || matches!(self.state, State::Closing(_))
-    }
-}
 
 /// A turn, and all that came out of it.
 struct Scene {
@@ -75,6 +34,8 @@ struct Scene {
     deeds: Vec<String>,
     /// What was asked of the model, as an upstream of this history takes it.
     rounds: Vec<ChatRequest>,
+    /// Whom each round is asked of first, by place.
+    asked_first: Vec<usize>,
     history: History,
     running: Vec<usize>,
     /// Calls that are not run, with their places and why.
@@ -100,7 +61,7 @@ fn request() -> TurnRequest {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
-        briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools())),
+        briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools().catalog())),
         history: Conversation::default(),
     }
 }
@@ -111,11 +72,11 @@ const fn name_of(output: &Output<'_>) -> &'static str {
         Output::Event(event) => event.name(),
         Output::StartRound(_) => "start_round",
         Output::StopRound => "stop_round",
-        Output::StartTimer(_) => "start_timer",
-        Output::SaidNothing => "said_nothing",
-        Output::NotRun { .. } => "not_run",
         Output::StartTool { .. } => "start_tool",
         Output::StopTools => "stop_tools",
+        Output::Log(LogLine::SaidNothing) => "said_nothing",
+        Output::Log(LogLine::NotRun { .. }) => "not_run",
+        Output::Log(LogLine::Abandoned) => "abandoned",
     }
 }
 
@@ -145,6 +106,7 @@ impl Scene {
             events: Vec::new(),
             deeds: Vec::new(),
             rounds: Vec::new(),
+            asked_first: Vec::new(),
             history,
             running: Vec::new(),
             not_run: Vec::new(),
@@ -162,15 +124,15 @@ impl Scene {
                 Output::StartRound(request) => {
                     self.deeds.push("round".into());
                     self.rounds.push(request.render(self.history));
+                    self.asked_first.push(request.asked_first);
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),
                 Output::StartTool { call, call_id, name, arguments, .. } => {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
                     self.running.push(call.place());
                 }
-                Output::StartTimer(_) => self.deeds.push("timer".into()),
-                Output::SaidNothing => {}
-                Output::NotRun { call_id, position, why, .. } => {
+                Output::Log(LogLine::SaidNothing | LogLine::Abandoned) => {}
+                Output::Log(LogLine::NotRun { call_id, position, why, .. }) => {
                     self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
                 }
                 Output::StopTools => {
@@ -197,6 +159,12 @@ impl Scene {
             self.says(char.encode_utf8(&mut [0; 4]));
         }
         self
+    }
+
+    /// The clock shows this time.
+    fn ticks(&mut self, now_ms: u64) -> &mut Self {
+        self.turn.set_now(now_ms);
+        self.handle(Input::Tick)
     }
 
     fn finishes(&mut self, finish: RoundFinish) -> &mut Self {
@@ -307,7 +275,7 @@ fn a_call_runs_and_its_result_goes_back() {
 
 #[test]
 fn without_tools_what_is_written_about_calls_is_text() {
-    let briefing = Arc::new(Briefing::new("", "<<function_call>>", Registry::default()));
+    let briefing = Arc::new(Briefing::new("", "<<function_call>>", &Catalog::default()));
     let mut scene = Scene::with(Rules::default(), TurnRequest { briefing, ..request() });
     scene.says(TIME).stops();
     scene.ends("stop", TIME);

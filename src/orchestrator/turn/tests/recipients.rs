@@ -210,7 +210,7 @@ fn lookups_behind_one_that_asks_get_their_turn_when_it_is_answered() {
     scene.tool_returns(0, which_john());
     assert_eq!(scene.started(), ["call_1"]);
     let mut scene = next(scene, Some("john_doe"));
-    assert_eq!(scene.deeds, ["timer", "start call_5 look {\"n\":2}"], "not what was answered");
+    assert_eq!(scene.deeds, ["start call_5 look {\"n\":2}"], "not what was answered");
     assert_eq!(scene.event("tool_started")["loop"], 0);
     scene.tool_returns(0, asks());
     assert_eq!(scene.event("clarification_needed")["question"], "Which one?");

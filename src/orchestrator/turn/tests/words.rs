@@ -68,7 +68,7 @@ fn the_models_own_words_are_the_acknowledgement() {
 fn where_the_model_said_nothing_the_hints_of_all_its_calls_are_one_sentence() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look"));
-    assert_eq!(scene.deeds, ["round", "timer", "start call_1 read {}", "start call_2 look {}"]);
+    assert_eq!(scene.deeds, ["round", "start call_1 read {}", "start call_2 look {}"]);
     assert!(acknowledgements(&scene).is_empty(), "there may be more calls");
     scene.stops();
     assert_eq!(acknowledgements(&scene), [("hints", "Reading and looking.")]);
@@ -92,18 +92,21 @@ fn the_acknowledgement_names_also_what_was_done_before_the_message_ended() {
 }
 
 #[test]
-fn the_acknowledgement_waits_for_nothing_longer_than_more_words_or_the_timer() {
+fn the_acknowledgement_waits_for_more_words_or_a_second() {
     let mut scene = scene();
     scene.says(&call("read"));
-    assert_eq!(scene.deeds.iter().filter(|deed| *deed == "timer").count(), 1);
-    scene.handle(Input::TimerEnded);
+    assert_eq!(scene.turn.deadline_ms(), Some(1000));
+    scene.ticks(999);
+    assert!(acknowledgements(&scene).is_empty(), "there is time left");
+    scene.ticks(1000);
+    assert_eq!(scene.turn.deadline_ms(), None);
     assert_eq!(acknowledgements(&scene), [("hints", "Reading.")]);
     scene.says(&call("look"));
     assert_eq!(scene.types().last(), Some(&"tool_started"), "nothing is held any more");
 
     let mut scene = self::scene();
     scene.says(&call("read")).says("\n ");
-    assert!(acknowledgements(&scene).is_empty(), "white space is no words");
+    assert!(acknowledgements(&scene).is_empty(), "white space is not a word");
     scene.says("So");
     assert_eq!(acknowledgements(&scene), [("hints", "Reading.")]);
 }
@@ -296,7 +299,8 @@ fn whoever_answers_instead_is_the_next_that_is_passed_over() {
     ] {
         let mut scene = Scene::new();
         for answering in ["b", "c"] {
-            scene.handle(Input::Rerouted { answering: answering.into(), why });
+            let answering = answering.to_owned();
+            scene.handle(Input::Rerouted { place: 1, answering, why });
         }
         assert_eq!(scene.event("status")["message"], told);
     }

@@ -159,7 +159,7 @@ fn what_it_asks_the_built_in_tools_is_valid() {
         let script = answer(&request(vec![user(question)], all_tools()));
         for call in script.text().split(MARKER).skip(1) {
             let call: Value = serde_json::from_str(call).unwrap();
-            registry.check(call["name"].as_str().unwrap(), &call["arguments"]).unwrap();
+            registry.catalog().check(call["name"].as_str().unwrap(), &call["arguments"]).unwrap();
         }
     }
 }

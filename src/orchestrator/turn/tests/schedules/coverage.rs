@@ -118,6 +118,7 @@ pub(super) const fn name_of(input: &Input<'_>) -> &'static str {
         Input::ToolEnded { .. } => "tool_ended",
         Input::Logged(_) => "logged",
         Input::Cancel => "cancel",
-        Input::TimerEnded => "timer_ended",
+        Input::Audience { .. } => "audience",
+        Input::Tick => "tick",
     }
 }

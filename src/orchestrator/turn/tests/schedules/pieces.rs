@@ -9,7 +9,7 @@ use super::*;
 fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Vec<String> {
     let mut tools = tools();
     add_policies(&mut tools);
-    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools));
+    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools.catalog()));
     let mut scene = Scene::with(rules.clone(), TurnRequest { briefing, ..request() });
     let chars: Vec<char> = message.chars().collect();
     let is_stopped = |scene: &Scene| scene.deeds.iter().any(|deed| deed == "stop round");
@@ -29,7 +29,7 @@ fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Ve
     }
     let told = scene.events.iter().filter(|event| event["type"] == "feedback");
     let mut outcome: Vec<String> = told.map(|event| event["data"].to_string()).collect();
-    outcome.extend(scene.deeds.iter().filter(|deed| *deed != "timer").cloned());
+    outcome.extend(scene.deeds.iter().cloned());
     outcome.extend(scene.not_run.iter().cloned());
     outcome.push(scene.turn.text().to_owned());
     outcome.extend(scene.rounds.get(1).map(|round| format!("{:#?}", round.messages)));

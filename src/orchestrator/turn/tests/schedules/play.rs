@@ -53,6 +53,7 @@ pub(super) struct Play {
     round: usize,
     settled_deeds: usize,
     checked_rounds: usize,
+    now_ms: u64,
 }
 
 impl Play {
@@ -80,8 +81,10 @@ impl Play {
         let mut tools = tools();
         add_policies(&mut tools);
         let briefing = Arc::new(match call_contract {
-            CallContract::MarkerJson => Briefing::new("Be kind.", "<<function_call>>", tools),
-            CallContract::Native => Briefing::native("Be kind.", tools),
+            CallContract::MarkerJson => {
+                Briefing::new("Be kind.", "<<function_call>>", tools.catalog())
+            }
+            CallContract::Native => Briefing::native("Be kind.", tools.catalog()),
         });
         let opening = opening(dice, &history);
         let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));
@@ -115,6 +118,7 @@ impl Play {
             round: 1,
             settled_deeds: 0,
             checked_rounds: 0,
+            now_ms: 0,
         };
         play.coverage.moved(("-", "begin"), play.scene.turn.state());
         play.drain();
@@ -295,15 +299,29 @@ impl Play {
                 self.tool_returns(call, result);
             }
             7 | 8 => self.disturb(dice),
-            9 => self.handle(Input::TimerEnded),
+            9 => {
+                let passed = *dice.pick(&[1, 999, 1000, 30_000]);
+                self.pass_time(passed);
+            }
             _ => {}
         }
+    }
+
+    /// Time passes, to a deadline of the turn or not.
+    fn pass_time(&mut self, passed_ms: u64) {
+        self.now_ms += passed_ms;
+        let deadline_ms = self.scene.turn.deadline_ms();
+        self.scene.turn.set_now(self.now_ms);
+        self.handle(Input::Tick);
+        // A driver that is told to wait for what has passed would spin.
+        let next_ms = self.scene.turn.deadline_ms();
+        assert!(next_ms.is_none_or(|next_ms| next_ms > self.now_ms), "{deadline_ms:?}");
     }
 
     /// What seldom happens.
     fn disturb(&mut self, dice: &mut Dice) {
         let max = self.scene.turn.rules().max_turn_bytes * EVENTS_FACTOR;
-        match dice.roll(16) {
+        match dice.roll(19) {
             0 => self.handle(Input::Cancel),
             1 => {
                 let code = *dice.pick(&[
@@ -317,9 +335,11 @@ impl Play {
             2 => self.handle(Input::Logged(max + 1)),
             3..=5 => self.handle(Input::Logged(max)),
             6..=9 => self.handle(Input::Rerouted {
+                place: 1,
                 answering: "other".into(),
                 why: PassedOver::Unreachable,
             }),
+            16..=18 => self.handle(Input::Audience { is_present: dice.roll(2) == 0 }),
             // Nobody waits for this one any more, or yet.
             _ => {
                 let call = dice.roll(4);

@@ -8,13 +8,13 @@ use super::TurnState;
 /// what may come out at once. An ended turn takes nothing more, whatever comes.
 const MOVES: &str = "
 -            begin          -> planning executing awaiting_clarification
-    : turn_started status acknowledgement start_timer tool_started start_tool not_run
+    : turn_started status acknowledgement tool_started start_tool not_run
     : clarification_needed start_round turn_completed
 planning     rerouted       -> planning
     : status
 planning     text           -> planning executing synthesizing completed failed
     : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
-    : acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : acknowledgement tool_started start_tool tool_completed not_run feedback
     : loop_limit_reached stop_round stop_tools start_round turn_completed turn_failed
 planning     reasoning      -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
@@ -23,31 +23,33 @@ planning     reasoning_item -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_completed feedback stop_round stop_tools turn_failed
 planning     call_started   -> planning executing synthesizing completed
-    : text_delta tool_marker_detected status acknowledgement start_timer tool_started start_tool
+    : text_delta tool_marker_detected status acknowledgement tool_started start_tool
     : tool_completed not_run feedback loop_limit_reached stop_round start_round turn_completed
 planning     call_arguments -> planning executing synthesizing completed failed
     : text_delta tool_arguments_delta status acknowledgement tool_started tool_completed
     : feedback stop_round stop_tools start_round turn_completed turn_failed
 planning     call_completed -> planning executing synthesizing completed
-    : text_delta status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : text_delta status acknowledgement tool_started start_tool tool_completed not_run feedback
     : loop_limit_reached stop_round start_round turn_completed
 planning     finish         -> planning
 planning     usage          -> planning
 planning     round_ended    -> planning executing synthesizing completed failed
-    : text_delta reasoning_delta tool_arguments_delta status acknowledgement start_timer
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement
     : tool_started start_tool tool_completed not_run said_nothing feedback loop_limit_reached
     : stop_round stop_tools start_round turn_completed turn_failed
 planning     round_failed   -> failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_completed feedback stop_round stop_tools turn_failed
 planning     tool_ended     -> planning executing synthesizing awaiting_clarification completed
-    : status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : status acknowledgement tool_started start_tool tool_completed not_run feedback
     : clarification_needed stop_round start_round turn_completed
 planning     logged         -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_completed feedback stop_round stop_tools turn_failed
-planning     timer_ended    -> planning
-    : status acknowledgement tool_started tool_completed feedback
+planning     audience       -> planning
+planning     tick           -> planning completed
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : tool_completed feedback stop_round stop_tools abandoned turn_completed
 planning     cancel         -> completed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_completed feedback stop_round stop_tools turn_completed
@@ -63,11 +65,13 @@ executing    usage          -> executing
 executing    round_ended    -> executing
 executing    round_failed   -> executing
 executing    tool_ended     -> planning executing synthesizing awaiting_clarification completed
-    : status acknowledgement start_timer tool_started start_tool tool_completed not_run feedback
+    : status acknowledgement tool_started start_tool tool_completed not_run feedback
     : clarification_needed loop_limit_reached start_round turn_completed
 executing    logged         -> executing failed
     : stop_round stop_tools turn_failed
-executing    timer_ended    -> executing
+executing    audience       -> executing
+executing    tick           -> executing completed
+    : stop_round stop_tools abandoned turn_completed
 executing    cancel         -> completed
     : stop_round stop_tools turn_completed
 synthesizing rerouted       -> synthesizing
@@ -95,7 +99,9 @@ synthesizing round_failed   -> failed
 synthesizing tool_ended     -> synthesizing
 synthesizing logged         -> synthesizing failed
     : text_delta reasoning_delta stop_round stop_tools turn_failed
-synthesizing timer_ended    -> synthesizing
+synthesizing audience       -> synthesizing
+synthesizing tick           -> synthesizing completed
+    : text_delta reasoning_delta stop_round stop_tools abandoned turn_completed
 synthesizing cancel         -> completed
     : text_delta reasoning_delta stop_round stop_tools turn_completed
 ";

@@ -1,0 +1,174 @@
+//! What operators see of a running turn: its spans, its lines in the log, its metrics. It
+//! measures and decides nothing.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{Span, debug, info_span};
+
+use super::turn::{LogLine, Turn};
+use crate::event::{Event, TurnState};
+use crate::telemetry::metrics::{self, Gauged};
+use crate::telemetry::millis;
+use crate::tools::RunEnd;
+use crate::upstream::{Delta, RoundFinish};
+
+/// The measurements of a turn.
+#[derive(Debug)]
+pub(super) struct Meter {
+    begun: Instant,
+    /// The state that was told last, and the turn's place among those that are in it.
+    state: Option<(TurnState, Option<Gauged>)>,
+    /// Rounds so far, and the span of the last.
+    rounds: u32,
+    span: Span,
+    round_begun: Instant,
+    /// How the model of the last round has finished.
+    finish: Option<RoundFinish>,
+    /// Since when the model writes nothing.
+    silent_since: Option<Instant>,
+    /// Whether the model has said anything yet.
+    spoke: bool,
+}
+
+impl Meter {
+    pub(super) fn new() -> Self {
+        let begun = Instant::now();
+        Self {
+            begun,
+            state: None,
+            rounds: 0,
+            span: info_span!("round", r#loop = 0),
+            round_begun: begun,
+            finish: None,
+            silent_since: None,
+            spoke: false,
+        }
+    }
+
+    /// When the turn began.
+    pub(super) const fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// The span of the last round.
+    pub(super) const fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Notes the turn's state; whether it is new.
+    pub(super) fn note_state(&mut self, state: TurnState) -> bool {
+        if self.state.as_ref().is_some_and(|(told, _)| *told == state) {
+            return false;
+        }
+        debug!(state = state.name(), "the turn's state has changed");
+        // The last one first: no turn counts twice.
+        self.state = None;
+        let running = (!state.is_over()).then(|| metrics::turn_running(state.name()));
+        self.state = Some((state, running));
+        true
+    }
+
+    pub(super) fn round_begins(&mut self) {
+        self.rounds += 1;
+        (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
+        self.span = info_span!("round", r#loop = self.rounds);
+        self.span.in_scope(|| debug!("round begins"));
+    }
+
+    pub(super) fn rerouted(&self, answering: &str) {
+        self.span.in_scope(|| debug!(%answering, "another upstream answers"));
+    }
+
+    pub(super) fn note_delta(&mut self, delta: &Delta<'_>) {
+        if delta.is_said() && !std::mem::replace(&mut self.spoke, true) {
+            metrics::first_delta(self.begun.elapsed());
+        }
+        if let Delta::Finish(finish) = delta {
+            self.finish = Some(*finish);
+        }
+    }
+
+    pub(super) fn round_completed(&mut self) {
+        self.round_ends(self.finish.map_or("unknown", RoundFinish::name), None);
+    }
+
+    /// The one line that a round's end leaves in the log.
+    pub(super) fn round_ends(&mut self, outcome: &'static str, reason: Option<&str>) {
+        self.silent_since = Some(Instant::now());
+        let duration_ms = millis(self.round_begun.elapsed());
+        self.span.in_scope(|| debug!(outcome, duration_ms, reason, "round ended"));
+    }
+
+    /// A tool begins; the span that it runs in.
+    pub(super) fn tool_begins(&self, call_id: &str, tool: &str, position: usize) -> Span {
+        let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
+        span.in_scope(|| debug!("tool begins"));
+        span
+    }
+
+    pub(super) fn tool_ended(&self, name: String, end: RunEnd, duration: Duration) {
+        metrics::tool_ended(name, end.name(), duration);
+        // What of it passed while the model still wrote cost nobody any time.
+        let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
+        metrics::tool_hidden(duration.saturating_sub(waited));
+    }
+
+    pub(super) fn tools_stopped(&self, running: usize) {
+        if running > 0 {
+            self.span.in_scope(|| debug!(running, "tools are stopped"));
+        }
+    }
+
+    /// Counts and logs what operators look at in what clients are told.
+    pub(super) fn note_event(&self, event: &Event<'_>) {
+        self.span.in_scope(|| match event {
+            Event::Acknowledgement { source, .. } => {
+                debug!(source = source.name(), "the user hears that work has begun");
+            }
+            Event::Feedback { call_id, reason, attempt, .. } => {
+                debug!(call_id, reason = reason.name(), attempt, "the model is told of a mistake");
+                metrics::feedback(reason.name());
+            }
+            Event::ClarificationNeeded { call_id, tool_name, .. } => {
+                debug!(call_id, tool = tool_name, "the user is asked");
+                metrics::clarification("asked");
+            }
+            Event::LoopLimitReached { max_tool_loops } => {
+                debug!(max_tool_loops, "the loop cap is reached");
+            }
+            _ => {}
+        });
+    }
+
+    /// Counts and logs what clients are not told.
+    pub(super) fn note(&self, line: LogLine<'_>) {
+        self.span.in_scope(|| match line {
+            LogLine::SaidNothing => {
+                debug!("the model has said nothing");
+                metrics::empty_answer();
+            }
+            LogLine::NotRun { call_id, name, position, why } => {
+                debug!(call_id, tool = name, position, outcome = why.name(), "call is not run");
+                metrics::call_not_run(why.name());
+            }
+            LogLine::Abandoned => debug!("nobody has re-joined in time"),
+        });
+    }
+
+    /// The one line that a turn leaves in the log.
+    pub(super) fn turn_ended(&self, turn: &Turn) {
+        let summary = turn.summary();
+        let duration = self.begun.elapsed();
+        metrics::turn_ended(turn.outcome(), summary.loops, duration);
+        tracing::info!(
+            outcome = turn.outcome(),
+            loops = summary.loops,
+            tool_calls = summary.tool_calls,
+            prompt_tokens = summary.usage.prompt_tokens,
+            completion_tokens = summary.usage.completion_tokens,
+            duration_ms = millis(duration),
+            "turn ended"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! What the driver tells and is told besides words and tools: time, readers, upstreams.
+
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn a_turn_that_nobody_reads_is_given_up_after_its_grace() {
+    let mut scene = Scene::with_rules(|rules| rules.disconnect_grace = Duration::from_millis(500));
+    assert_eq!(scene.turn.deadline_ms(), None, "nobody is known to be gone");
+    scene.turn.set_now(100);
+    scene.handle(Input::Audience { is_present: false });
+    scene.turn.set_now(300);
+    scene.handle(Input::Audience { is_present: false });
+    assert_eq!(scene.turn.deadline_ms(), Some(600), "it counts from when the last one left");
+    scene.handle(Input::Audience { is_present: true });
+    scene.ticks(600).handle(Input::Audience { is_present: false });
+    assert_eq!(scene.turn.deadline_ms(), Some(1100), "somebody was there in between");
+    scene.ticks(1099);
+    assert!(!scene.turn.is_over());
+    scene.ticks(1100).ends("cancelled", "");
+    assert!(scene.outputs.contains(&"abandoned"));
+    assert_eq!(scene.turn.deadline_ms(), None);
+}
+
+#[test]
+fn whoever_answered_last_is_asked_first_in_the_next_round() {
+    let mut scene = Scene::new();
+    let (answering, why) = ("other".to_owned(), PassedOver::Unreachable);
+    scene.handle(Input::Rerouted { place: 1, answering, why });
+    scene.says(TIME).stops();
+    scene.tool_returns(0, ok());
+    assert_eq!(scene.asked_first, [0, 1]);
+}
+
+#[test]
+fn a_round_is_asked_for_without_a_copy_of_the_turn() {
+    let mut scene = Scene::new();
+    let record = Arc::as_ptr(&scene.turn.core.record);
+    for (call, said) in [TIME, SUM].into_iter().enumerate() {
+        scene.says(said).stops();
+        scene.tool_returns(call, ok());
+    }
+    assert_eq!(Arc::as_ptr(&scene.turn.core.record), record);
+    assert_eq!(scene.turn.record().steps.len(), 2);
+}

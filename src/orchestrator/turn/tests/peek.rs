@@ -1,0 +1,44 @@
+use super::*;
+use crate::orchestrator::turn::round::Round;
+
+/// What tests see of a turn that nobody else does.
+impl Turn {
+    pub(super) fn rules(&self) -> &Rules {
+        &self.core.setup.rules
+    }
+
+    pub(super) fn request(&self) -> &TurnRequest {
+        &self.core.setup.request
+    }
+
+    pub(super) fn record(&self) -> &conversation::Turn {
+        &self.core.record
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.core.script.text
+    }
+
+    /// The round whose calls may still change something.
+    pub(super) fn round(&self) -> Option<&Round> {
+        match &self.state {
+            State::Asking(round) | State::Executing { round, .. } => Some(round),
+            State::Closing(_) | State::Over(_) => None,
+        }
+    }
+
+    /// Whether a round was asked for that the driver does not know of yet.
+    pub(super) fn is_between_rounds(&self) -> bool {
+        match &self.state {
+            State::Asking(round) => !round.message.is_asked_for,
+            State::Closing(closing) => !closing.message.is_asked_for,
+            State::Executing { .. } | State::Over(_) => false,
+        }
+    }
+
+    /// Whether no further round may call tools.
+    pub(super) fn has_lost_tools(&self) -> bool {
+        let is_last = self.round().is_some_and(|round| round.is_last_with_tools);
+        is_last || matches!(self.state, State::Closing(_))
+    }
+}

@@ -1,0 +1,305 @@
+//! What the tools of a gateway are, without the tools: names, schemas, policies.
+//!
+//! All that deciding about a call needs, and nothing that could run one.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ToolSpec;
+use super::schema::{Schema, Violation};
+use super::words::quote;
+use crate::limits::tools::{FEEDBACK_NAMES_MAX, NAME_BYTES_MAX};
+
+/// The specs of some tools, in the order of their configuration. Copies share them.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    entries: Vec<Arc<Entry>>,
+    /// Position in `entries`.
+    by_name: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    spec: ToolSpec,
+    schema: Schema,
+}
+
+/// Why a call is not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallRefusal {
+    /// No such tool, or not one of this turn's.
+    NotFound {
+        /// What the model called.
+        name: String,
+        /// Names that resemble it, the most alike first.
+        closest: Vec<String>,
+        /// Others, in their order. Together they are at most
+        /// [`FEEDBACK_NAMES_MAX`].
+        available: Vec<String>,
+    },
+    /// The arguments break the tool's schema.
+    Invalid {
+        /// How; never empty.
+        violations: Vec<Violation>,
+    },
+}
+
+impl fmt::Display for CallRefusal {
+    /// What was wrong and what is allowed, in sentences for the model.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { name, closest, available } => {
+                write!(f, "There is no tool called {}.", quote(name))?;
+                if !closest.is_empty() {
+                    write!(f, " Did you mean {}?", closest.join(" or "))?;
+                }
+                match (closest.is_empty(), available.is_empty()) {
+                    (true, true) => {
+                        return f.write_str(" No tools are available: answer in words.");
+                    }
+                    (_, true) => {}
+                    (true, false) => write!(f, " Available: {}.", available.join(", "))?,
+                    (false, false) => write!(f, " Also available: {}.", available.join(", "))?,
+                }
+                f.write_str(" Call one of these, or answer in words.")
+            }
+            Self::Invalid { violations } => {
+                f.write_str("The arguments are not valid.")?;
+                for violation in violations {
+                    write!(f, "\n- {violation}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Catalog {
+    /// The tool of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&ToolSpec> {
+        self.entry(name).map(|entry| &entry.spec)
+    }
+
+    /// All of them, in order.
+    #[must_use]
+    pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
+        self.entries.iter().map(|entry| &entry.spec)
+    }
+
+    /// What they are called, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.specs().map(|spec| spec.name.clone()).collect()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether a call may run: its tool is there and its arguments are valid.
+    ///
+    /// # Errors
+    /// Why it is not run.
+    pub fn check(&self, name: &str, arguments: &Value) -> Result<(), CallRefusal> {
+        let Some(entry) = self.entry(name) else { return Err(self.not_found(name)) };
+        let valid = entry.schema.validate(arguments);
+        valid.map_err(|violations| CallRefusal::Invalid { violations })
+    }
+
+    /// Adds a tool after the others. Its name is none of theirs.
+    pub(super) fn push(&mut self, spec: ToolSpec, schema: Schema) {
+        self.push_entry(Arc::new(Entry { spec, schema }));
+    }
+
+    /// The tool of that name, by its position.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Only the tools at these positions, in this order.
+    pub(super) fn select(&self, positions: &[usize]) -> Self {
+        let mut selected = Self::default();
+        for position in positions {
+            selected.push_entry(Arc::clone(&self.entries[*position]));
+        }
+        selected
+    }
+
+    fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.position(name).map(|position| &self.entries[position])
+    }
+
+    fn push_entry(&mut self, entry: Arc<Entry>) {
+        self.by_name.insert(entry.spec.name.clone(), self.entries.len());
+        self.entries.push(entry);
+    }
+
+    fn not_found(&self, name: &str) -> CallRefusal {
+        let names = || self.specs().map(|spec| spec.name.as_str());
+        let mut alike: Vec<(f64, &str)> =
+            names().map(|known| (closeness(name, known), known)).collect();
+        alike.retain(|(likeness, _)| *likeness >= ALIKE);
+        // A stable sort: those equally alike keep their order.
+        alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+        alike.truncate(CLOSEST_MAX);
+        let closest: Vec<String> = alike.into_iter().map(|(_, name)| name.to_owned()).collect();
+        let others = names().filter(|name| !closest.iter().any(|close| close == name));
+        let available =
+            others.take(FEEDBACK_NAMES_MAX - closest.len()).map(str::to_owned).collect();
+        CallRefusal::NotFound { name: name.to_owned(), closest, available }
+    }
+}
+
+/// Names that are put forward as what the model meant; with more it would have
+/// to guess again.
+const CLOSEST_MAX: usize = 3;
+
+/// From here on two names resemble each other: half of the letters are the same,
+/// as in `get_time` and `get_current_time`.
+const ALIKE: f64 = 0.5;
+
+/// How alike a name is to a known one, 0 to 1: as it stands, or without what models put
+/// around names (`functions.calculate:0`).
+fn closeness(name: &str, known: &str) -> f64 {
+    let bare = name.strip_prefix("functions.").unwrap_or(name);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let bare = match bare.rsplit_once(':') {
+        Some((bare, number)) if is_number(number) => bare,
+        _ => bare,
+    };
+    likeness(name, known).max(likeness(bare, known))
+}
+
+/// How alike two names are, 0 to 1: by edit distance, whatever their case and
+/// the characters between their words.
+fn likeness(a: &str, b: &str) -> f64 {
+    let plain = |name: &str| -> String {
+        let name = name.chars().take(NAME_BYTES_MAX);
+        name.map(
+            |char| if matches!(char, '-' | '.' | ' ') { '_' } else { char.to_ascii_lowercase() },
+        )
+        .collect()
+    };
+    strsim::normalized_damerau_levenshtein(&plain(a), &plain(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::Policy;
+
+    fn catalog(names: &[&str]) -> Catalog {
+        let mut catalog = Catalog::default();
+        for name in names {
+            push(&mut catalog, name, json!({"type": "object"}));
+        }
+        catalog
+    }
+
+    fn push(catalog: &mut Catalog, name: &str, parameters: Value) {
+        let schema = Schema::compile(&parameters).unwrap();
+        let (name, description, waiting_hint) = (name.into(), String::new(), String::new());
+        let (example, policy) = (None, Policy::default());
+        let spec = ToolSpec { name, description, parameters, waiting_hint, policy, example };
+        catalog.push(spec, schema);
+    }
+
+    #[track_caller]
+    fn check_not_found(catalog: &Catalog, name: &str, told: &str) {
+        assert_eq!(catalog.check(name, &json!({})).unwrap_err().to_string(), told);
+    }
+
+    #[test]
+    fn an_unknown_tool_is_answered_with_the_closest_names_first() {
+        let catalog = catalog(&["calculate", "get_current_time", "get_weather", "send_message"]);
+        check_not_found(
+            &catalog,
+            "get_time",
+            "There is no tool called \"get_time\". Did you mean get_current_time? \
+             Also available: calculate, get_weather, send_message. Call one of these, or \
+             answer in words.",
+        );
+        check_not_found(
+            &catalog,
+            "Get-Wether",
+            "There is no tool called \"Get-Wether\". Did you mean get_weather? \
+             Also available: calculate, get_current_time, send_message. Call one of these, or \
+             answer in words.",
+        );
+        for name in ["functions.calculate:0", "functions.calculate", "calculate:12"] {
+            check_not_found(
+                &catalog,
+                name,
+                &format!(
+                    "There is no tool called \"{name}\". Did you mean calculate? \
+                     Also available: get_current_time, get_weather, send_message. \
+                     Call one of these, or answer in words."
+                ),
+            );
+        }
+        let weather = self::catalog(&["get_weather_map", "get_weather"]);
+        check_not_found(
+            &weather,
+            "get_wether",
+            "There is no tool called \"get_wether\". Did you mean get_weather or get_weather_map? \
+             Call one of these, or answer in words.",
+        );
+        check_not_found(
+            &catalog,
+            "xyz",
+            "There is no tool called \"xyz\". \
+             Available: calculate, get_current_time, get_weather, send_message. \
+             Call one of these, or answer in words.",
+        );
+        check_not_found(
+            &Catalog::default(),
+            "xyz",
+            "There is no tool called \"xyz\". No tools are available: answer in words.",
+        );
+    }
+
+    #[test]
+    fn no_more_names_are_told_than_a_model_can_use() {
+        let many: Vec<String> = (0..FEEDBACK_NAMES_MAX * 2).map(|n| format!("tool_{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let Err(CallRefusal::NotFound { closest, available, .. }) =
+            catalog(&many).check("tool_x", &json!({}))
+        else {
+            panic!("there is no such tool")
+        };
+        assert_eq!(closest.len(), CLOSEST_MAX);
+        assert_eq!(closest.len() + available.len(), FEEDBACK_NAMES_MAX);
+    }
+
+    #[test]
+    fn arguments_are_checked_before_anything_runs() {
+        let mut catalog = Catalog::default();
+        push(&mut catalog, "t", json!({"properties": {"n": {"type": "integer"}}}));
+        assert_eq!(catalog.check("t", &json!({"n": 1})), Ok(()));
+        assert_eq!(
+            catalog.check("t", &json!({"n": "1"})).unwrap_err().to_string(),
+            "The arguments are not valid.\n- arguments.n: expected an integer; \
+             received a string: \"1\"; its schema is \"n\": {\"type\":\"integer\"}"
+        );
+        let refusal = catalog.check("t", &json!([])).unwrap_err().to_string();
+        assert!(refusal.contains("expected an object"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_call_is_answered(name in any::<String>()) {
+            let catalog = catalog(&["get_current_time"]);
+            let refusal = catalog.check(&name, &json!({})).unwrap_err();
+            prop_assert!(!refusal.to_string().is_empty());
+        }
+    }
+}
