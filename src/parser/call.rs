@@ -6,24 +6,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::arguments::{Arguments, Refused};
+use super::examined;
 use super::format::Format;
-use super::repair::Repair;
 use super::segment::{self, ErrorCode, ParseError, Segment};
-use super::{Marker, examined};
-
-/// A call that a model has written.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
-    /// Its number in the stream, from 0; errors behind a
-    /// [`CallStarted`](super::Segment::CallStarted) take numbers, too.
-    pub index: u32,
-    /// The tool's name, not empty. Whether there is such a tool is not known here.
-    pub name: String,
-    /// The arguments.
-    pub arguments: Arguments,
-    /// What was mended, each kind once; empty with `strict_balancing`.
-    pub repaired: Vec<Repair>,
-}
+use super::transition::Marker;
 
 /// Why a payload, or an element of one, is no call.
 #[derive(Debug, Clone, PartialEq, Eq)]

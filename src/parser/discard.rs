@@ -1,9 +1,9 @@
 //! The rest of a payload that was refused before its end.
 
-use super::gap::Gap;
 use super::json_scan::{Scanner, Stop};
+use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
-use super::{ErrorCode, Flow, Marker, Place, Segment, State};
+use super::transition::{Flow, Marker, Next};
 
 /// Skips to the bracket that balances the payload's first one. Nothing is kept.
 #[derive(Debug)]
@@ -31,27 +31,26 @@ impl Discard {
             let (taken, stop) = self.scanner.scan(&bytes[at..], &stream.rules);
             at += taken;
             let end = stream.position(at);
-            let state = match stop {
+            let next = match stop {
                 None => return Flow::Stay,
                 // A payload is refused once.
                 Some(Stop::TooDeep) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
                     stream.end_call(self.marker, place, end, sink);
-                    State::default()
+                    Next::prose()
                 }
                 Some(Stop::Marker) => {
                     let start = end - stream.settings.marker.len() as u64;
                     stream.span(place, self.marker.at..start, sink);
-                    let marker = Marker { at: start, at_line_start: false };
-                    State::Gap(Gap::enter(marker, stream))
+                    Next::Gap(Marker { at: start, at_line_start: false })
                 }
             };
-            return Flow::Enter(state, at);
+            return Flow::Enter(next, at);
         }
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         stream.end_call(self.marker, Place::Error(self.code), stream.offset, sink);
-        Flow::Enter(State::default(), 0)
+        Flow::Enter(Next::prose(), 0)
     }
 }

@@ -2,11 +2,10 @@
 
 use std::mem;
 
-use super::payload::Payload;
 use super::repair::{Repair, note};
-use super::segment::{self, ErrorCode, ParseError};
+use super::segment::{self, ErrorCode, ParseError, Segment};
 use super::stream::Stream;
-use super::{Flow, Marker, Segment, State};
+use super::transition::{Flow, Marker, Next};
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// Words that models write in front of JSON, with or without a code fence. Other
@@ -48,8 +47,7 @@ enum Step {
 }
 
 impl Gap {
-    pub(super) fn enter(marker: Marker, stream: &mut Stream) -> Self {
-        stream.buffer.clear();
+    pub(super) const fn new(marker: Marker) -> Self {
         Self { marker, part: Part::Space, fence: false, repaired: Vec::new() }
     }
 
@@ -65,13 +63,13 @@ impl Gap {
             match self.step(byte, &stream.buffer, lenient) {
                 Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
                 Step::Begin => {
+                    let (marker, fence) = (self.marker, self.fence);
                     let repaired = mem::take(&mut self.repaired);
-                    let payload = Payload::enter(self.marker, self.fence, repaired, stream, sink);
-                    return Flow::Enter(State::Payload(payload), at);
+                    return Flow::Enter(Next::Payload { marker, fence, repaired }, at);
                 }
                 Step::Refuse => {
                     self.refuse(stream, sink);
-                    return Flow::Enter(State::default(), at);
+                    return Flow::Enter(Next::prose(), at);
                 }
             }
         }
@@ -80,7 +78,7 @@ impl Gap {
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         self.refuse(stream, sink);
-        Flow::Enter(State::default(), 0)
+        Flow::Enter(Next::prose(), 0)
     }
 
     /// The marker and what stands behind it are text after all.

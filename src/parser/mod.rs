@@ -103,6 +103,7 @@ mod settings;
 mod stream;
 mod tail;
 mod text;
+mod transition;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -112,9 +113,8 @@ mod tests;
 use std::mem;
 
 pub use arguments::Arguments;
-pub use call::Call;
 pub use repair::Repair;
-pub use segment::{ErrorCode, ParseError, Place, Segment, Span};
+pub use segment::{Call, ErrorCode, ParseError, Place, Segment, Span};
 pub use separate::read_call;
 pub use settings::{Settings, SettingsError};
 
@@ -126,6 +126,7 @@ use prose::Prose;
 use stream::Stream;
 use tail::Tail;
 use text::{Chunk, Unchecked, Vouched};
+use transition::{Flow, Next};
 
 /// Reads one model's output.
 ///
@@ -152,26 +153,6 @@ enum State {
     Payload(Payload),
     Discard(Discard),
     Tail(Tail),
-}
-
-/// Where a state leads.
-#[derive(Debug)]
-enum Flow {
-    /// All bytes were read, and the state stays.
-    Stay,
-    /// To another state, which reads on at this byte of the chunk.
-    Enter(State, usize),
-    /// To another state, which first reads these bytes of earlier chunks again, and
-    /// then the chunk from its beginning.
-    Reread(State, Vec<u8>),
-}
-
-/// A marker that was read.
-#[derive(Debug, Clone, Copy)]
-struct Marker {
-    /// Where it begins.
-    at: u64,
-    at_line_start: bool,
 }
 
 impl Parser {
@@ -223,8 +204,8 @@ impl Parser {
             };
             match flow {
                 Flow::Stay => break,
-                Flow::Enter(state, _) => self.state = state,
-                Flow::Reread(state, bytes) => self.reread(state, &bytes, sink),
+                Flow::Enter(next, _) => self.enter(next, sink),
+                Flow::Reread(next, bytes) => self.reread(next, &bytes, sink),
             }
         }
         self.stream.flush(sink);
@@ -286,12 +267,12 @@ impl Parser {
             };
             at = match flow {
                 Flow::Stay => break,
-                Flow::Enter(state, next) => {
-                    self.state = state;
-                    next
+                Flow::Enter(next, at) => {
+                    self.enter(next, sink);
+                    at
                 }
-                Flow::Reread(state, bytes) => {
-                    self.reread(state, &bytes, sink);
+                Flow::Reread(next, bytes) => {
+                    self.reread(next, &bytes, sink);
                     0
                 }
             };
@@ -299,9 +280,30 @@ impl Parser {
         self.stream.offset += bytes.len() as u64;
     }
 
+    /// Makes the state that the last one leads to.
+    fn enter<S: FnMut(Segment<'_>)>(&mut self, next: Next, sink: &mut S) {
+        let stream = &mut self.stream;
+        self.state = match next {
+            Next::Prose(held) => State::Prose(Prose::new(held)),
+            Next::Gap(marker) => {
+                stream.buffer.clear();
+                State::Gap(Gap::new(marker))
+            }
+            Next::Payload { marker, fence, repaired } => {
+                stream.buffer.clear();
+                State::Payload(Payload::enter(marker, fence, repaired, stream, sink))
+            }
+            Next::Discard { marker, code, scanner } => {
+                stream.buffer.clear();
+                State::Discard(Discard::new(marker, code, scanner))
+            }
+            Next::Tail { marker, place, fence } => State::Tail(Tail::new(marker, place, fence)),
+        };
+    }
+
     /// Reads bytes of earlier chunks again, in a state that gives them another meaning.
-    fn reread<S: FnMut(Segment<'_>)>(&mut self, state: State, bytes: &[u8], sink: &mut S) {
-        self.state = state;
+    fn reread<S: FnMut(Segment<'_>)>(&mut self, next: Next, bytes: &[u8], sink: &mut S) {
+        self.enter(next, sink);
         self.stream.offset -= bytes.len() as u64;
         self.drive(Unchecked(bytes), sink);
     }

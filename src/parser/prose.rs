@@ -1,11 +1,11 @@
 //! Text and reasoning: everything up to the next opener goes out, whatever may
 //! belong to one is held.
 
-use super::gap::Gap;
 use super::marker::{Fall, Held, Landing, Opener, Openers, Step};
+use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::text::Chunk;
-use super::{Flow, Marker, Place, Segment, State};
+use super::transition::{Flow, Marker, Next};
 
 /// Outside of calls.
 #[derive(Debug, Default)]
@@ -24,6 +24,11 @@ struct Inner {
 }
 
 impl Prose {
+    /// Prose of which this much of an opener is held back already.
+    pub(super) const fn new(held: Held) -> Self {
+        Self { held }
+    }
+
     /// Whether nothing is held.
     pub(super) fn is_calm(&self) -> bool {
         self.held.is_empty()
@@ -91,7 +96,7 @@ impl Prose {
 
     /// Decides on what is held when no byte follows.
     pub(super) fn finish(
-        mut self,
+        self,
         openers: &Openers,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
@@ -103,10 +108,7 @@ impl Prose {
         let Fall { drop, landing } = openers.fall(self.held);
         self.say_held(drop, before, openers, stream, sink);
         match landing {
-            Landing::Held(held) => {
-                self.held = held;
-                Flow::Enter(State::Prose(self), 0)
-            }
+            Landing::Held(held) => Flow::Enter(Next::Prose(held), 0),
             Landing::Match(which) => {
                 self.enter_inner(&Inner { which, drop, before }, 0, openers, stream, sink)
             }
@@ -125,11 +127,11 @@ impl Prose {
         let held = openers.held(self.held);
         let behind = inner.drop + openers.pattern(inner.which).len();
         let start = stream.position(at) - (held.len() - inner.drop) as u64;
-        let state = enter(inner.which, start, openers, stream, sink);
+        let next = enter(inner.which, start, openers, stream, sink);
         if behind < inner.before {
-            Flow::Reread(state, held[behind..inner.before].to_vec())
+            Flow::Reread(next, held[behind..inner.before].to_vec())
         } else {
-            Flow::Enter(state, at - (held.len() - behind))
+            Flow::Enter(next, at - (held.len() - behind))
         }
     }
 
@@ -154,15 +156,14 @@ fn enter(
     openers: &Openers,
     stream: &mut Stream,
     sink: &mut impl FnMut(Segment<'_>),
-) -> State {
+) -> Next {
     let (opener, length) = (openers.opener(which), openers.pattern(which).len());
     stream.flush(sink);
     if opener == Opener::Marker {
-        let marker = Marker { at: start, at_line_start: stream.last == b'\n' };
-        return State::Gap(Gap::enter(marker, stream));
+        return Next::Gap(Marker { at: start, at_line_start: stream.last == b'\n' });
     }
     stream.reasoning = opener == Opener::ReasoningOpen;
     stream.last = b'\n';
     stream.span(Place::Tag, start..start + length as u64, sink);
-    State::default()
+    Next::prose()
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::call::Call;
+use super::arguments::Arguments;
+use super::repair::Repair;
 use crate::limits::parser::ERROR_RAW_BYTES_MAX;
 
 /// A piece of a model's output, in the order it was written.
@@ -46,6 +47,20 @@ pub enum Segment<'a> {
     /// Where a range of input bytes went; only with `spans`. The ranges in order
     /// are the input, without gap or overlap.
     Span(Span),
+}
+
+/// A call that a model has written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Its number in the stream, from 0; errors behind a
+    /// [`CallStarted`](Segment::CallStarted) take numbers, too.
+    pub index: u32,
+    /// The tool's name, not empty. Whether there is such a tool is not known here.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Arguments,
+    /// What was mended, each kind once; empty with `strict_balancing`.
+    pub repaired: Vec<Repair>,
 }
 
 /// A range of input bytes and where it went.

@@ -4,9 +4,9 @@
 use serde_json::value::RawValue;
 
 use super::arguments::Refused;
-use super::call::{Call, Fault};
+use super::call::Fault;
 use super::repair::{self, Repair};
-use super::segment::{self, ErrorCode, ParseError};
+use super::segment::{self, Call, ErrorCode, ParseError};
 use super::{Arguments, Settings};
 
 /// Reads a call from a name and the text of its arguments, by the rules that hold

@@ -6,8 +6,10 @@ use std::ops::Range;
 
 use super::format::{Format, MARKER_JSON};
 use super::json_scan::Rules;
+use super::segment::{Place, Segment, Span};
+use super::settings::Settings;
 use super::text::{Chunk, Unchecked, Utf8};
-use super::{Marker, Place, Segment, Settings, Span};
+use super::transition::Marker;
 
 /// A model's output, as far as it was read.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! What stands behind a payload and still belongs to it.
 
+use super::segment::{Place, Segment};
 use super::stream::Stream;
-use super::{Flow, Marker, Place, Segment, State};
+use super::transition::{Flow, Marker, Next};
 
 /// The bytes behind a payload: one line ending, and the end of a code fence that the
 /// gap began.
@@ -54,7 +55,7 @@ impl Tail {
                 Step::Skip => {}
                 Step::Last => {
                     stream.end_call(self.marker, self.place, stream.position(at + 1), sink);
-                    return Flow::Enter(State::default(), at + 1);
+                    return Flow::Enter(Next::prose(), at + 1);
                 }
                 Step::Ended => return self.end(at, stream, sink),
             }
@@ -72,10 +73,10 @@ impl Tail {
         let given_back = self.given_back();
         let end = stream.position(at) - given_back.len() as u64;
         stream.end_call(self.marker, self.place, end, sink);
-        let state = State::default();
+        let next = Next::prose();
         match at.checked_sub(given_back.len()) {
-            Some(at) => Flow::Enter(state, at),
-            None => Flow::Reread(state, given_back[..given_back.len() - at].to_vec()),
+            Some(at) => Flow::Enter(next, at),
+            None => Flow::Reread(next, given_back[..given_back.len() - at].to_vec()),
         }
     }
 

@@ -1,12 +1,11 @@
 //! A configured upstream: what speaks there, and how a round is opened on it.
 
-use hyper::Uri;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::cool_down::CoolDown;
-use super::server::{Server, ServerOptions};
+use super::server::{OptionsError, Server, ServerOptions};
 use super::{History, Round, RoundFailure, RoundRequest, embedded};
 use crate::telemetry::metrics;
 
@@ -31,20 +30,6 @@ pub enum Kind {
         /// Its pace; 0 is as fast as possible.
         tokens_per_sec: u32,
     },
-}
-
-/// Why an upstream cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OptionsError {
-    /// The address is no absolute one.
-    #[error("{0} is no address of a server: http://HOST:PORT/v1 is expected")]
-    BaseUrl(Uri),
-    /// The key cannot be sent.
-    #[error("the API key of {0} has characters that no header can carry")]
-    ApiKey(String),
-    /// There is nobody to trust.
-    #[error("the platform's certificates cannot be read: {0}")]
-    Certificates(#[from] std::io::Error),
 }
 
 /// An upstream, ready to be asked.

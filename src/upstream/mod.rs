@@ -20,11 +20,11 @@ mod server;
 pub mod server_error;
 pub mod sse;
 
-pub use configured::{Kind, Options, OptionsError, Upstream};
+pub use configured::{Kind, Options, Upstream};
 pub use failure::RoundFailure;
 pub use round::{Decoder, Round};
 pub use route::{Instead, Opened, PassedOver, Route};
-pub use server::{Dialect, ServerOptions};
+pub use server::{Dialect, OptionsError, ServerOptions};
 
 use std::fmt;
 use std::ops::Range;

@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::client::{Answer, Client, ClientError};
-use super::configured::OptionsError;
 use super::openai_chat::{self, Models};
 use super::openai_responses;
 use super::round::Decoder;
@@ -74,6 +73,20 @@ impl Dialect {
             }
         }
     }
+}
+
+/// Why an upstream cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// The address is no absolute one.
+    #[error("{0} is no address of a server: http://HOST:PORT/v1 is expected")]
+    BaseUrl(Uri),
+    /// The key cannot be sent.
+    #[error("the API key of {0} has characters that no header can carry")]
+    ApiKey(String),
+    /// There is nobody to trust.
+    #[error("the platform's certificates cannot be read: {0}")]
+    Certificates(#[from] std::io::Error),
 }
 
 /// How a server is reached.

@@ -3,6 +3,7 @@
 //! Every form renders every conversation to a valid sequence: one system message
 //! first, user and assistant in turn, each call directly followed by its result.
 
+mod call_line;
 mod inert;
 mod native;
 mod opening;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Form, inert, text};
+use super::{Form, call_line, inert};
 use crate::conversation::{Part, Step};
 use crate::upstream::{Message, MessagePart, ReasoningItem};
 
@@ -43,7 +43,7 @@ impl Spoken {
                 Part::Call(call) => match form {
                     Form::Text => {
                         spoken.think();
-                        spoken.say(|words| text::push_call(words, marker, call));
+                        spoken.say(|words| call_line::push(words, marker, call));
                     }
                     Form::Native => {
                         spoken.think();

@@ -1,12 +1,10 @@
 //! Calls as marker lines, results as one user message of plain text.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use super::spoken::Spoken;
 use super::{Form, inert, results, say, speak};
 use crate::conversation::{Call, Found, Retry, Step};
-use crate::tools::words;
 use crate::upstream::{Message, Role};
 
 /// What the results of calls end with if all of them are good. A message that ends with JSON
@@ -45,15 +43,6 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, for
     if !told.is_empty() {
         say(messages, Role::User, &told);
     }
-}
-
-pub(super) fn push_call(words: &mut String, marker: &str, call: &Call) {
-    if !words.is_empty() && !words.ends_with('\n') {
-        words.push('\n');
-    }
-    let name = words::quote(&call.name);
-    let arguments = call.arguments.as_str();
-    let _ = writeln!(words, "{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");
 }
 
 /// What the model is told: each call's result, then the notes or what to do now.

@@ -2,7 +2,7 @@
 //!
 //! The model's own words do for it. Where it said none, one sentence is made of the hints of
 //! all the calls in its message, and so it waits for the message's end, for more words of
-//! the model, or for [`ACKNOWLEDGEMENT_WAIT`], whichever is first. The tools do not wait for
+//! the model, or for [`ACKNOWLEDGEMENT_WAIT`](crate::limits::turn::ACKNOWLEDGEMENT_WAIT), whichever is first. The tools do not wait for
 //! it, only what is said of them does.
 //!
 //! ```text
@@ -14,12 +14,7 @@
 //! ```
 
 use super::queue::EventDraft;
-use super::state::OpenRound;
-use crate::conversation::{Utterance, UtteranceKind};
 use crate::event::AcknowledgementSource;
-use crate::limits::turn::ACKNOWLEDGEMENT_WAIT;
-use crate::orchestrator::call::CallAt;
-use crate::orchestrator::hints;
 
 /// How far it is.
 #[derive(Debug, Default)]
@@ -59,7 +54,7 @@ impl Acknowledgement {
     }
 
     /// Holds an event back while others are. Gives it back if it may be said.
-    fn hold(&mut self, event: EventDraft) -> Option<EventDraft> {
+    pub(super) fn hold(&mut self, event: EventDraft) -> Option<EventDraft> {
         match self {
             Self::Waiting { held, .. } => {
                 held.push(event);
@@ -70,7 +65,7 @@ impl Acknowledgement {
     }
 
     /// Lets go of what it holds.
-    fn release(&mut self) -> Vec<EventDraft> {
+    pub(super) fn release(&mut self) -> Vec<EventDraft> {
         match self {
             Self::Waiting { held, .. } => {
                 let held = std::mem::take(held);
@@ -79,98 +74,5 @@ impl Acknowledgement {
             }
             Self::Unsaid | Self::Said(_) => Vec::new(),
         }
-    }
-}
-
-impl OpenRound<'_> {
-    /// Says that a tool runs, once the user has heard that work has begun.
-    pub(super) fn say_started(&mut self, at: CallAt) {
-        if let Acknowledgement::Unsaid = self.core.acknowledgement {
-            // Words after a call that runs already come too late.
-            let text = self.round.message.words_before(at, &self.core.script.text).to_owned();
-            if text.is_empty() {
-                let until_ms = self.core.in_ms(ACKNOWLEDGEMENT_WAIT);
-                self.core.acknowledgement = Acknowledgement::Waiting { held: Vec::new(), until_ms };
-            } else {
-                self.acknowledge(Heard { text, source: AcknowledgementSource::Model });
-            }
-        }
-        self.say_of_tool(EventDraft::ToolStarted { call: at });
-    }
-
-    /// Says something of a tool, after what is held back.
-    pub(super) fn say_of_tool(&mut self, event: EventDraft) {
-        if let Some(event) = self.core.acknowledgement.hold(event) {
-            self.core.script.say(event);
-        }
-    }
-
-    /// Says what becomes of a call, after what is held back.
-    pub(super) fn say_of_call(&mut self, status: String) {
-        let now_ms = self.core.now_ms;
-        self.round.message.push_said(UtteranceKind::Status, status.clone(), now_ms);
-        self.say_of_tool(EventDraft::Status(status));
-    }
-
-    /// Says what was held back for the acknowledgement.
-    pub(super) fn acknowledge_if_held(&mut self) {
-        if self.core.acknowledgement.held().is_empty() {
-            return;
-        }
-        // It comes first, also where more words have come before it was polled.
-        let words = self.core.script.take_back_words();
-        let hints = self.hints();
-        let sentence = hints::sentence(hints.iter().map(String::as_str));
-        let tools = self.taken_tools();
-        let held = self.core.acknowledgement.release();
-        if let Some(text) = sentence {
-            self.say_acknowledgement(Heard { text, source: AcknowledgementSource::Hints }, tools);
-        }
-        for event in held {
-            self.core.script.say(event);
-        }
-        self.core.script.put_back(words);
-    }
-
-    /// The waiting hints of the message's calls.
-    fn hints(&self) -> Vec<String> {
-        let spec = |at| self.core.setup.spec(self.core.calls[at].name());
-        self.taken_calls().filter_map(spec).map(|spec| spec.waiting_hint.clone()).collect()
-    }
-
-    /// The message's calls that run, could, or did while the acknowledgement waited. What
-    /// waits for others may never run, and is not promised.
-    fn taken_calls(&self) -> impl Iterator<Item = CallAt> {
-        let held = self.core.acknowledgement.held();
-        let ran = |at: CallAt| {
-            let is_its = |event: &EventDraft| matches!(event, EventDraft::ToolStarted { call } if *call == at);
-            held.iter().any(is_its)
-        };
-        let chain = self.chain();
-        let calls = &self.core.calls;
-        calls.places(self.round.first_call).filter(move |at| {
-            let call = &calls[*at];
-            call.is_running() || ran(*at) || (call.waiting().is_some() && chain.is_ready(*at))
-        })
-    }
-
-    fn taken_tools(&self) -> Vec<String> {
-        let names = self.taken_calls().map(|at| self.core.calls[at].name().to_owned());
-        let mut tools: Vec<String> = names.collect();
-        tools.dedup();
-        tools
-    }
-
-    fn acknowledge(&mut self, heard: Heard) {
-        let tools = self.taken_tools();
-        self.say_acknowledgement(heard, tools);
-    }
-
-    fn say_acknowledgement(&mut self, heard: Heard, tools: Vec<String>) {
-        let Heard { text, source } = heard.clone();
-        let (kind, at_ms) = (UtteranceKind::Acknowledgement(source), self.core.now_ms);
-        self.round.message.say_before_calls(Utterance { kind, text, tools, at_ms });
-        self.core.script.say(EventDraft::Acknowledgement);
-        self.core.acknowledgement = Acknowledgement::Said(heard);
     }
 }

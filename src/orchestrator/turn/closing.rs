@@ -6,8 +6,7 @@
 
 use super::core::Core;
 use super::queue::LogDraft;
-use super::reading::Flow;
-use super::round::Message;
+use super::round::{Flow, Message};
 use super::script::Shown;
 use crate::conversation::render::results;
 use crate::conversation::{Outcome, Step, UtteranceKind};

@@ -20,6 +20,7 @@
 //! that waited for it, if there are any.
 
 mod acknowledgement;
+mod acknowledging;
 mod calls;
 mod choices;
 mod clarification;
@@ -51,7 +52,7 @@ use self::core::Core;
 use calls::Run;
 use closing::Over;
 use queue::{Entry, EventDraft, LogDraft};
-use reading::Flow;
+use round::Flow;
 use setup::Setup;
 use state::State;
 

@@ -1,11 +1,9 @@
 //! Reading: what the parser finds in the model's words, or its server tells, becomes text
 //! and calls of the round.
 
-use std::ops::ControlFlow;
-
 use super::core::Core;
 use super::queue::EventDraft;
-use super::round::{Mistake, Surplus};
+use super::round::{Flow, Mistake, Surplus};
 use super::script::Shown;
 use super::state::{OpenRound, State};
 use crate::limits;
@@ -13,9 +11,6 @@ use crate::orchestrator::CallContract;
 use crate::orchestrator::call::{CallAt, CallState, Written};
 use crate::parser::{self, Call, ErrorCode, ParseError, Parser, Repair, Segment};
 use crate::upstream::{Delta, ReasoningItem};
-
-/// Whether the message is read on.
-pub(super) type Flow = ControlFlow<()>;
 
 /// Reads more of the model's words. What they decide is decided at the byte that decides
 /// it: nothing after a stop is read, though it came in the same delta.

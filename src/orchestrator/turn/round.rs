@@ -1,6 +1,6 @@
 //! A round: one message of the model, what it calls, and what is known of both.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use crate::conversation::{Note, Part, Step, Utterance, UtteranceKind};
@@ -9,6 +9,9 @@ use crate::orchestrator::call::{CallAt, Calls};
 use crate::orchestrator::chain::MessageEnd;
 use crate::parser::ParseError;
 use crate::upstream::{ReasoningItem, RoundFinish};
+
+/// Whether a message is read on.
+pub(super) type Flow = ControlFlow<()>;
 
 /// A message of the model. Its text is in the turn's script.
 #[derive(Debug, Default)]

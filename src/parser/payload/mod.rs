@@ -7,12 +7,11 @@ use std::mem;
 
 use super::call::Fault;
 use super::deltas::Tracker;
-use super::discard::Discard;
-use super::gap::Gap;
 use super::json_scan::{Scanner, Stop};
 use super::repair::Repair;
+use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
-use super::{ErrorCode, Flow, Marker, Place, Segment, State};
+use super::transition::{Flow, Marker, Next};
 use crate::limits::parser::DEPTH_MAX;
 
 #[derive(Debug)]
@@ -37,7 +36,6 @@ impl Payload {
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Self {
-        stream.buffer.clear();
         let index = stream.start_call(marker.at, sink);
         let (scanner, tracker) = (Scanner::default(), Tracker::default());
         Self { marker, index, scanner, tracker, fence, repaired }
@@ -90,7 +88,7 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         self.cut(stream, sink);
-        Flow::Enter(State::default(), 0)
+        Flow::Enter(Next::prose(), 0)
     }
 
     /// Goes on behind what stopped the payload: without a `stop`, its greatest length.
@@ -103,16 +101,16 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let end = stream.position(at);
-        let state = match stop {
-            Some(Stop::End) => State::Tail(self.complete(stream, sink)),
+        let next = match stop {
+            Some(Stop::End) => self.complete(stream, sink),
             Some(Stop::WrongCloser) => {
                 let code = ErrorCode::UnbalancedPayload;
                 let message = "a closing bracket does not fit the one that is open";
                 self.refuse(Fault::new(code, message), stream, sink);
                 stream.end_call(self.marker, Place::Error(code), end, sink);
-                State::default()
+                Next::prose()
             }
-            Some(Stop::Marker) => State::Gap(self.restart(end, stream, sink)),
+            Some(Stop::Marker) => Next::Gap(self.restart(end, stream, sink)),
             Some(Stop::TooDeep) => {
                 let message = format!("the payload is nested deeper than {DEPTH_MAX}");
                 self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
@@ -123,11 +121,11 @@ impl Payload {
                 self.discard(Fault::new(ErrorCode::PayloadTooLarge, message), stream, sink)
             }
         };
-        Flow::Enter(state, at)
+        Flow::Enter(next, at)
     }
 
     /// Refuses a payload in which a marker stands, and goes on behind that marker.
-    fn restart(&self, end: u64, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Gap {
+    fn restart(&self, end: u64, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Marker {
         let length = stream.settings.marker.len();
         stream.buffer.truncate(stream.buffer.len() - length);
         let code = ErrorCode::UnbalancedPayload;
@@ -135,20 +133,19 @@ impl Payload {
         self.refuse(fault, stream, sink);
         let at = end - length as u64;
         stream.span(Place::Error(code), self.marker.at..at, sink);
-        let at_line_start = stream.buffer.last() == Some(&b'\n');
-        Gap::enter(Marker { at, at_line_start }, stream)
+        Marker { at, at_line_start: stream.buffer.last() == Some(&b'\n') }
     }
 
     fn discard(
         &mut self,
         fault: Fault,
-        stream: &mut Stream,
+        stream: &Stream,
         sink: &mut impl FnMut(Segment<'_>),
-    ) -> State {
+    ) -> Next {
         let code = fault.code;
         self.refuse(fault, stream, sink);
-        stream.buffer.clear();
-        State::Discard(Discard::new(self.marker, code, mem::take(&mut self.scanner)))
+        let scanner = mem::take(&mut self.scanner);
+        Next::Discard { marker: self.marker, code, scanner }
     }
 
     fn refuse(&self, fault: Fault, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {

@@ -4,9 +4,10 @@ use std::mem;
 
 use super::super::call::{self, Content, Fault};
 use super::super::deltas::Tracker;
+use super::super::segment::{Call, ErrorCode, Place, Segment};
 use super::super::stream::Stream;
-use super::super::tail::Tail;
-use super::super::{Call, ErrorCode, Place, Segment, repair, text};
+use super::super::transition::Next;
+use super::super::{repair, text};
 use super::Payload;
 
 impl Payload {
@@ -15,11 +16,11 @@ impl Payload {
         &mut self,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
-    ) -> Tail {
+    ) -> Next {
         let bytes = mem::take(&mut stream.buffer);
         let place = self.decide(&bytes, stream, sink);
         stream.buffer = bytes;
-        Tail::new(self.marker, place, self.fence)
+        Next::Tail { marker: self.marker, place, fence: self.fence }
     }
 
     /// The stream ended inside the payload.

@@ -1,0 +1,69 @@
+//! How one state leads to another.
+//!
+//! A state names the next one and what that begins with; the parser makes it. So no state
+//! knows the others.
+
+use super::json_scan::Scanner;
+use super::marker::Held;
+use super::repair::Repair;
+use super::segment::{ErrorCode, Place};
+
+/// Where a state leads.
+#[derive(Debug)]
+pub(super) enum Flow {
+    /// All bytes were read, and the state stays.
+    Stay,
+    /// To another state, which reads on at this byte of the chunk.
+    Enter(Next, usize),
+    /// To another state, which first reads these bytes of earlier chunks again, and
+    /// then the chunk from its beginning.
+    Reread(Next, Vec<u8>),
+}
+
+/// A state to enter.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Text or reasoning, of which this much is held back already.
+    Prose(Held),
+    /// What comes after a marker.
+    Gap(Marker),
+    /// A payload; its first bracket is the next byte.
+    Payload {
+        marker: Marker,
+        /// Whether a code fence has opened before it.
+        fence: bool,
+        /// What was mended before it.
+        repaired: Vec<Repair>,
+    },
+    /// The rest of a payload that was refused before its end.
+    Discard {
+        marker: Marker,
+        /// Why it was refused.
+        code: ErrorCode,
+        /// Where in its brackets it is.
+        scanner: Scanner,
+    },
+    /// What comes after a payload.
+    Tail {
+        marker: Marker,
+        /// Where the payload went.
+        place: Place,
+        /// Whether a code fence may close.
+        fence: bool,
+    },
+}
+
+impl Next {
+    /// Text or reasoning, from its beginning.
+    pub(super) fn prose() -> Self {
+        Self::Prose(Held::default())
+    }
+}
+
+/// A marker that was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Marker {
+    /// Where it begins.
+    pub(super) at: u64,
+    pub(super) at_line_start: bool,
+}
