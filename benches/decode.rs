@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use memchr::memchr;
 use tether::upstream::Delta;
-use tether::upstream::openai_chat::Decoder;
+use tether::upstream::dialect::openai_chat::Decoder;
 use tether::upstream::sse::{Field, Frame};
 
 const FRAMES: usize = 1000;

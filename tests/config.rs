@@ -9,9 +9,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use tether::config::{
-    self, Config, ConfigError, Constrain, EmbeddedConfig, History, OpenaiChatConfig,
-    OpenaiResponsesConfig, Overrides, UpstreamConfig, UpstreamKind,
+    self, Config, ConfigError, Constrain, EmbeddedConfig, History, ModelServerConfig, Overrides,
+    UpstreamConfig, UpstreamKind,
 };
+use tether::upstream::dialect::Kind;
 
 fn load_with(
     text: &str,
@@ -31,9 +32,9 @@ fn load(text: &str) -> Result<Config, ConfigError> {
 
 /// The only upstream of a configuration, a model server.
 #[track_caller]
-fn model_server(config: &Config) -> &OpenaiChatConfig {
+fn model_server(config: &Config) -> &ModelServerConfig {
     match config.upstreams.as_slice() {
-        [UpstreamConfig { kind: UpstreamKind::OpenaiChat(server), .. }] => server,
+        [UpstreamConfig { kind: UpstreamKind::Server(server), .. }] => server,
         other => panic!("expected one model server, found {other:?}"),
     }
 }
@@ -98,9 +99,11 @@ mod defaults {
         let config =
             load_with(text, &Overrides { model: Some("m".into()), ..Overrides::default() }, &[])
                 .unwrap();
-        let server =
-            OpenaiResponsesConfig { model: "m".into(), ..OpenaiResponsesConfig::default() };
-        let kind = UpstreamKind::OpenaiResponses(server);
+        let server = ModelServerConfig {
+            model: "m".into(),
+            ..ModelServerConfig::new(Kind::OpenaiResponses)
+        };
+        let kind = UpstreamKind::Server(server);
         assert_eq!(config.upstreams, [UpstreamConfig { name: "r".into(), kind }]);
         assert_eq!(load(&config.to_yaml().unwrap()), Ok(config));
     }
@@ -156,8 +159,8 @@ mod examples {
             let path = file.unwrap().path();
             let config = load(&std::fs::read_to_string(&path).unwrap()).unwrap();
             let constrained = config.upstreams.iter().any(|upstream| {
-                let UpstreamKind::OpenaiChat(server) = &upstream.kind else { return false };
-                server.constrain == Constrain::LlamaGrammar
+                let UpstreamKind::Server(server) = &upstream.kind else { return false };
+                server.constrain == Some(Constrain::LlamaGrammar)
             });
             assert_eq!(constrained, path.ends_with("llama-cpp.yml"), "{}", path.display());
         }

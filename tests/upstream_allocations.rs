@@ -3,7 +3,7 @@
 
 use allocation_counter::measure;
 use tether::upstream::Delta;
-use tether::upstream::openai_chat;
+use tether::upstream::dialect::openai_chat;
 use tether::upstream::sse;
 
 fn stream(words: &[&str], frames: usize) -> Vec<u8> {

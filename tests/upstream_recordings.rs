@@ -7,10 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tether::event::Usage;
 use tether::parser::{Call, ErrorCode, Parser, Segment, Settings};
-use tether::upstream::openai_chat::{self, FrameError};
-use tether::upstream::openai_responses;
+use tether::upstream::dialect::{Decode, Kind, Options};
 use tether::upstream::server_error::ServerError;
-use tether::upstream::{Decoder, Delta, RoundFinish, sse};
+use tether::upstream::{ChatRequest, Delta, FrameError, RoundFinish, Sampling, sse};
 
 const MARKER: &str = "<<function_call>>";
 
@@ -31,13 +30,15 @@ struct Request {
 }
 
 /// The decoder of the API that a recording is of.
-fn decoder_of(recording: &Recording) -> Decoder {
-    if recording.path == "/v1/responses" {
-        let tokens_max = recording.request.max_output_tokens;
-        Decoder::Responses(openai_responses::Decoder::new(tokens_max))
-    } else {
-        Decoder::Chat(openai_chat::Decoder::new())
-    }
+fn decoder_of(recording: &Recording) -> Box<dyn Decode> {
+    // Servers answer some mistakes elsewhere as Chat Completions.
+    let kind = match recording.path.as_str() {
+        "/v1/responses" => Kind::OpenaiResponses,
+        _ => Kind::OpenaiChat,
+    };
+    let max_tokens = recording.request.max_output_tokens;
+    let sampling = Sampling { max_tokens, ..Sampling::default() };
+    kind.dialect(Options::default()).decoder(&ChatRequest { sampling, ..ChatRequest::default() })
 }
 
 /// What a client is to know of a stream.
@@ -124,7 +125,7 @@ fn decode<'a>(recording: &Recording, chunks: impl IntoIterator<Item = &'a [u8]>)
     let mut answer = Answer::default();
     for mut chunk in chunks {
         while let Some(frame) = frames.next_frame(&mut chunk).expect("within the limit") {
-            let outcome = events.decode(&frame, |delta| answer.take(delta, &mut parser));
+            let outcome = events.decode(&frame, &mut |delta| answer.take(delta, &mut parser));
             if let Err(error) = outcome {
                 answer.error = Some(error);
             }

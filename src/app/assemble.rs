@@ -3,18 +3,14 @@
 use std::sync::Arc;
 
 use crate::config;
-use crate::config::{
-    CallContract, Config, Constrain, History, OpenaiChatConfig, OpenaiResponsesConfig, UpstreamKind,
-};
+use crate::config::{CallContract, Config, Constrain, History, ModelServerConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::server::{self, AuthOptions, Patience};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{
-    self, Dialect, OptionsError, ServerOptions, Upstream, openai_chat, openai_responses,
-};
+use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
 
 /// Why a configuration that reads well cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -100,12 +96,8 @@ fn rules(config: &Config) -> Rules {
 
 fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstream::Options {
     let (history, kind) = match &upstream.kind {
-        UpstreamKind::OpenaiChat(server) => {
-            (server.history, upstream::Kind::Server(chat_options(server, config)))
-        }
-        UpstreamKind::OpenaiResponses(server) => {
-            let options = responses_options(&upstream.name, server, config);
-            (server.history, upstream::Kind::Server(options))
+        UpstreamKind::Server(server) => {
+            (server.history, upstream::Kind::Server(model_server_options(server, config)))
         }
         UpstreamKind::Embedded(embedded) => {
             let kind = upstream::Kind::Embedded { tokens_per_sec: embedded.tokens_per_sec };
@@ -115,37 +107,17 @@ fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstr
     upstream::Options { name: upstream.name.clone(), history, kind }
 }
 
-fn chat_options(server: &OpenaiChatConfig, config: &Config) -> ServerOptions {
+fn model_server_options(server: &ModelServerConfig, config: &Config) -> ServerOptions {
     ServerOptions {
         base_url: server.base_url.clone(),
         api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
-        dialect: Dialect::Chat(openai_chat::Options {
-            model: server.model.clone(),
-            constraint: match server.constrain {
-                Constrain::None => None,
-                Constrain::LlamaGrammar => Some(Constraint::LlamaGrammar),
-            },
-            native_calls: config.tools.call_contract == CallContract::Native,
-        }),
-        connect_timeout: server.connect_timeout,
-        idle_timeout: server.idle_timeout,
-    }
-}
-
-fn responses_options(
-    upstream: &str,
-    server: &OpenaiResponsesConfig,
-    config: &Config,
-) -> ServerOptions {
-    ServerOptions {
-        base_url: server.base_url.clone(),
-        api_key: server.api_key.as_ref().map(|key| key.reveal().to_owned()),
-        dialect: Dialect::Responses(openai_responses::Options {
-            upstream: upstream.to_owned(),
-            model: server.model.clone(),
-            native_calls: config.tools.call_contract == CallContract::Native,
-            encrypts_reasoning: false,
-        }),
+        dialect: server.dialect,
+        model: server.model.clone(),
+        constraint: match server.constrain {
+            None | Some(Constrain::None) => None,
+            Some(Constrain::LlamaGrammar) => Some(Constraint::LlamaGrammar),
+        },
+        native_calls: config.tools.call_contract == CallContract::Native,
         connect_timeout: server.connect_timeout,
         idle_timeout: server.idle_timeout,
     }

@@ -1,6 +1,7 @@
 //! What was written becomes what holds: every key with its type, range and
 //! default, and the combinations that cannot be.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::mistake::Mistake;
@@ -9,12 +10,13 @@ use super::reader::{self, Keys, Refused, decimal, text, truth, wait, whole};
 use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
 use super::{
     CallContract, Config, Constrain, EmbeddedConfig, FeedbackConfig, History, LimitsConfig,
-    ModelConfig, OpenaiChatConfig, OpenaiResponsesConfig, ParserConfig, ServerConfig,
-    SessionsConfig, Store, StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
+    ModelConfig, ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store,
+    StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::Execution;
+use crate::upstream::dialect;
 
 /// Reads a whole file. What cannot be used is noted in `mistakes` and stands as
 /// its default in the result.
@@ -103,13 +105,6 @@ fn choice<T: Copy>(
     move |node| reader::choice(choices, later)(node)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    OpenaiChat,
-    OpenaiResponses,
-    Embedded,
-}
-
 fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamConfig> {
     let mut names: Vec<String> = Vec::new();
     let upstreams = keys.sections("upstreams", |mut keys| {
@@ -137,6 +132,12 @@ fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamCon
     }
 }
 
+/// What may stand in `kind`: a dialect of model servers, or the embedded model.
+static KINDS: LazyLock<Vec<(&str, Option<dialect::Kind>)>> = LazyLock::new(|| {
+    let servers = dialect::Kind::ALL.map(|(name, kind)| (name, Some(kind)));
+    servers.into_iter().chain([("embedded", None)]).collect()
+});
+
 fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
     const OF_SERVERS: [&str; 7] = [
         "base_url",
@@ -147,31 +148,18 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
         "connect_timeout_sec",
         "idle_timeout_sec",
     ];
-    let kinds = &[
-        ("openai_chat", Kind::OpenaiChat),
-        ("openai_responses", Kind::OpenaiResponses),
-        ("embedded", Kind::Embedded),
-    ];
-    let kind = keys.read("kind", Kind::OpenaiChat, choice("kind", kinds));
-    let default = if kind == Kind::Embedded {
-        UpstreamConfig::embedded()
-    } else {
-        UpstreamConfig::openai_chat()
+    let kind = keys.read("kind", Some(dialect::Kind::default()), choice("kind", &KINDS));
+    let default = match kind {
+        Some(_) => UpstreamConfig::openai_chat(),
+        None => UpstreamConfig::embedded(),
     };
     let name = keys.read("name", default.name, name);
-    if kind != Kind::Embedded {
+    let kind = if let Some(dialect) = kind {
         keys.refuse_all(&["tokens_per_sec"], "has a meaning for kind `embedded` alone");
-    }
-    let kind = match kind {
-        Kind::Embedded => {
-            keys.refuse_all(&OF_SERVERS, "has no meaning for kind `embedded`");
-            UpstreamKind::Embedded(embedded(keys))
-        }
-        Kind::OpenaiChat => UpstreamKind::OpenaiChat(openai_chat(keys, contract)),
-        Kind::OpenaiResponses => {
-            keys.refuse_all(&["constrain"], "has a meaning for kind `openai_chat` alone");
-            UpstreamKind::OpenaiResponses(openai_responses(keys, contract))
-        }
+        UpstreamKind::Server(model_server(keys, dialect, contract))
+    } else {
+        keys.refuse_all(&OF_SERVERS, "has no meaning for kind `embedded`");
+        UpstreamKind::Embedded(embedded(keys))
     };
     UpstreamConfig { name, kind }
 }
@@ -182,19 +170,23 @@ fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
     EmbeddedConfig { tokens_per_sec: keys.read("tokens_per_sec", default.tokens_per_sec, pace) }
 }
 
-fn openai_chat(keys: &mut Keys<'_, '_>, contract: CallContract) -> OpenaiChatConfig {
-    let default = OpenaiChatConfig::default();
-    let constraints = &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)];
-    let server = OpenaiChatConfig {
+fn model_server(
+    keys: &mut Keys<'_, '_>,
+    dialect: dialect::Kind,
+    contract: CallContract,
+) -> ModelServerConfig {
+    let default = ModelServerConfig::new(dialect);
+    let server = ModelServerConfig {
+        dialect,
         base_url: keys.read("base_url", default.base_url, server_url),
         model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
         api_key: keys.read("api_key", default.api_key, secret),
-        constrain: keys.read("constrain", default.constrain, choice("constrain", constraints)),
+        constrain: constrain(keys, dialect),
         history: history(keys, contract),
         connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
-    if contract == CallContract::Native && server.constrain != Constrain::None {
+    if contract == CallContract::Native && server.constrain == Some(Constrain::LlamaGrammar) {
         let message = "found a grammar, expected `none`: with tools.call_contract `native` the \
                        server itself sees to it that calls are valid";
         keys.refuse("constrain", message.to_owned());
@@ -202,16 +194,13 @@ fn openai_chat(keys: &mut Keys<'_, '_>, contract: CallContract) -> OpenaiChatCon
     server
 }
 
-fn openai_responses(keys: &mut Keys<'_, '_>, contract: CallContract) -> OpenaiResponsesConfig {
-    let default = OpenaiResponsesConfig::default();
-    OpenaiResponsesConfig {
-        base_url: keys.read("base_url", default.base_url, server_url),
-        model: keys.read("model", default.model, |node| text(node).map(str::to_owned)),
-        api_key: keys.read("api_key", default.api_key, secret),
-        history: history(keys, contract),
-        connect_timeout: keys.read("connect_timeout_sec", default.connect_timeout, wait_some()),
-        idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
+fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrain> {
+    let constraints = &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)];
+    if !dialect.takes_constraint() {
+        keys.refuse_all(&["constrain"], "has a meaning for kind `openai_chat` alone");
+        return None;
     }
+    Some(keys.read("constrain", Constrain::None, choice("constrain", constraints)))
 }
 
 /// What a model calls natively goes back natively: marker lines would teach it to

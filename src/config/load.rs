@@ -13,7 +13,7 @@ use hyper::Uri;
 use super::check::{check, check_whole};
 use super::mistake::{ConfigError, Mistake};
 use super::raw::{Node, Place, Value};
-use super::{Config, OpenaiChatConfig, UpstreamConfig, UpstreamKind};
+use super::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
 
 /// Looks a variable up; the process's own environment, or a test's.
@@ -219,20 +219,17 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
         let found = config.upstreams.iter().find(written).cloned();
         let mut upstream = found.unwrap_or_else(|| {
             let history = UpstreamConfig::usual_history(config.tools.call_contract);
-            let server = OpenaiChatConfig { history, ..OpenaiChatConfig::default() };
-            UpstreamConfig {
-                kind: UpstreamKind::OpenaiChat(server),
-                ..UpstreamConfig::openai_chat()
-            }
+            let server = ModelServerConfig { history, ..ModelServerConfig::default() };
+            UpstreamConfig { kind: UpstreamKind::Server(server), ..UpstreamConfig::openai_chat() }
         });
-        if let Some(base_url) = upstream.kind.base_url_mut() {
-            base_url.clone_from(url);
+        if let Some(server) = upstream.kind.server_mut() {
+            server.base_url.clone_from(url);
         }
         config.upstreams = vec![upstream];
     }
     if let Some(model) = &overrides.model {
-        match config.upstreams.first_mut().map(|upstream| upstream.kind.model_mut()) {
-            Some(Some(name)) => name.clone_from(model),
+        match config.upstreams.first_mut().map(|upstream| upstream.kind.server_mut()) {
+            Some(Some(server)) => server.model.clone_from(model),
             Some(None) => mistakes.push(Mistake {
                 place: None,
                 key: "--model".to_owned(),

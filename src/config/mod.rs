@@ -28,8 +28,8 @@ pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
 pub use self::upstream::{
-    Constrain, EmbeddedConfig, History, OpenaiChatConfig, OpenaiResponsesConfig, UpstreamConfig,
-    UpstreamKind, base_url, base_url_with_version,
+    Constrain, EmbeddedConfig, History, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
+    base_url_with_version,
 };
 use crate::limits;
 pub use crate::orchestrator::CallContract;

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use super::{CallContract, Secret, seconds};
 use crate::limits;
 pub use crate::upstream::History;
+use crate::upstream::dialect;
 
 /// A model server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,47 +20,24 @@ pub struct UpstreamConfig {
     pub kind: UpstreamKind,
 }
 
-/// `kind`, with the options that it has.
+/// What speaks there, with the options that it has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(untagged)]
 pub enum UpstreamKind {
-    /// Streaming Chat Completions.
-    OpenaiChat(OpenaiChatConfig),
-    /// The Responses API, streaming.
-    OpenaiResponses(OpenaiResponsesConfig),
+    /// A model server.
+    Server(ModelServerConfig),
     /// The embedded model.
     Embedded(EmbeddedConfig),
 }
 
-/// A server of Chat Completions.
+/// A model server, of whatever dialect.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OpenaiChatConfig {
-    /// What `/chat/completions` is appended to: scheme `http` or `https`, a host,
+pub struct ModelServerConfig {
+    /// How it is spoken to.
+    #[serde(rename = "kind")]
+    pub dialect: dialect::Kind,
+    /// What the dialect's path is appended to: scheme `http` or `https`, a host,
     /// no slash at the end, no query.
-    #[serde(serialize_with = "without_trailing_slash")]
-    pub base_url: Uri,
-    /// The model's name on that server; empty: the first that
-    /// the server lists.
-    pub model: String,
-    /// Sent as `Authorization: Bearer`.
-    #[serde(serialize_with = "secret_or_empty")]
-    pub api_key: Option<Secret>,
-    /// What keeps the model to valid calls.
-    pub constrain: Constrain,
-    /// How calls and results go back.
-    pub history: History,
-    /// Longest wait for a connection.
-    #[serde(rename = "connect_timeout_sec", serialize_with = "seconds")]
-    pub connect_timeout: Duration,
-    /// Longest silence inside a stream.
-    #[serde(rename = "idle_timeout_sec", serialize_with = "seconds")]
-    pub idle_timeout: Duration,
-}
-
-/// A server of the Responses API.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OpenaiResponsesConfig {
-    /// What `/responses` is appended to, as with Chat Completions.
     #[serde(serialize_with = "without_trailing_slash")]
     pub base_url: Uri,
     /// The model's name on that server; empty: the first that the server lists.
@@ -67,6 +45,9 @@ pub struct OpenaiResponsesConfig {
     /// Sent as `Authorization: Bearer`.
     #[serde(serialize_with = "secret_or_empty")]
     pub api_key: Option<Secret>,
+    /// What keeps the model to valid calls. Only a dialect that takes constraints has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constrain: Option<Constrain>,
     /// How calls and results go back.
     pub history: History,
     /// Longest wait for a connection.
@@ -77,23 +58,32 @@ pub struct OpenaiResponsesConfig {
     pub idle_timeout: Duration,
 }
 
-impl Default for OpenaiResponsesConfig {
+impl ModelServerConfig {
+    /// The default of a server of this dialect: one on this machine.
+    #[must_use]
+    pub fn new(dialect: dialect::Kind) -> Self {
+        Self {
+            dialect,
+            base_url: Uri::from_static("http://127.0.0.1:8081/v1"),
+            model: String::new(),
+            api_key: None,
+            constrain: dialect.takes_constraint().then_some(Constrain::None),
+            history: History::Text,
+            connect_timeout: limits::upstream::CONNECT_TIMEOUT,
+            idle_timeout: limits::upstream::IDLE_TIMEOUT,
+        }
+    }
+}
+
+impl Default for ModelServerConfig {
     fn default() -> Self {
-        let OpenaiChatConfig {
-            base_url,
-            model,
-            api_key,
-            constrain: _,
-            history,
-            connect_timeout,
-            idle_timeout,
-        } = OpenaiChatConfig::default();
-        Self { base_url, model, api_key, history, connect_timeout, idle_timeout }
+        Self::new(dialect::Kind::default())
     }
 }
 
 /// The embedded model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename = "embedded")]
 pub struct EmbeddedConfig {
     /// Its pace.
     pub tokens_per_sec: u32,
@@ -110,20 +100,10 @@ pub enum Constrain {
 }
 
 impl UpstreamKind {
-    /// The address of a server.
-    pub(super) fn base_url_mut(&mut self) -> Option<&mut Uri> {
+    /// The options of a model server.
+    pub(super) const fn server_mut(&mut self) -> Option<&mut ModelServerConfig> {
         match self {
-            Self::OpenaiChat(server) => Some(&mut server.base_url),
-            Self::OpenaiResponses(server) => Some(&mut server.base_url),
-            Self::Embedded(_) => None,
-        }
-    }
-
-    /// The name of the model on a server.
-    pub(super) fn model_mut(&mut self) -> Option<&mut String> {
-        match self {
-            Self::OpenaiChat(server) => Some(&mut server.model),
-            Self::OpenaiResponses(server) => Some(&mut server.model),
+            Self::Server(server) => Some(server),
             Self::Embedded(_) => None,
         }
     }
@@ -140,7 +120,7 @@ impl UpstreamConfig {
     /// The default of an upstream that is written down: a local model server.
     #[must_use]
     pub fn openai_chat() -> Self {
-        let kind = UpstreamKind::OpenaiChat(OpenaiChatConfig::default());
+        let kind = UpstreamKind::Server(ModelServerConfig::default());
         Self { name: "local".to_owned(), kind }
     }
 }
@@ -152,20 +132,6 @@ impl UpstreamConfig {
         match contract {
             CallContract::MarkerJson => History::Text,
             CallContract::Native => History::Native,
-        }
-    }
-}
-
-impl Default for OpenaiChatConfig {
-    fn default() -> Self {
-        Self {
-            base_url: Uri::from_static("http://127.0.0.1:8081/v1"),
-            model: String::new(),
-            api_key: None,
-            constrain: Constrain::None,
-            history: History::Text,
-            connect_timeout: limits::upstream::CONNECT_TIMEOUT,
-            idle_timeout: limits::upstream::IDLE_TIMEOUT,
         }
     }
 }

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use tokio_stream::Stream;
 
 use super::client::Answer;
+use super::dialect::{Decode, openai_chat};
+use super::frame_error::FrameError;
 use super::held::Held;
-use super::openai_chat::{self, FrameError};
-use super::openai_responses;
 use super::patience::{OutOfPatience, Patience, words_bytes};
 use super::sse;
 use super::{Delta, RoundFailure};
@@ -26,53 +26,10 @@ pub struct Round {
     /// Gone once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
-    events: Decoder,
+    events: Box<dyn Decode>,
     patience: Patience,
     /// What came while it was waited for the beginning.
     held: Option<Box<Held>>,
-}
-
-/// What makes deltas of frames, by the API that is spoken.
-#[derive(Debug)]
-pub enum Decoder {
-    /// Chat Completions.
-    Chat(openai_chat::Decoder),
-    /// Responses.
-    Responses(openai_responses::Decoder),
-}
-
-impl Decoder {
-    /// Hands out what a frame brings.
-    ///
-    /// # Errors
-    /// Where the frame is not what the API sends, or reports an error.
-    pub fn decode(
-        &mut self,
-        frame: &sse::Frame<'_>,
-        sink: impl FnMut(Delta<'_>),
-    ) -> Result<(), FrameError> {
-        match self {
-            Self::Chat(chat) => chat.decode(frame, sink),
-            Self::Responses(responses) => responses.decode(frame, sink),
-        }
-    }
-
-    /// Whether the model has given a reason to stop.
-    const fn is_finished(&self) -> bool {
-        match self {
-            Self::Chat(chat) => chat.is_finished(),
-            Self::Responses(responses) => responses.is_finished(),
-        }
-    }
-
-    /// Whether nothing follows.
-    #[must_use]
-    pub const fn is_done(&self) -> bool {
-        match self {
-            Self::Chat(chat) => chat.is_done(),
-            Self::Responses(responses) => responses.is_done(),
-        }
-    }
 }
 
 /// Where the bytes come from.
@@ -93,18 +50,18 @@ impl fmt::Debug for Source {
 impl Round {
     /// A round that a server answers. It fails after `idle_timeout` of silence, and
     /// after [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without a word.
-    pub(super) fn http(answer: Answer, events: Decoder, idle_timeout: Duration) -> Self {
+    pub(super) fn http(answer: Answer, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {
         Self::new(Source::Http(Box::new(answer)), events, idle_timeout)
     }
 
     /// A round of the embedded model.
     #[must_use]
     pub fn embedded(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        let events = Decoder::Chat(openai_chat::Decoder::new());
+        let events = Box::new(openai_chat::Decoder::new());
         Self::new(Source::Embedded(Box::pin(stream)), events, limits::IDLE_TIMEOUT)
     }
 
-    fn new(source: Source, events: Decoder, idle_timeout: Duration) -> Self {
+    fn new(source: Source, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {
         Self {
             source: Some(source),
             frames: sse::Decoder::default(),
@@ -214,7 +171,7 @@ impl Round {
     ) -> Result<(), RoundFailure> {
         let mut rest = chunk;
         while let Some(frame) = self.frames.next_frame(&mut rest).map_err(RoundFailure::garbage)? {
-            match self.events.decode(&frame, &mut *sink) {
+            match self.events.decode(&frame, sink) {
                 Ok(()) => {}
                 Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
                 Err(error @ FrameError::Malformed) => return Err(RoundFailure::garbage(error)),

@@ -13,67 +13,13 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::client::{Answer, Client, ClientError};
-use super::openai_chat::{self, Models};
-use super::openai_responses;
-use super::round::Decoder;
+use super::constrain::Constraint;
+use super::dialect::{self, Dialect};
+use super::models::Models;
 use super::server_error::ServerError;
 use super::{ChatRequest, Round, RoundFailure};
 use crate::http;
 use crate::limits::upstream as limits;
-
-/// How a server is spoken to. Without a model's name, the first model that it has is
-/// asked.
-#[derive(Debug, Clone)]
-pub enum Dialect {
-    /// Chat Completions.
-    Chat(openai_chat::Options),
-    /// The Responses API.
-    Responses(openai_responses::Options),
-}
-
-impl Dialect {
-    /// Where rounds are asked for.
-    const fn path(&self) -> &'static str {
-        match self {
-            Self::Chat(_) => "/chat/completions",
-            Self::Responses(_) => "/responses",
-        }
-    }
-
-    fn model(&self) -> &str {
-        match self {
-            Self::Chat(options) => &options.model,
-            Self::Responses(options) => &options.model,
-        }
-    }
-
-    /// The same, asking that model where none is named, and for its reasoning encrypted
-    /// where that can be asked for.
-    fn asking(&self, learnt: Option<String>, encrypts_reasoning: bool) -> Self {
-        let mut dialect = self.clone();
-        let model = match &mut dialect {
-            Self::Chat(options) => &mut options.model,
-            Self::Responses(options) => {
-                options.encrypts_reasoning = encrypts_reasoning;
-                &mut options.model
-            }
-        };
-        if model.is_empty() {
-            *model = learnt.unwrap_or_default();
-        }
-        dialect
-    }
-
-    fn decoder(&self, request: &ChatRequest) -> Decoder {
-        match self {
-            Self::Chat(_) => Decoder::Chat(openai_chat::Decoder::new()),
-            Self::Responses(_) => {
-                let tokens_max = request.sampling.max_tokens;
-                Decoder::Responses(openai_responses::Decoder::new(tokens_max))
-            }
-        }
-    }
-}
 
 /// Why an upstream cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +43,13 @@ pub struct ServerOptions {
     /// Sent as `Authorization: Bearer`.
     pub api_key: Option<String>,
     /// How it is spoken to.
-    pub dialect: Dialect,
+    pub dialect: dialect::Kind,
+    /// The model's name there; empty for the first model that it has.
+    pub model: String,
+    /// What keeps the model to valid calls.
+    pub constraint: Option<Constraint>,
+    /// Whether it is told of the tools and reads their calls itself.
+    pub native_calls: bool,
     /// Time for a connection.
     pub connect_timeout: Duration,
     /// Longest silence.
@@ -110,6 +62,9 @@ impl std::fmt::Debug for ServerOptions {
             .field("base_url", &self.base_url)
             .field("api_key", &self.api_key.as_ref().map(|_| "..."))
             .field("dialect", &self.dialect)
+            .field("model", &self.model)
+            .field("constraint", &self.constraint)
+            .field("native_calls", &self.native_calls)
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
             .finish()
@@ -124,7 +79,9 @@ pub(super) struct Server {
     path: String,
     host: HeaderValue,
     authorization: Option<HeaderValue>,
-    dialect: Dialect,
+    dialect: Box<dyn Dialect>,
+    /// The model's name there; empty for the first model that it has.
+    model: String,
     idle_timeout: Duration,
     known: Mutex<Known>,
     reasoning: Mutex<Reasoning>,
@@ -156,7 +113,12 @@ enum Reasoning {
 
 impl Server {
     pub(super) fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
-        let ServerOptions { base_url, api_key, dialect, connect_timeout, idle_timeout } = options;
+        let ServerOptions {
+            base_url, api_key, dialect, model, connect_timeout, idle_timeout, ..
+        } = options;
+        let upstream = name.to_owned();
+        let (constraint, native_calls) = (options.constraint, options.native_calls);
+        let dialect = dialect.dialect(dialect::Options { upstream, constraint, native_calls });
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad_url())?;
@@ -176,6 +138,7 @@ impl Server {
             host,
             authorization,
             dialect,
+            model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
             reasoning: Mutex::new(Reasoning::AsItComes),
@@ -214,7 +177,7 @@ impl Server {
             if status == StatusCode::NOT_FOUND {
                 self.forget();
                 // A name that was learnt is learnt again; one that was given stays.
-                failed.wait = self.dialect.model().is_empty().then_some(Duration::ZERO);
+                failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
             if status == StatusCode::BAD_REQUEST && said.to_ascii_lowercase().contains("encrypted")
             {
@@ -239,22 +202,15 @@ impl Server {
     fn body(&self, request: &ChatRequest, models: Models) -> Bytes {
         let Models { flavour, first } = models;
         let encrypts_reasoning = self.learn_reasoning(request) == Reasoning::Encrypted;
-        match self.dialect.asking(first, encrypts_reasoning) {
-            Dialect::Chat(options) => openai_chat::request_body(request, &options, flavour),
-            Dialect::Responses(options) => {
-                openai_responses::request_body(request, &options, flavour)
-            }
-        }
-        .into()
+        let learnt = first.as_deref().unwrap_or_default();
+        let model = if self.model.is_empty() { learnt } else { &self.model };
+        self.dialect.body(request, &dialect::Server { model, flavour, encrypts_reasoning }).into()
     }
 
     /// Learns from what it gave in the conversation how its reasoning is to be asked for.
     fn learn_reasoning(&self, request: &ChatRequest) -> Reasoning {
         let mut reasoning = self.reasoning.lock();
-        if let Dialect::Responses(options) = &self.dialect
-            && *reasoning == Reasoning::AsItComes
-            && openai_responses::lacks_reasoning(&request.messages, &options.upstream)
-        {
+        if *reasoning == Reasoning::AsItComes && self.dialect.lacks_reasoning(request) {
             *reasoning = Reasoning::Encrypted;
         }
         *reasoning
@@ -264,7 +220,7 @@ impl Server {
     /// again until something tells that it may be another server. One that does
     /// not say is taken as it is, unless a model's name is needed.
     async fn models(&self) -> Result<Models, Failed> {
-        let needs_name = self.dialect.model().is_empty();
+        let needs_name = self.model.is_empty();
         // Rounds that begin together ask once, and share what came of it.
         let since = Instant::now();
         let mut asked = self.asking.lock().await;

@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tether::app;
-use tether::config::{Config, OpenaiChatConfig, UpstreamConfig, UpstreamKind};
+use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use tether::server::Patience;
 use tokio::time::{Instant, timeout};
 
@@ -77,15 +77,15 @@ pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Erro
 }
 
 fn config(task: &Task, setting: &Setting) -> Config {
-    let options = OpenaiChatConfig {
+    let options = ModelServerConfig {
         base_url: setting.server.clone(),
         model: setting.model.clone(),
-        constrain: setting.constrain,
+        constrain: Some(setting.constrain),
         // The turn's own timeout decides.
         idle_timeout: TURN_TIMEOUT,
-        ..OpenaiChatConfig::default()
+        ..ModelServerConfig::default()
     };
-    let kind = UpstreamKind::OpenaiChat(options);
+    let kind = UpstreamKind::Server(options);
     let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), kind }];
     let mut config = Config { upstreams, ..Config::default() };
     config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -2,9 +2,8 @@
 //! one of them is away.
 
 use serde_json::{Value, json};
-use tether::config::{
-    CallContract, History, OpenaiChatConfig, OpenaiResponsesConfig, UpstreamConfig, UpstreamKind,
-};
+use tether::config::{CallContract, History, ModelServerConfig, UpstreamConfig, UpstreamKind};
+use tether::upstream::dialect::Kind;
 
 use crate::support::events::said;
 use crate::support::gateway::Setup;
@@ -22,20 +21,13 @@ use Speaks::{Chat, Responses};
 fn upstream(name: &str, speaks: Speaks, model: &Model, history: History) -> UpstreamConfig {
     let base_url = format!("http://{}/v1", model.address).parse().unwrap();
     let model = "fake-model".to_owned();
-    let kind = match speaks {
-        Chat => UpstreamKind::OpenaiChat(OpenaiChatConfig {
-            base_url,
-            model,
-            history,
-            ..OpenaiChatConfig::default()
-        }),
-        Responses => UpstreamKind::OpenaiResponses(OpenaiResponsesConfig {
-            base_url,
-            model,
-            history,
-            ..OpenaiResponsesConfig::default()
-        }),
+    let dialect = match speaks {
+        Chat => Kind::OpenaiChat,
+        Responses => Kind::OpenaiResponses,
     };
+    let server = ModelServerConfig::new(dialect);
+    let server = ModelServerConfig { base_url, model, history, ..server };
+    let kind = UpstreamKind::Server(server);
     UpstreamConfig { name: name.to_owned(), kind }
 }
 
@@ -273,8 +265,7 @@ async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves
             upstream("second", Chat, second, History::Native),
         ];
         match &mut servers[0].kind {
-            UpstreamKind::OpenaiChat(config) => config.idle_timeout = idle,
-            UpstreamKind::OpenaiResponses(config) => config.idle_timeout = idle,
+            UpstreamKind::Server(config) => config.idle_timeout = idle,
             UpstreamKind::Embedded(_) => unreachable!("it speaks as a server"),
         }
         setup.config.upstreams = servers;

@@ -9,7 +9,7 @@ use crate::support::model::call;
 use crate::support::{Gateway, Model};
 
 fn held(setup: &mut Setup) {
-    setup.upstream().constrain = Constrain::LlamaGrammar;
+    setup.upstream().constrain = Some(Constrain::LlamaGrammar);
 }
 
 /// The root of the grammar that a request carries.

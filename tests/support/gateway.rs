@@ -6,7 +6,7 @@ use std::ops::Deref;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tether::app::{self, Running};
-use tether::config::{Config, OpenaiChatConfig, UpstreamConfig, UpstreamKind};
+use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use tether::server::Patience;
 use tether::tools::Registry;
 use tokio::net::TcpStream;
@@ -29,10 +29,10 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// The options of the one upstream.
-    pub(crate) fn upstream(&mut self) -> &mut OpenaiChatConfig {
+    pub(crate) fn upstream(&mut self) -> &mut ModelServerConfig {
         match &mut self.config.upstreams[0].kind {
-            UpstreamKind::OpenaiChat(options) => options,
-            other => panic!("none of Chat Completions: {other:?}"),
+            UpstreamKind::Server(options) => options,
+            other @ UpstreamKind::Embedded(_) => panic!("not a model server: {other:?}"),
         }
     }
 }
@@ -52,15 +52,15 @@ impl Gateway {
 
     /// In front of the server at `model`, with changes.
     pub(crate) async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
-        let options = OpenaiChatConfig {
+        let options = ModelServerConfig {
             base_url: format!("http://{model}/v1").parse().unwrap(),
             model: "fake-model".to_owned(),
-            ..OpenaiChatConfig::default()
+            ..ModelServerConfig::default()
         };
         let mut config = Config {
             upstreams: vec![UpstreamConfig {
                 name: "fake".to_owned(),
-                kind: UpstreamKind::OpenaiChat(options),
+                kind: UpstreamKind::Server(options),
             }],
             ..Config::default()
         };

@@ -400,8 +400,8 @@ fn the_oldest_steps_are_left_out_first() {
 /// these requests is tested in `tests/real_model`.
 #[test]
 fn calls_of_every_outcome_go_back_natively() {
+    use crate::upstream::dialect::{Kind, Options, Server};
     use crate::upstream::{OfferedTool, RoundRequest, Sampling, ToolChoice};
-    use crate::upstream::{openai_chat, openai_responses};
 
     let call = |at: usize, outcome: Outcome| {
         let arguments = Arguments::parse(r#"{"expression": "6*7"}"#).unwrap();
@@ -445,14 +445,14 @@ fn calls_of_every_outcome_go_back_natively() {
     let request = request.render(History::Native);
     check_sequence(&request.messages).unwrap();
 
-    let chat = openai_chat::Options { native_calls: true, ..openai_chat::Options::default() };
-    let responses =
-        openai_responses::Options { native_calls: true, ..openai_responses::Options::default() };
-    let flavour = openai_chat::Flavour::Other;
-    let read = |body: Vec<u8>| serde_json::from_slice::<serde_json::Value>(&body).unwrap();
+    let body = |kind: Kind| {
+        let options = Options { native_calls: true, ..Options::default() };
+        let body = kind.dialect(options).body(&request, &Server::default());
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()
+    };
     let asked = json!({
-        "/v1/chat/completions": read(openai_chat::request_body(&request, &chat, flavour)),
-        "/v1/responses": read(openai_responses::request_body(&request, &responses, flavour)),
+        "/v1/chat/completions": body(Kind::OpenaiChat),
+        "/v1/responses": body(Kind::OpenaiResponses),
     });
     let shown: serde_json::Value =
         serde_json::from_str(include_str!("../../../tests/data/upstream/native_requests.json"))

@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 
 use super::calls::Place;
 use crate::event::Usage;
-use crate::upstream::openai_chat::{FrameError, lenient, unescape};
+use crate::upstream::dialect::json_string::unescape;
+use crate::upstream::dialect::lenient;
+use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 
 /// An event of the stream. Members whose shape servers do not agree on stay raw.

@@ -6,9 +6,9 @@
 
 use serde_json::value::RawValue;
 
-use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
 use crate::upstream::Delta;
-use crate::upstream::openai_chat::FrameError;
+use crate::upstream::frame_error::FrameError;
+use crate::upstream::native_calls::{NativeCall, NativeCalls, is_json};
 
 /// What an item is called in an event.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,48 +37,45 @@ pub(super) struct Said<'a> {
 /// Assembles the calls of one round.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    begun: Vec<Call>,
-    /// The calls before this one were handed out as whole.
-    whole: usize,
-    /// Arguments and names of all calls, in bytes.
-    bytes: usize,
+    begun: NativeCalls<Item>,
 }
 
-/// A call that has begun.
-#[derive(Debug, Default)]
-#[expect(clippy::struct_field_names, reason = "`call_id` is the API's word")]
-struct Call {
+/// What a server calls a call.
+#[derive(Debug)]
+struct Item {
     output_index: Option<u64>,
-    item_id: String,
+    id: String,
     call_id: String,
-    name: String,
-    arguments: String,
-    /// Whether the server has said that it is whole, and its arguments are JSON.
+    /// Whether the server has said that the call is whole, and its arguments are JSON.
     closed: bool,
 }
 
-impl Call {
-    fn is_at(&self, place: Place<'_>) -> bool {
-        self.output_index == place.index && self.item_id == place.id
-    }
+type Call = NativeCall<Item>;
 
-    /// Whether a server that has not named it may mean it.
-    fn may_become(&self, said: &Said<'_>) -> bool {
-        !self.closed
-            && self.name == said.name
-            && said.arguments.starts_with(self.arguments.as_str())
-    }
+fn is_at(call: &Call, place: Place<'_>) -> bool {
+    call.named.output_index == place.index && call.named.id == place.id
+}
+
+/// Whether a server that has not named a call may mean this one.
+fn may_become(call: &Call, said: &Said<'_>) -> bool {
+    !call.named.closed
+        && call.name == said.name
+        && said.arguments.starts_with(call.arguments.as_str())
 }
 
 impl Calls {
-    pub(super) const fn is_empty(&self) -> bool {
-        self.begun.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.open().is_empty()
+    }
+
+    fn open(&self) -> &[Call] {
+        self.begun.as_slice()
     }
 
     /// A call begins. One that was announced before does not begin twice.
     ///
     /// # Errors
-    /// Where it passes [`NATIVE_CALLS_MAX`] or [`NATIVE_CALL_BYTES_MAX`].
+    /// Where there are too many calls, or too many bytes of them.
     pub(super) fn begin(
         &mut self,
         said: &Said<'_>,
@@ -86,7 +83,7 @@ impl Calls {
     ) -> Result<(), FrameError> {
         let Place { index, id } = said.place;
         let is_known = !said.place.names_nothing()
-            && self.begun.iter().any(|call| !call.closed && call.is_at(said.place));
+            && self.open().iter().any(|call| !call.named.closed && is_at(call, said.place));
         if is_known { Ok(()) } else { self.push(index, id, said, sink).map(|_| ()) }
     }
 
@@ -95,7 +92,7 @@ impl Calls {
     ///
     /// # Errors
     /// Where the call is whole already, with other arguments; where nothing is named and no
-    /// call is open; or where they pass [`NATIVE_CALL_BYTES_MAX`].
+    /// call is open; or where there are too many bytes.
     pub(super) fn argue(
         &mut self,
         place: Place<'_>,
@@ -103,7 +100,9 @@ impl Calls {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         match self.find(place) {
-            Some(at) if self.begun[at].closed && !json.is_empty() => Err(FrameError::Malformed),
+            Some(at) if self.open()[at].named.closed && !json.is_empty() => {
+                Err(FrameError::Malformed)
+            }
             Some(at) => self.append(at, json, sink),
             None if place.names_nothing() => Err(FrameError::Malformed),
             None => Ok(()),
@@ -125,18 +124,18 @@ impl Calls {
                 self.push(said.place.index, said.place.id, &Said { arguments: "", ..*said }, sink)?
             }
         };
-        if self.begun[at].closed {
+        if self.open()[at].named.closed {
             return Ok(at);
         }
         // What no delta has brought. Where they differ otherwise, the end counts.
-        if let Some(rest) = said.arguments.strip_prefix(self.begun[at].arguments.as_str()) {
+        if let Some(rest) = said.arguments.strip_prefix(self.open()[at].arguments.as_str()) {
             self.append(at, rest, sink)?;
         } else if !said.arguments.is_empty() {
-            self.count(said.arguments.len())?;
-            said.arguments.clone_into(&mut self.begun[at].arguments);
+            self.begun.count(said.arguments.len())?;
+            self.begun.get_mut(at).replace_arguments(said.arguments);
         }
         if !said.name.is_empty() {
-            said.name.clone_into(&mut self.begun[at].name);
+            said.name.clone_into(&mut self.begun.get_mut(at).name);
         }
         Ok(at)
     }
@@ -152,19 +151,20 @@ impl Calls {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let at = self.repeat(said, sink)?;
-        self.begun[at].closed = is_json(&self.begun[at].arguments);
-        self.hand_out(sink, |call| call.closed);
+        let call = self.begun.get_mut(at);
+        call.named.closed = is_json(&call.arguments);
+        self.begun.complete(sink, |call| call.named.closed);
         Ok(())
     }
 
     /// Hands out all calls that are left. The model has finished.
     pub(super) fn finish(&mut self, sink: &mut impl FnMut(Delta<'_>)) {
-        self.hand_out(sink, |_| true);
+        self.begun.complete(sink, |_| true);
     }
 
     /// Whether a call breaks off in its arguments.
     pub(super) fn any_breaks_off(&self) -> bool {
-        self.begun.iter().any(|call| !call.closed && breaks_off(&call.arguments))
+        self.open().iter().any(|call| !call.named.closed && breaks_off(&call.arguments))
     }
 
     fn push(
@@ -174,15 +174,11 @@ impl Calls {
         said: &Said<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<usize, FrameError> {
-        if self.begun.len() == NATIVE_CALLS_MAX {
-            return Err(FrameError::Malformed);
-        }
-        self.count(item_id.len() + said.call_id.len() + said.name.len())?;
-        let owned = str::to_owned;
-        let (item_id, call_id, name) = (owned(item_id), owned(said.call_id), owned(said.name));
-        self.begun.push(Call { output_index, item_id, call_id, name, ..Call::default() });
-        let at = self.begun.len() - 1;
-        sink(Delta::CallStarted { index: index(at) });
+        self.begun.count(item_id.len() + said.call_id.len() + said.name.len())?;
+        let (id, call_id) = (item_id.to_owned(), said.call_id.to_owned());
+        let item = Item { output_index, id, call_id, closed: false };
+        let at = self.begun.begin(item, sink)?;
+        said.name.clone_into(&mut self.begun.get_mut(at).name);
         self.append(at, said.arguments, sink)?;
         Ok(at)
     }
@@ -193,57 +189,35 @@ impl Calls {
         json: &str,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
-        if !json.is_empty() {
-            self.count(json.len())?;
-            self.begun[at].arguments.push_str(json);
-            sink(Delta::CallArguments { index: index(at), json });
-        }
+        self.begun.count(json.len())?;
+        self.begun.get_mut(at).arguments.push_str(json);
+        self.begun.tell(at, sink);
         Ok(())
-    }
-
-    /// Hands out the calls that are whole, in their order.
-    fn hand_out(&mut self, sink: &mut impl FnMut(Delta<'_>), is_whole: impl Fn(&Call) -> bool) {
-        while let Some(call) = self.begun.get(self.whole).filter(|call| is_whole(call)) {
-            let (name, arguments) = (&call.name, &call.arguments);
-            sink(Delta::CallCompleted { index: index(self.whole), name, arguments });
-            self.whole += 1;
-        }
     }
 
     /// The call at a place: the one that place and id fit, else the id, else the place;
     /// the last open one where nothing is named.
     fn find(&self, place: Place<'_>) -> Option<usize> {
-        let last = |is_meant: &dyn Fn(&Call) -> bool| self.begun.iter().rposition(is_meant);
+        let last = |is_meant: &dyn Fn(&Call) -> bool| self.open().iter().rposition(is_meant);
         if place.names_nothing() {
-            return last(&|call| !call.closed);
+            return last(&|call| !call.named.closed);
         }
-        last(&|call| call.is_at(place))
-            .or_else(|| last(&|call| !place.id.is_empty() && call.item_id == place.id))
-            .or_else(|| last(&|call| place.index.is_some() && call.output_index == place.index))
+        last(&|call| is_at(call, place))
+            .or_else(|| last(&|call| !place.id.is_empty() && call.named.id == place.id))
+            .or_else(|| {
+                last(&|call| place.index.is_some() && call.named.output_index == place.index)
+            })
     }
 
     /// The open call that a done one may be, where neither place nor id say it.
     fn find_alike(&self, said: &Said<'_>) -> Option<usize> {
         let by_call_id = || {
-            let is_same = |call: &Call| !said.call_id.is_empty() && call.call_id == said.call_id;
-            self.begun.iter().rposition(is_same)
+            let is_same =
+                |call: &Call| !said.call_id.is_empty() && call.named.call_id == said.call_id;
+            self.open().iter().rposition(is_same)
         };
-        by_call_id().or_else(|| self.begun.iter().position(|call| call.may_become(said)))
+        by_call_id().or_else(|| self.open().iter().position(|call| may_become(call, said)))
     }
-
-    fn count(&mut self, bytes: usize) -> Result<(), FrameError> {
-        self.bytes += bytes;
-        if self.bytes > NATIVE_CALL_BYTES_MAX { Err(FrameError::Malformed) } else { Ok(()) }
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "at most NATIVE_CALLS_MAX")]
-const fn index(at: usize) -> u32 {
-    at as u32
-}
-
-fn is_json(arguments: &str) -> bool {
-    serde_json::from_str::<&RawValue>(arguments).is_ok()
 }
 
 /// Whether arguments end before their JSON does. Those that have not begun do not.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Decoder, Options, request_body};
-use crate::upstream::openai_chat::{Flavour, FrameError};
+use super::{Decoder, OpenaiResponses};
+use crate::upstream::FrameError;
+use crate::upstream::dialect::{Dialect as _, Options, Server};
 use crate::upstream::{
     ChatRequest, Delta, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role,
     Sampling, sse,
@@ -259,13 +260,10 @@ fn body(messages: Vec<Message>, native_calls: bool) -> Value {
         ..Sampling::default()
     };
     let round = ChatRequest { messages, sampling, tools: [tool].into(), ..ChatRequest::default() };
-    let options = Options {
-        upstream: "us".to_owned(),
-        model: "m".to_owned(),
-        native_calls,
-        ..Options::default()
-    };
-    serde_json::from_slice(&request_body(&round, &options, Flavour::Other)).unwrap()
+    let upstream = "us".to_owned();
+    let dialect = OpenaiResponses(Options { upstream, native_calls, ..Options::default() });
+    let body = dialect.body(&round, &Server { model: "m", ..Server::default() });
+    serde_json::from_slice(&body).unwrap()
 }
 
 #[test]
@@ -357,7 +355,11 @@ fn reasoning_is_asked_for_encrypted_where_it_lacks_otherwise() {
     let holds = |json: &Value| {
         let order = vec![MessagePart::Reasoning(thought("us", json)), MessagePart::Words(0..3)];
         let messages = vec![Message { order, ..message(Role::Assistant, Some("So.")) }];
-        let lacks = |upstream| super::lacks_reasoning(&messages, upstream);
+        let round = ChatRequest { messages, ..ChatRequest::default() };
+        let lacks = |upstream: &str| {
+            let upstream = upstream.to_owned();
+            OpenaiResponses(Options { upstream, ..Options::default() }).lacks_reasoning(&round)
+        };
         assert!(!lacks("them"));
         !lacks("us")
     };
@@ -366,8 +368,8 @@ fn reasoning_is_asked_for_encrypted_where_it_lacks_otherwise() {
     assert!(holds(&json!({"id": "r", "encrypted_content": "xyz"})));
     assert!(holds(&json!({"id": "r", "content": [{"type": "reasoning_text", "text": "Hm"}]})));
     for encrypts_reasoning in [true, false] {
-        let options = Options { encrypts_reasoning, ..Options::default() };
-        let body = request_body(&ChatRequest::default(), &options, Flavour::Other);
+        let server = Server { encrypts_reasoning, ..Server::default() };
+        let body = OpenaiResponses::default().body(&ChatRequest::default(), &server);
         let body: Value = serde_json::from_slice(&body).unwrap();
         let asked = json!(["reasoning.encrypted_content"]);
         assert_eq!(body.get("include"), encrypts_reasoning.then_some(&asked));

@@ -3,7 +3,8 @@
 use super::calls::{Calls, Place, Said};
 use super::event::{Event, Item, Response};
 use super::messages::Messages;
-use crate::upstream::openai_chat::FrameError;
+use crate::upstream::dialect::Decode;
+use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};
@@ -28,6 +29,24 @@ pub struct Decoder {
 enum Thinks {
     Aloud,
     InSummary,
+}
+
+impl Decode for Decoder {
+    fn decode(
+        &mut self,
+        frame: &Frame<'_>,
+        sink: &mut dyn FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
+        Self::decode(self, frame, sink)
+    }
+
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+
+    fn is_done(&self) -> bool {
+        Self::is_done(self)
+    }
 }
 
 impl Decoder {

@@ -3,23 +3,32 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::upstream::openai_chat::Flavour;
+use super::Decoder;
+use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::{
     ChatRequest, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role, ToolChoice,
 };
 
-/// How the requests to one server are written.
+/// The Responses API, as one upstream is asked.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The upstream's own name: reasoning goes back to where it came from.
-    pub upstream: String,
-    /// The model's name on the server.
-    pub model: String,
-    /// Whether the server is told of the tools and reads their calls itself.
-    pub native_calls: bool,
-    /// Whether reasoning is asked for encrypted, so that it can go back where nothing is
-    /// stored. Models that do not reason are refused with it.
-    pub encrypts_reasoning: bool,
+pub struct OpenaiResponses(pub Options);
+
+impl Dialect for OpenaiResponses {
+    fn path(&self) -> &'static str {
+        "/responses"
+    }
+
+    fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
+        request_body(round, &self.0, server)
+    }
+
+    fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode> {
+        Box::new(Decoder::new(round.sampling.max_tokens))
+    }
+
+    fn lacks_reasoning(&self, round: &ChatRequest) -> bool {
+        lacks_reasoning(&round.messages, &self.0.upstream)
+    }
 }
 
 /// The body of `POST /v1/responses` for a round.
@@ -28,10 +37,7 @@ pub struct Options {
 /// tool's message a `function_call_output`. Of the sampling, `seed` and `stop` stay behind:
 /// the API has no place for them, and refuses what it does not know.
 ///
-/// # Panics
-/// Never: what is written holds no map with keys that are no strings.
-#[must_use]
-pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) -> Vec<u8> {
+fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -63,16 +69,16 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
     };
     let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
     let body = Body {
-        model: &options.model,
+        model: server.model,
         instructions,
         input: items(messages, &options.upstream),
         stream: true,
         store: false,
-        include: if options.encrypts_reasoning { vec![ENCRYPTED] } else { Vec::new() },
+        include: if server.encrypts_reasoning { vec![ENCRYPTED] } else { Vec::new() },
         temperature: round.sampling.temperature,
         top_p: round.sampling.top_p,
         max_output_tokens: round.sampling.max_tokens,
-        skip_special_tokens: flavour.skips_special_tokens().then_some(false),
+        skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(Tool::new).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
@@ -93,8 +99,7 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 
 /// Whether the upstream of this name has given reasoning in this conversation that holds
 /// nothing but an id. Asked for it encrypted, it would hold more.
-#[must_use]
-pub fn lacks_reasoning(messages: &[Message], upstream: &str) -> bool {
+fn lacks_reasoning(messages: &[Message], upstream: &str) -> bool {
     messages.iter().flat_map(|message| &message.order).any(|part| match part {
         MessagePart::Reasoning(item) => item.upstream == upstream && reasoning(item).is_none(),
         MessagePart::Words(_) | MessagePart::Call(_) => false,

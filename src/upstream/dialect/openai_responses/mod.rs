@@ -14,4 +14,4 @@ mod request;
 mod tests;
 
 pub use decode::Decoder;
-pub use request::{Options, lacks_reasoning, request_body};
+pub use request::OpenaiResponses;

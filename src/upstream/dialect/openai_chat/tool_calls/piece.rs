@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::upstream::openai_chat::lenient;
+use crate::upstream::dialect::lenient;
 
 /// What a piece says of a call; empty or absent where it says nothing that can be meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use serde_json::value::RawValue;
+
 use super::*;
+use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
 
 /// The calls that come out, with what is told of their arguments on the way.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 use super::calls::Place;
 use crate::limits::upstream::RESPONSE_MESSAGES_MAX;
 use crate::upstream::Delta;
-use crate::upstream::openai_chat::FrameError;
+use crate::upstream::frame_error::FrameError;
 
 /// The messages of one round. Mostly there is one.
 #[derive(Debug, Default)]

@@ -5,17 +5,12 @@
 //! the calls inside the text (`parser`).
 
 mod decode;
-mod json_string;
-pub(super) mod lenient;
 mod memo;
-mod models;
 mod request;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
 
-pub use decode::{Decoder, FrameError};
-pub(super) use json_string::unescape;
-pub use models::{Flavour, Models};
-pub use request::{Options, request_body};
+pub use decode::Decoder;
+pub use request::OpenaiChat;
 pub use tool_calls::{Assembler, Piece};

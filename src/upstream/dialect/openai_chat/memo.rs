@@ -6,8 +6,8 @@
 //! one JSON string, *is* the remembered JSON with another string in that place,
 //! and what the parser would make of it is known. Any doubt goes to the parser.
 
-use super::json_string::unescape;
 use crate::upstream::Delta;
+use crate::upstream::dialect::json_string::unescape;
 
 /// Which delta the string becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use serde_json::value::RawValue;
 
-use super::unescape;
+use super::json_string::unescape;
 
 /// A count: a number, whole as `0.0` is, or either as a string.
 pub(in crate::upstream) fn count(raw: &RawValue) -> Option<u64> {

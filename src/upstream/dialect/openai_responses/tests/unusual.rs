@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{check, completed, decode, stream};
 use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX, RESPONSE_MESSAGES_MAX};
-use crate::upstream::openai_chat::FrameError;
-use crate::upstream::openai_responses::Decoder;
+use crate::upstream::dialect::openai_responses::Decoder;
+use crate::upstream::frame_error::FrameError;
 use crate::upstream::{Delta, RoundFinish, sse};
 
 fn added(place: &Value, id: &str, name: &str) -> Value {

@@ -3,20 +3,26 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Flavour;
-use crate::upstream::constrain::Constraint;
+use super::Decoder;
+use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::{ChatRequest, Message, OfferedTool, Sampling, ToolChoice};
 
-/// How the requests to one server are written.
+/// Chat Completions, as one upstream is asked.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// The model's name on the server.
-    pub model: String,
-    /// What keeps the model to valid calls.
-    pub constraint: Option<Constraint>,
-    /// Whether the server is told of the tools and reads their calls itself.
-    /// llama.cpp refuses a constraint beside it.
-    pub native_calls: bool,
+pub struct OpenaiChat(pub Options);
+
+impl Dialect for OpenaiChat {
+    fn path(&self) -> &'static str {
+        "/chat/completions"
+    }
+
+    fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
+        request_body(round, &self.0, server)
+    }
+
+    fn decoder(&self, _round: &ChatRequest) -> Box<dyn Decode> {
+        Box::new(Decoder::new())
+    }
 }
 
 /// The body of `POST /v1/chat/completions` for a round.
@@ -25,10 +31,7 @@ pub struct Options {
 /// their calls come as text, by the contract in the system prompt; a server that
 /// is told of tools reads calls itself, by its own rules.
 ///
-/// # Panics
-/// Never: what is written holds no map with keys that are no strings.
-#[must_use]
-pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) -> Vec<u8> {
+fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -60,12 +63,12 @@ pub fn request_body(round: &ChatRequest, options: &Options, flavour: Flavour) ->
     }
     let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
     let body = Body {
-        model: &options.model,
+        model: server.model,
         messages: &round.messages,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
-        skip_special_tokens: flavour.skips_special_tokens().then_some(false),
+        skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(|function| Tool { r#type: "function", function }).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
@@ -88,6 +91,8 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::constrain::Constraint;
+    use crate::upstream::models::Flavour;
     use crate::upstream::{MessageCall, Role};
 
     fn message(role: Role, content: Option<&str>) -> Message {
@@ -102,8 +107,8 @@ mod tests {
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
-        let options = Options { model: "m".to_owned(), constraint, native_calls: false };
-        let body = request_body(round, &options, Flavour::Other);
+        let options = Options { constraint, ..Options::default() };
+        let body = request_body(round, &options, &Server { model: "m", ..Server::default() });
         assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expected);
     }
 
@@ -186,7 +191,7 @@ mod tests {
             (&ChatRequest::default(), true, Value::Null, Value::Null),
         ] {
             let options = Options { native_calls, ..Options::default() };
-            let body = request_body(round, &options, Flavour::Other);
+            let body = request_body(round, &options, &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&tools, &parallel));
         }
@@ -207,7 +212,7 @@ mod tests {
             let (tools, tool_choice) = ([tool].into(), choice);
             let round = ChatRequest { tools, tool_choice, ..ChatRequest::default() };
             let options = Options { native_calls, ..Options::default() };
-            let body = request_body(&round, &options, Flavour::Other);
+            let body = request_body(&round, &options, &Server::default());
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["tool_choice"], expected);
         }
@@ -232,7 +237,8 @@ mod tests {
         for (flavour, kept) in
             [(Flavour::Vllm, Some(false)), (Flavour::Sglang, Some(false)), (Flavour::Other, None)]
         {
-            let body = request_body(&ChatRequest::default(), &Options::default(), flavour);
+            let server = Server { flavour, ..Server::default() };
+            let body = request_body(&ChatRequest::default(), &Options::default(), &server);
             let body: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(
                 body.get("skip_special_tokens").and_then(Value::as_bool),

@@ -6,24 +6,15 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::json_string::unescape;
 use super::memo::{Shape, Words};
 use super::tool_calls::{Assembler, Piece};
 use crate::event::Usage;
+use crate::upstream::dialect::Decode;
+use crate::upstream::dialect::json_string::unescape;
+use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};
-
-/// A frame that is no part of an answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FrameError {
-    /// The server reports that the stream has failed.
-    #[error("the model server reported an error inside its stream")]
-    Server(ServerError),
-    /// It is no chunk of a Chat Completion, or no event of a response.
-    #[error("a frame of the model server is not what its API sends")]
-    Malformed,
-}
 
 /// Decodes the frames of one stream.
 ///
@@ -42,6 +33,24 @@ pub struct Decoder {
 impl Default for Decoder {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Decode for Decoder {
+    fn decode(
+        &mut self,
+        frame: &Frame<'_>,
+        sink: &mut dyn FnMut(Delta<'_>),
+    ) -> Result<(), FrameError> {
+        Self::decode(self, frame, sink)
+    }
+
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+
+    fn is_done(&self) -> bool {
+        Self::is_done(self)
     }
 }
 

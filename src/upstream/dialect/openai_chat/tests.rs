@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{Decoder, FrameError};
+use super::Decoder;
 use crate::event::Usage;
+use crate::upstream::FrameError;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};

@@ -1,0 +1,136 @@
+//! Native calls: those that a server tells from the model's words itself, as they arrive.
+//!
+//! ```text
+//!   begin ──> tell, tell, ... ──> complete       call 0
+//!        begin ──> tell, ...  ──────────> ...    call 1: complete once call 0 is
+//! ```
+//! Which call a frame means is each dialect's to find out: servers name them by index, by id,
+//! by both or by neither. What they have in common is here: their order, what is told of
+//! them, and their bounds.
+
+use serde_json::value::RawValue;
+
+use super::Delta;
+use super::frame_error::FrameError;
+use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
+
+/// The calls of one round. `N` is what a dialect names a call by.
+#[derive(Debug)]
+pub(super) struct NativeCalls<N> {
+    calls: Vec<NativeCall<N>>,
+    /// The calls before this one are complete.
+    completed: usize,
+    /// Names and arguments of all calls.
+    bytes: usize,
+}
+
+/// A call, as far as it has arrived.
+#[derive(Debug)]
+pub(super) struct NativeCall<N> {
+    pub(super) named: N,
+    pub(super) name: String,
+    pub(super) arguments: String,
+    /// Bytes of the arguments that were told.
+    told: usize,
+}
+
+impl<N> Default for NativeCalls<N> {
+    fn default() -> Self {
+        Self { calls: Vec::new(), completed: 0, bytes: 0 }
+    }
+}
+
+impl<N> NativeCalls<N> {
+    /// The calls so far, in their order.
+    pub(super) fn as_slice(&self) -> &[NativeCall<N>] {
+        &self.calls
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> &mut NativeCall<N> {
+        &mut self.calls[at]
+    }
+
+    /// Whether a call is complete: nothing is added to it any more.
+    pub(super) const fn is_completed(&self, at: usize) -> bool {
+        at < self.completed
+    }
+
+    /// A call begins. Gives its position.
+    ///
+    /// # Errors
+    /// Where there are [`NATIVE_CALLS_MAX`] already.
+    pub(super) fn begin(
+        &mut self,
+        named: N,
+        sink: &mut impl FnMut(Delta<'_>),
+    ) -> Result<usize, FrameError> {
+        let at = self.calls.len();
+        if at == NATIVE_CALLS_MAX {
+            return Err(FrameError::Malformed);
+        }
+        self.calls.push(NativeCall {
+            named,
+            name: String::new(),
+            arguments: String::new(),
+            told: 0,
+        });
+        sink(Delta::CallStarted { index: index(at) });
+        Ok(at)
+    }
+
+    /// Counts what a frame has brought.
+    ///
+    /// # Errors
+    /// Where all calls together pass [`NATIVE_CALL_BYTES_MAX`].
+    pub(super) const fn count(&mut self, bytes: usize) -> Result<(), FrameError> {
+        self.bytes += bytes;
+        if self.bytes > NATIVE_CALL_BYTES_MAX { Err(FrameError::Malformed) } else { Ok(()) }
+    }
+
+    /// Tells what has not been told of a call's arguments.
+    pub(super) fn tell(&mut self, at: usize, sink: &mut impl FnMut(Delta<'_>)) {
+        let call = &mut self.calls[at];
+        if let Some(json) = call.arguments.get(call.told..).filter(|json| !json.is_empty()) {
+            sink(Delta::CallArguments { index: index(at), json });
+        }
+        call.told = call.arguments.len();
+    }
+
+    /// Completes calls in their order, as long as they are whole.
+    pub(super) fn complete(
+        &mut self,
+        sink: &mut impl FnMut(Delta<'_>),
+        is_whole: impl Fn(&NativeCall<N>) -> bool,
+    ) {
+        while self.calls.get(self.completed).is_some_and(&is_whole) {
+            let at = self.completed;
+            self.tell(at, sink);
+            let NativeCall { name, arguments, .. } = &self.calls[at];
+            sink(Delta::CallCompleted { index: index(at), name, arguments });
+            self.completed += 1;
+        }
+    }
+}
+
+impl<N> NativeCall<N> {
+    /// Whether nothing was told of its arguments yet.
+    pub(super) const fn is_untold(&self) -> bool {
+        self.told == 0
+    }
+
+    /// Lets other arguments stand for those that came. What was told stays told.
+    pub(super) fn replace_arguments(&mut self, arguments: &str) {
+        arguments.clone_into(&mut self.arguments);
+        self.told = self.arguments.len();
+    }
+}
+
+/// Whether arguments are JSON, so that nothing can follow but white space.
+pub(super) fn is_json(arguments: &str) -> bool {
+    serde_json::from_str::<&RawValue>(arguments).is_ok()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most NATIVE_CALLS_MAX")]
+const fn index(at: usize) -> u32 {
+    at as u32
+}
