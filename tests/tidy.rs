@@ -6,14 +6,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
+#[path = "tidy/imports.rs"]
+mod imports;
 #[path = "tidy/source.rs"]
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
+use imports::{Modules, cycles};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use source::{Source, names};
@@ -29,56 +32,117 @@ const FILE_LINES_MAX: usize = 400;
 /// Lines of a file of tests; they are looked up, not read from end to end.
 const TEST_FILE_LINES_MAX: usize = 600;
 
-/// Pure modules, and the modules of this crate that each may name. Files of these
-/// directories are pure unless [`IMPURE`] says otherwise.
-const PURE: &[(&str, &[&str])] = &[
-    ("limits", &[]),
-    ("event", &["tools"]),
-    ("http", &[]),
-    ("parser", &["limits"]),
-    ("whole_words", &[]),
-    ("tools/result", &["limits", "tools"]),
-    ("tools/schema", &["limits", "tools"]),
-    ("tools/words", &["limits"]),
-    ("upstream", &["event", "limits", "tools", "upstream"]),
-    ("conversation", &["conversation", "event", "limits", "parser", "tools", "upstream"]),
-    (
+/// What a module may do, and which others it may import beside its own.
+struct Row {
+    /// A file or a folder below `src`; the longest that fits a file is its row.
+    place: &'static str,
+    does: Does,
+    imports: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    /// Bytes, events and time come in as arguments.
+    Nothing,
+    /// It waits, reads clocks, opens sockets or holds locks.
+    Io,
+}
+use Does::{Io, Nothing};
+
+const fn row(place: &'static str, does: Does, imports: &'static [&'static str]) -> Row {
+    Row { place, does, imports }
+}
+
+/// A row for every module. They stand in the order of direction: none imports one below it.
+const ROWS: &[Row] = &[
+    row("limits", Nothing, &[]),
+    row("http", Nothing, &[]),
+    row("whole_words", Nothing, &[]),
+    row("telemetry", Io, &["limits"]),
+    row("parser", Nothing, &["limits"]),
+    row("tools/mod.rs", Io, &[]),
+    row("tools/fault", Nothing, &["http"]),
+    row("tools/registry", Nothing, &["limits"]),
+    row("tools/run", Io, &["limits", "telemetry"]),
+    row("tools/builtin", Io, &["limits", "whole_words"]),
+    row("tools/catalog", Nothing, &["limits"]),
+    row("tools/result", Nothing, &["limits"]),
+    row("tools/schema", Nothing, &["limits"]),
+    row("tools/words", Nothing, &["limits"]),
+    row("event", Nothing, &["tools"]),
+    row("upstream/mod.rs", Io, &["event"]),
+    row("upstream/constrain", Nothing, &["limits"]),
+    row("upstream/dialect", Nothing, &["event", "limits"]),
+    row("upstream/frame_error", Nothing, &[]),
+    row("upstream/held", Nothing, &["event"]),
+    row("upstream/models", Nothing, &[]),
+    row("upstream/native_calls", Nothing, &["limits"]),
+    row("upstream/server_error", Nothing, &["limits"]),
+    row("upstream/sse", Nothing, &["limits"]),
+    row("upstream/embedded", Io, &["event", "tools", "whole_words"]),
+    row("upstream/client", Io, &["limits"]),
+    row("upstream/configured", Io, &["telemetry"]),
+    row("upstream/cool_down", Io, &["limits"]),
+    row("upstream/failure", Io, &["event", "http", "limits"]),
+    row("upstream/patience", Io, &["limits"]),
+    row("upstream/round", Io, &["limits"]),
+    row("upstream/route", Io, &[]),
+    row("upstream/server", Io, &["http", "limits"]),
+    row("conversation", Nothing, &["event", "limits", "parser", "tools", "upstream"]),
+    row("session/mod.rs", Io, &["conversation", "event", "limits"]),
+    row("session/ledger", Io, &[]),
+    row("session/table", Io, &["conversation", "limits"]),
+    row("session/tally", Io, &[]),
+    row("session/turn_log", Io, &["event", "limits"]),
+    row("session/frame", Nothing, &["event", "limits"]),
+    row(
         "orchestrator",
+        Nothing,
+        &["conversation", "event", "limits", "parser", "tools", "upstream", "whole_words"],
+    ),
+    row("orchestrator/mod.rs", Io, &[]),
+    row("orchestrator/driver", Io, &["conversation", "session", "telemetry", "tools", "upstream"]),
+    row("orchestrator/meter", Io, &["event", "telemetry", "tools", "upstream"]),
+    row(
+        "gateway",
+        Io,
         &[
             "conversation",
-            "event",
             "limits",
             "orchestrator",
             "parser",
+            "session",
+            "telemetry",
             "tools",
             "upstream",
-            "whole_words",
         ],
     ),
-    ("session/frame", &["event", "limits"]),
+    row(
+        "server",
+        Io,
+        &[
+            "conversation",
+            "event",
+            "gateway",
+            "http",
+            "limits",
+            "session",
+            "telemetry",
+            "tools",
+            "upstream",
+        ],
+    ),
+    row("config", Io, &["limits", "orchestrator", "parser", "upstream"]),
+    row("app", Io, &["config", "gateway", "limits", "orchestrator", "server", "tools", "upstream"]),
+    row("cli", Io, &["app", "config", "limits", "parser", "telemetry", "tools"]),
+    row("main", Io, &[]),
+    row("lib", Io, &[]),
 ];
 
-/// Files inside pure directories that do the I/O, and the directories' roots,
-/// which hold both sides together.
-const IMPURE: &[&str] = &[
-    "upstream/mod.rs",
-    "upstream/client",
-    "upstream/configured.rs",
-    "upstream/cool_down.rs",
-    "upstream/failure.rs",
-    "upstream/patience.rs",
-    "upstream/round.rs",
-    "upstream/route.rs",
-    "upstream/server.rs",
-    "upstream/embedded",
-    "orchestrator/mod.rs",
-    "orchestrator/driver.rs",
-    "orchestrator/meter.rs",
-];
-
-/// Modules at the top that may do I/O wherever they like.
-const DRIVERS: &[&str] =
-    &["app", "cli", "config", "gateway", "main", "server", "session", "telemetry", "tools"];
+/// The row of a file.
+fn row_of(path: &str) -> Option<&'static Row> {
+    ROWS.iter().filter(|row| belongs(path, row.place)).max_by_key(|row| row.place.len())
+}
 
 /// What a pure module never names: a runtime, a socket, a clock, the process.
 const IMPURE_NAMES: &[&str] = &[
@@ -148,47 +212,105 @@ fn belongs(path: &str, place: &str) -> bool {
 }
 
 #[test]
-fn pure_modules_name_nothing_impure_and_nothing_above_them() {
+fn modules_that_do_nothing_name_nothing_that_does() {
     let mut complaints = Vec::new();
     for source in sources("src") {
-        let row = PURE.iter().find(|(place, _)| belongs(&source.path, place));
-        let Some((_, allowed)) = row else { continue };
-        if IMPURE.iter().any(|place| belongs(&source.path, place)) || source.is_test() {
-            continue;
-        }
-        for name in IMPURE_NAMES {
+        let is_pure = row_of(&source.path).is_some_and(|row| row.does == Nothing);
+        for name in IMPURE_NAMES.iter().filter(|_| is_pure && !source.is_test()) {
             for line in source.lines_naming(name) {
                 complaints.push(format!("src/{}:{line}: a pure module names {name}", source.path));
-            }
-        }
-        for (module, line) in source.crate_modules() {
-            if !allowed.contains(&module.as_str()) {
-                complaints.push(format!(
-                    "src/{}:{line}: names crate::{module}, may name only {allowed:?}",
-                    source.path
-                ));
             }
         }
     }
     expect_none(&complaints);
 }
 
-/// A module that is moved or new cannot slip past the rows above.
 #[test]
-fn every_module_is_pure_or_a_driver() {
-    let top = |path: &str| path.split(['/', '.']).next().unwrap().to_owned();
-    let sources = sources("src");
+fn every_module_imports_what_its_row_says_and_no_more() {
     let mut complaints = Vec::new();
-    for path in sources.iter().map(|source| source.path.as_str()) {
-        let pure = PURE.iter().any(|(place, _)| belongs(path, place));
-        if path != "lib.rs" && !pure && !DRIVERS.contains(&top(path).as_str()) {
-            complaints.push(format!("src/{path}: say in tests/tidy.rs whether it is pure"));
+    let mut imported: BTreeSet<(&str, String)> = BTreeSet::new();
+    for source in sources("src") {
+        if source.is_test() {
+            continue;
+        }
+        let Some(row) = row_of(&source.path) else {
+            complaints.push(format!("src/{}: give it a row in tests/tidy.rs", source.path));
+            continue;
+        };
+        let own = row.place.split('/').next().unwrap();
+        for (module, line) in source.crate_modules() {
+            if module == own {
+                continue;
+            }
+            if !row.imports.contains(&module.as_str()) {
+                let allowed = row.imports;
+                complaints.push(format!(
+                    "src/{}:{line}: imports {module}, may import {allowed:?}",
+                    source.path
+                ));
+            }
+            imported.insert((row.place, module));
         }
     }
-    for (place, _) in PURE {
-        let grown = sources.iter().any(|source| top(&source.path) == top(place));
-        if grown && !sources.iter().any(|source| belongs(&source.path, place)) {
-            complaints.push(format!("tests/tidy.rs: no module is left at src/{place}"));
+    for Row { place, imports, .. } in ROWS {
+        for module in *imports {
+            if !imported.contains(&(place, (*module).to_owned())) {
+                complaints.push(format!("tests/tidy.rs: nothing at src/{place} imports {module}"));
+            }
+        }
+    }
+    expect_none(&complaints);
+}
+
+#[test]
+fn every_row_has_its_module() {
+    let sources = sources("src");
+    let has_file = |place| sources.iter().any(|source| belongs(&source.path, place));
+    let places = ROWS.iter().map(|row| row.place).filter(|place| !has_file(place));
+    expect_none(&places.map(|place| format!("nothing is at src/{place}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_two_files_import_each_other() {
+    let sources = sources("src");
+    let modules = Modules::new(&sources);
+    let complaint = |cycle: BTreeSet<&str>| {
+        format!("these import each other: {}", cycle.into_iter().collect::<Vec<_>>().join(", "))
+    };
+    expect_none(&cycles(&modules.imports()).into_iter().map(complaint).collect::<Vec<_>>());
+}
+
+/// The same for the modules of each level: files may be free of cycles and folders not.
+#[test]
+fn no_two_modules_import_each_other() {
+    let sources = sources("src");
+    let modules = Modules::new(&sources);
+    let imports = modules.imports();
+    let parent = |path: &str| path.rfind('/').map(|end| path[..end].to_owned());
+    let mut folders: BTreeSet<String> = imports.keys().filter_map(|path| parent(path)).collect();
+    folders.insert(String::new());
+    let mut complaints = Vec::new();
+    for folder in &folders {
+        // What stands directly in the folder, a file or another folder.
+        let child = |path: &'_ str| -> Option<String> {
+            let inside = if folder.is_empty() {
+                path
+            } else {
+                path.strip_prefix(folder)?.strip_prefix('/')?
+            };
+            inside.split(['/', '.']).next().map(str::to_owned)
+        };
+        let mut level: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (from, targets) in &imports {
+            let Some(from) = child(from) else { continue };
+            let targets = targets.iter().filter_map(|to| child(to)).filter(|to| *to != from);
+            level.entry(from.clone()).or_default().extend(targets);
+        }
+        let level = level.iter().map(|(from, to)| {
+            (from.as_str(), to.iter().map(String::as_str).collect::<BTreeSet<_>>())
+        });
+        for cycle in cycles(&level.collect()) {
+            complaints.push(format!("src/{folder}: these import each other: {cycle:?}"));
         }
     }
     expect_none(&complaints);

@@ -13,11 +13,14 @@ impl Source {
     /// Reads a file's text; `all_tests` where it lies outside of `src`.
     pub(crate) fn new(path: String, text: &str, all_tests: bool) -> Self {
         let code: Vec<String> = blank(text).lines().map(str::to_owned).collect();
-        let marker = |line: &String| line.trim_start().starts_with("#[cfg(test)]");
+        // Not where the tests are in a file of their own, which is said at the top.
+        let begins_tests = |pair: &[String]| {
+            pair[0].trim_start().starts_with("#[cfg(test)]") && pair[1].trim_end().ends_with('{')
+        };
         let tests_from = if all_tests || path.ends_with("/tests.rs") || path.contains("/tests/") {
             0
         } else {
-            code.iter().position(marker).unwrap_or(code.len())
+            code.windows(2).position(begins_tests).unwrap_or(code.len())
         };
         Self { path, raw: text.to_owned(), code, tests_from }
     }
@@ -40,6 +43,11 @@ impl Source {
     /// A line without comments and literals; empty beyond the end.
     pub(crate) fn code_line(&self, number: usize) -> &str {
         self.code.get(number.wrapping_sub(1)).map_or("", String::as_str)
+    }
+
+    /// The code before the tests.
+    pub(crate) fn code(&self) -> String {
+        self.code[..self.tests_from].join("\n")
     }
 
     /// Every line as it stands.
@@ -249,14 +257,14 @@ mod tests {
     fn modules_behind_crate_are_found() {
         let source = Source::new(
             "a.rs".to_owned(),
-            "use crate::limits::KIB;\nuse crate::{\n  event::{a, b}, tools::X,\n};\ncrate::Fail;\n\
-             #[cfg(test)]\nuse crate::server;",
+            "#[cfg(test)]\nmod tests;\nuse crate::limits::KIB;\nuse crate::{\n  event::{a, b}, \
+             tools::X,\n};\ncrate::Fail;\n#[cfg(test)]\nmod more {\nuse crate::server;",
             false,
         );
         let modules = source.crate_modules();
-        let expected = [("limits", 1), ("event", 2), ("tools", 2)];
+        let expected = [("limits", 3), ("event", 4), ("tools", 4)];
         assert_eq!(modules, expected.map(|(module, line)| (module.to_owned(), line)));
-        assert_eq!(source.lines_of_code(), 5);
+        assert_eq!(source.lines_of_code(), 7);
     }
 
     #[test]
