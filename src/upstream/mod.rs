@@ -13,6 +13,7 @@ pub mod embedded;
 mod failure;
 mod frame_error;
 mod held;
+mod message;
 mod models;
 mod native_calls;
 mod patience;
@@ -25,13 +26,13 @@ pub mod sse;
 pub use configured::{Kind, Options, Upstream};
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
+pub use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
 pub use models::{Flavour, Models};
 pub use round::Round;
 pub use route::{Instead, Opened, PassedOver, Route};
 pub use server::{OptionsError, ServerOptions};
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -218,90 +219,6 @@ pub struct OfferedTool {
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
-}
-
-/// A message in the form of Chat Completions.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Message {
-    /// Who speaks.
-    pub role: Role,
-    /// The words; absent only beside calls.
-    pub content: Option<String>,
-    /// An assistant's calls, with `history: native`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tool_calls: Vec<MessageCall>,
-    /// On a tool's message: the call that it answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
-    /// On an assistant's message in which reasoning stands: all that it holds, in the order
-    /// in which it came. Empty otherwise: the words, then the calls. Chat Completions have
-    /// no place for it.
-    #[serde(skip)]
-    pub order: Vec<MessagePart>,
-}
-
-/// A part of an assistant's message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MessagePart {
-    /// What it thought before the part that follows, for the upstream that it is from.
-    Reasoning(Arc<ReasoningItem>),
-    /// This range of the content.
-    Words(Range<usize>),
-    /// The call at this position.
-    Call(usize),
-}
-
-/// A piece of reasoning that its server wants back, and can alone read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReasoningItem {
-    /// Name of the upstream that gave it.
-    pub upstream: String,
-    /// The item as JSON, as it was given.
-    pub json: String,
-}
-
-/// Who speaks in a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The operator's instructions.
-    System,
-    /// The person, or the gateway with tools' results.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool's result, with `history: native`.
-    Tool,
-}
-
-/// A call in an assistant's message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageCall {
-    /// Pairs the call with its result.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The arguments, a JSON object as text.
-    pub arguments: String,
-}
-
-impl Serialize for MessageCall {
-    /// Writes `{"id":..,"type":"function","function":{"name":..,"arguments":".."}}`.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct as _;
-
-        #[derive(Serialize)]
-        struct Function<'a> {
-            name: &'a str,
-            arguments: &'a str,
-        }
-        let function = Function { name: &self.name, arguments: &self.arguments };
-        let mut call = serializer.serialize_struct("MessageCall", 3)?;
-        call.serialize_field("id", &self.id)?;
-        call.serialize_field("type", "function")?;
-        call.serialize_field("function", &function)?;
-        call.end()
-    }
 }
 
 /// How tokens are chosen; what is absent is left to the server.

@@ -5,11 +5,8 @@ use std::fmt::Write as _;
 use crate::conversation::Call;
 use crate::tools::words;
 
-/// Adds a call to some words, on a line of its own.
+/// Adds a call to some words that end with a line.
 pub(super) fn push(words: &mut String, marker: &str, call: &Call) {
-    if !words.is_empty() && !words.ends_with('\n') {
-        words.push('\n');
-    }
     let name = words::quote(&call.name);
     let arguments = call.arguments.as_str();
     let _ = writeln!(words, "{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");

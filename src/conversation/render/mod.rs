@@ -16,9 +16,7 @@ use std::sync::Arc;
 use crate::conversation::trim;
 use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::event::TurnFinish;
-use crate::upstream::{History, Message, MessageCall, MessagePart, Prompt, Role};
-
-use spoken::Spoken;
+use crate::upstream::{History, Message, MessagePart, Prompt, Role};
 
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +72,7 @@ const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form) -> Vec<Message> {
     let Context { system, examples, history, current, closing, marker, budget } = context;
-    let mut messages = vec![message(Role::System, system.clone())];
+    let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };
     for turn in examples {
         render_turn(&mut messages, turn, 0, form, marker);
@@ -110,7 +108,7 @@ fn render_turn(
     for step in &turn.steps[first_step..] {
         match form {
             Form::Native => {
-                let calls_before = messages.iter().map(|message| message.tool_calls.len()).sum();
+                let calls_before = messages.iter().map(|message| message.calls().count()).sum();
                 native::render(messages, step, calls_before, marker);
             }
             Form::Text | Form::Words => text::render(messages, step, marker, form),
@@ -148,7 +146,7 @@ fn opening_tokens(turn: &Turn, marker: &str) -> usize {
 fn step_tokens(step: &Step, marker: &str) -> usize {
     let mut messages = Vec::new();
     text::render(&mut messages, step, marker, Form::Text);
-    messages.iter().filter_map(|message| message.content.as_deref()).map(trim::tokens).sum()
+    messages.iter().filter_map(Message::words).map(|words| trim::tokens(&words)).sum()
 }
 
 /// Says something, joined to what the same speaker said just before: chat
@@ -156,40 +154,34 @@ fn step_tokens(step: &Step, marker: &str) -> usize {
 fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
     if let Some(last) = messages.last_mut()
         && last.role == role
-        && last.tool_calls.is_empty()
-        && let Some(content) = &mut last.content
+        && let Some(MessagePart::Text(text) | MessagePart::Result { output: text, .. }) =
+            last.parts.last_mut()
     {
-        content.push_str("\n\n");
-        let start = content.len();
-        content.push_str(words);
-        if !last.order.is_empty() {
-            last.order.push(MessagePart::Words(start..content.len()));
-        }
+        text.push_str("\n\n");
+        text.push_str(words);
         return;
     }
-    messages.push(message(role, words.to_owned()));
+    messages.push(Message::text(role, words));
 }
 
-const fn message(role: Role, content: String) -> Message {
-    Message {
-        role,
-        content: Some(content),
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        order: Vec::new(),
-    }
+/// Whether there is more than reasoning in some parts.
+fn has_said(parts: &[MessagePart]) -> bool {
+    parts.iter().any(|part| !matches!(part, MessagePart::Reasoning(_)))
 }
 
 /// Adds what the model said and called itself to the assistant's message that is being
 /// written, or begins one.
-fn speak(messages: &mut Vec<Message>, spoken: Spoken, calls: Vec<MessageCall>) {
-    let is_closed = |last: &Message| last.role != Role::Assistant || !last.tool_calls.is_empty();
-    if messages.last().is_none_or(is_closed) {
-        messages.push(Message { content: None, ..message(Role::Assistant, String::new()) });
+fn speak(messages: &mut Vec<Message>, mut spoken: Vec<MessagePart>) {
+    match messages.last_mut() {
+        Some(last) if last.role == Role::Assistant && last.calls().next().is_none() => {
+            let is_text = |part: &&mut MessagePart| matches!(part, MessagePart::Text(_));
+            if let Some(MessagePart::Text(first)) = spoken.iter_mut().find(is_text) {
+                first.insert_str(0, "\n\n");
+            }
+            last.parts.append(&mut spoken);
+        }
+        _ => messages.push(Message { role: Role::Assistant, parts: spoken }),
     }
-    let Some(last) = messages.last_mut() else { return };
-    spoken.join(last);
-    last.tool_calls = calls;
 }
 
 #[cfg(test)]

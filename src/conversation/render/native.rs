@@ -3,8 +3,7 @@
 //! What else the model is told behind a call stands in the tool messages: the strictest
 //! templates (Mistral's) refuse a user's message there.
 
-use super::spoken::Spoken;
-use super::{Form, results, say, speak};
+use super::{Form, has_said, results, say, speak, spoken};
 use crate::conversation::Step;
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
@@ -25,18 +24,12 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
             arguments: call.arguments.as_str().to_owned(),
         })
         .collect();
-    let spoken = Spoken::of(step, marker, Form::Native);
-    if !calls.is_empty() || !spoken.words.is_empty() {
-        speak(messages, spoken, calls);
+    let spoken = spoken::parts(step, marker, Form::Native, calls);
+    if has_said(&spoken) {
+        speak(messages, spoken);
     }
     for (at, call) in step.calls().enumerate() {
-        messages.push(Message {
-            role: Role::Tool,
-            content: Some(results::json(&call.result(), marker)),
-            tool_calls: Vec::new(),
-            tool_call_id: Some(id(at)),
-            order: Vec::new(),
-        });
+        messages.push(Message::result(id(at), results::json(&call.result(), marker)));
     }
     for note in &step.notes {
         let is_behind_results = messages.last().is_some_and(|last| last.role == Role::Tool);

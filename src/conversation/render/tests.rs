@@ -1,6 +1,7 @@
 //! Any history, whatever happened in it, renders to a sequence that a strict
 //! server accepts. The validator below is as strict as `OpenAI`'s.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -17,6 +18,17 @@ use crate::tools::{Clarification, ClarificationOption, ToolResult};
 const MARKER: &str = "<<function_call>>";
 
 /// What is wrong with a sequence of messages, by the rules of strict servers.
+/// Messages as Chat Completions have them.
+fn as_chat(messages: &[Message]) -> serde_json::Value {
+    use crate::upstream::ChatRequest;
+    use crate::upstream::dialect::{Kind, Options, Server};
+
+    let request = ChatRequest { messages: messages.to_vec(), ..ChatRequest::default() };
+    let body = Kind::OpenaiChat.dialect(Options::default()).body(&request, &Server::default());
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    body["messages"].clone()
+}
+
 pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
@@ -26,7 +38,7 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
             return wrong("system stands first and nowhere else");
         }
         if message.role == Role::Tool {
-            let Some(id) = message.tool_call_id.as_deref() else { return wrong("no tool_call_id") };
+            let Some(id) = message.answers() else { return wrong("no tool_call_id") };
             if open.first() != Some(&id) {
                 return wrong("a tool message out of place, or without its call");
             }
@@ -36,13 +48,13 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
         if !open.is_empty() {
             return wrong("calls before it lack their results");
         }
-        if message.content.is_none() && message.tool_calls.is_empty() {
+        if message.words().is_none() && message.calls().next().is_none() {
             return wrong("neither content nor calls");
         }
-        if message.content.as_deref() == Some("") {
+        if message.words().as_deref() == Some("") {
             return wrong("empty content");
         }
-        if message.role != Role::Assistant && !message.tool_calls.is_empty() {
+        if message.role != Role::Assistant && message.calls().next().is_some() {
             return wrong("calls of somebody else than the assistant");
         }
         let previous = at.checked_sub(1).map(|before| messages[before].role);
@@ -52,7 +64,7 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
         if message.role != Role::System && previous == Some(message.role) {
             return wrong("the same speaker twice");
         }
-        for call in &message.tool_calls {
+        for call in message.calls() {
             let is_taken = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
             if !(1..=64).contains(&call.name.len()) || !call.name.chars().all(is_taken) {
                 return wrong("a name that OpenAI's API refuses");
@@ -223,7 +235,7 @@ proptest! {
         let context = Context { history, ..context(current, closing, budget) };
         let messages = context.messages(form);
         if let Err(wrong) = check_sequence(&messages) {
-            let shown = serde_json::to_string_pretty(&messages).unwrap();
+            let shown = as_chat(&messages).to_string();
             prop_assert!(false, "{wrong}\n{shown}");
         }
     }
@@ -236,7 +248,7 @@ proptest! {
         let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
         let current = turn_with(Outcome::Ended(result));
         let messages = context(current, closing, 4000).messages(form);
-        let told = messages.last().unwrap().content.as_deref().unwrap();
+        let told = messages.last().unwrap().words().unwrap();
         prop_assert!(!told.contains('<'), "{told}");
     }
 }
@@ -261,7 +273,7 @@ fn turn_with(outcome: Outcome) -> Turn {
 fn check(form: Form, expected: &serde_json::Value) {
     let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
     let messages = messages(&context(current, None, 1000), form);
-    assert_eq!(&serde_json::to_value(&messages).unwrap(), expected);
+    assert_eq!(&as_chat(&messages), expected);
 }
 
 #[test]
@@ -283,7 +295,7 @@ fn as_text_a_call_is_its_line_and_results_are_one_user_message() {
 fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
     let told = |outcome| {
         let messages = messages(&context(turn_with(outcome), None, 1000), Form::Text);
-        messages.last().unwrap().content.clone().unwrap()
+        messages.last().unwrap().words().unwrap().into_owned()
     };
     let retry = "Write the next function call, or tell me what went wrong.";
     for outcome in [
@@ -317,7 +329,7 @@ fn after_a_detour_the_model_is_sent_back() {
         let argument = (!values.is_empty()).then(|| Found { name: "id".into(), values });
         turn.steps[0].retry = Some(Retry { tool: "send".into(), argument });
         let messages = messages(&context(turn.clone(), None, 1000), Form::Text);
-        let told = messages.last().unwrap().content.as_deref().unwrap();
+        let told = messages.last().unwrap().words().unwrap();
         assert!(told.ends_with(&format!("returned: {{\"id\":\"c_7\"}}\n{expected}")), "{told}");
     }
 }
@@ -366,8 +378,8 @@ fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
         let current = Turn { prompt: "second".into(), ..Turn::default() };
         let context = Context { history, ..context(current, None, 1000) };
         let messages = context.messages(History::Text);
-        let last = messages.last().unwrap().content.as_deref();
-        assert_eq!(last == Some("second"), answered, "{ending:?}: {messages:#?}");
+        let last = messages.last().unwrap().words();
+        assert_eq!(last.as_deref() == Some("second"), answered, "{ending:?}: {messages:#?}");
     }
 }
 
@@ -389,7 +401,7 @@ fn the_oldest_steps_are_left_out_first() {
     let said = |budget| -> Vec<String> {
         let context = context(current.clone(), None, budget);
         let messages = Context { history: history.clone(), ..context }.messages(History::Text);
-        messages.into_iter().filter_map(|message| message.content).collect()
+        messages.iter().filter_map(Message::words).map(Cow::into_owned).collect()
     };
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);
     assert_eq!(said(100), ["s", "second", "short", "now"]);
@@ -462,13 +474,17 @@ fn calls_of_every_outcome_go_back_natively() {
 
 /// The order of an assistant's message, a word each; what is written is quoted.
 fn ordered(message: &Message) -> Vec<String> {
-    let content = message.content.as_deref().unwrap_or_default();
+    let is_reasoning = |part: &MessagePart| matches!(part, MessagePart::Reasoning(_));
+    if !message.parts.iter().any(is_reasoning) {
+        return Vec::new();
+    }
     let part = |part: &MessagePart| match part {
         MessagePart::Reasoning(item) => item.json.clone(),
-        MessagePart::Words(range) => format!("{:?}", content[range.clone()].trim_end()),
-        MessagePart::Call(at) => message.tool_calls[*at].id.clone(),
+        MessagePart::Text(text) => format!("{:?}", text.trim()),
+        MessagePart::Call(call) => call.id.clone(),
+        MessagePart::Result { call_id, .. } => call_id.clone(),
     };
-    message.order.iter().map(part).collect()
+    message.parts.iter().map(part).collect()
 }
 
 #[test]
@@ -521,6 +537,6 @@ fn steps_that_share_a_message_keep_their_order() {
     let before = Step { parts: vec![Part::Text("Well.".into())], ..Step::default() };
     turn.steps.insert(0, before);
     let messages = messages(&context(turn, None, 1000), Form::Native);
-    assert_eq!(messages[2].content.as_deref(), Some("Well.\n\nOne moment."));
+    assert_eq!(messages[2].words().as_deref(), Some("Well.\n\nOne moment."));
     assert_eq!(ordered(&messages[2]), ["\"Well.\"", "\"One moment.\"", "a", "call00001"]);
 }

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::spoken::Spoken;
-use super::{Form, inert, results, say, speak};
+use super::{Form, has_said, inert, results, say, speak, spoken};
 use crate::conversation::{Call, Found, Retry, Step};
 use crate::upstream::{Message, Role};
 
@@ -33,9 +32,9 @@ const CHECKING: &str = "Let me check.";
 
 /// Renders a step, with its calls or as words: then they leave no trace but their results.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, form: Form) {
-    let spoken = Spoken::of(step, marker, form);
-    if !spoken.words.is_empty() {
-        speak(messages, spoken, Vec::new());
+    let spoken = spoken::parts(step, marker, form, Vec::new());
+    if has_said(&spoken) {
+        speak(messages, spoken);
     } else if form == Form::Words && step.calls().any(|call| !call.is_repeat()) {
         say(messages, Role::Assistant, CHECKING);
     }

@@ -15,7 +15,7 @@ use crate::conversation::render::Context;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
 use crate::tools::{Catalog, Policy, Registry, Tool, ToolSpec};
-use crate::upstream::{History, Message, Prompt as _};
+use crate::upstream::{History, Prompt as _};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
 const MARKER: &str = "<<function_call>>";
@@ -142,12 +142,11 @@ fn whole(tools: &Catalog, marker: &str) -> String {
     };
     let messages = context.messages(History::Text);
     let (system, examples) = messages.split_first().unwrap();
-    let mut whole = system.content.clone().unwrap();
+    let mut whole = system.words().unwrap().into_owned();
     // Last comes what the user says.
-    for Message { role, content, .. } in &examples[..examples.len() - 1] {
-        let role = serde_json::to_value(role).unwrap();
-        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), content.as_deref().unwrap())
-            .unwrap();
+    for message in &examples[..examples.len() - 1] {
+        let role = serde_json::to_value(message.role).unwrap();
+        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), message.words().unwrap()).unwrap();
     }
     whole
 }

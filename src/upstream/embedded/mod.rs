@@ -23,7 +23,7 @@ mod wire;
 
 pub use wire::stream;
 
-use super::{ChatRequest, RoundFinish};
+use super::{ChatRequest, Message, RoundFinish};
 use crate::event::Usage;
 
 /// What the embedded model says in one round, in tokens.
@@ -60,8 +60,8 @@ pub fn answer(request: &ChatRequest) -> Script {
             finish = RoundFinish::Length;
         }
     }
-    let prompt = request.messages.iter().filter_map(|message| message.content.as_deref());
-    let prompt_tokens = prompt.map(|content| count(token_ends(content))).sum();
+    let prompt = request.messages.iter().filter_map(Message::words);
+    let prompt_tokens = prompt.map(|words| count(token_ends(&words))).sum();
     let completion_tokens = count(ends.iter());
     let total_tokens = prompt_tokens + completion_tokens;
     Script { text, ends, finish, usage: Usage { prompt_tokens, completion_tokens, total_tokens } }

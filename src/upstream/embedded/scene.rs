@@ -1,7 +1,7 @@
 //! Who asked what and which results came, read back from rendered messages.
 
 use super::outcome::Outcome;
-use crate::upstream::{Message, Role};
+use crate::upstream::{Message, MessagePart, Role};
 use crate::whole_words::{self, is_of_name};
 
 /// A conversation as the embedded model sees it.
@@ -31,15 +31,16 @@ impl<'m> Scene<'m> {
     pub(super) fn read(messages: &'m [Message]) -> Self {
         let mut scene = Self::default();
         for (position, message) in messages.iter().enumerate() {
-            let content = message.content.as_deref().unwrap_or_default();
-            match message.role {
-                Role::System | Role::Assistant => {}
-                Role::Tool => {
-                    let tool = tool_of(&messages[..position], message);
-                    scene.last_call += 1;
-                    scene.note(Outcome::of_message(tool, content));
+            for part in &message.parts {
+                match (message.role, part) {
+                    (Role::User, MessagePart::Text(words)) => scene.read_user(words),
+                    (_, MessagePart::Result { call_id, output }) => {
+                        let tool = tool_of(&messages[..position], call_id);
+                        scene.last_call += 1;
+                        scene.note(Outcome::of_message(tool, output));
+                    }
+                    _ => {}
                 }
-                Role::User => scene.read_user(content),
             }
         }
         scene.last();
@@ -176,9 +177,9 @@ impl<'m> Scene<'m> {
 }
 
 /// The tool that a tool's message answers for, with `history: native`.
-fn tool_of(before: &[Message], message: &Message) -> String {
-    let calls = before.iter().rev().flat_map(|message| &message.tool_calls);
-    let mut answered = calls.filter(|call| Some(&call.id) == message.tool_call_id.as_ref());
+fn tool_of(before: &[Message], call_id: &str) -> String {
+    let calls = before.iter().rev().flat_map(Message::calls);
+    let mut answered = calls.filter(|call| call.id == call_id);
     answered.next().map(|call| call.name.clone()).unwrap_or_default()
 }
 

@@ -114,7 +114,7 @@ fn a_mutating_call_is_not_run_where_one_before_it_came_to_nothing() {
         let mut scene = scene();
         scene.says(&before).says(&call("send")).stops();
         assert!(scene.started().is_empty(), "behind {before}");
-        let told = scene.last_message().content.as_deref().unwrap();
+        let told = scene.last_message().words().unwrap();
         assert!(told.contains("not run: ") && told.contains(how), "{told}");
     }
     let mut scene = scene();
@@ -153,7 +153,7 @@ fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
         let mut scene = scene();
         scene.says(&call("send")).says("and then").finishes(finish);
         assert!(scene.started().is_empty(), "{finish:?}");
-        assert!(scene.last_message().content.as_deref().unwrap().contains("cut off"));
+        assert!(scene.last_message().words().unwrap().contains("cut off"));
     }
     // Nor where it was stopped for what cannot be read.
     let mut scene = scene();
@@ -169,11 +169,11 @@ fn what_a_failed_call_was_waiting_for_leads_back_to_it() {
     scene.tool_returns(0, ToolResult::error("no such contact; find it with look"));
     scene.says(&call("look")).stops();
     scene.tool_returns(1, ok());
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert!(told.ends_with("\nNow write the call of send again with it."), "{told}");
     scene.says(&call_with("send", &json!({ "n": 7 }))).stops();
     scene.tool_returns(2, ok());
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert!(told.ends_with("\nUse it to answer my question."), "{told}");
 }
 
@@ -196,7 +196,7 @@ fn where_a_barrier_fails_those_behind_it_are_skipped_and_the_model_is_told() {
     scene.says(&call("look")).says(&call("read")).stops();
     scene.tool_returns(0, ToolResult::error("no network"));
     assert_eq!(scene.started(), ["call_1"]);
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert!(told.contains("no network"), "{told}");
     assert!(told.contains("not run: look (call_1), which comes first, has failed"), "{told}");
 }
@@ -303,7 +303,7 @@ fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
     scene.says(&call("read")).stops();
     assert_eq!(scene.started(), ["call_1"]);
     assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     let result = told.rfind("12:00").expect("the earlier result");
     assert!(told[result..].ends_with("Use it to answer my question."), "{told}");
     assert!(!scene.rounds.last().unwrap().tools.is_empty());
@@ -321,7 +321,7 @@ fn a_message_ends_where_it_begins_again() {
     scene.tool_returns(0, ok()).tool_returns(1, ok());
     assert_eq!(scene.started(), ["call_1", "call_2"]);
     assert_eq!(scene.not_run, ["call_3 at 3: repeated"]);
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert_eq!(told.matches("returned: ").count(), 2, "the repeat was never there: {told}");
 }
 

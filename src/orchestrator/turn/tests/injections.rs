@@ -25,7 +25,7 @@ fn results(attempt: &str) -> Vec<ToolResult> {
 
 /// What the model was told last, which was not the user's own words.
 fn told(scene: &Scene) -> String {
-    scene.last_message().content.clone().unwrap()
+    scene.last_message().words().unwrap().into_owned()
 }
 
 #[track_caller]
@@ -111,7 +111,7 @@ fn in_questions_and_options() {
         check_echo(&mut scene, &attempt);
         let messages = &scene.rounds[0].messages;
         for message in &messages[messages.len() - 3..] {
-            let content = message.content.as_deref().unwrap();
+            let content = message.words().unwrap();
             assert!(
                 !content.replace("<<function_call>> {\"name\": \"look\"", "").contains('<'),
                 "{content}"

@@ -48,16 +48,11 @@ fn a_call_runs_and_its_result_goes_back() {
     scene.completes_call(0, CLOCK, TOKYO);
     assert_eq!(scene.deeds[1], "start call_1 get_current_time {\"timezone\":\"Asia/Tokyo\"}");
     scene.finishes(RoundFinish::ToolCalls).tool_returns(0, ok());
-    let [.., call, result] = &scene.rounds[1].messages[..] else { panic!() };
-    assert_eq!((call.content.as_deref(), call.tool_calls.len()), (Some("Let me look."), 1));
-    assert_eq!(
-        (call.tool_calls[0].name.as_str(), call.tool_calls[0].arguments.as_str()),
-        (CLOCK, TOKYO)
-    );
-    assert_eq!(
-        (result.role, &result.tool_call_id),
-        (Role::Tool, &Some(call.tool_calls[0].id.clone()))
-    );
+    let [.., said, result] = &scene.rounds[1].messages[..] else { panic!() };
+    assert_eq!(said.words().as_deref(), Some("Let me look."));
+    let [call] = said.calls().collect::<Vec<_>>()[..] else { panic!("{said:?}") };
+    assert_eq!((call.name.as_str(), call.arguments.as_str()), (CLOCK, TOKYO));
+    assert_eq!((result.role, result.answers()), (Role::Tool, Some(call.id.as_str())));
     scene.says("It is noon.").stops();
     scene.ends("stop", "Let me look.It is noon.");
 }
@@ -73,7 +68,7 @@ fn a_marker_is_text() {
 #[test]
 fn no_marker_is_taught() {
     let scene = Scene::native();
-    let system = scene.rounds[0].messages[0].content.as_deref().unwrap();
+    let system = scene.rounds[0].messages[0].words().unwrap();
     assert!(system.starts_with("Be kind.\n\nCall a function only when"), "{system}");
     assert!(system.contains("\nlook: Later calls wait for it"), "{system}");
     assert!(!system.contains("<<"), "{system}");
@@ -105,7 +100,7 @@ fn broken_and_empty_arguments_are_fed_back_like_a_broken_payload() {
         assert_eq!((&feedback["reason"], &feedback["call_id"]), (&json!(reason), &json!("call_1")));
         assert!(!feedback["message"].as_str().unwrap().contains("<<"), "no marker is taught");
         assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
-        let told = scene.last_message().content.as_deref().unwrap();
+        let told = scene.last_message().words().unwrap();
         assert!(told.ends_with(feedback["message"].as_str().unwrap()), "{told}");
     }
 }
@@ -161,7 +156,7 @@ fn calls_over_the_cap_are_reported_and_not_run() {
     scene.tool_returns(0, ok());
     assert!(scene.event("status")["message"].as_str().unwrap().contains("max_calls_per_turn"));
     let record = &scene.rounds[1].messages;
-    assert!(serde_json::to_string(record).unwrap().contains("not run"), "the model is told");
+    assert!(format!("{record:?}").contains("not run"), "the model is told");
     assert!(scene.rounds[1].tools.is_empty(), "none are offered any more");
 }
 

@@ -227,9 +227,9 @@ fn what_such_a_lookup_finds_goes_to_the_model_as_its_own_calls_do() {
     scene.tool_returns(0, found("jane"));
     let messages = &scene.rounds[0].messages;
     let [.., answer, looked, found] = &messages[..] else { panic!("{messages:#?}") };
-    assert!(answer.content.as_deref().unwrap().contains("\"id\":\"john_doe\""));
-    assert!(looked.content.as_deref().unwrap().contains("\"name\": \"look\""));
-    assert!(found.content.as_deref().unwrap().starts_with("`look` (call_3) returned: "));
+    assert!(answer.words().unwrap().contains("\"id\":\"john_doe\""));
+    assert!(looked.words().unwrap().contains("\"name\": \"look\""));
+    assert!(found.words().unwrap().starts_with("`look` (call_3) returned: "));
     scene.says("Fine.").stops();
     scene.ends("stop", "Fine.");
     assert_eq!(scene.event("turn_completed")["loops"], 1, "the model was asked once");
@@ -255,8 +255,7 @@ fn the_turn_that_asked_stays_in_the_request_that_answers_it() {
     let rules = Rules { context_budget_tokens: 200, ..Rules::default() };
     let scene =
         Scene::with(rules, TurnRequest { history, opening: Opening::Answer(answer), ..request() });
-    let said: Vec<_> =
-        scene.rounds[0].messages.iter().filter_map(|message| message.content.as_deref()).collect();
+    let said: Vec<_> = scene.rounds[0].messages.iter().filter_map(Message::words).collect();
     let asked = said.iter().position(|said| *said == "What time is it?").unwrap();
     assert_eq!(said[asked + 1], "Which John?", "what it said before is left out: {said:#?}");
 }
@@ -275,7 +274,7 @@ fn nor_does_it_run_in_front_of_what_may_have_been_one() {
         let mut scene = scene();
         scene.says(&send_to("john_doe")).says(behind).stops();
         assert!(sent(&scene).is_empty(), "in front of {behind}");
-        let told = scene.last_message().content.as_deref().unwrap();
+        let told = scene.last_message().words().unwrap();
         assert!(told.contains("not run: "), "{told}");
     }
     let mut scene = scene_with(|rules| rules.max_calls = 1);

@@ -37,8 +37,7 @@ fn a_name_that_the_model_made_up_does_not_fill_the_next_request() {
     scene.says(&BAD.replace("nope", &name)).stops();
     let messages = &scene.rounds.last().unwrap().messages;
     let told = &messages[messages.len() - 2..];
-    let bytes: Vec<usize> =
-        told.iter().map(|message| message.content.as_ref().unwrap().len()).collect();
+    let bytes: Vec<usize> = told.iter().map(|message| message.words().unwrap().len()).collect();
     assert!(bytes[0] < 128 && bytes[1] < 512, "{told:?}");
     let events = scene.events.iter().filter(|event| event["type"] != "tool_call_started");
     assert!(events.map(|event| event.to_string().len()).all(|bytes| bytes < 2048));
@@ -109,7 +108,7 @@ fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
     assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start ")).count(), 1);
     assert_eq!(scene.turn.text().trim(), "", "nor shown");
     scene.tool_returns(0, ok());
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert!(told.contains("12:00") && !told.contains("99"), "{told}");
 }
 

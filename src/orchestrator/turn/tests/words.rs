@@ -124,8 +124,8 @@ fn the_next_call_of_the_model_knows_what_the_user_has_heard() {
     scene.says("One moment.").says(&call("read")).stops();
     scene.tool_returns(0, ok());
     let [.., said, _] = &scene.rounds[1].messages[..] else { panic!("{:?}", scene.rounds[1]) };
-    assert!(said.content.as_deref().unwrap().starts_with("One moment.\n<<"), "{said:?}");
-    let system = scene.rounds[1].messages[0].content.as_deref().unwrap();
+    assert!(said.words().unwrap().starts_with("One moment.\n<<"), "{said:?}");
+    let system = scene.rounds[1].messages[0].words().unwrap();
     assert!(system.contains("never repeat what you have said"), "{system}");
     let mut scene = self::scene();
     scene.says("Just an answer.").stops();
@@ -139,7 +139,7 @@ fn an_acknowledgement_from_hints_is_in_the_history_and_not_told_to_the_model() {
     scene.says(&call("read")).stops();
     scene.tool_returns(0, ok());
     let [.., assistant, _] = &scene.rounds[1].messages[..] else { panic!("{:?}", scene.rounds[1]) };
-    let words = assistant.content.as_deref().unwrap();
+    let words = assistant.words().unwrap();
     assert!(words.starts_with("<<function_call>>"), "{words}");
     scene.says("Done.").stops();
     let record = scene.turn.into_record();
@@ -199,7 +199,7 @@ fn a_chosen_option_reaches_the_model_with_its_real_id() {
     let answer = history.answer("t.1", Choice::Option("c_2".into())).unwrap();
     let scene = next_turn(history, Opening::Answer(answer));
     let messages = &scene.rounds[0].messages;
-    let said = |at: usize| messages[messages.len() - at].content.as_deref().unwrap();
+    let said = |at: usize| messages[messages.len() - at].words().unwrap();
     assert_eq!(said(2), "Which John?");
     assert!(said(1).contains("{\"id\":\"c_2\",\"title\":\"John Doe\"}"), "{}", said(1));
 }
@@ -208,7 +208,7 @@ fn a_chosen_option_reaches_the_model_with_its_real_id() {
 fn a_new_prompt_drops_the_question_and_says_so() {
     let history = history_that_asks(which_john());
     let mut scene = next_turn(history, Opening::Prompt("Never mind.".into()));
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert!(told.contains("\"Which John?\" was left unanswered") && told.ends_with("Never mind."));
     scene.says("Fine.").stops();
     let mut history = scene.turn.request().history.clone();
@@ -238,7 +238,7 @@ fn words_answer_a_question_without_options() {
     let answer = history.answer("t.1", Choice::Text("the tall one".into())).unwrap();
     assert_eq!(answer.given, Given::Text("the tall one".into()));
     let scene = next_turn(history, Opening::Answer(answer));
-    let told = scene.last_message().content.as_deref().unwrap();
+    let told = scene.last_message().words().unwrap();
     assert_eq!(told, "To the question \"Which one?\" the user says: the tall one");
 }
 
@@ -259,8 +259,11 @@ fn of_two_questions_the_second_is_asked_when_the_first_is_answered() {
     history.push(scene.turn.into_record());
     let answer = history.answer("t.2", Choice::Text("both".into())).unwrap();
     let scene = next_turn(history, Opening::Answer(answer));
-    let said: String =
-        scene.rounds[0].messages.iter().filter_map(|message| message.content.clone()).collect();
+    let said: String = scene.rounds[0]
+        .messages
+        .iter()
+        .filter_map(|message| message.words().map(std::borrow::Cow::into_owned))
+        .collect();
     assert!(said.contains("\"id\":\"c_1\"") && said.contains("the user says: both"), "{said}");
 }
 

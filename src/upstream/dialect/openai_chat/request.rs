@@ -1,11 +1,13 @@
 //! A round as the body of its request.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
-use crate::upstream::{ChatRequest, Message, OfferedTool, Sampling, ToolChoice};
+use crate::upstream::{ChatRequest, Message, MessageCall, OfferedTool, Role, Sampling, ToolChoice};
 
 /// Chat Completions, as one upstream is asked.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +37,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
-        messages: &'a [Message],
+        messages: Vec<ChatMessage<'a>>,
         stream: bool,
         stream_options: StreamOptions,
         #[serde(flatten)]
@@ -64,7 +66,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
     let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
     let body = Body {
         model: server.model,
-        messages: &round.messages,
+        messages: round.messages.iter().map(ChatMessage::from).collect(),
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
@@ -88,22 +90,53 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
+/// A message as Chat Completions have it. They have no place for reasoning.
+#[derive(Serialize)]
+struct ChatMessage<'a> {
+    role: Role,
+    /// Absent only beside calls.
+    content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ChatCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ChatCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> From<&'a Message> for ChatMessage<'a> {
+    fn from(message: &'a Message) -> Self {
+        let tool_calls = message.calls().map(|MessageCall { id, name, arguments }| ChatCall {
+            id,
+            r#type: "function",
+            function: Function { name, arguments },
+        });
+        Self {
+            role: message.role,
+            content: message.words(),
+            tool_calls: tool_calls.collect(),
+            tool_call_id: message.answers(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::MessagePart;
     use crate::upstream::constrain::Constraint;
     use crate::upstream::models::Flavour;
-    use crate::upstream::{MessageCall, Role};
-
-    fn message(role: Role, content: Option<&str>) -> Message {
-        Message {
-            role,
-            content: content.map(str::to_owned),
-            tool_calls: Vec::new(),
-            tool_call_id: None,
-            order: Vec::new(),
-        }
-    }
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
@@ -115,7 +148,7 @@ mod tests {
     #[test]
     fn a_round_asks_for_a_stream_with_usage() {
         let round = ChatRequest {
-            messages: vec![message(Role::User, Some("hi"))],
+            messages: vec![Message::text(Role::User, "hi")],
             ..ChatRequest::default()
         };
         check(
@@ -152,11 +185,9 @@ mod tests {
 
     #[test]
     fn native_calls_are_written_and_offered_tools_are_not() {
-        let mut assistant = message(Role::Assistant, None);
-        assistant.tool_calls =
-            vec![MessageCall { id: "c1".into(), name: "f".into(), arguments: "{}".into() }];
-        let mut result = message(Role::Tool, Some("ok"));
-        result.tool_call_id = Some("c1".into());
+        let call = MessageCall { id: "c1".into(), name: "f".into(), arguments: "{}".into() };
+        let assistant = Message { role: Role::Assistant, parts: vec![MessagePart::Call(call)] };
+        let result = Message::result("c1", "ok");
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = ChatRequest {

@@ -1,5 +1,7 @@
 //! A round as the body of its request: messages become items.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -42,7 +44,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
     struct Body<'a> {
         model: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        instructions: Option<&'a str>,
+        instructions: Option<Cow<'a, str>>,
         input: Vec<Item<'a>>,
         stream: bool,
         store: bool,
@@ -64,7 +66,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         tool_choice: Option<Value>,
     }
     let (instructions, messages) = match round.messages.split_first() {
-        Some((Message { role: Role::System, content, .. }, rest)) => (content.as_deref(), rest),
+        Some((system, rest)) if system.role == Role::System => (system.words(), rest),
         _ => (None, &round.messages[..]),
     };
     let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
@@ -100,9 +102,9 @@ const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// Whether the upstream of this name has given reasoning in this conversation that holds
 /// nothing but an id. Asked for it encrypted, it would hold more.
 fn lacks_reasoning(messages: &[Message], upstream: &str) -> bool {
-    messages.iter().flat_map(|message| &message.order).any(|part| match part {
+    messages.iter().flat_map(|message| &message.parts).any(|part| match part {
         MessagePart::Reasoning(item) => item.upstream == upstream && reasoning(item).is_none(),
-        MessagePart::Words(_) | MessagePart::Call(_) => false,
+        _ => false,
     })
 }
 
@@ -134,45 +136,50 @@ enum Item<'a> {
 enum Ours<'a> {
     Message { role: Role, content: [Content<'a>; 1] },
     FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
-    FunctionCallOutput { call_id: &'a str, output: &'a str },
+    FunctionCallOutput { call_id: &'a str, output: Cow<'a, str> },
 }
 
 /// A message's text; the assistant's own is another type than what it reads.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Content<'a> {
-    InputText { text: &'a str },
-    OutputText { text: &'a str },
+    InputText { text: Cow<'a, str> },
+    OutputText { text: Cow<'a, str> },
 }
 
 fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
-        let text = message.content.as_deref();
-        if let (Some(call_id), Some(output)) = (&message.tool_call_id, text) {
+        let is_reasoning = |part: &MessagePart| matches!(part, MessagePart::Reasoning(_));
+        if message.parts.iter().any(is_reasoning) {
+            items
+                .extend(message.parts.iter().filter_map(|part| item(part, message.role, upstream)));
+        } else if let (Some(call_id), Some(output)) = (message.answers(), message.words()) {
             items.push(Item::Ours(Ours::FunctionCallOutput { call_id, output }));
-            continue;
+        } else {
+            items.extend(message.words().map(|text| words(message.role, text)));
+            items.extend(message.calls().map(call));
         }
-        if message.order.is_empty() {
-            items.extend(text.map(|text| words(message.role, text)));
-            items.extend(message.tool_calls.iter().map(call));
-        }
-        items.extend(message.order.iter().filter_map(|part| match part {
-            MessagePart::Reasoning(item) if item.upstream == upstream => {
-                reasoning(item).map(Item::Reasoning)
-            }
-            MessagePart::Reasoning(_) => None,
-            MessagePart::Words(range) => {
-                let text = text?.get(range.clone())?.trim_end();
-                (!text.is_empty()).then(|| words(message.role, text))
-            }
-            MessagePart::Call(at) => message.tool_calls.get(*at).map(call),
-        }));
     }
     items
 }
 
-const fn words(role: Role, text: &str) -> Item<'_> {
+/// A part as an item of its own, where reasoning has its place before it.
+fn item<'a>(part: &'a MessagePart, role: Role, upstream: &str) -> Option<Item<'a>> {
+    match part {
+        MessagePart::Reasoning(item) if item.upstream == upstream => {
+            reasoning(item).map(Item::Reasoning)
+        }
+        MessagePart::Text(text) => {
+            let text = text.trim();
+            (!text.is_empty()).then(|| words(role, text.into()))
+        }
+        MessagePart::Call(it) => Some(call(it)),
+        MessagePart::Reasoning(_) | MessagePart::Result { .. } => None,
+    }
+}
+
+const fn words(role: Role, text: Cow<'_, str>) -> Item<'_> {
     let content = match role {
         Role::Assistant => Content::OutputText { text },
         Role::System | Role::User | Role::Tool => Content::InputText { text },

@@ -118,7 +118,7 @@ fn the_choice_goes_to_its_real_id_without_a_second_lookup() {
 fn a_choice_in_one_message_with_the_results_is_heard() {
     let mut messages = which_john("Tell John I'm late");
     messages.pop();
-    let results = messages.pop().unwrap().content.unwrap();
+    let results = messages.pop().unwrap().words().unwrap().into_owned();
     messages.push(user(&format!("{results}\n\nThe user chose John Smith: contact_john_smith.")));
     let send = calls_send(&json!("contact_john_smith"), "I'm late");
     check(&messages, &format!("Sending it to John Smith.\n\n{send}"));
@@ -184,7 +184,7 @@ fn nobody_found_is_said_and_nothing_sent() {
             assert_eq!(answer(&request(messages, offered)).text(), told);
         }
         // Without words of its own before, all of it is one message.
-        let joined = format!("{question}\n\n{}", results.content.unwrap());
+        let joined = format!("{question}\n\n{}", results.words().unwrap());
         assert_eq!(answer(&request(vec![user(&joined)], Vec::new())).text(), told);
     }
     for nobody in [json!({"contacts": []}), json!({"matches": []}), json!(null)] {

@@ -7,7 +7,7 @@ use tokio_stream::StreamExt as _;
 use super::*;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, Tool as _};
-use crate::upstream::{Message, MessageCall, OfferedTool, Role};
+use crate::upstream::{Message, MessageCall, MessagePart, OfferedTool, Role};
 
 const MARKER: &str = "<<function_call>>";
 
@@ -26,22 +26,12 @@ fn all_tools() -> Vec<OfferedTool> {
     tools
 }
 
-fn message(role: Role, content: &str) -> Message {
-    Message {
-        role,
-        content: Some(content.into()),
-        tool_calls: Vec::new(),
-        tool_call_id: None,
-        order: Vec::new(),
-    }
+fn user(words: &str) -> Message {
+    Message::text(Role::User, words)
 }
 
-fn user(content: &str) -> Message {
-    message(Role::User, content)
-}
-
-fn assistant(content: &str) -> Message {
-    message(Role::Assistant, content)
+fn assistant(words: &str) -> Message {
+    Message::text(Role::Assistant, words)
 }
 
 /// Results as `history: text` renders them.
@@ -235,17 +225,8 @@ fn native_results_are_read_like_rendered_ones() {
         name: "get_current_time".into(),
         arguments: "{}".into(),
     };
-    let asked = Message {
-        role: Role::Assistant,
-        content: None,
-        tool_calls: vec![call],
-        tool_call_id: None,
-        order: Vec::new(),
-    };
-    let result = Message {
-        tool_call_id: Some("call_1".into()),
-        ..message(Role::Tool, &tokyo().to_string())
-    };
+    let asked = Message { role: Role::Assistant, parts: vec![MessagePart::Call(call)] };
+    let result = Message::result("call_1", tokyo().to_string());
     check(
         &[user("time in Tokyo?"), asked, result],
         "In Asia/Tokyo it is Sunday, 22 November 2026, 07:08:11.",
@@ -289,7 +270,8 @@ fn without_tools_it_answers_in_words_only() {
 
 #[test]
 fn anything_else_is_answered_with_what_it_is() {
-    for messages in [vec![], vec![user("Write me a poem")], vec![message(Role::System, "Be nice")]]
+    for messages in
+        [vec![], vec![user("Write me a poem")], vec![Message::text(Role::System, "Be nice")]]
     {
         let script = answer(&request(messages, all_tools()));
         assert!(script.text().contains("rehearsal model inside Tether, not a language model"));
@@ -478,7 +460,7 @@ proptest::proptest! {
     ) {
         let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
         let messages: Vec<Message> =
-            words.iter().map(|(words, role)| message(roles[usize::from(*role)], words)).collect();
+            words.iter().map(|(words, role)| Message::text(roles[usize::from(*role)], words)).collect();
         let marker = marker.as_str().into();
         let request = ChatRequest { marker, ..request(messages, all_tools()) };
         let script = answer(&request);

@@ -237,9 +237,9 @@ fn halves_of_characters_do_not_end_the_turn() {
     assert_eq!(decode([&half[..], b"\n\n"]).0, ["text a\u{FFFD} b"]);
 }
 
-fn message(role: Role, content: Option<&str>) -> Message {
-    let content = content.map(str::to_owned);
-    Message { role, content, tool_calls: Vec::new(), tool_call_id: None, order: Vec::new() }
+/// A message of the assistant.
+fn said(parts: Vec<MessagePart>) -> Message {
+    Message { role: Role::Assistant, parts }
 }
 
 fn thought(upstream: &str, json: &Value) -> Arc<ReasoningItem> {
@@ -270,10 +270,10 @@ fn body(messages: Vec<Message>, native_calls: bool) -> Value {
 fn messages_become_items() {
     let call = MessageCall { id: "c1".into(), name: "f".into(), arguments: "{\"x\":1}".into() };
     let messages = vec![
-        message(Role::System, Some("Be kind.")),
-        message(Role::User, Some("Hi")),
-        Message { tool_calls: vec![call], ..message(Role::Assistant, Some("So.")) },
-        Message { tool_call_id: Some("c1".into()), ..message(Role::Tool, Some("{}")) },
+        Message::text(Role::System, "Be kind."),
+        Message::text(Role::User, "Hi"),
+        said(vec![MessagePart::Text("So.".into()), MessagePart::Call(call)]),
+        Message::result("c1", "{}"),
     ];
     assert_eq!(
         body(messages, true),
@@ -298,7 +298,7 @@ fn messages_become_items() {
 
 #[test]
 fn without_native_calls_the_server_hears_of_no_tool() {
-    let body = body(vec![message(Role::User, Some("Hi"))], false);
+    let body = body(vec![Message::text(Role::User, "Hi")], false);
     assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&Value::Null, &Value::Null));
     assert_eq!(body["instructions"], Value::Null);
 }
@@ -314,9 +314,9 @@ fn reasoning_goes_back_to_where_it_came_from_where_it_holds_something() {
         thought("us", &stored),
         thought("them", &sealed),
     ];
-    let order = reasoning.into_iter().map(MessagePart::Reasoning);
-    let order = order.chain([MessagePart::Words(0..3)]).collect();
-    let body = body(vec![Message { order, ..message(Role::Assistant, Some("So.")) }], false);
+    let parts = reasoning.into_iter().map(MessagePart::Reasoning);
+    let parts = parts.chain([MessagePart::Text("So.".into())]).collect();
+    let body = body(vec![said(parts)], false);
     let plain = json!({"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm"}]});
     let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]});
     assert_eq!(body["input"], json!([plain, sealed, said]));
@@ -326,21 +326,22 @@ fn reasoning_goes_back_to_where_it_came_from_where_it_holds_something() {
 fn reasoning_stands_in_front_of_what_it_came_with() {
     let item = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "xyz"});
     let thought = |id: &str| MessagePart::Reasoning(thought("us", &item(id)));
-    let call = |id: &str| MessageCall { id: id.into(), name: "f".into(), arguments: "{}".into() };
-    let order = vec![
-        MessagePart::Words(0..4),
+    let call = |id: &str| {
+        let (name, arguments) = ("f".into(), "{}".into());
+        MessagePart::Call(MessageCall { id: id.into(), name, arguments })
+    };
+    let text = |text: &str| MessagePart::Text(text.into());
+    let parts = vec![
+        text("So.\n"),
         thought("a"),
-        MessagePart::Call(0),
+        call("c1"),
         thought("b"),
-        MessagePart::Words(4..8),
-        MessagePart::Words(8..9),
+        text("And."),
+        text("\n"),
         thought("c"),
-        MessagePart::Call(1),
+        call("c2"),
     ];
-    let content = Some("So.\nAnd.\n".to_owned());
-    let tool_calls = vec![call("c1"), call("c2")];
-    let body =
-        body(vec![Message { content, tool_calls, order, ..message(Role::Assistant, None) }], true);
+    let body = body(vec![said(parts)], true);
     let call =
         |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
     let said = |text: &str| json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
@@ -353,8 +354,8 @@ fn reasoning_stands_in_front_of_what_it_came_with() {
 #[test]
 fn reasoning_is_asked_for_encrypted_where_it_lacks_otherwise() {
     let holds = |json: &Value| {
-        let order = vec![MessagePart::Reasoning(thought("us", json)), MessagePart::Words(0..3)];
-        let messages = vec![Message { order, ..message(Role::Assistant, Some("So.")) }];
+        let thought = MessagePart::Reasoning(thought("us", json));
+        let messages = vec![said(vec![thought, MessagePart::Text("So.".into())])];
         let round = ChatRequest { messages, ..ChatRequest::default() };
         let lacks = |upstream: &str| {
             let upstream = upstream.to_owned();
