@@ -437,10 +437,11 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rehearsal::Rehearsal;
     use crate::upstream::{self, History, Kind};
 
     fn embedded() -> Vec<Arc<Upstream>> {
-        let kind = Kind::Embedded { tokens_per_sec: 100 };
+        let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100 }));
         let options =
             upstream::Options { name: "embedded".to_owned(), history: History::Text, kind };
         vec![Arc::new(Upstream::new(options).unwrap())]

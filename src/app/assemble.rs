@@ -6,6 +6,7 @@ use crate::config;
 use crate::config::{CallContract, Config, Constrain, History, ModelServerConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
+use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Patience};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
@@ -100,8 +101,8 @@ fn upstream_options(upstream: &config::UpstreamConfig, config: &Config) -> upstr
             (server.history, upstream::Kind::Server(model_server_options(server, config)))
         }
         UpstreamKind::Embedded(embedded) => {
-            let kind = upstream::Kind::Embedded { tokens_per_sec: embedded.tokens_per_sec };
-            (History::Text, kind)
+            let model = Rehearsal { tokens_per_sec: embedded.tokens_per_sec };
+            (History::Text, upstream::Kind::Local(Arc::new(model)))
         }
     };
     upstream::Options { name: upstream.name.clone(), history, kind }

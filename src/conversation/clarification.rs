@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Conversation, Ending, Turn};
 use crate::event::TurnFinish;
-use crate::tools::words::quote;
+use crate::text::quote;
 use crate::tools::{Clarification, ClarificationOption};
 
 /// A question to the user.

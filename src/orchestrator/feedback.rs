@@ -7,7 +7,8 @@
 use crate::event::FeedbackReason;
 use crate::limits::tools::FEEDBACK_BYTES_MAX;
 use crate::parser::{ErrorCode, ParseError, Settings};
-use crate::tools::{CallRefusal, ToolResult, words};
+use crate::text;
+use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::ToolChoice;
 
 use super::briefing::CallContract;
@@ -45,7 +46,7 @@ pub(super) fn brief(message: String) -> String {
     if message.len() <= FEEDBACK_BYTES_MAX {
         message
     } else {
-        words::cut(&message, FEEDBACK_BYTES_MAX)
+        text::cut(&message, FEEDBACK_BYTES_MAX)
     }
 }
 
@@ -60,7 +61,7 @@ pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> S
         [] => "no call stands before it in its message".to_owned(),
         before => format!("before it in its message stand {}", before.join(", ")),
     };
-    let reference = words::quote(reference);
+    let reference = text::quote(reference);
     format!(
         "The arguments of {name} name the result {reference}, which is not there. A reference \
          is the id of an earlier call of the same message and a path through its result, like \
@@ -79,7 +80,7 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
 
 /// It would act on an option that the user was offered and has not taken.
 pub(super) fn not_chosen(name: &str, id: &str) -> String {
-    let id = words::quote(id);
+    let id = text::quote(id);
     format!(
         "The call of {name} was not run: the user was asked, and has not chosen {id}. Write it \
          again with the id that the user has chosen."

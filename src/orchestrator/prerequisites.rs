@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use crate::conversation::{Call, Found, Outcome, Retry, Step};
 use crate::limits::turn::{RETRY_VALUE_BYTES_MAX, RETRY_VALUES_MAX};
+use crate::text::{self, is_of_name};
 use crate::tools::ToolResult;
-use crate::whole_words::{self, is_of_name};
 
 /// The call to make again after `step`. `mutates` tells the tools that change the world.
 pub(super) fn call_to_retry(
@@ -72,7 +72,7 @@ fn wrong_argument(call: &Call, calls: &[&Call], mutates: bool) -> Option<Found> 
 fn is_about(lookup: &Call, value: &Value) -> bool {
     let Some(value) = value.as_str() else { return false };
     let (sought, value) = (lookup.arguments.as_str().to_lowercase(), value.to_lowercase());
-    whole_words::find(&sought, &value, char::is_alphanumeric).next().is_some()
+    text::find_whole(&sought, &value, char::is_alphanumeric).next().is_some()
 }
 
 /// Adds the ids that stand under `key`, each once, and none from inside an object that has
@@ -134,7 +134,7 @@ fn is_empty_list(data: &Value) -> bool {
 fn is_for_want_of(call: &Call, others: &[&Call]) -> bool {
     let Outcome::Ended(result) = &call.outcome else { return false };
     let said = [&result.error, &result.instruction_for_ai];
-    let names = |text: &str, tool: &str| whole_words::find(text, tool, is_of_name).next().is_some();
+    let names = |text: &str, tool: &str| text::find_whole(text, tool, is_of_name).next().is_some();
     // An error may quote an argument.
     let is_quoted = |tool: &str| names(call.arguments.as_str(), tool);
     let says =

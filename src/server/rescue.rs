@@ -11,7 +11,7 @@ use super::reply::{Reply, json_reply};
 use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
 use crate::limits;
-use crate::tools::words::cut;
+use crate::text::cut;
 
 /// Why a request is not done.
 #[derive(Debug)]

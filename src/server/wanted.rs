@@ -4,7 +4,7 @@ use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use crate::limits::server::REFUSED_VALUE_BYTES_MAX;
-use crate::tools::words::cut;
+use crate::text::cut;
 
 /// Why `body` cannot be read, where its JSON has another type or size at `path` than the
 /// field takes. `None` where that is not why.

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::ToolSpec;
 use super::schema::{Schema, Violation};
-use super::words::quote;
 use crate::limits::tools::{FEEDBACK_NAMES_MAX, NAME_BYTES_MAX};
+use crate::text::quote;
 
 /// The specs of some tools, in the order of their configuration. Copies share them.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,6 @@ pub mod registry;
 mod result;
 pub mod run;
 pub mod schema;
-pub(crate) mod words;
 
 use std::fmt;
 use std::future::Future;

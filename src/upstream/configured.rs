@@ -1,13 +1,28 @@
 //! A configured upstream: what speaks there, and how a round is opened on it.
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_stream::Stream;
 use tracing::{info, warn};
 
 use super::cool_down::CoolDown;
 use super::server::{OptionsError, Server, ServerOptions};
-use super::{History, Round, RoundFailure, RoundRequest, embedded};
+use super::{ChatRequest, History, Round, RoundFailure, RoundRequest};
 use crate::telemetry::metrics;
+
+/// A model inside this process, which answers as a server of Chat Completions would.
+pub trait LocalModel: fmt::Debug + Send + Sync {
+    /// Answers a round. Dropping the answer ends it.
+    fn answer(&self, request: &ChatRequest) -> LocalAnswer;
+}
+
+/// The bytes of a Chat Completions stream, cut anywhere.
+pub type LocalAnswer = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// How an upstream is reached and spoken to.
 #[derive(Debug, Clone)]
@@ -25,11 +40,8 @@ pub struct Options {
 pub enum Kind {
     /// A server, of whatever dialect.
     Server(ServerOptions),
-    /// The embedded model.
-    Embedded {
-        /// Its pace; 0 is as fast as possible.
-        tokens_per_sec: u32,
-    },
+    /// A model inside this process.
+    Local(Arc<dyn LocalModel>),
 }
 
 /// An upstream, ready to be asked.
@@ -44,7 +56,7 @@ pub struct Upstream {
 #[derive(Debug)]
 enum Speaker {
     Server(Box<Server>),
-    Embedded { tokens_per_sec: u32 },
+    Local(Arc<dyn LocalModel>),
 }
 
 impl Upstream {
@@ -56,7 +68,7 @@ impl Upstream {
         let Options { name, history, kind } = options;
         let speaker = match kind {
             Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
-            Kind::Embedded { tokens_per_sec } => Speaker::Embedded { tokens_per_sec },
+            Kind::Local(model) => Speaker::Local(model),
         };
         Ok(Self { name, history, speaker, cool_down: Mutex::default() })
     }
@@ -74,10 +86,7 @@ impl Upstream {
     pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.open(&request.render(self.history)).await,
-            Speaker::Embedded { tokens_per_sec } => {
-                let script = embedded::answer(&request.render(self.history));
-                Ok(Round::embedded(embedded::stream(script, *tokens_per_sec)))
-            }
+            Speaker::Local(model) => Ok(Round::local(model.answer(&request.render(self.history)))),
         }
     }
 
@@ -122,7 +131,7 @@ impl Upstream {
     pub async fn check(&self) -> Result<(), RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.check().await,
-            Speaker::Embedded { .. } => Ok(()),
+            Speaker::Local(_) => Ok(()),
         }
     }
 }

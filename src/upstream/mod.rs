@@ -9,7 +9,6 @@ mod configured;
 pub mod constrain;
 mod cool_down;
 pub mod dialect;
-pub mod embedded;
 mod failure;
 mod frame_error;
 mod held;
@@ -23,7 +22,7 @@ mod server;
 pub mod server_error;
 pub mod sse;
 
-pub use configured::{Kind, Options, Upstream};
+pub use configured::{Kind, LocalAnswer, LocalModel, Options, Upstream};
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
 pub use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};

@@ -35,14 +35,14 @@ pub struct Round {
 /// Where the bytes come from.
 enum Source {
     Http(Box<Answer>),
-    Embedded(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Local(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Http(_) => "Http",
-            Self::Embedded(_) => "Embedded",
+            Self::Local(_) => "Local",
         })
     }
 }
@@ -54,11 +54,11 @@ impl Round {
         Self::new(Source::Http(Box::new(answer)), events, idle_timeout)
     }
 
-    /// A round of the embedded model.
+    /// A round of a model inside this process.
     #[must_use]
-    pub fn embedded(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub fn local(answer: Pin<Box<dyn Stream<Item = Bytes> + Send>>) -> Self {
         let events = Box::new(openai_chat::Decoder::new());
-        Self::new(Source::Embedded(Box::pin(stream)), events, limits::IDLE_TIMEOUT)
+        Self::new(Source::Local(answer), events, limits::IDLE_TIMEOUT)
     }
 
     fn new(source: Source, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {
@@ -157,7 +157,7 @@ impl Round {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RoundFailure>> {
         match &mut self.source {
             None => Poll::Ready(Ok(None)),
-            Some(Source::Embedded(stream)) => stream.as_mut().poll_next(cx).map(Ok),
+            Some(Source::Local(stream)) => stream.as_mut().poll_next(cx).map(Ok),
             Some(Source::Http(answer)) => answer
                 .poll_chunk(cx)
                 .map(|chunk| chunk.transpose().map_err(|error| RoundFailure::broken(&error))),

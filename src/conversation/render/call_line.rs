@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::conversation::Call;
-use crate::tools::words;
+use crate::text;
 
 /// Adds a call to some words that end with a line.
 pub(super) fn push(words: &mut String, marker: &str, call: &Call) {
-    let name = words::quote(&call.name);
+    let name = text::quote(&call.name);
     let arguments = call.arguments.as_str();
     let _ = writeln!(words, "{marker} {{\"name\": {name}, \"arguments\": {arguments}}}");
 }

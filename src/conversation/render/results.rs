@@ -14,7 +14,8 @@ use super::inert;
 use crate::conversation::Call;
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::limits::turn::RESULT_LINES_MAX;
-use crate::tools::{Clarification, NextAction, ToolResult, words};
+use crate::text;
+use crate::tools::{Clarification, NextAction, ToolResult};
 
 /// A result as JSON: the data of one that says nothing else, otherwise an object.
 pub(crate) fn json(result: &ToolResult, marker: &str) -> String {
@@ -72,7 +73,7 @@ pub(crate) fn heading(tool: &str, call_id: &str) -> String {
 
 /// The tool's name as the model wrote it; longer than a tool's can be, it is cut.
 fn name(call: &Call, marker: &str) -> String {
-    inert::text(&words::cut(&call.name, NAME_BYTES_MAX), marker).into_owned()
+    inert::text(&text::cut(&call.name, NAME_BYTES_MAX), marker).into_owned()
 }
 
 /// Adds `` `NAME` (ID) returned: JSON ``.

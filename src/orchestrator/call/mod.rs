@@ -20,7 +20,8 @@ use super::repeats;
 use crate::conversation::{self, Outcome};
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::parser::Arguments;
-use crate::tools::{NextAction, Policy, words};
+use crate::text;
+use crate::tools::{NextAction, Policy};
 
 pub(super) use list::Calls;
 
@@ -268,7 +269,7 @@ impl CallDraft {
     /// Its tool and its id, for the model.
     pub(super) fn title(&self) -> String {
         match self.whole() {
-            Some((name, _)) => format!("{} ({})", words::cut(name, NAME_BYTES_MAX), self.call_id),
+            Some((name, _)) => format!("{} ({})", text::cut(name, NAME_BYTES_MAX), self.call_id),
             None => self.call_id.clone(),
         }
     }

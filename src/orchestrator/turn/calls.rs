@@ -14,7 +14,8 @@ use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
 use crate::orchestrator::refusal::Refusal;
 use crate::orchestrator::repeats::Repeated;
-use crate::tools::{CallRefusal, Policy, ToolResult, words};
+use crate::text;
+use crate::tools::{CallRefusal, Policy, ToolResult};
 
 /// What checking a whole call comes to.
 enum Verdict {
@@ -237,7 +238,7 @@ impl OpenRound<'_> {
     }
 
     fn say_skipped(&mut self, at: CallAt, reason: &str) {
-        let name = words::cut(self.core.calls[at].name(), NAME_BYTES_MAX);
+        let name = text::cut(self.core.calls[at].name(), NAME_BYTES_MAX);
         self.say_of_call(format!("{name} was not run: {reason}"));
         self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Skipped });
     }

@@ -14,8 +14,8 @@ use crate::event::{FailureCode, TurnFinish};
 use crate::limits::turn::FOUND_BYTES_MAX;
 use crate::orchestrator::prompt;
 use crate::parser::Segment;
+use crate::text::cut;
 use crate::tools::ToolResult;
-use crate::tools::words::cut;
 
 /// The closing round.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Clock;
-use super::zone;
+use crate::time_zones;
 use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `get_current_time`.
@@ -82,7 +82,7 @@ fn spec() -> ToolSpec {
 
 fn answer(now: Timestamp, arguments: &Value) -> ToolResult {
     let name = arguments["timezone"].as_str().unwrap_or("UTC");
-    let Some((id, zone)) = zone::find(name) else { return unknown_zone(name) };
+    let Some((id, zone)) = time_zones::find(name) else { return unknown_zone(name) };
     let time = now.to_zoned(zone);
     // "Saturday, 21 November 2026, 23:08:11" and "+01:00"
     let (told, utc_offset) = (time.strftime("%A, %-d %B %Y, %H:%M:%S"), time.strftime("%:z"));
@@ -97,14 +97,14 @@ fn unknown_zone(name: &str) -> ToolResult {
     // Letters alone: CST is a zone of America, of China and of Cuba.
     let abbreviation =
         (2..=5).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_uppercase());
-    let message = format!("there is no time zone called {}", crate::tools::words::quote(name));
+    let message = format!("there is no time zone called {}", crate::text::quote(name));
     ToolResult::error(if abbreviation {
         format!(
             "{message}; abbreviations mean several zones, give the IANA name of a city there, such \
              as America/Los_Angeles"
         )
     } else {
-        format!("{message}; the closest IANA names are {}", zone::closest(name).join(", "))
+        format!("{message}; the closest IANA names are {}", time_zones::closest(name).join(", "))
     })
 }
 

@@ -5,7 +5,6 @@ pub mod calculate;
 mod clock;
 pub mod demo;
 pub mod get_current_time;
-pub(crate) mod zone;
 
 pub use calculate::Calculate;
 pub use clock::Clock;

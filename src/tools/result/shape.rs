@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Clarification, ClarificationOption, NextAction, ToolResult};
 use crate::limits::tools::VIOLATIONS_MAX;
-use crate::tools::words::{kind, quote};
+use crate::text::{kind, quote};
 
 /// Everything that is wrong with a result, in the order it was found.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::Violation;
 use crate::limits::tools::{
     FEEDBACK_NAMES_MAX, QUOTED_BYTES_MAX, SCHEMA_LINE_BYTES_MAX, VIOLATIONS_MAX,
 };
-use crate::tools::words::{cut, describe, quote};
+use crate::text::{cut, describe, quote};
 
 /// How the arguments as a whole are called.
 const ROOT: &str = "arguments";

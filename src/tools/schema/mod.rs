@@ -81,7 +81,7 @@ impl Schema {
             Some(None) => {}
             Some(Some(Value::String(name))) if name == "object" => {}
             Some(Some(other)) => return Err(SchemaError::NotAnObject(format!("of type {other}"))),
-            None => return Err(SchemaError::NotAnObject(super::words::describe(parameters))),
+            None => return Err(SchemaError::NotAnObject(crate::text::describe(parameters))),
         }
         let validator = jsonschema::options()
             .offline()

@@ -10,9 +10,9 @@ use nanoexpr::{Error, ErrorKind, Evaluator, Exact, Math, Number as _};
 use serde_json::{Value, json};
 
 use crate::limits::tools::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
-use crate::tools::words::quote;
+use crate::text;
+use crate::text::quote;
 use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
-use crate::whole_words;
 
 /// The tool `calculate`.
 ///
@@ -115,7 +115,7 @@ fn calculate(written: &str) -> ToolResult {
 
 fn has_remainder(plain: &str) -> bool {
     plain.contains('%')
-        || whole_words::find(plain, "mod", |char| char.is_ascii_alphanumeric()).next().is_some()
+        || text::find_whole(plain, "mod", |char| char.is_ascii_alphanumeric()).next().is_some()
 }
 
 fn data(expression: &str, number: Number) -> Value {

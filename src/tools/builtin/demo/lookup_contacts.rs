@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::address_book::{self, Contact, SURE};
 use crate::limits::tools::NAME_CHARS_MAX;
-use crate::tools::words::quote;
+use crate::text::quote;
 use crate::tools::{
     CallContext, Clarification, ClarificationOption, Example, NextAction, Policy, Tool, ToolFuture,
     ToolResult, ToolSpec,

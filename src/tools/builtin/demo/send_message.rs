@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::address_book;
 use crate::limits::tools::TEXT_CHARS_MAX;
-use crate::tools::words::quote;
+use crate::text::quote;
 use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `send_message`.

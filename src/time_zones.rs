@@ -5,7 +5,7 @@
 
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 
-use crate::whole_words;
+use crate::text;
 
 /// Cities that people ask for and the database does not name, or names twice.
 const CITIES: &[(&str, &str)] = &[
@@ -70,7 +70,7 @@ pub(crate) fn closest(name: &str) -> Vec<String> {
         .map(|id| {
             let known = plain(&id);
             // Said with more: `Nairobi, Kenya`, `Lima at the moment`.
-            if whole_words::find(&wanted, city(&known), char::is_alphanumeric).next().is_some() {
+            if text::find_whole(&wanted, city(&known), char::is_alphanumeric).next().is_some() {
                 return (1.0, id);
             }
             let whole = strsim::normalized_damerau_levenshtein(&wanted, &known);

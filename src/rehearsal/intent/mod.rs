@@ -6,7 +6,7 @@ mod sum;
 
 use serde_json::{Value, json};
 
-use crate::tools::builtin::zone;
+use crate::time_zones;
 use crate::upstream::OfferedTool;
 
 pub(super) const TIME_TOOL: &str = "get_current_time";
@@ -145,7 +145,7 @@ fn place(words: &[&str], must_be_place: bool) -> Option<(String, usize)> {
         if inner.iter().any(|word| trim(word).len() != word.len()) {
             continue;
         }
-        if let Some((id, _)) = zone::find(trim(&words[..length].join(" "))) {
+        if let Some((id, _)) = time_zones::find(trim(&words[..length].join(" "))) {
             return Some((id, length));
         }
     }

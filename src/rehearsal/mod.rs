@@ -23,8 +23,21 @@ mod wire;
 
 pub use wire::stream;
 
-use super::{ChatRequest, Message, RoundFinish};
 use crate::event::Usage;
+use crate::upstream::{ChatRequest, LocalAnswer, LocalModel, Message, RoundFinish};
+
+/// The embedded model.
+#[derive(Debug, Clone, Copy)]
+pub struct Rehearsal {
+    /// Its pace; 0 is as fast as possible.
+    pub tokens_per_sec: u32,
+}
+
+impl LocalModel for Rehearsal {
+    fn answer(&self, request: &ChatRequest) -> LocalAnswer {
+        Box::pin(stream(answer(request), self.tokens_per_sec))
+    }
+}
 
 /// What the embedded model says in one round, in tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Who asked what and which results came, read back from rendered messages.
 
 use super::outcome::Outcome;
+use crate::text::{self, is_of_name};
 use crate::upstream::{Message, MessagePart, Role};
-use crate::whole_words::{self, is_of_name};
 
 /// A conversation as the embedded model sees it.
 #[derive(Debug, Default)]
@@ -193,5 +193,5 @@ fn without_note(words: &str) -> &str {
 
 /// Where `id` stands in `words` by itself for the last time, and ends.
 fn last_end(words: &str, id: &str) -> Option<usize> {
-    whole_words::find(words, id, is_of_name).last().map(|start| start + id.len())
+    text::find_whole(words, id, is_of_name).last().map(|start| start + id.len())
 }

@@ -1,4 +1,5 @@
-//! JSON values in words that a small model understands.
+//! Text for people and small models: values in words, cut where they are long, and words found
+//! as wholes, not as parts of longer ones.
 
 use serde_json::Value;
 
@@ -40,6 +41,25 @@ pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
+/// Where `needle` stands in `text` by itself: each place at which it begins. `joins` tells the
+/// characters that words are made of.
+pub(crate) fn find_whole<'t>(
+    text: &'t str,
+    needle: &'t str,
+    joins: fn(char) -> bool,
+) -> impl Iterator<Item = usize> + 't {
+    let starts = text.match_indices(needle).map(|(start, _)| start);
+    starts.filter(move |start| {
+        let (before, behind) = (&text[..*start], &text[start + needle.len()..]);
+        !needle.is_empty() && !before.ends_with(joins) && !behind.starts_with(joins)
+    })
+}
+
+/// Whether a character may be part of a tool's name or of an id.
+pub(crate) fn is_of_name(char: char) -> bool {
+    char.is_alphanumeric() || matches!(char, '_' | '-')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +85,24 @@ mod tests {
         assert_eq!(cut("äöü", 6), "äöü");
         assert_eq!(cut("äöü", 5), "äö…");
         assert_eq!(cut("äöü", 1), "…");
+    }
+
+    #[track_caller]
+    fn check(text: &str, needle: &str, places: &[usize]) {
+        assert_eq!(find_whole(text, needle, is_of_name).collect::<Vec<_>>(), places);
+    }
+
+    #[test]
+    fn a_part_of_another_word_is_not_found() {
+        check("find find_it, find", "find", &[0, 14]);
+        check("pre-find (find)", "find", &[10]);
+        check("öfind findö find", "find", &[14]);
+    }
+
+    #[test]
+    fn nothing_is_found_nowhere() {
+        check("find", "", &[]);
+        check("", "", &[]);
+        check("", "find", &[]);
     }
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::WRONG_TOOL;
-use crate::tools::words::cut;
-use crate::upstream::embedded::intent::{
+use crate::rehearsal::intent::{
     APPOINTMENTS_TOOL, INVOICES_TOOL, LOOKUP_TOOL, SEND_TOOL, SUM_TOOL, TIME_TOOL,
 };
-use crate::upstream::embedded::outcome::Outcome;
+use crate::rehearsal::outcome::Outcome;
+use crate::text::cut;
 
 /// Longest data that is quoted from a tool it knows nothing about, in bytes.
 const QUOTE_BYTES_MAX: usize = 300;
