@@ -156,22 +156,28 @@ impl Event<'_> {
     /// The event's name, as in its `type` and in the frame's `event:` line.
     #[must_use]
     pub const fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Which event it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
         match self {
-            Self::TurnStarted { .. } => "turn_started",
-            Self::TextDelta { .. } => "text_delta",
-            Self::ReasoningDelta { .. } => "reasoning_delta",
-            Self::ToolMarkerDetected { .. } => "tool_marker_detected",
-            Self::ToolArgumentsDelta { .. } => "tool_arguments_delta",
-            Self::Acknowledgement { .. } => "acknowledgement",
-            Self::ToolStarted { .. } => "tool_started",
-            Self::ToolProgress { .. } => "tool_progress",
-            Self::ToolCompleted { .. } => "tool_completed",
-            Self::Feedback { .. } => "feedback",
-            Self::ClarificationNeeded { .. } => "clarification_needed",
-            Self::Status { .. } => "status",
-            Self::LoopLimitReached { .. } => "loop_limit_reached",
-            Self::TurnCompleted { .. } => "turn_completed",
-            Self::TurnFailed { .. } => "turn_failed",
+            Self::TurnStarted { .. } => Kind::TurnStarted,
+            Self::TextDelta { .. } => Kind::TextDelta,
+            Self::ReasoningDelta { .. } => Kind::ReasoningDelta,
+            Self::ToolMarkerDetected { .. } => Kind::ToolMarkerDetected,
+            Self::ToolArgumentsDelta { .. } => Kind::ToolArgumentsDelta,
+            Self::Acknowledgement { .. } => Kind::Acknowledgement,
+            Self::ToolStarted { .. } => Kind::ToolStarted,
+            Self::ToolProgress { .. } => Kind::ToolProgress,
+            Self::ToolCompleted { .. } => Kind::ToolCompleted,
+            Self::Feedback { .. } => Kind::Feedback,
+            Self::ClarificationNeeded { .. } => Kind::ClarificationNeeded,
+            Self::Status { .. } => Kind::Status,
+            Self::LoopLimitReached { .. } => Kind::LoopLimitReached,
+            Self::TurnCompleted { .. } => Kind::TurnCompleted,
+            Self::TurnFailed { .. } => Kind::TurnFailed,
         }
     }
 
@@ -179,6 +185,65 @@ impl Event<'_> {
     #[must_use]
     pub const fn is_last(&self) -> bool {
         matches!(self, Self::TurnCompleted { .. } | Self::TurnFailed { .. })
+    }
+}
+
+/// Which event it is, without what it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// [`Event::TurnStarted`].
+    TurnStarted,
+    /// [`Event::TextDelta`].
+    TextDelta,
+    /// [`Event::ReasoningDelta`].
+    ReasoningDelta,
+    /// [`Event::ToolMarkerDetected`].
+    ToolMarkerDetected,
+    /// [`Event::ToolArgumentsDelta`].
+    ToolArgumentsDelta,
+    /// [`Event::Acknowledgement`].
+    Acknowledgement,
+    /// [`Event::ToolStarted`].
+    ToolStarted,
+    /// [`Event::ToolProgress`].
+    ToolProgress,
+    /// [`Event::ToolCompleted`].
+    ToolCompleted,
+    /// [`Event::Feedback`].
+    Feedback,
+    /// [`Event::ClarificationNeeded`].
+    ClarificationNeeded,
+    /// [`Event::Status`].
+    Status,
+    /// [`Event::LoopLimitReached`].
+    LoopLimitReached,
+    /// [`Event::TurnCompleted`].
+    TurnCompleted,
+    /// [`Event::TurnFailed`].
+    TurnFailed,
+}
+
+impl Kind {
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TurnStarted => "turn_started",
+            Self::TextDelta => "text_delta",
+            Self::ReasoningDelta => "reasoning_delta",
+            Self::ToolMarkerDetected => "tool_marker_detected",
+            Self::ToolArgumentsDelta => "tool_arguments_delta",
+            Self::Acknowledgement => "acknowledgement",
+            Self::ToolStarted => "tool_started",
+            Self::ToolProgress => "tool_progress",
+            Self::ToolCompleted => "tool_completed",
+            Self::Feedback => "feedback",
+            Self::ClarificationNeeded => "clarification_needed",
+            Self::Status => "status",
+            Self::LoopLimitReached => "loop_limit_reached",
+            Self::TurnCompleted => "turn_completed",
+            Self::TurnFailed => "turn_failed",
+        }
     }
 }
 

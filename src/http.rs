@@ -52,6 +52,28 @@ fn date(field: &str) -> Option<Timestamp> {
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
+/// The media type of `offered` that an `Accept` field likes best (RFC 9110, section 12.5.1),
+/// the first of those it likes as well; `None` if it names none of them. A wildcard names
+/// none.
+#[must_use]
+pub fn preferred<'o>(accept: &str, offered: &[&'o str]) -> Option<&'o str> {
+    let mut best: Option<(&'o str, f32)> = None;
+    for range in accept.split(',') {
+        let quality = range.split(';').skip(1).find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("q").then(|| value.trim().parse::<f32>().ok())?
+        });
+        let quality = quality.unwrap_or(1.0);
+        let Some(named) = offered.iter().find(|offered| is_media_type(range, offered)) else {
+            continue;
+        };
+        if quality > best.map_or(0.0, |(_, quality)| quality) {
+            best = Some((named, quality));
+        }
+    }
+    best.map(|(named, _)| named)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +115,25 @@ mod tests {
             ("Sun, 06 Nov 1994", None),
         ] {
             assert_eq!(retry_after(field, now).map(|wait| wait.as_secs()), seconds, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn the_media_type_that_is_liked_best_is_preferred() {
+        let offered = ["text/event-stream", "application/x-ndjson"];
+        for (accept, expected) in [
+            ("", None),
+            ("*/*", None),
+            ("text/html", None),
+            ("text/event-stream", Some(offered[0])),
+            ("Application/X-NDJSON; charset=utf-8", Some(offered[1])),
+            ("application/x-ndjson, text/event-stream", Some(offered[1])),
+            ("text/event-stream;q=0.5, application/x-ndjson", Some(offered[1])),
+            ("application/x-ndjson; Q=0.5, text/event-stream ;q=0.6", Some(offered[0])),
+            ("application/x-ndjson;q=0", None),
+            ("application/x-ndjson;q=much", Some(offered[1])),
+        ] {
+            assert_eq!(preferred(accept, &offered), expected, "{accept}");
         }
     }
 }

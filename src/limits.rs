@@ -155,7 +155,7 @@ pub mod turn {
     /// Default of `limits.max_turn_bytes`: what the model may write in one turn.
     pub const BYTES_MAX: usize = 4 * MIB;
     /// Bytes of a turn's events for each byte of `limits.max_turn_bytes`: a token of
-    /// four bytes has a frame of a hundred. Only a model that writes letter by letter,
+    /// four bytes is an event of forty-five. Only a model that writes letter by letter,
     /// or tools that return more than it writes, come to this before.
     pub const EVENTS_FACTOR: usize = 32;
     /// Default of `tools.max_parallel`.
@@ -269,10 +269,12 @@ pub mod stream {
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// Handed to a connection at once, in bytes, when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
+    /// Text of one record of a log, in bytes of JSON: what fits into a frame with its head.
+    pub const RECORD_TEXT_BYTES_MAX: usize = FRAME_BYTES_MAX - KIB;
     /// Memory that a turn's log begins with, in bytes: room for its first event. A
     /// turn that waits for its model holds no more.
     pub const LOG_FIRST_BLOCK_BYTES: usize = KIB / 2;
-    /// Memory that a turn's log grows by, in bytes: two dozen tokens' frames.
+    /// Memory that a turn's log grows by, in bytes: three dozen tokens' events.
     pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);

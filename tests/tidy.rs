@@ -95,8 +95,9 @@ const ROWS: &[Row] = &[
     row("session/ledger", Io, &[]),
     row("session/table", Io, &["conversation", "limits"]),
     row("session/tally", Io, &[]),
-    row("session/turn_log", Io, &["event", "limits"]),
-    row("session/frame", Nothing, &["event", "limits"]),
+    row("session/log/mod.rs", Io, &["event", "limits"]),
+    row("session/log/encode", Nothing, &["event"]),
+    row("session/log/records", Nothing, &["event"]),
     row(
         "orchestrator",
         Nothing,
@@ -134,6 +135,7 @@ const ROWS: &[Row] = &[
             "upstream",
         ],
     ),
+    row("server/dialect", Nothing, &["limits", "session"]),
     row("config", Io, &["limits", "orchestrator", "parser", "upstream"]),
     row(
         "app",

@@ -7,17 +7,21 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::session::{Reader, frame};
+use super::dialect::Encoder;
+use crate::session::Reader;
 
-/// A stream of frames to one client. It ends when the log ends; a client that
+/// A stream of events to one client, in its dialect. It ends when the log ends; a client that
 /// goes away drops it, which is how the turn learns of it.
 #[derive(Debug)]
 pub(super) struct EventBody {
     reader: Reader,
+    encoder: Box<dyn Encoder>,
+    /// What is written for the client; its room is used again once that was taken.
+    out: BytesMut,
     keep_alive: Duration,
     /// When the client was last sent something.
     sent_at: Instant,
@@ -25,11 +29,11 @@ pub(super) struct EventBody {
 }
 
 impl EventBody {
-    /// Streams what `reader` reads, with a comment every `keep_alive` of silence.
+    /// Streams what `reader` reads, with a sign of life every `keep_alive` of silence.
     #[must_use]
-    pub(super) fn new(reader: Reader, keep_alive: Duration) -> Self {
-        let timer = Box::pin(sleep(keep_alive));
-        Self { reader, keep_alive, sent_at: Instant::now(), timer }
+    pub(super) fn new(reader: Reader, encoder: Box<dyn Encoder>, keep_alive: Duration) -> Self {
+        let (timer, out) = (Box::pin(sleep(keep_alive)), BytesMut::new());
+        Self { reader, encoder, out, keep_alive, sent_at: Instant::now(), timer }
     }
 
     /// The timer is not moved with every frame: when it fires, it looks at when
@@ -40,7 +44,7 @@ impl EventBody {
             let now = Instant::now();
             if due <= now {
                 self.sent_at = now;
-                return Poll::Ready(Bytes::from_static(frame::KEEP_ALIVE));
+                return Poll::Ready(self.encoder.keep_alive());
             }
             self.timer.as_mut().reset(due);
         }
@@ -57,11 +61,12 @@ impl Body for EventBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        // The log first: a comment must not stand before what is there already.
-        let bytes = match this.reader.poll_read(cx) {
-            Poll::Ready(Some(bytes)) => {
+        let Self { reader, encoder, out, .. } = &mut *this;
+        // The log first: a sign of life must not come before what is there already.
+        let bytes = match reader.poll_read(cx, |record| encoder.encode(&record, out)) {
+            Poll::Ready(Some(())) => {
                 this.sent_at = Instant::now();
-                bytes
+                this.out.split().freeze()
             }
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => ready!(this.poll_keep_alive(cx)),

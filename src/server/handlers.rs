@@ -11,6 +11,7 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::dialect::native::FrameId;
 use super::reply::{Reply, empty, json_reply, typed};
 use super::rescue::Refusal;
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
@@ -20,7 +21,6 @@ use crate::conversation::{Conversation, Question};
 use crate::event::TurnState;
 use crate::gateway::BegunTurn;
 use crate::session::Found;
-use crate::session::frame::FrameId;
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -96,7 +96,7 @@ async fn begin(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refu
     // A client that tries again under its key says what it has seen; of a turn that
     // has just begun, nobody has seen anything.
     let seen = if repeated { last_event_id(request)? } else { FrameId::START };
-    resume(&session_id, &turn, seen, app)
+    resume(&session_id, &turn, seen, &request.headers, app)
 }
 
 /// A page sends JSON as JSON, so that the browser asks first; a shell need not.
@@ -119,7 +119,7 @@ fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
         Found::Gone => return Err(Refusal::TURN_GONE),
         Found::Unknown => return Err(Refusal::NO_TURN),
     };
-    resume(&session_id, &turn, seen, app)
+    resume(&session_id, &turn, seen, &request.headers, app)
 }
 
 async fn cancel(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refusal> {

@@ -6,6 +6,7 @@
 mod auth;
 mod body;
 mod connection;
+mod dialect;
 mod handlers;
 mod object;
 mod query;

@@ -1,16 +1,21 @@
 //! A turn's events as a response: from which frame on, and with which headers.
 
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use hyper::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
 use super::body::EventBody;
+use super::dialect::Encoder;
+use super::dialect::native::{self, FrameId, Native};
+use super::dialect::ndjson::{self, Ndjson};
 use super::reply::{Reply, ReplyBody, empty};
 use super::rescue::Refusal;
 use super::route::{CHAT_STREAM, LAST_EVENT_ID};
 use super::{App, query};
+use crate::http;
 use crate::session::LoggedTurn;
-use crate::session::frame::FrameId;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -19,6 +24,7 @@ pub(super) fn resume(
     session_id: &str,
     turn: &LoggedTurn,
     seen: FrameId,
+    headers: &HeaderMap,
     app: &App,
 ) -> Result<Reply, Refusal> {
     let log = &turn.log;
@@ -31,7 +37,7 @@ pub(super) fn resume(
         // An EventSource asks again after every end; this is how it is told to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    Ok(stream(session_id, turn, seen.sequence, app))
+    Ok(stream(session_id, turn, seen.sequence, encoder(headers), app))
 }
 
 /// The last frame that the client has seen: the one before the first, where it does
@@ -48,13 +54,29 @@ pub(super) fn last_event_id(request: &Parts) -> Result<FrameId, Refusal> {
     }
 }
 
-/// The stream of a turn's events behind frame `after`.
-fn stream(session_id: &str, turn: &LoggedTurn, after: u64, app: &App) -> Reply {
+/// The dialect that the client asks for: an event stream, unless it would rather have lines.
+fn encoder(headers: &HeaderMap) -> Box<dyn Encoder> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match http::preferred(accept, &[native::MEDIA_TYPE, ndjson::MEDIA_TYPE]) {
+        Some(ndjson::MEDIA_TYPE) => Box::new(Ndjson),
+        _ => Box::new(Native),
+    }
+}
+
+/// The stream of a turn's events after `seen`.
+fn stream(
+    session_id: &str,
+    turn: &LoggedTurn,
+    seen: u64,
+    encoder: Box<dyn Encoder>,
+    app: &App,
+) -> Reply {
     let LoggedTurn { turn_id, log } = turn;
-    let body = EventBody::new(log.read_after(after), app.keep_alive);
+    let media_type = HeaderValue::from_static(encoder.media_type());
+    let body = EventBody::new(log.read_after(seen), encoder, app.keep_alive);
     let mut reply = Response::new(ReplyBody::events(body));
     let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     let session = query::encode(session_id);

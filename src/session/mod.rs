@@ -4,11 +4,10 @@
 //! A session has one turn at a time. What a turn leaves, its place in the
 //! conversation and its log, does not depend on any client being there.
 
-pub mod frame;
 mod ledger;
+pub(crate) mod log;
 mod table;
 mod tally;
-mod turn_log;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -24,8 +23,8 @@ use crate::limits::session as limits;
 use ledger::{Entry, Ledger, Ticket};
 use tally::{Share, Tally};
 
+pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use table::Sessions;
-pub use turn_log::{Audience, Reader, TurnLog, Writer};
 
 /// One conversation and its turns.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ struct FinishedTurn {
 pub struct LoggedTurn {
     /// Its id in the session.
     pub turn_id: String,
-    /// Its frames.
+    /// Its events.
     pub log: Arc<TurnLog>,
 }
 

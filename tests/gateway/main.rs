@@ -15,6 +15,7 @@ mod http2;
 mod leaks;
 mod limits;
 mod native;
+mod ndjson;
 mod nonce;
 mod rejoin;
 mod report;

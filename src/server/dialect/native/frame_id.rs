@@ -2,38 +2,40 @@
 
 use std::fmt;
 
+use bytes::{BufMut as _, BytesMut};
+
 /// The epoch of a turn that no other node has taken over.
 const FIRST_EPOCH: u32 = 1;
 
 /// A place in a turn's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameId {
+pub(in crate::server) struct FrameId {
     /// Rises when another node takes the turn over.
     epoch: u32,
     /// Counts the turn's frames from 1.
-    pub sequence: u64,
+    pub(in crate::server) sequence: u64,
 }
 
 impl FrameId {
     /// The place before the first frame.
-    pub const START: Self = Self::at(0);
+    pub(in crate::server) const START: Self = Self::at(0);
 
     /// Frame `sequence` of a turn of this node's.
     #[must_use]
-    pub const fn at(sequence: u64) -> Self {
+    pub(in crate::server) const fn at(sequence: u64) -> Self {
         Self { epoch: FIRST_EPOCH, sequence }
     }
 
     /// Whether this node has numbered the frame.
     #[must_use]
-    pub const fn is_of_this_node(self) -> bool {
+    pub(in crate::server) const fn is_of_this_node(self) -> bool {
         self.epoch == FIRST_EPOCH
     }
 
     /// Reads an id; `None` where it is none. A number that is too large is read as
     /// the largest, which no frame has.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(in crate::server) fn parse(text: &str) -> Option<Self> {
         let (epoch, sequence) = text.split_once('-')?;
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         (is_number(epoch) && is_number(sequence)).then(|| Self {
@@ -41,6 +43,31 @@ impl FrameId {
             sequence: sequence.parse().unwrap_or(u64::MAX),
         })
     }
+}
+
+impl FrameId {
+    /// Appends the id as text.
+    pub(in crate::server) fn push_to(self, out: &mut BytesMut) {
+        push_number(out, u64::from(self.epoch));
+        out.put_u8(b'-');
+        push_number(out, self.sequence);
+    }
+}
+
+/// Appends a number as text. It comes with each frame, so it does without a formatter.
+fn push_number(out: &mut BytesMut, mut number: u64) {
+    const DIGITS_MAX: usize = 20;
+    let mut digits = [0; DIGITS_MAX];
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789"[(number % 10) as usize];
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 impl fmt::Display for FrameId {

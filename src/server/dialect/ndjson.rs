@@ -1,0 +1,56 @@
+//! Events as lines of JSON (`application/x-ndjson`): for `jq`, shells and programs that have
+//! no reader for event streams.
+//!
+//! ```text
+//! {"id":"1-7","type":"text_delta","data":{"text":"Hello"}}
+//! ```
+//! Nothing is cut: a line is as long as its event. An empty line is a sign of life.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use super::Encoder;
+use super::native::FrameId;
+use crate::session::Record;
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::server) struct Ndjson;
+
+/// Its media type, which clients ask for.
+pub(in crate::server) const MEDIA_TYPE: &str = "application/x-ndjson";
+
+impl Encoder for Ndjson {
+    fn media_type(&self) -> &'static str {
+        MEDIA_TYPE
+    }
+
+    fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
+        use std::io::Write as _;
+
+        // A growing buffer takes all.
+        let _ = write!(out.writer(), "{{\"id\":\"{}\",", FrameId::at(record.sequence));
+        // The event is an object, and goes on where that begins.
+        out.extend_from_slice(&record.data[1..]);
+        out.put_u8(b'\n');
+    }
+
+    fn keep_alive(&self) -> Bytes {
+        Bytes::from_static(b"\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Kind;
+
+    #[test]
+    fn a_line_is_the_event_with_its_id() {
+        let mut out = BytesMut::new();
+        let data = br#"{"type":"status","data":{"message":"m"}}"#;
+        let record = Record { sequence: 7, kind: Kind::Status, data, text: None };
+        Ndjson.encode(&record, &mut out);
+        let line = br#"{"id":"1-7","type":"status","data":{"message":"m"}}"#;
+        assert_eq!(&out[..], [line, &b"\n"[..]].concat());
+    }
+}

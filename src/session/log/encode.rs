@@ -1,0 +1,255 @@
+//! An event as one line of JSON: `{"type":"text_delta","data":{"text":"Hello"}}`.
+//!
+//! JSON has no raw line ends, and the three code points that some clients take for one are
+//! escaped, so that a dialect may put the line into a frame as it is.
+
+use std::io;
+
+use memchr::memchr2;
+use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+
+use crate::event::Event;
+
+/// Appends an event to `out`. Gives where its text begins in what was appended, if it is
+/// one that carries a piece of text: behind the quotation mark, escaped as JSON; three bytes
+/// follow it.
+///
+/// What comes with each token is written by hand. It takes a sixth of the instructions, and
+/// a test holds it to what serde writes.
+pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
+    let start = out.len();
+    let text = match *event {
+        Event::TextDelta { text } => {
+            out.extend_from_slice(br#"{"type":"text_delta","data":{"text":""#);
+            text
+        }
+        Event::ReasoningDelta { text } => {
+            out.extend_from_slice(br#"{"type":"reasoning_delta","data":{"text":""#);
+            text
+        }
+        Event::ToolArgumentsDelta { call_id, delta } => {
+            out.extend_from_slice(br#"{"type":"tool_arguments_delta","data":{"call_id":""#);
+            push_escaped(out, call_id);
+            out.extend_from_slice(br#"","delta":""#);
+            delta
+        }
+        _ => {
+            serialize(out, event);
+            return None;
+        }
+    };
+    let text_start = out.len() - start;
+    push_escaped(out, text);
+    out.extend_from_slice(TEXT_END);
+    Some(text_start)
+}
+
+/// What follows an event's text.
+pub(super) const TEXT_END: &[u8] = br#""}}"#;
+
+/// Writes a value as one line.
+pub(crate) fn serialize(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+    // Neither a growing buffer nor an event can fail to be written.
+    let _ = value.serialize(&mut Serializer::with_formatter(out, OneLine));
+}
+
+/// How much of `text`, in bytes, takes at most `room` bytes as a JSON string.
+pub(crate) fn fitting(text: &str, room: usize) -> usize {
+    /// The longest escape, `\u0000`, stands for one byte.
+    const ESCAPE_BYTES: usize = 6;
+    if text.len() <= room / ESCAPE_BYTES {
+        return text.len();
+    }
+    let mut used = 0;
+    for (at, char) in text.char_indices() {
+        used += match char {
+            '"' | '\\' => 2,
+            '\0'..='\u{1f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => ESCAPE_BYTES,
+            char => char.len_utf8(),
+        };
+        if used > room {
+            return at;
+        }
+    }
+    text.len()
+}
+
+/// Appends text as the inside of a JSON string.
+fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    let mut written = 0;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if !MAY_NEED_ESCAPE[usize::from(byte)] {
+            at += 1;
+            continue;
+        }
+        let mut hex = [0; 6];
+        let Some((escape, length)) = escape(&bytes[at..], &mut hex) else {
+            at += 1;
+            continue;
+        };
+        out.extend_from_slice(&bytes[written..at]);
+        out.extend_from_slice(escape);
+        at += length;
+        written = at;
+    }
+    out.extend_from_slice(&bytes[written..]);
+}
+
+/// Bytes that are escaped, or begin a code point that may be.
+const MAY_NEED_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = true;
+        byte += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table[0xc2] = true;
+    table[0xe2] = true;
+    table
+};
+
+/// The escape of the code point that `bytes` begin with, and its length. `hex` has room for
+/// one that is made.
+fn escape<'h>(bytes: &[u8], hex: &'h mut [u8; 6]) -> Option<(&'h [u8], usize)> {
+    Some(match bytes[0] {
+        b'"' => (b"\\\"", 1),
+        b'\\' => (b"\\\\", 1),
+        b'\n' => (b"\\n", 1),
+        b'\r' => (b"\\r", 1),
+        b'\t' => (b"\\t", 1),
+        0x08 => (b"\\b", 1),
+        0x0c => (b"\\f", 1),
+        control @ 0..0x20 => {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            let digit = |nibble: u8| DIGITS[usize::from(nibble)];
+            *hex = [b'\\', b'u', b'0', b'0', digit(control >> 4), digit(control & 15)];
+            (hex, 1)
+        }
+        _ => return line_end(bytes),
+    })
+}
+
+/// The escape of a code point beyond ASCII that can be taken for the end of a line.
+fn line_end(bytes: &[u8]) -> Option<(&'static [u8], usize)> {
+    match bytes {
+        [0xc2, 0x85, ..] => Some((b"\\u0085", 2)),
+        [0xe2, 0x80, 0xa8, ..] => Some((b"\\u2028", 3)),
+        [0xe2, 0x80, 0xa9, ..] => Some((b"\\u2029", 3)),
+        _ => None,
+    }
+}
+
+/// Compact JSON in which no code point can be taken for the end of a line.
+struct OneLine;
+
+impl Formatter for OneLine {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let bytes = fragment.as_bytes();
+        let (mut written, mut at) = (0, 0);
+        while let Some(found) = memchr2(0xc2, 0xe2, &bytes[at..]) {
+            at += found;
+            if let Some((escape, length)) = line_end(&bytes[at..]) {
+                writer.write_all(&bytes[written..at])?;
+                writer.write_all(escape)?;
+                at += length;
+                written = at;
+            } else {
+                at += 1;
+            }
+        }
+        CompactFormatter.write_string_fragment(writer, &fragment[written..])
+    }
+
+    // A `RawValue` is written as the model wrote it, line ends between its tokens
+    // included; as white space they can be blanks.
+    fn write_raw_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(['\n', '\r']) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            writer.write_all(b" ")?;
+            rest = &rest[at + 1..];
+        }
+        self.write_string_fragment(writer, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn by_hand(event: &Event<'_>) -> (String, Option<usize>) {
+        let mut out = Vec::new();
+        let start = encode(&mut out, event);
+        (String::from_utf8(out).unwrap(), start)
+    }
+
+    fn by_serde(event: &Event<'_>) -> String {
+        let mut out = Vec::new();
+        serialize(&mut out, event);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_some_clients_take_for_a_line_end_is_escaped() {
+        let (line, _) = by_hand(&Event::TextDelta { text: "a\u{2028}b\u{2029}c\u{85}dé\u{200b}" });
+        assert!(line.contains("\"a\\u2028b\\u2029c\\u0085dé\u{200b}\""), "{line}");
+    }
+
+    #[test]
+    fn raw_arguments_stay_on_their_line() {
+        let raw = "{\n  \"a\":\r\n 0.10\n}".to_owned();
+        let raw = serde_json::value::RawValue::from_string(raw).unwrap();
+        let event =
+            Event::ToolStarted { call_id: "call_1", tool_name: "t", tool_args: &raw, r#loop: 1 };
+        let (line, text) = by_hand(&event);
+        assert_eq!((line.lines().count(), text), (1, None), "{line}");
+        assert!(line.contains("0.10"), "digits are kept: {line}");
+    }
+
+    proptest! {
+        #[test]
+        fn by_hand_and_by_serde_are_the_same(
+            text in "(\\PC|[\u{0}-\u{7f}]|[\u{85}\u{2028}\u{2029}\u{80}-\u{ff}\u{2000}-\u{20ff}]){0,60}",
+        ) {
+            for event in [
+                Event::TextDelta { text: &text },
+                Event::ReasoningDelta { text: &text },
+                Event::ToolArgumentsDelta { call_id: &text, delta: &text },
+            ] {
+                let (line, start) = by_hand(&event);
+                prop_assert_eq!(&line, &by_serde(&event));
+                let escaped = &line[start.unwrap()..line.len() - TEXT_END.len()];
+                let read: String = serde_json::from_str(&format!("\"{escaped}\"")).unwrap();
+                prop_assert_eq!(&read, &text);
+            }
+        }
+
+        #[test]
+        fn what_fits_fits(
+            text in "(\\PC|[\u{0}-\u{1f}]|[\u{85}\u{2028}\"\\\\]){0,60}",
+            room in 0_usize..200,
+        ) {
+            let end = fitting(&text, room);
+            let escaped = |text: &str| {
+                let mut out = Vec::new();
+                push_escaped(&mut out, text);
+                out.len()
+            };
+            prop_assert!(escaped(&text[..end]) <= room);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The log of a turn: every event, encoded once, in order, for any number of readers.
+//!
+//! The turn's driver writes through a [`Writer`] and never waits for anybody. A
+//! reader is a position in the log: starting, re-joining and watching a turn are
+//! the same [`Reader`], begun at another place. Besides the events, the log knows
+//! who is there: the driver is woken when the last reader leaves and when
+//! somebody cancels.
+
+pub(crate) mod encode;
+mod records;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use crate::event::{Event, FailureCode, Summary, TurnState, Usage};
+use crate::limits::stream as limits;
+
+pub use records::Record;
+use records::{Entry, Records, Run, Taken};
+
+/// A turn's events, and who reads them.
+#[derive(Debug, Default)]
+pub struct TurnLog {
+    state: Mutex<State>,
+    /// Of all events, published or not.
+    bytes: AtomicUsize,
+    /// What its bytes take in memory.
+    held: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Where the turn is.
+    at: TurnState,
+    records: Records,
+    ended: bool,
+    cancelled: bool,
+    readers: usize,
+    waiting: Vec<Waker>,
+    driver: Option<Waker>,
+}
+
+/// What the driver has to know about the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audience {
+    /// How many read the log now.
+    pub readers: usize,
+    /// Whether somebody has cancelled the turn.
+    pub cancelled: bool,
+}
+
+impl TurnLog {
+    /// Cancels the turn; false when it is over already.
+    pub fn cancel(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.ended {
+            return false;
+        }
+        state.cancelled = true;
+        let driver = state.driver.take();
+        drop(state);
+        wake(driver);
+        true
+    }
+
+    /// Whether the turn is over.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.state.lock().ended
+    }
+
+    /// Where the turn is. That it is over is known when its session is free again.
+    #[must_use]
+    pub fn turn_state(&self) -> TurnState {
+        self.state.lock().at
+    }
+
+    /// Says where the turn is.
+    pub fn set_turn_state(&self, turn_state: TurnState) {
+        self.state.lock().at = turn_state;
+    }
+
+    /// The last event's sequence number; 0 before the first.
+    #[must_use]
+    pub fn last_sequence(&self) -> u64 {
+        self.state.lock().records.last()
+    }
+
+    /// Bytes of all events, those included that are not published yet.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the log takes in memory, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let index = self.state.lock().records.memory();
+        size_of::<Self>() + index + self.held.load(Ordering::Relaxed)
+    }
+
+    /// The audience now; the task is woken when it changes.
+    pub fn watch_audience(&self, cx: &mut Context<'_>) -> Audience {
+        let mut state = self.state.lock();
+        if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+            state.driver = Some(cx.waker().clone());
+        }
+        Audience { readers: state.readers, cancelled: state.cancelled }
+    }
+
+    /// A reader of all that follows event `seen`.
+    #[must_use]
+    pub fn read_after(self: &Arc<Self>, seen: u64) -> Reader {
+        let mut state = self.state.lock();
+        state.readers += 1;
+        let driver = state.driver.take();
+        drop(state);
+        wake(driver);
+        Reader { log: Arc::clone(self), seen, taken: Taken::default() }
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// The one writer of a log. Dropping it ends the log, with a failure where the
+/// turn's own last event has not been pushed.
+#[derive(Debug)]
+pub struct Writer {
+    log: Arc<TurnLog>,
+    /// An event is encoded here, and copied to where it stays once its length is known.
+    scratch: Vec<u8>,
+    block: Block,
+    /// What was pushed and not published, but for the block's own run.
+    entries: Vec<Entry>,
+    runs: Vec<Run>,
+    /// Blocks that are full, whose runs become one when they are published.
+    full: Vec<FullBlock>,
+    /// The last event's sequence number, published or not.
+    last: u64,
+    /// Whether the last event was pushed.
+    complete: bool,
+}
+
+/// Memory that is being filled. Readers share what was published of it.
+///
+/// ```text
+///   [ run | run | run |  open run   |   room   ]
+///     '-- published --' '- not yet -'
+/// ```
+#[derive(Debug)]
+struct Block {
+    open: BytesMut,
+    /// The sequence of the first record in `open`.
+    open_first: u64,
+    /// The sequence of the block's first record.
+    first: u64,
+    /// All of its memory.
+    capacity: usize,
+}
+
+/// The records of a block that takes no more, from `first` to before `end`.
+#[derive(Debug)]
+struct FullBlock {
+    first: u64,
+    end: u64,
+    capacity: usize,
+}
+
+impl Block {
+    fn new(bytes: usize, first: u64) -> Self {
+        let open = BytesMut::with_capacity(bytes);
+        Self { capacity: open.capacity(), open, open_first: first, first }
+    }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        bytes <= self.open.capacity() - self.open.len()
+    }
+
+    /// The open run; `next` is the sequence of what follows it.
+    fn take_run(&mut self, next: u64) -> Option<Run> {
+        let first = std::mem::replace(&mut self.open_first, next);
+        let bytes = self.open.split().freeze();
+        (!bytes.is_empty()).then_some(Run { first, bytes })
+    }
+}
+
+impl Writer {
+    /// A log that is still empty, and its writer.
+    #[must_use]
+    pub fn new() -> (Arc<TurnLog>, Self) {
+        let log = Arc::new(TurnLog::default());
+        let writer = Self {
+            log: Arc::clone(&log),
+            scratch: Vec::new(),
+            block: Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1),
+            entries: Vec::new(),
+            runs: Vec::new(),
+            full: Vec::new(),
+            last: 0,
+            complete: false,
+        };
+        writer.hold(writer.block.capacity);
+        (log, writer)
+    }
+
+    /// Encodes an event. Readers see it with the next [`publish`](Self::publish). Text that is
+    /// longer than a record may be becomes several, in order; nothing else is divided, and
+    /// nothing is left out.
+    pub fn push(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::TextDelta { text } => self.push_pieces(text, |text| Event::TextDelta { text }),
+            Event::ReasoningDelta { text } => {
+                self.push_pieces(text, |text| Event::ReasoningDelta { text });
+            }
+            Event::ToolArgumentsDelta { call_id, delta } => {
+                self.push_pieces(delta, |delta| Event::ToolArgumentsDelta { call_id, delta });
+            }
+            _ => self.push_record(event),
+        }
+        self.complete |= event.is_last();
+    }
+
+    fn push_pieces<'a>(&mut self, mut text: &'a str, event: impl Fn(&'a str) -> Event<'a>) {
+        loop {
+            let (head, rest) = text.split_at(encode::fitting(text, limits::RECORD_TEXT_BYTES_MAX));
+            self.push_record(&event(head));
+            if rest.is_empty() {
+                return;
+            }
+            text = rest;
+        }
+    }
+
+    fn push_record(&mut self, event: &Event<'_>) {
+        self.scratch.clear();
+        let text_start = encode::encode(&mut self.scratch, event);
+        let bytes = self.scratch.len();
+        self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if bytes > limits::LOG_BLOCK_BYTES / 4 {
+            self.push_alone(bytes);
+        } else {
+            self.push_to_block(bytes);
+        }
+        let end = self.runs.last().filter(|_| self.block.open.is_empty());
+        let end = length(end.map_or(&self.block.open, |run| &run.bytes));
+        let text_start = text_start.and_then(|start| u16::try_from(start).ok()).unwrap_or(0);
+        self.entries.push(Entry { end, text_start, kind: event.kind() });
+        self.last += 1;
+    }
+
+    /// Puts a long record into memory of its own.
+    fn push_alone(&mut self, bytes: usize) {
+        let sequence = self.last + 1;
+        self.close_block(sequence);
+        self.hold(bytes);
+        self.runs.push(Run { first: sequence, bytes: Bytes::copy_from_slice(&self.scratch) });
+        self.block = Block::new(0, sequence + 1);
+        self.scratch = Vec::new();
+    }
+
+    fn push_to_block(&mut self, bytes: usize) {
+        let sequence = self.last + 1;
+        if !self.block.has_room_for(bytes) {
+            self.close_block(sequence);
+            self.block = Block::new(limits::LOG_BLOCK_BYTES, sequence);
+            self.hold(self.block.capacity);
+        }
+        self.block.open.extend_from_slice(&self.scratch);
+    }
+
+    /// The block takes no more; `next` is the sequence of what follows it.
+    fn close_block(&mut self, next: u64) {
+        self.runs.extend(self.block.take_run(next));
+        let Block { first, capacity, .. } = std::mem::replace(&mut self.block, Block::new(0, next));
+        if first < next {
+            self.full.push(FullBlock { first, end: next, capacity });
+        } else {
+            self.let_go(capacity);
+        }
+    }
+
+    /// Shows the readers all that was pushed, at once.
+    pub fn publish(&mut self) {
+        if self.entries.is_empty() {
+            return;
+        }
+        let open = self.block.take_run(self.last + 1);
+        let mut state = self.log.state.lock();
+        state.records.push(&self.entries, self.runs.drain(..).chain(open));
+        state.wake_readers();
+        drop(state);
+        self.entries.clear();
+        for block in std::mem::take(&mut self.full) {
+            self.join(&block);
+        }
+    }
+
+    /// Makes one run of exact size of a full block's. Readers that are amid them keep theirs.
+    fn join(&self, block: &FullBlock) {
+        let FullBlock { first, end, capacity } = *block;
+        let mut runs = self.log.state.lock().records.runs_since(first);
+        runs.retain(|run| run.first < end);
+        let bytes = runs.iter().map(|run| run.bytes.len()).sum();
+        let mut joined = Vec::with_capacity(bytes);
+        for run in runs {
+            joined.extend_from_slice(&run.bytes);
+        }
+        let bytes = Bytes::from(joined);
+        self.hold(bytes.len());
+        self.log.state.lock().records.join(Run { first, bytes }, end);
+        self.let_go(capacity);
+    }
+
+    fn hold(&self, bytes: usize) {
+        self.log.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn let_go(&self, bytes: usize) {
+        self.log.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of all events, published or not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.log.bytes()
+    }
+
+    /// The log that it writes.
+    #[must_use]
+    pub const fn log(&self) -> &Arc<TurnLog> {
+        &self.log
+    }
+}
+
+/// A length in a run, which no record makes longer than 4 GiB.
+fn length(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("`limits.max_turn_bytes` is below")
+}
+
+/// What clients of a turn are told whose driver is gone.
+const DIED: Event<'_> = Event::TurnFailed {
+    code: FailureCode::Internal,
+    message: "the gateway ended this turn before its time; its log says why",
+    retryable: true,
+    summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
+};
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.complete {
+            self.push(&DIED);
+        }
+        self.close_block(self.last + 1);
+        self.publish();
+        let mut state = self.log.state.lock();
+        state.ended = true;
+        state.driver = None;
+        state.seal();
+        state.wake_readers();
+    }
+}
+
+impl State {
+    // Under the lock, since a waker only queues its task.
+    fn wake_readers(&mut self) {
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+
+    /// A log that is over takes no more room than its events.
+    fn seal(&mut self) {
+        self.records.shrink();
+        self.waiting.shrink_to_fit();
+    }
+}
+
+/// A reader of a log, at its own pace.
+#[derive(Debug)]
+pub struct Reader {
+    log: Arc<TurnLog>,
+    /// The last event that was read.
+    seen: u64,
+    /// Empty between two reads; it keeps its room.
+    taken: Taken,
+}
+
+impl Reader {
+    /// Hands out all that is new, up to [`limits::WRITE_BYTES_MAX`] or one record; `None` at
+    /// the log's end.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        sink: impl FnMut(Record<'_>),
+    ) -> Poll<Option<()>> {
+        let mut state = self.log.state.lock();
+        state.records.take_after(self.seen, limits::WRITE_BYTES_MAX, &mut self.taken);
+        if !self.taken.is_empty() {
+            drop(state);
+            self.seen = self.taken.drain(sink);
+            return Poll::Ready(Some(()));
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            if state.waiting.len() >= state.readers {
+                // Somebody has left since. Those who have not wait again.
+                state.wake_readers();
+            }
+            state.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = self.log.state.lock();
+        state.readers -= 1;
+        let driver = if state.readers == 0 { state.driver.take() } else { None };
+        drop(state);
+        wake(driver);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

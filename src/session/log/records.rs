@@ -1,0 +1,168 @@
+//! The records of a log: the events' bytes, and an index of them.
+//!
+//! ```text
+//!  index   | end, kind, text | end, kind, text | end, kind, text | ...   a record each
+//!               |                   |                 |
+//!  runs    [{"type":..}{"type":..}] [{"type":..}] ...                    bytes, shared
+//!           first: 1                 first: 3
+//! ```
+//! Bytes that were published together are a run. Runs are small, so those of a block become
+//! one, of exact size, when the block is full.
+
+use bytes::Bytes;
+
+use super::encode::TEXT_END;
+use crate::event::Kind;
+
+/// An event of a turn, encoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its place in the turn, from 1.
+    pub sequence: u64,
+    /// Which event it is.
+    pub kind: Kind,
+    /// The event as one line of JSON.
+    pub data: &'a [u8],
+    /// For an event that carries a piece of text: that text, escaped as JSON, without the
+    /// quotation marks. It is a part of `data`.
+    pub text: Option<&'a [u8]>,
+}
+
+/// What the index knows of a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Where it ends in its run.
+    pub(super) end: u32,
+    /// Where its text begins in the record; 0 if it carries none.
+    pub(super) text_start: u16,
+    pub(super) kind: Kind,
+}
+
+/// Records that lie together.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    /// The sequence of its first record.
+    pub(super) first: u64,
+    pub(super) bytes: Bytes,
+}
+
+/// All published records.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    index: Vec<Entry>,
+    runs: Vec<Run>,
+}
+
+impl Records {
+    /// The sequence of the last record; 0 before the first.
+    pub(super) const fn last(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    pub(super) fn push(&mut self, entries: &[Entry], runs: impl Iterator<Item = Run>) {
+        self.index.extend_from_slice(entries);
+        self.runs.extend(runs);
+    }
+
+    /// The last runs that a block consists of, from `first` on.
+    pub(super) fn runs_since(&self, first: u64) -> Vec<Run> {
+        let from = self.runs.partition_point(|run| run.first < first);
+        self.runs[from..].to_vec()
+    }
+
+    /// Lets one run stand for all of those from its first record to before `end`.
+    pub(super) fn join(&mut self, run: Run, end: u64) {
+        let from = self.runs.partition_point(|old| old.first < run.first);
+        let to = self.runs.partition_point(|old| old.first < end);
+        let mut before = 0;
+        for at in from..to {
+            let Run { first, bytes } = &self.runs[at];
+            let next = self.runs.get(at + 1).map_or(end, |next| next.first);
+            for sequence in *first..next {
+                self.index[index_of(sequence)].end += before;
+            }
+            before += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        }
+        self.runs.splice(from..to, [run]);
+    }
+
+    /// What follows `seen`, at most `bytes_max` bytes or one record, into `taken`.
+    pub(super) fn take_after(&self, seen: u64, bytes_max: usize, taken: &mut Taken) {
+        taken.seen = seen;
+        let from = self.runs.partition_point(|run| run.first <= seen + 1);
+        let Some(mut at) = from.checked_sub(1) else { return };
+        let mut bytes = 0;
+        for sequence in seen + 1..=self.last() {
+            while self.runs.get(at + 1).is_some_and(|next| next.first <= sequence) {
+                at += 1;
+            }
+            let run = &self.runs[at];
+            let entry = self.index[index_of(sequence)];
+            let start = self.start(run, sequence);
+            bytes += (entry.end - start) as usize;
+            if bytes > bytes_max && !taken.entries.is_empty() {
+                return;
+            }
+            if taken.runs.last().is_none_or(|(_, last)| last.first != run.first) {
+                taken.runs.push((start, run.clone()));
+            }
+            taken.entries.push(entry);
+        }
+    }
+
+    /// Where a record begins in its run.
+    fn start(&self, run: &Run, sequence: u64) -> u32 {
+        if sequence == run.first { 0 } else { self.index[index_of(sequence - 1)].end }
+    }
+
+    /// Gives back what is more than needed.
+    pub(super) fn shrink(&mut self) {
+        self.index.shrink_to_fit();
+        self.runs.shrink_to_fit();
+    }
+
+    /// What the index and the list of runs take in memory.
+    pub(super) const fn memory(&self) -> usize {
+        self.index.capacity() * size_of::<Entry>() + self.runs.capacity() * size_of::<Run>()
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a log has no more records than bytes")]
+const fn index_of(sequence: u64) -> usize {
+    sequence as usize - 1
+}
+
+/// Records that a reader has taken out of a log: they stay as they are, whatever is written.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// The record before them.
+    seen: u64,
+    entries: Vec<Entry>,
+    /// Each with where the first record that was taken begins in it.
+    runs: Vec<(u32, Run)>,
+}
+
+impl Taken {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Hands out the records in order, and forgets them. Gives the last one's sequence.
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(Record<'_>)) -> u64 {
+        let mut runs = self.runs.drain(..).peekable();
+        let mut open: Option<(u32, Run)> = None;
+        for (entry, sequence) in self.entries.drain(..).zip(self.seen + 1..) {
+            if runs.peek().is_some_and(|(_, run)| run.first <= sequence) {
+                open = runs.next();
+            }
+            let Some((start, run)) = &mut open else { break };
+            let data = &run.bytes[*start as usize..entry.end as usize];
+            *start = entry.end;
+            let text = (entry.text_start > 0)
+                .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
+            sink(Record { sequence, kind: entry.kind, data, text });
+            self.seen = sequence;
+        }
+        self.seen
+    }
+}

@@ -1,0 +1,305 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+use super::*;
+use crate::event::TurnFinish;
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Wake for Counter {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn text(text: &str) -> Event<'_> {
+    Event::TextDelta { text }
+}
+
+const END: Event<'_> = Event::TurnCompleted {
+    finish_reason: TurnFinish::Stop,
+    summary: Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: "" },
+};
+
+/// What a log makes of some events, in order.
+pub(crate) fn records(events: &[Event<'_>], mut sink: impl FnMut(Record<'_>)) {
+    let (log, mut writer) = Writer::new();
+    for event in events {
+        writer.push(event);
+    }
+    writer.publish();
+    let mut reader = log.read_after(0);
+    while reader.poll_read(&mut Context::from_waker(Waker::noop()), &mut sink).is_ready() {}
+}
+
+/// All that a reader has to read now, as sequences and data, and whether the log has ended.
+fn read(reader: &mut Reader) -> (Vec<(u64, String)>, bool) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut all = Vec::new();
+    loop {
+        let keep = |record: Record<'_>| {
+            all.push((record.sequence, String::from_utf8(record.data.to_vec()).unwrap()));
+        };
+        match reader.poll_read(&mut cx, keep) {
+            Poll::Ready(Some(())) => {}
+            Poll::Ready(None) => return (all, true),
+            Poll::Pending => return (all, false),
+        }
+    }
+}
+
+fn ids(records: &[(u64, String)]) -> Vec<u64> {
+    records.iter().map(|(sequence, _)| *sequence).collect()
+}
+
+#[test]
+fn readers_see_what_was_published_and_nothing_else() {
+    let (log, mut writer) = Writer::new();
+    let mut reader = log.read_after(0);
+    writer.push(&text("a"));
+    assert_eq!(read(&mut reader), (Vec::new(), false));
+    writer.push(&text("b"));
+    writer.publish();
+    assert_eq!(ids(&read(&mut reader).0), [1, 2]);
+    writer.push(&END);
+    drop(writer);
+    let (rest, ended) = read(&mut reader);
+    assert_eq!((ids(&rest), ended), (vec![3], true));
+}
+
+#[test]
+fn what_was_published_is_read_at_once() {
+    let (log, mut writer) = Writer::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..3 {
+        for _ in 0..4 {
+            writer.push(&text("x"));
+        }
+        writer.publish();
+    }
+    let mut reader = log.read_after(0);
+    let mut records = 0;
+    assert!(reader.poll_read(&mut cx, |_| records += 1).is_ready());
+    assert_eq!(records, 12);
+    assert!(reader.poll_read(&mut cx, |_| records += 1).is_pending());
+}
+
+/// Events of all lengths, published in all ways: they come back whole, wherever a reader
+/// begins and whatever becomes of the runs in the meantime.
+#[test]
+fn every_event_comes_back_wherever_a_reader_begins() {
+    let story = "long ".repeat(300);
+    for sizes in [&[1, 1, 1][..], &[700, 1, 900, 1], &[4, 480, 500, 520, 3000], &[100]] {
+        let (log, mut writer) = Writer::new();
+        let mut early = log.read_after(0);
+        let (mut said, mut heard) = (Vec::new(), Vec::new());
+        for (at, size) in sizes.iter().cycle().take(200).enumerate() {
+            let words = format!("{at} {}", &story[..*size % story.len()]);
+            writer.push(&text(&words));
+            said.push(words);
+            if at % 3 > 0 {
+                writer.publish();
+                heard.extend(read(&mut early).0);
+            }
+        }
+        writer.push(&END);
+        drop(writer);
+        heard.extend(read(&mut early).0);
+        let all = read(&mut log.read_after(0)).0;
+        assert_eq!(heard, all, "read as it was written, and afterwards: {sizes:?}");
+        for ((sequence, data), words) in all.iter().zip(&said) {
+            let event: serde_json::Value = serde_json::from_str(data).unwrap();
+            assert_eq!(event["data"]["text"], *words, "{sequence} of {sizes:?}");
+        }
+        for seen in 0..=log.last_sequence() {
+            let place = usize::try_from(seen).unwrap();
+            assert_eq!(read(&mut log.read_after(seen)).0, all[place..], "after {seen}");
+        }
+    }
+}
+
+#[test]
+fn a_record_knows_its_text() {
+    let mut texts = Vec::new();
+    let delta = Event::ToolArgumentsDelta { call_id: "call_1", delta: "{\"a\"" };
+    records(&[text("a\nb"), delta, Event::Status { message: "m" }], |record| {
+        texts.push(record.text.map(|text| String::from_utf8(text.to_vec()).unwrap()));
+    });
+    assert_eq!(texts, [Some("a\\nb".to_owned()), Some("{\\\"a\\\"".to_owned()), None]);
+}
+
+/// What is long is stored whole: whoever cannot send it shortens it.
+#[test]
+fn nothing_is_lost_before_it_is_stored() {
+    let message = "x".repeat(300_000);
+    let mut stored = Vec::new();
+    records(&[Event::Status { message: &message }], |record| stored = record.data.to_vec());
+    let event: serde_json::Value = serde_json::from_slice(&stored).unwrap();
+    assert_eq!(event["data"]["message"], *message);
+}
+
+#[test]
+fn a_reader_can_begin_after_every_event() {
+    let (log, mut writer) = Writer::new();
+    let mut frames = 0;
+    for together in [1, 3, 2, 1, 5] {
+        for _ in 0..together {
+            frames += 1;
+            writer.push(&text("{}\n\n"));
+        }
+        writer.publish();
+    }
+    writer.push(&END);
+    drop(writer);
+    let last = frames + 1;
+    assert_eq!(log.last_sequence(), last);
+    for after in 0..=last {
+        let (rest, ended) = read(&mut log.read_after(after));
+        assert_eq!(ids(&rest), (after + 1..=last).collect::<Vec<_>>(), "after {after}");
+        assert!(ended);
+    }
+}
+
+#[test]
+fn a_reader_that_waits_is_woken_once_for_what_is_published() {
+    let (log, mut writer) = Writer::new();
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut reader = log.read_after(0);
+    for _ in 0..3 {
+        assert!(reader.poll_read(&mut Context::from_waker(&waker), |_| {}).is_pending());
+    }
+    writer.push(&text("a"));
+    assert_eq!(counter.0.load(Ordering::Relaxed), 0, "not before it is published");
+    writer.publish();
+    writer.push(&text("b"));
+    writer.publish();
+    assert_eq!(counter.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_driver_is_woken_when_the_last_reader_leaves_and_when_somebody_cancels() {
+    let (log, writer) = Writer::new();
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut cx = Context::from_waker(&waker);
+    let (one, two) = (log.read_after(0), log.read_after(0));
+    assert_eq!(log.watch_audience(&mut cx), Audience { readers: 2, cancelled: false });
+    drop(one);
+    assert_eq!(counter.0.load(Ordering::Relaxed), 0);
+    drop(two);
+    assert_eq!(counter.0.load(Ordering::Relaxed), 1);
+    assert_eq!(log.watch_audience(&mut cx).readers, 0);
+    assert!(log.cancel());
+    assert_eq!(counter.0.load(Ordering::Relaxed), 2);
+    assert!(log.watch_audience(&mut cx).cancelled);
+    drop(writer);
+    assert!(!log.cancel(), "what is over cannot be cancelled");
+}
+
+#[test]
+fn a_writer_that_dies_leaves_a_last_event() {
+    let (log, mut writer) = Writer::new();
+    writer.push(&text("half an ans"));
+    drop(writer);
+    let (all, ended) = read(&mut log.read_after(0));
+    assert!(ended);
+    assert_eq!(ids(&all), [1, 2]);
+    let last = &all[1].1;
+    assert!(last.contains("turn_failed") && last.contains("\"code\":\"internal\""), "{last}");
+}
+
+#[test]
+fn a_reader_that_catches_up_is_given_pieces_of_bounded_size() {
+    let (log, mut writer) = Writer::new();
+    let words = "x".repeat(1000);
+    for _ in 0..200 {
+        writer.push(&text(&words));
+        writer.publish();
+    }
+    let (mut reader, mut cx) = (log.read_after(0), Context::from_waker(Waker::noop()));
+    let mut pieces = 0;
+    loop {
+        let mut bytes = 0;
+        if reader.poll_read(&mut cx, |record| bytes += record.data.len()).is_pending() {
+            break;
+        }
+        assert!(bytes <= limits::WRITE_BYTES_MAX, "{bytes}");
+        pieces += 1;
+    }
+    assert!((4..=5).contains(&pieces), "{pieces}");
+}
+
+/// A client that comes and goes while the model is silent leaves nothing behind.
+#[test]
+fn readers_that_left_are_not_remembered() {
+    let (log, _writer) = Writer::new();
+    let wakers: Vec<_> = (0..50).map(|_| Waker::from(Arc::new(Counter::default()))).collect();
+    for waker in &wakers {
+        assert!(log.read_after(0).poll_read(&mut Context::from_waker(waker), |_| {}).is_pending());
+    }
+    assert!(log.state.lock().waiting.len() <= 1);
+}
+
+/// A reader that is polled again while it waits, for a timer of its own, is not
+/// woken by that.
+#[test]
+fn waiting_again_wakes_nobody() {
+    let (log, _writer) = Writer::new();
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut reader = log.read_after(0);
+    for _ in 0..5 {
+        assert!(reader.poll_read(&mut Context::from_waker(&waker), |_| {}).is_pending());
+    }
+    assert_eq!(counter.0.load(Ordering::Relaxed), 0);
+}
+
+/// There are as many of these as there are streams that wait for their model.
+#[test]
+fn a_turn_that_waits_holds_little() {
+    let (log, mut writer) = Writer::new();
+    let id = "x".repeat(36);
+    writer.push(&Event::TurnStarted {
+        session_id: &id,
+        turn_id: &id,
+        model: "local",
+        max_tool_loops: 5,
+    });
+    writer.publish();
+    let structs = size_of::<Writer>() + size_of::<Reader>();
+    let scratch = writer.scratch.capacity() + writer.entries.capacity() * size_of::<Entry>();
+    let log = log.memory();
+    assert!(log + structs + scratch <= 1536, "{log} + {structs} + {scratch}");
+}
+
+/// What a log says that it holds, against the events' bytes: at most a quarter more, and the
+/// index, whatever the events' lengths and however they were published.
+#[test]
+fn a_log_wastes_little() {
+    for size in [4, 60, 200, 490, 520, 1000, 2040, 8000, 65_536] {
+        for together in [1, 2, 7] {
+            let (log, mut writer) = Writer::new();
+            let words = "x".repeat(size);
+            let mut pushed = 0;
+            while log.bytes() < 300_000 {
+                writer.push(&text(&words));
+                pushed += 1;
+                if pushed % together == 0 {
+                    writer.publish();
+                }
+            }
+            let (bytes, index) = (log.bytes(), pushed * 2 * size_of::<Entry>());
+            let held = log.memory();
+            assert!(held >= bytes, "{size}: {held} of {bytes}");
+            let most = bytes * 5 / 4 + index + 8 * 1024;
+            assert!(held <= most, "{size} by {together}: {held}, at most {most}");
+            drop(writer);
+            let index = (pushed + 2) * size_of::<Entry>() + (bytes / 512 + 2) * size_of::<Run>();
+            let most = log.bytes() + index + size_of::<TurnLog>();
+            assert!(log.memory() <= most, "{size} by {together}: {}, {most}", log.memory());
+        }
+    }
+}
