@@ -123,19 +123,13 @@ const ROWS: &[Row] = &[
     row(
         "server",
         Io,
-        &[
-            "conversation",
-            "event",
-            "gateway",
-            "http",
-            "limits",
-            "session",
-            "telemetry",
-            "text",
-            "upstream",
-        ],
+        &["conversation", "event", "gateway", "http", "limits", "session", "telemetry", "text"],
     ),
-    row("server/dialect", Nothing, &["limits", "session"]),
+    row(
+        "server/dialect",
+        Nothing,
+        &["conversation", "gateway", "limits", "session", "text", "upstream"],
+    ),
     row("config", Io, &["limits", "orchestrator", "parser", "upstream"]),
     row(
         "app",

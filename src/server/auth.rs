@@ -16,7 +16,7 @@ use hyper::http::uri::Authority;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::rescue::Refusal;
+use super::refusal::Refusal;
 
 /// Who may ask.
 #[derive(Clone, Default)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -12,11 +11,13 @@ use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
 use super::dialect::native::FrameId;
+use super::dialect::native::request;
+use super::incoming::{self, Incoming};
+use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, typed};
-use super::rescue::Refusal;
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
-use super::{App, query, request};
+use super::{App, query};
 use crate::conversation::{Conversation, Question};
 use crate::event::TurnState;
 use crate::gateway::BegunTurn;
@@ -27,7 +28,7 @@ use crate::{http, limits};
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
 /// Answers a request.
-pub(super) async fn answer(request: Request<Incoming>, app: Arc<App>) -> Reply {
+pub(super) async fn answer(request: Request<impl Incoming>, app: Arc<App>) -> Reply {
     let id = request_id(request.headers());
     let span = info_span!("request", id = %id.to_str().unwrap_or_default());
     async move {
@@ -60,7 +61,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 
 async fn dispatch(
     request: &Parts,
-    body: Incoming,
+    body: impl Incoming,
     route: &Route<'_>,
     app: &App,
 ) -> Result<Reply, Refusal> {
@@ -85,11 +86,11 @@ async fn dispatch(
     }
 }
 
-async fn begin(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refusal> {
+async fn begin(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let key = request.headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let body = request::read(body, app.max_body_bytes, app.patience.body).await?;
+    let body = incoming::read(body, app.max_body_bytes, app.patience.body).await?;
     let new = request::parse(&body, key)?;
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).map_err(Refusal::Begin)?;
@@ -122,9 +123,9 @@ fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     resume(&session_id, &turn, seen, &request.headers, app)
 }
 
-async fn cancel(request: &Parts, body: Incoming, app: &App) -> Result<Reply, Refusal> {
+async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
-    let body = request::read(body, app.max_body_bytes, app.patience.body).await?;
+    let body = incoming::read(body, app.max_body_bytes, app.patience.body).await?;
     let session_id = request::parse_cancel(&body)?;
     let session = app.gateway.session(&session_id).ok_or(Refusal::NO_SESSION)?;
     if session.cancel() {

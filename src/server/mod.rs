@@ -8,15 +8,14 @@ mod body;
 mod connection;
 mod dialect;
 mod handlers;
-mod object;
+mod incoming;
 mod query;
+mod refusal;
 mod reply;
-mod request;
 mod rescue;
 mod route;
 mod stall;
 mod stream;
-mod wanted;
 
 use std::sync::Arc;
 use std::time::Duration;

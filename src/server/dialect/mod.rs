@@ -5,6 +5,7 @@
 
 pub(super) mod native;
 pub(super) mod ndjson;
+mod object;
 
 use std::fmt;
 

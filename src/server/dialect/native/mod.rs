@@ -10,11 +10,13 @@
 //! code points that some clients take for one are escaped.
 
 mod frame_id;
+pub(in crate::server) mod request;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Encoder;
 use crate::limits::stream as limits;
@@ -52,6 +54,15 @@ impl Encoder for Native {
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(b": keep-alive\n")
     }
+}
+
+/// A refusal's body.
+pub(in crate::server) fn error(code: &str, message: &str, param: Option<&str>) -> Value {
+    let mut error = json!({ "code": code, "message": message });
+    if let Some(param) = param {
+        error["param"] = param.into();
+    }
+    json!({ "error": error })
 }
 
 const FRAME_END: &[u8] = b"\n\n";

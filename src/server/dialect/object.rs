@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// A `T` that is written as an object.
 #[derive(Debug, Default)]
-pub(super) struct Object<T>(pub(super) T);
+pub(in crate::server) struct Object<T>(pub(in crate::server) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

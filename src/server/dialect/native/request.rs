@@ -1,42 +1,17 @@
-//! The body of `POST /api/v1/chat/stream`, read and checked.
+//! The bodies of Tether's own requests, checked.
 
-use std::time::Duration;
-
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::{Body, Bytes};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::timeout;
 
-use super::object::Object;
-use super::rescue::Refusal;
 use super::wanted;
 use crate::conversation::{Ask, Choice};
 use crate::gateway::NewTurn;
 use crate::limits;
+use crate::server::dialect::object::Object;
+use crate::server::refusal::Refusal;
 use crate::upstream::{Sampling, ToolChoice};
 
-/// Reads a body of at most `bytes_max`, within `patience`.
-pub(super) async fn read<B>(body: B, bytes_max: usize, patience: Duration) -> Result<Bytes, Refusal>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    if body.size_hint().lower() > bytes_max as u64 {
-        return Err(Refusal::BodyTooLarge { bytes_max });
-    }
-    let collected = timeout(patience, Limited::new(body, bytes_max).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Refusal::BodyTooLarge { bytes_max })
-        }
-        Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
-        Err(_) => Err(Refusal::BodyTimeout(patience)),
-    }
-}
-
-/// The body as it was written.
+/// The body of `POST /api/v1/chat/stream` as it was written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -65,7 +40,10 @@ struct SelectedOption {
 }
 
 /// Reads a turn to begin.
-pub(super) fn parse(body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
+pub(in crate::server) fn parse(
+    body: &[u8],
+    idempotency_key: Option<String>,
+) -> Result<NewTurn, Refusal> {
     let raw: Raw = from_json(body)?;
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
@@ -179,7 +157,7 @@ struct RawCancel {
 }
 
 /// Reads in which session to cancel the turn.
-pub(super) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
+pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
     let RawCancel { session_id } = from_json(body)?;
     let Some(id) = session_id else {
         return Err(Refusal::invalid("session_id", "session_id is required, a string"));
@@ -206,7 +184,7 @@ fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
 }
 
 /// Whether `id` is `[A-Za-z0-9._:-]{1,128}`.
-pub(super) fn check_session_id(id: &str) -> Result<(), Refusal> {
+pub(in crate::server) fn check_session_id(id: &str) -> Result<(), Refusal> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     let bytes_max = limits::session::ID_BYTES_MAX;
     if (1..=bytes_max).contains(&id.len()) && id.bytes().all(fits) {

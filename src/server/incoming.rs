@@ -1,0 +1,36 @@
+//! The body of a request, read within bounds.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes};
+use tokio::time::timeout;
+
+use super::refusal::Refusal;
+
+/// A body that comes with a request, whichever server reads it.
+pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'static {}
+
+impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> Incoming for B {}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Reads a body of at most `bytes_max`, within `patience`.
+pub(super) async fn read(
+    body: impl Incoming,
+    bytes_max: usize,
+    patience: Duration,
+) -> Result<Bytes, Refusal> {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Refusal::BodyTooLarge { bytes_max });
+    }
+    let collected = timeout(patience, Limited::new(body, bytes_max).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(Refusal::BodyTooLarge { bytes_max })
+        }
+        Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
+        Err(_) => Err(Refusal::BodyTimeout(patience)),
+    }
+}

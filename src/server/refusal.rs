@@ -1,0 +1,152 @@
+//! Why a request is not done, whatever dialect it came in.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+
+use crate::conversation::AnswerError;
+use crate::gateway::BeginError;
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Nothing is at this address.
+    NoSuchPath,
+    /// Something is, but not for this method.
+    Method(&'static str),
+    /// The body is no JSON of the expected shape; the field that breaks it, where it is
+    /// a field's fault.
+    BadJson { param: Option<String>, error: String },
+    /// A field has a value that it cannot have.
+    Invalid { param: &'static str, message: String },
+    /// The body is too long.
+    BodyTooLarge { bytes_max: usize },
+    /// The body did not come in time.
+    BodyTimeout(Duration),
+    /// The body broke off.
+    BodyBroken(String),
+    /// Not JSON, from a page of a browser.
+    MediaType,
+    /// No key, or a wrong one.
+    Unauthorized,
+    /// A page of another origin.
+    Origin(String),
+    /// A name that this server does not go by.
+    Host(String),
+    /// No such session, or turn of it; the message.
+    Unknown(&'static str),
+    /// It was here once; the message.
+    Gone(&'static str),
+    /// No turn begins.
+    Begin(BeginError),
+}
+
+impl Refusal {
+    pub(super) const NO_SESSION: Self =
+        Self::Unknown("there is no such session; its first turn begins it");
+    pub(super) const NO_TURN: Self = Self::Unknown(
+        "there is no such turn in this session; without turn_id, its latest is taken",
+    );
+    pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
+    pub(super) const TURN_GONE: Self =
+        Self::Gone("the events of this turn are no longer held; read its outcome from the session");
+    pub(super) const FRAME_GONE: Self = Self::Gone(
+        "this turn has no frame of this id here; without Last-Event-ID it is read from its start",
+    );
+
+    /// A field whose value cannot be.
+    pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
+        Self::Invalid { param, message: message.into() }
+    }
+
+    /// The status, and the code by which programs tell refusals apart.
+    pub(super) const fn kind(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NoSuchPath | Self::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
+                (StatusCode::BAD_REQUEST, "invalid_request")
+            }
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+            Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::Origin(_) => (StatusCode::FORBIDDEN, "origin_not_allowed"),
+            Self::Host(_) => (StatusCode::MISDIRECTED_REQUEST, "host_not_allowed"),
+            Self::Gone(_) => (StatusCode::GONE, "gone"),
+            Self::Begin(error) => match error {
+                BeginError::TurnInProgress(_) => (StatusCode::CONFLICT, "turn_in_progress"),
+                BeginError::Answer(AnswerError::Stale(_)) => {
+                    (StatusCode::CONFLICT, "clarification_stale")
+                }
+                BeginError::TurnGone => (StatusCode::GONE, "gone"),
+                BeginError::UnknownModel { .. }
+                | BeginError::UnknownTool { .. }
+                | BeginError::NoToolToCall
+                | BeginError::UnknownChoice { .. }
+                | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+                BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
+                BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            },
+        }
+    }
+
+    /// The field that is at fault, as the client has named it.
+    pub(super) fn param(&self) -> Option<&str> {
+        match self {
+            Self::BadJson { param, .. } => param.as_deref(),
+            Self::Invalid { param, .. } => Some(param),
+            Self::Begin(BeginError::UnknownModel { .. }) => Some("model"),
+            Self::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
+            Self::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
+                Some("tool_choice")
+            }
+            Self::Begin(BeginError::Answer(error)) => Some(match error {
+                AnswerError::UnknownQuestion { .. } | AnswerError::Stale(_) => {
+                    "clarification_response.clarification_id"
+                }
+                AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
+                AnswerError::TextNotTaken { .. } | AnswerError::EmptyText => {
+                    "clarification_response.text"
+                }
+            }),
+            _ => None,
+        }
+    }
+
+    /// What went wrong and what to do about it.
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::NoSuchPath => "nothing is at this address; see GET /".into(),
+            Self::Method(allowed) => format!("this address takes {allowed}"),
+            Self::BadJson { error, param: None } => {
+                format!("the body is not the JSON expected here: {error}")
+            }
+            Self::BadJson { error, param: Some(param) } => format!("{param}: {error}"),
+            Self::Invalid { message, .. } => message.clone(),
+            Self::BodyTooLarge { bytes_max } => {
+                format!(
+                    "the body is longer than {bytes_max} bytes; send less, or raise \
+                     server.max_body_bytes"
+                )
+            }
+            Self::BodyTimeout(after) => {
+                format!("the body did not arrive within {} s; send it at once", after.as_secs())
+            }
+            Self::BodyBroken(error) => format!("the body broke off: {error}; send it again"),
+            Self::MediaType => "a page must send Content-Type: application/json".into(),
+            Self::Unauthorized => {
+                "send Authorization: Bearer KEY with one of server.api_keys".into()
+            }
+            Self::Origin(origin) => {
+                format!("pages of {origin:?} are not allowed; put it into server.cors_origins")
+            }
+            Self::Host(host) => format!(
+                "this server does not go by the name {host:?}; put its origin into \
+                 server.cors_origins, or set server.api_keys"
+            ),
+            Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
+            Self::Begin(error) => error.to_string(),
+        }
+    }
+}
