@@ -386,6 +386,8 @@ pub mod config {
     pub const DEPTH_MAX: usize = 16;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
+    /// Mistakes that are shown at once; of more, only the count. Nobody reads thousands.
+    pub const MISTAKES_SHOWN_MAX: usize = 50;
     /// How much of a wrong value a message quotes, in characters.
     pub const QUOTE_CHARS_MAX: usize = 60;
     /// Any wait that an operator sets, but for the life of sessions.

@@ -4,11 +4,12 @@
 use std::fmt;
 
 use super::raw::Place;
+use crate::limits::config::MISTAKES_SHOWN_MAX;
 
 /// A configuration that cannot be used, with every mistake in it.
 ///
 /// Displays as one line for a single mistake, and as a heading with one line
-/// for each where there are several.
+/// for each where there are several, of which [`MISTAKES_SHOWN_MAX`] are shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// The file's name as it was given, or what stands in for a file.
@@ -46,7 +47,7 @@ impl fmt::Display for ConfigError {
                 "\n  "
             }
         };
-        for mistake in &self.mistakes {
+        for mistake in self.mistakes.iter().take(MISTAKES_SHOWN_MAX) {
             f.write_str(separator)?;
             f.write_str(&self.source_name)?;
             if let Some(Place { line, column }) = mistake.place {
@@ -57,6 +58,9 @@ impl fmt::Display for ConfigError {
             }
             write!(f, ": {}", mistake.message)?;
         }
-        Ok(())
+        match self.mistakes.len().saturating_sub(MISTAKES_SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
     }
 }

@@ -35,6 +35,21 @@ fn unknown_keys_name_the_closest_known_one() {
 }
 
 #[test]
+fn of_many_mistakes_the_first_are_shown_and_the_rest_counted() {
+    let most = tether::limits::config::MISTAKES_SHOWN_MAX;
+    for (mistakes, more) in
+        [(most, None), (most + 1, Some("  and 1 more")), (9999, Some("  and 9949 more"))]
+    {
+        let keys: String = (0..mistakes).map(|key| format!("key_{key}: 1\n")).collect();
+        let told = load(&keys).unwrap_err().to_string();
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[0], format!("{mistakes} mistakes in the configuration"));
+        assert!(lines[most].contains(&format!("key_{}: unknown key", most - 1)), "{}", lines[most]);
+        assert_eq!(lines.get(most + 1).copied(), more);
+    }
+}
+
+#[test]
 fn repeated_keys_name_the_first() {
     check(
         "sessions:\n  ttl_sec: 5\n\n  ttl_sec: 6\n",
