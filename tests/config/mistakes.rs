@@ -40,8 +40,8 @@ fn of_many_mistakes_the_first_are_shown_and_the_rest_counted() {
     for (mistakes, more) in
         [(most, None), (most + 1, Some("  and 1 more")), (9999, Some("  and 9949 more"))]
     {
-        let keys: String = (0..mistakes).map(|key| format!("key_{key}: 1\n")).collect();
-        let told = load(&keys).unwrap_err().to_string();
+        let keys: Vec<String> = (0..mistakes).map(|key| format!("key_{key}: 1\n")).collect();
+        let told = load(&keys.concat()).unwrap_err().to_string();
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines[0], format!("{mistakes} mistakes in the configuration"));
         assert!(lines[most].contains(&format!("key_{}: unknown key", most - 1)), "{}", lines[most]);

@@ -53,7 +53,7 @@ impl Assembler {
     /// nothing.
     ///
     /// # Errors
-    /// Where the calls pass [`NATIVE_CALLS_MAX`] or [`NATIVE_CALL_BYTES_MAX`].
+    /// Where there are too many calls, or too many bytes of them.
     pub fn push(
         &mut self,
         piece: &Piece,
