@@ -1,9 +1,14 @@
 //! Tether: a gateway that makes the tool calls of local language models solid.
 //!
-//! The library behind the `tether` binary. [`parser`] is of use by itself: it finds the
-//! tool calls in a model's streamed text, without async, I/O or clocks. Its interface is
-//! kept stable; the other modules are public for the binary and its tests, and follow
-//! the gateway's needs. How they fit together is told in `docs/ARCHITECTURE.md`.
+//! The library behind the `tether` binary. Two parts of it are for others:
+//!
+//! - [`parser`] finds the tool calls in a model's streamed text, without async, I/O or
+//!   clocks. Its interface is kept stable.
+//! - [`tools::Tool`], [`config`] and [`app`] serve a gateway with tools of your own, and
+//!   [`gateway`] begins turns without HTTP.
+//!
+//! The other modules are public for the binary and its tests, and follow the gateway's
+//! needs. How they fit together is told in `docs/ARCHITECTURE.md`.
 //!
 //! ```
 //! use tether::parser::{Parser, Segment, Settings};
@@ -14,6 +19,50 @@
 //! parser.push_str(": \"now\"}", print);
 //! parser.finish(print);
 //! # Ok::<(), tether::parser::SettingsError>(())
+//! ```
+//!
+//! A tool of your own, beside those that the configuration names:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use serde_json::{Value, json};
+//! use tether::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+//! use tether::{app, config};
+//!
+//! #[derive(Debug)]
+//! struct Shout(ToolSpec);
+//!
+//! impl Tool for Shout {
+//!     fn spec(&self) -> &ToolSpec {
+//!         &self.0
+//!     }
+//!
+//!     fn call(&self, arguments: Value, _context: CallContext) -> ToolFuture {
+//!         // The schema has been checked: `text` is there, and a string.
+//!         let text = arguments["text"].as_str().unwrap_or_default().to_uppercase();
+//!         Box::pin(async move { Ok(ToolResult::data(json!({ "text": text }))) })
+//!     }
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let config = config::load(None, &config::Overrides::default())?;
+//!     let mut tools = app::tools(&config)?;
+//!     tools.add(Arc::new(Shout(ToolSpec {
+//!         name: "shout".to_owned(),
+//!         description: "Writes a text in capital letters.".to_owned(),
+//!         parameters: json!({
+//!             "type": "object",
+//!             "properties": { "text": { "type": "string" } },
+//!             "required": ["text"],
+//!         }),
+//!         waiting_hint: "raising my voice".to_owned(),
+//!         policy: Policy::NONE,
+//!         example: None,
+//!     })))?;
+//!     app::run(&config, tools, &mut std::io::stdout())?;
+//!     Ok(())
+//! }
 //! ```
 
 pub mod app;

@@ -51,5 +51,6 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    Ok(app::run(&config, out)?)
+    let tools = app::tools(&config).map_err(|error| CliError::Usage(error.to_string()))?;
+    Ok(app::run(&config, tools, out)?)
 }

@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::server::Patience;
+use crate::tools::Registry;
 
 pub use assemble::{AssemblyError, tools};
 pub use running::{Running, StartError, start};
@@ -33,20 +34,20 @@ pub enum RunError {
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// Runs the gateway until a signal ends it, and drains it then. What to open and
-/// what to try goes to `out`.
+/// Runs the gateway with these tools until a signal ends it, and drains it then;
+/// [`tools`] makes those that the configuration names. What to open and what to try goes
+/// to `out`.
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn run(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
+pub fn run(config: &Config, tools: Registry, out: &mut impl Write) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(RunError::System)?.block_on(serve(config, out))
+    runtime.map_err(RunError::System)?.block_on(serve(config, tools, out))
 }
 
-async fn serve(config: &Config, out: &mut impl Write) -> Result<(), RunError> {
+async fn serve(config: &Config, tools: Registry, out: &mut impl Write) -> Result<(), RunError> {
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let signals = Signals::new().map_err(RunError::System)?;
-    let tools = tools(config).map_err(|error| StartError::from(AssemblyError::from(error)))?;
     let running = start(config, tools, Patience::default(), metrics).await?;
     let model = running.gateway().default_upstream().name();
     let wants_key = !config.server.api_keys.is_empty();
