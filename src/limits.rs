@@ -269,6 +269,9 @@ pub mod stream {
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
     /// Handed to a connection at once, in bytes, when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
+    /// Room for what is written that a stream keeps between two writes, in bytes. A reader that
+    /// has caught up may wait for long.
+    pub const WRITE_ROOM_BYTES: usize = KIB;
     /// Text of one record of a log, in bytes of JSON: what fits into a frame with its head.
     pub const RECORD_TEXT_BYTES_MAX: usize = FRAME_BYTES_MAX - KIB;
     /// Memory that a turn's log begins with, in bytes: room for its first event. A
@@ -386,7 +389,7 @@ pub mod config {
     pub const DEPTH_MAX: usize = 16;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
-    /// Mistakes that are shown at once; of more, only the count. Nobody reads thousands.
+    /// Most mistakes shown at once; the rest are only counted.
     pub const MISTAKES_SHOWN_MAX: usize = 50;
     /// How much of a wrong value a message quotes, in characters.
     pub const QUOTE_CHARS_MAX: usize = 60;

@@ -12,6 +12,7 @@ use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::dialect::Encoder;
+use crate::limits::stream as limits;
 use crate::session::Reader;
 
 /// A stream of events to one client, in its dialect. It ends when the log ends; a client that
@@ -20,7 +21,8 @@ use crate::session::Reader;
 pub(super) struct EventBody {
     reader: Reader,
     encoder: Box<dyn Encoder>,
-    /// What is written for the client; its room is used again once that was taken.
+    /// What is written for the client; its room is used again once that was taken, unless it
+    /// was for more than a few events.
     out: BytesMut,
     keep_alive: Duration,
     /// When the client was last sent something.
@@ -66,7 +68,11 @@ impl Body for EventBody {
         let bytes = match reader.poll_read(cx, |record| encoder.encode(&record, out)) {
             Poll::Ready(Some(())) => {
                 this.sent_at = Instant::now();
-                this.out.split().freeze()
+                let bytes = this.out.split().freeze();
+                if bytes.len() > limits::WRITE_ROOM_BYTES {
+                    this.out = BytesMut::new();
+                }
+                bytes
             }
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => ready!(this.poll_keep_alive(cx)),

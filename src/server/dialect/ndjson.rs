@@ -25,10 +25,9 @@ impl Encoder for Ndjson {
     }
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
-        use std::io::Write as _;
-
-        // A growing buffer takes all.
-        let _ = write!(out.writer(), "{{\"id\":\"{}\",", FrameId::at(record.sequence));
+        out.extend_from_slice(b"{\"id\":\"");
+        FrameId::at(record.sequence).push_to(out);
+        out.extend_from_slice(b"\",");
         // The event is an object, and goes on where that begins.
         out.extend_from_slice(&record.data[1..]);
         out.put_u8(b'\n');

@@ -47,8 +47,8 @@ pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
 /// What follows an event's text.
 pub(super) const TEXT_END: &[u8] = br#""}}"#;
 
-/// Writes a value as one line.
-pub(crate) fn serialize(out: &mut Vec<u8>, value: &impl serde::Serialize) {
+/// Writes a value as one line into memory.
+pub(crate) fn serialize(out: impl io::Write, value: &impl serde::Serialize) {
     // Neither a growing buffer nor an event can fail to be written.
     let _ = value.serialize(&mut Serializer::with_formatter(out, OneLine));
 }

@@ -28,8 +28,8 @@ pub struct TurnLog {
     state: Mutex<State>,
     /// Of all events, published or not.
     bytes: AtomicUsize,
-    /// What its bytes take in memory.
-    held: AtomicUsize,
+    /// Memory that was allocated for them.
+    allocated: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +100,18 @@ impl TurnLog {
     #[must_use]
     pub fn memory(&self) -> usize {
         let index = self.state.lock().records.memory();
-        size_of::<Self>() + index + self.held.load(Ordering::Relaxed)
+        size_of::<Self>() + index + self.allocated.load(Ordering::Relaxed)
+    }
+
+    /// Makes one run of exact size of a full block's. Readers that are amid them keep theirs.
+    fn join(&self, block: &FullBlock) {
+        let FullBlock { first, end, capacity } = *block;
+        let runs = self.state.lock().records.runs_between(first, end);
+        let joined: Vec<&[u8]> = runs.iter().map(|run| &*run.bytes).collect();
+        let bytes = Bytes::from(joined.concat());
+        self.allocated.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.state.lock().records.join(Run { first, bytes }, end);
+        self.allocated.fetch_sub(capacity, Ordering::Relaxed);
     }
 
     /// The audience now; the task is woken when it changes.
@@ -197,17 +208,18 @@ impl Writer {
     #[must_use]
     pub fn new() -> (Arc<TurnLog>, Self) {
         let log = Arc::new(TurnLog::default());
+        let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
+        log.allocated.store(block.capacity, Ordering::Relaxed);
         let writer = Self {
             log: Arc::clone(&log),
             scratch: Vec::new(),
-            block: Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1),
+            block,
             entries: Vec::new(),
             runs: Vec::new(),
             full: Vec::new(),
             last: 0,
             complete: false,
         };
-        writer.hold(writer.block.capacity);
         (log, writer)
     }
 
@@ -244,87 +256,59 @@ impl Writer {
         let text_start = encode::encode(&mut self.scratch, event);
         let bytes = self.scratch.len();
         self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if bytes > limits::LOG_BLOCK_BYTES / 4 {
-            self.push_alone(bytes);
+        let sequence = self.last + 1;
+        let end = if bytes > limits::LOG_BLOCK_BYTES / 4 {
+            self.push_alone(sequence);
+            Entry::WHOLE_RUN
         } else {
-            self.push_to_block(bytes);
-        }
-        let end = self.runs.last().filter(|_| self.block.open.is_empty());
-        let end = length(end.map_or(&self.block.open, |run| &run.bytes));
+            self.push_to_block(sequence);
+            u32::try_from(self.block.open.len()).expect("a block is small")
+        };
         let text_start = text_start.and_then(|start| u16::try_from(start).ok()).unwrap_or(0);
         self.entries.push(Entry { end, text_start, kind: event.kind() });
-        self.last += 1;
+        self.last = sequence;
     }
 
     /// Puts a long record into memory of its own.
-    fn push_alone(&mut self, bytes: usize) {
-        let sequence = self.last + 1;
-        self.close_block(sequence);
-        self.hold(bytes);
-        self.runs.push(Run { first: sequence, bytes: Bytes::copy_from_slice(&self.scratch) });
-        self.block = Block::new(0, sequence + 1);
-        self.scratch = Vec::new();
+    fn push_alone(&mut self, sequence: u64) {
+        self.change_block(sequence, Block::new(0, sequence + 1));
+        let bytes = Bytes::from(std::mem::take(&mut self.scratch).into_boxed_slice());
+        self.log.allocated.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.runs.push(Run { first: sequence, bytes });
     }
 
-    fn push_to_block(&mut self, bytes: usize) {
-        let sequence = self.last + 1;
-        if !self.block.has_room_for(bytes) {
-            self.close_block(sequence);
-            self.block = Block::new(limits::LOG_BLOCK_BYTES, sequence);
-            self.hold(self.block.capacity);
+    fn push_to_block(&mut self, sequence: u64) {
+        if !self.block.has_room_for(self.scratch.len()) {
+            self.change_block(sequence, Block::new(limits::LOG_BLOCK_BYTES, sequence));
         }
         self.block.open.extend_from_slice(&self.scratch);
     }
 
-    /// The block takes no more; `next` is the sequence of what follows it.
-    fn close_block(&mut self, next: u64) {
-        self.runs.extend(self.block.take_run(next));
-        let Block { first, capacity, .. } = std::mem::replace(&mut self.block, Block::new(0, next));
-        if first < next {
-            self.full.push(FullBlock { first, end: next, capacity });
+    /// Fills another block from now on. The last one ends before the record `end`.
+    fn change_block(&mut self, end: u64, block: Block) {
+        self.runs.extend(self.block.take_run(end));
+        self.log.allocated.fetch_add(block.capacity, Ordering::Relaxed);
+        let Block { first, capacity, .. } = std::mem::replace(&mut self.block, block);
+        if first < end {
+            self.full.push(FullBlock { first, end, capacity });
         } else {
-            self.let_go(capacity);
+            self.log.allocated.fetch_sub(capacity, Ordering::Relaxed);
         }
     }
 
     /// Shows the readers all that was pushed, at once.
     pub fn publish(&mut self) {
-        if self.entries.is_empty() {
-            return;
+        if !self.entries.is_empty() {
+            let open = self.block.take_run(self.last + 1);
+            let mut state = self.log.state.lock();
+            state.records.push(&self.entries, self.runs.drain(..).chain(open));
+            state.wake_readers();
+            drop(state);
+            self.entries.clear();
         }
-        let open = self.block.take_run(self.last + 1);
-        let mut state = self.log.state.lock();
-        state.records.push(&self.entries, self.runs.drain(..).chain(open));
-        state.wake_readers();
-        drop(state);
-        self.entries.clear();
-        for block in std::mem::take(&mut self.full) {
-            self.join(&block);
+        for block in self.full.drain(..) {
+            self.log.join(&block);
         }
-    }
-
-    /// Makes one run of exact size of a full block's. Readers that are amid them keep theirs.
-    fn join(&self, block: &FullBlock) {
-        let FullBlock { first, end, capacity } = *block;
-        let mut runs = self.log.state.lock().records.runs_since(first);
-        runs.retain(|run| run.first < end);
-        let bytes = runs.iter().map(|run| run.bytes.len()).sum();
-        let mut joined = Vec::with_capacity(bytes);
-        for run in runs {
-            joined.extend_from_slice(&run.bytes);
-        }
-        let bytes = Bytes::from(joined);
-        self.hold(bytes.len());
-        self.log.state.lock().records.join(Run { first, bytes }, end);
-        self.let_go(capacity);
-    }
-
-    fn hold(&self, bytes: usize) {
-        self.log.held.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn let_go(&self, bytes: usize) {
-        self.log.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of all events, published or not.
@@ -340,11 +324,6 @@ impl Writer {
     }
 }
 
-/// A length in a run, which no record makes longer than 4 GiB.
-fn length(bytes: &[u8]) -> u32 {
-    u32::try_from(bytes.len()).expect("`limits.max_turn_bytes` is below")
-}
-
 /// What clients of a turn are told whose driver is gone.
 const DIED: Event<'_> = Event::TurnFailed {
     code: FailureCode::Internal,
@@ -358,7 +337,8 @@ impl Drop for Writer {
         if !self.complete {
             self.push(&DIED);
         }
-        self.close_block(self.last + 1);
+        let end = self.last + 1;
+        self.change_block(end, Block::new(0, end));
         self.publish();
         let mut state = self.log.state.lock();
         state.ended = true;

@@ -9,6 +9,8 @@
 //! Bytes that were published together are a run. Runs are small, so those of a block become
 //! one, of exact size, when the block is full.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::encode::TEXT_END;
@@ -31,11 +33,16 @@ pub struct Record<'a> {
 /// What the index knows of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Where it ends in its run.
+    /// Where it ends in its run, or [`WHOLE_RUN`](Self::WHOLE_RUN).
     pub(super) end: u32,
     /// Where its text begins in the record; 0 if it carries none.
     pub(super) text_start: u16,
     pub(super) kind: Kind,
+}
+
+impl Entry {
+    /// The end of a record that is alone in its run, however long that is.
+    pub(super) const WHOLE_RUN: u32 = u32::MAX;
 }
 
 /// Records that lie together.
@@ -44,6 +51,13 @@ pub(super) struct Run {
     /// The sequence of its first record.
     pub(super) first: u64,
     pub(super) bytes: Bytes,
+}
+
+impl Run {
+    /// Where one of its records ends.
+    fn end_of(&self, entry: Entry) -> usize {
+        if entry.end == Entry::WHOLE_RUN { self.bytes.len() } else { entry.end as usize }
+    }
 }
 
 /// All published records.
@@ -64,26 +78,29 @@ impl Records {
         self.runs.extend(runs);
     }
 
-    /// The last runs that a block consists of, from `first` on.
-    pub(super) fn runs_since(&self, first: u64) -> Vec<Run> {
-        let from = self.runs.partition_point(|run| run.first < first);
-        self.runs[from..].to_vec()
+    /// The runs from record `first` to before record `end`.
+    pub(super) fn runs_between(&self, first: u64, end: u64) -> Vec<Run> {
+        self.runs[self.places(first, end)].to_vec()
     }
 
-    /// Lets one run stand for all of those from its first record to before `end`.
+    fn places(&self, first: u64, end: u64) -> Range<usize> {
+        let place = |sequence| self.runs.partition_point(|run| run.first < sequence);
+        place(first)..place(end)
+    }
+
+    /// Lets one run of a block stand for all of those from its first record to before `end`.
     pub(super) fn join(&mut self, run: Run, end: u64) {
-        let from = self.runs.partition_point(|old| old.first < run.first);
-        let to = self.runs.partition_point(|old| old.first < end);
+        let places = self.places(run.first, end);
         let mut before = 0;
-        for at in from..to {
+        for at in places.clone() {
             let Run { first, bytes } = &self.runs[at];
             let next = self.runs.get(at + 1).map_or(end, |next| next.first);
             for sequence in *first..next {
                 self.index[index_of(sequence)].end += before;
             }
-            before += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            before += u32::try_from(bytes.len()).expect("a block is small");
         }
-        self.runs.splice(from..to, [run]);
+        self.runs.splice(places, [run]);
     }
 
     /// What follows `seen`, at most `bytes_max` bytes or one record, into `taken`.
@@ -99,7 +116,7 @@ impl Records {
             let run = &self.runs[at];
             let entry = self.index[index_of(sequence)];
             let start = self.start(run, sequence);
-            bytes += (entry.end - start) as usize;
+            bytes += run.end_of(entry) - start;
             if bytes > bytes_max && !taken.entries.is_empty() {
                 return;
             }
@@ -111,8 +128,8 @@ impl Records {
     }
 
     /// Where a record begins in its run.
-    fn start(&self, run: &Run, sequence: u64) -> u32 {
-        if sequence == run.first { 0 } else { self.index[index_of(sequence - 1)].end }
+    fn start(&self, run: &Run, sequence: u64) -> usize {
+        if sequence == run.first { 0 } else { run.end_of(self.index[index_of(sequence - 1)]) }
     }
 
     /// Gives back what is more than needed.
@@ -139,7 +156,7 @@ pub(super) struct Taken {
     seen: u64,
     entries: Vec<Entry>,
     /// Each with where the first record that was taken begins in it.
-    runs: Vec<(u32, Run)>,
+    runs: Vec<(usize, Run)>,
 }
 
 impl Taken {
@@ -150,14 +167,14 @@ impl Taken {
     /// Hands out the records in order, and forgets them. Gives the last one's sequence.
     pub(super) fn drain(&mut self, mut sink: impl FnMut(Record<'_>)) -> u64 {
         let mut runs = self.runs.drain(..).peekable();
-        let mut open: Option<(u32, Run)> = None;
+        let mut open: Option<(usize, Run)> = None;
         for (entry, sequence) in self.entries.drain(..).zip(self.seen + 1..) {
             if runs.peek().is_some_and(|(_, run)| run.first <= sequence) {
                 open = runs.next();
             }
             let Some((start, run)) = &mut open else { break };
-            let data = &run.bytes[*start as usize..entry.end as usize];
-            *start = entry.end;
+            let end = run.end_of(entry);
+            let data = &run.bytes[std::mem::replace(start, end)..end];
             let text = (entry.text_start > 0)
                 .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
             sink(Record { sequence, kind: entry.kind, data, text });

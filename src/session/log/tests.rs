@@ -303,3 +303,15 @@ fn a_log_wastes_little() {
         }
     }
 }
+
+/// Also where all was published before the writer went.
+#[test]
+fn a_log_that_is_over_keeps_no_room() {
+    let (log, mut writer) = Writer::new();
+    writer.push(&text("word"));
+    writer.push(&END);
+    writer.publish();
+    drop(writer);
+    let index = log.state.lock().records.memory();
+    assert_eq!(log.memory(), size_of::<TurnLog>() + index + log.bytes());
+}

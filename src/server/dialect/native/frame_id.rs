@@ -1,7 +1,5 @@
 //! The id of a frame, `<epoch>-<sequence>`, as clients give it back.
 
-use std::fmt;
-
 use bytes::{BufMut as _, BytesMut};
 
 /// The epoch of a turn that no other node has taken over.
@@ -43,9 +41,7 @@ impl FrameId {
             sequence: sequence.parse().unwrap_or(u64::MAX),
         })
     }
-}
 
-impl FrameId {
     /// Appends the id as text.
     pub(in crate::server) fn push_to(self, out: &mut BytesMut) {
         push_number(out, u64::from(self.epoch));
@@ -70,15 +66,18 @@ fn push_number(out: &mut BytesMut, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-impl fmt::Display for FrameId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.epoch, self.sequence)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
     use super::*;
+
+    /// As a formatter writes it, which `push_to` does without.
+    impl fmt::Display for FrameId {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{}-{}", self.epoch, self.sequence)
+        }
+    }
 
     #[test]
     fn an_id_is_read_as_it_was_written() {

@@ -103,7 +103,5 @@ fn push_shortened(out: &mut BytesMut, data: &[u8]) {
         }
         data.extend(truncated);
     }
-    let mut shortened = Vec::new();
-    serialize(&mut shortened, &value);
-    out.extend_from_slice(&shortened);
+    serialize(out.writer(), &value);
 }
