@@ -9,6 +9,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use memchr::memchr;
 use tether::upstream::Delta;
+use tether::upstream::dialect::Decode as _;
 use tether::upstream::dialect::openai_chat::Decoder;
 use tether::upstream::sse::{Field, Frame};
 
@@ -28,7 +29,7 @@ fn decode_all(decoder: &mut Decoder, frames: &[String]) -> usize {
     let mut bytes = 0;
     for frame in frames {
         let frame = Frame { field: Field::Data, data: frame.as_bytes(), event: b"", id: None };
-        let outcome = decoder.decode(&frame, |delta| {
+        let outcome = decoder.decode(&frame, &mut |delta| {
             if let Delta::Text(text) = delta {
                 bytes += black_box(text).len();
             }

@@ -75,6 +75,7 @@ const ROWS: &[Row] = &[
     row("upstream/dialect", Nothing, &["event", "limits"]),
     row("upstream/frame_error", Nothing, &[]),
     row("upstream/held", Nothing, &["event"]),
+    row("upstream/local", Io, &[]),
     row("upstream/message", Nothing, &[]),
     row("upstream/models", Nothing, &[]),
     row("upstream/native_calls", Nothing, &["limits"]),

@@ -3,6 +3,7 @@
 
 use allocation_counter::measure;
 use tether::upstream::Delta;
+use tether::upstream::dialect::Decode as _;
 use tether::upstream::dialect::openai_chat;
 use tether::upstream::sse;
 
@@ -24,7 +25,7 @@ fn decode(
     let mut bytes = 0;
     for mut chunk in stream.chunks(chunk_bytes) {
         while let Some(frame) = frames.next_frame(&mut chunk).expect("within the limit") {
-            chat.decode(&frame, |delta| {
+            chat.decode(&frame, &mut |delta| {
                 if let Delta::Text(text) = delta {
                     bytes += text.len();
                 }

@@ -59,8 +59,8 @@ struct Ended {
     duration: Duration,
 }
 
-/// Longest sleep, far from where clocks overflow. A turn that waits longer is told the time
-/// in between.
+/// Longest sleep, well below where clocks overflow. A turn that waits longer is woken in
+/// between.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A sleep to the turn's next deadline.

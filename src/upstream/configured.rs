@@ -1,28 +1,16 @@
 //! A configured upstream: what speaks there, and how a round is opened on it.
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tokio_stream::Stream;
 use tracing::{info, warn};
 
 use super::cool_down::CoolDown;
+use super::local::LocalModel;
 use super::server::{OptionsError, Server, ServerOptions};
-use super::{ChatRequest, History, Round, RoundFailure, RoundRequest};
+use super::{History, Round, RoundFailure, RoundRequest};
 use crate::telemetry::metrics;
-
-/// A model inside this process, which answers as a server of Chat Completions would.
-pub trait LocalModel: fmt::Debug + Send + Sync {
-    /// Answers a round. Dropping the answer ends it.
-    fn answer(&self, request: &ChatRequest) -> LocalAnswer;
-}
-
-/// The bytes of a Chat Completions stream, cut anywhere.
-pub type LocalAnswer = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// How an upstream is reached and spoken to.
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@ pub mod dialect;
 mod failure;
 mod frame_error;
 mod held;
+mod local;
 mod message;
 mod models;
 mod native_calls;
@@ -22,9 +23,10 @@ mod server;
 pub mod server_error;
 pub mod sse;
 
-pub use configured::{Kind, LocalAnswer, LocalModel, Options, Upstream};
+pub use configured::{Kind, Options, Upstream};
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
+pub use local::{LocalAnswer, LocalModel};
 pub use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
 pub use models::{Flavour, Models};
 pub use round::Round;
@@ -89,6 +91,22 @@ impl Delta<'_> {
             Self::ReasoningItem(_) | Self::Finish(_) | Self::Usage(_) => false,
         }
     }
+
+    /// How much of what the model has written it holds, in bytes. A call that is whole has
+    /// been told before, piece by piece.
+    #[must_use]
+    pub const fn written_bytes(&self) -> usize {
+        match self {
+            Self::Text(written)
+            | Self::Reasoning(written)
+            | Self::ReasoningItem(written)
+            | Self::CallArguments { json: written, .. } => written.len(),
+            Self::CallStarted { .. }
+            | Self::CallCompleted { .. }
+            | Self::Finish(_)
+            | Self::Usage(_) => 0,
+        }
+    }
 }
 
 /// Why a model stopped.
@@ -145,9 +163,9 @@ pub struct RoundRequest {
     pub tool_choice: ToolChoice,
     /// What opens a call in the model's words.
     pub marker: Arc<str>,
-    /// The upstream that is asked first, by its place in the turn's route: the one that
-    /// answered last.
-    pub asked_first: usize,
+    /// The upstream that is asked first, by its place in the turn's route, if it has answered
+    /// instead of another before.
+    pub asked_first: Option<usize>,
 }
 
 /// Whether a round has to call a tool.

@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio_stream::Stream;
 
 use super::client::Answer;
 use super::dialect::{Decode, openai_chat};
 use super::frame_error::FrameError;
 use super::held::Held;
+use super::local::LocalAnswer;
 use super::patience::{OutOfPatience, Patience, words_bytes};
 use super::sse;
 use super::{Delta, RoundFailure};
@@ -35,7 +34,7 @@ pub struct Round {
 /// Where the bytes come from.
 enum Source {
     Http(Box<Answer>),
-    Local(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Local(LocalAnswer),
 }
 
 impl fmt::Debug for Source {
@@ -56,7 +55,7 @@ impl Round {
 
     /// A round of a model inside this process.
     #[must_use]
-    pub fn local(answer: Pin<Box<dyn Stream<Item = Bytes> + Send>>) -> Self {
+    pub fn local(answer: LocalAnswer) -> Self {
         let events = Box::new(openai_chat::Decoder::new());
         Self::new(Source::Local(answer), events, limits::IDLE_TIMEOUT)
     }

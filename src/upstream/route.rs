@@ -86,6 +86,7 @@ impl Route {
         }
         let mut failures: Vec<(&str, RoundFailure)> = Vec::new();
         let mut why = PassedOver::HeldBack;
+        let first = request.asked_first.unwrap_or_default();
         for place in self.order(request.asked_first) {
             let upstream = &self.upstreams[place];
             upstream.try_again();
@@ -94,18 +95,14 @@ impl Route {
             upstream.remember(&outcome, asked);
             match outcome {
                 Ok(round) => {
-                    let name = || upstream.name().to_owned();
-                    let instead = (place != request.asked_first).then(|| Instead {
-                        place,
-                        name: name(),
-                        why,
-                    });
+                    let name = upstream.name().to_owned();
+                    let instead = (place != first).then_some(Instead { place, name, why });
                     return Ok(Opened { round, instead });
                 }
                 Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
                     debug!(upstream = upstream.name(), reason = %failure.message, "no answer");
-                    if place == request.asked_first {
+                    if place == first {
                         why = passed_over(&failure);
                     }
                     failures.push((upstream.name(), failure));
@@ -124,7 +121,7 @@ impl Route {
             return only.check().await;
         }
         let mut first = Ok(());
-        for place in self.order(0) {
+        for place in self.order(None) {
             let asked = Instant::now();
             let outcome = self.upstreams[place].check().await;
             self.upstreams[place].remember(&outcome, asked);
@@ -137,10 +134,11 @@ impl Route {
     }
 
     /// Their places in the order in which they are asked now. Who is named is asked first
-    /// whatever is known of it, until another one has answered.
-    fn order(&self, first: usize) -> Vec<usize> {
+    /// whatever is known of it, until another one has answered instead.
+    fn order(&self, asked_first: Option<usize>) -> Vec<usize> {
+        let first = asked_first.unwrap_or_default();
         let is_held_back = |place: &usize| {
-            let is_wanted = *place == 0 && first == 0 && self.is_named;
+            let is_wanted = *place == 0 && asked_first.is_none() && self.is_named;
             !is_wanted && self.upstreams[*place].is_cooling_down()
         };
         let others = (0..self.upstreams.len()).filter(|place| *place != first);

@@ -114,10 +114,16 @@ enum Reasoning {
 impl Server {
     pub(super) fn new(name: &str, options: ServerOptions) -> Result<Self, OptionsError> {
         let ServerOptions {
-            base_url, api_key, dialect, model, connect_timeout, idle_timeout, ..
+            base_url,
+            api_key,
+            dialect,
+            model,
+            constraint,
+            native_calls,
+            connect_timeout,
+            idle_timeout,
         } = options;
         let upstream = name.to_owned();
-        let (constraint, native_calls) = (options.constraint, options.native_calls);
         let dialect = dialect.dialect(dialect::Options { upstream, constraint, native_calls });
         let bad_url = || OptionsError::BaseUrl(base_url.clone());
         let authority = base_url.authority().ok_or_else(bad_url)?;

@@ -452,7 +452,7 @@ fn calls_of_every_outcome_go_back_natively() {
         tools,
         tool_choice,
         marker,
-        asked_first: 0,
+        asked_first: None,
     };
     let request = request.render(History::Native);
     check_sequence(&request.messages).unwrap();

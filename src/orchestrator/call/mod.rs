@@ -61,7 +61,7 @@ pub(super) enum CallState {
     Arriving,
     /// Its payload was no call.
     Malformed,
-    /// It can be read; nobody has checked it yet.
+    /// It can be read, but has not been checked yet.
     Whole(Written),
     /// It could be read and is ignored: it repeats another call of its message, was cut off,
     /// or comes after the last call that is read.

@@ -19,7 +19,8 @@ impl OpenRound<'_> {
                 let until_ms = self.core.in_ms(ACKNOWLEDGEMENT_WAIT);
                 self.core.acknowledgement = Acknowledgement::Waiting { held: Vec::new(), until_ms };
             } else {
-                self.acknowledge(Heard { text, source: AcknowledgementSource::Model });
+                let heard = Heard { text, source: AcknowledgementSource::Model };
+                self.acknowledge(heard, self.taken_tools());
             }
         }
         self.say_of_tool(EventDraft::ToolStarted { call: at });
@@ -51,7 +52,7 @@ impl OpenRound<'_> {
         let tools = self.taken_tools();
         let held = self.core.acknowledgement.release();
         if let Some(text) = sentence {
-            self.say_acknowledgement(Heard { text, source: AcknowledgementSource::Hints }, tools);
+            self.acknowledge(Heard { text, source: AcknowledgementSource::Hints }, tools);
         }
         for event in held {
             self.core.script.say(event);
@@ -88,12 +89,7 @@ impl OpenRound<'_> {
         tools
     }
 
-    fn acknowledge(&mut self, heard: Heard) {
-        let tools = self.taken_tools();
-        self.say_acknowledgement(heard, tools);
-    }
-
-    fn say_acknowledgement(&mut self, heard: Heard, tools: Vec<String>) {
+    fn acknowledge(&mut self, heard: Heard, tools: Vec<String>) {
         let Heard { text, source } = heard.clone();
         let (kind, at_ms) = (UtteranceKind::Acknowledgement(source), self.core.now_ms);
         self.round.message.say_before_calls(Utterance { kind, text, tools, at_ms });

@@ -49,16 +49,16 @@ impl Over {
 impl Closing {
     /// Asks for the closing answer, which completes the turn in this way.
     pub(super) fn begin(finish: TurnFinish, core: &mut Core) -> Self {
-        let message = core.ask_to_close(prompt::SYNTHESIS);
-        let (is_repeated, has_stray_call, ends_in_results) = (false, false, false);
-        Self { message, finish, is_repeated, has_stray_call, ends_in_results }
+        Self::of(core.ask_to_close(prompt::SYNTHESIS), finish, false)
     }
 
     /// Asks for it once more.
     fn again(&self, core: &mut Core) -> Self {
-        let message = core.ask_to_close(prompt::SYNTHESIS_AGAIN);
-        let (is_repeated, has_stray_call, ends_in_results) = (true, false, false);
-        Self { message, finish: self.finish, is_repeated, has_stray_call, ends_in_results }
+        Self::of(core.ask_to_close(prompt::SYNTHESIS_AGAIN), self.finish, true)
+    }
+
+    const fn of(message: Message, finish: TurnFinish, is_repeated: bool) -> Self {
+        Self { message, finish, is_repeated, has_stray_call: false, ends_in_results: false }
     }
 
     /// Takes a piece of the message: its words. Calls are left unread.

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::orchestrator::call::{CallAt, Calls};
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::repeats::Repeats;
-use crate::upstream::{PassedOver, RoundRequest, Sampling, ToolChoice};
+use crate::upstream::{OfferedTool, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// See the module.
 #[derive(Debug)]
@@ -40,8 +40,7 @@ pub(super) struct Core {
     pub(super) bytes: usize,
     /// How many rounds were asked for.
     pub(super) rounds: u32,
-    /// The upstream that answered last, and is asked first in the next round: whoever could
-    /// not be reached is not waited for in each of them.
+    /// The upstream that answers.
     answering: Answering,
     /// When the turn is given up if nobody comes to read it, in milliseconds since the Unix
     /// epoch.
@@ -53,7 +52,9 @@ pub(super) struct Core {
 /// An upstream of the turn's route.
 #[derive(Debug)]
 struct Answering {
-    place: usize,
+    /// Its place, if it answers instead of another. It is asked first in the next round then:
+    /// whoever could not be reached is not waited for in each of them.
+    instead: Option<usize>,
     name: String,
 }
 
@@ -71,7 +72,7 @@ impl Core {
             usage: Usage::default(),
             bytes: 0,
             rounds: 0,
-            answering: Answering { place: 0, name: setup.request.model.clone() },
+            answering: Answering { instead: None, name: setup.request.model.clone() },
             give_up_at_ms: None,
             now_ms: setup.request.started_at_ms,
             setup,
@@ -81,11 +82,6 @@ impl Core {
     /// The turn as history, to write. No request of a round is alive by now, or it is copied.
     pub(super) fn record_mut(&mut self) -> &mut conversation::Turn {
         Arc::make_mut(&mut self.record)
-    }
-
-    /// The message of no round: the lookups that waited for an answer are called in it.
-    pub(super) fn message_before_rounds(&self) -> Round {
-        Round::new(Message::new(0, 0, self.now_ms), self.calls.end())
     }
 
     /// Asks the model, with its tools.
@@ -116,7 +112,7 @@ impl Core {
         &self,
         system: String,
         closing: Option<&'static str>,
-        tools: Arc<[crate::upstream::OfferedTool]>,
+        tools: Arc<[OfferedTool]>,
         tool_choice: ToolChoice,
     ) -> RoundRequest {
         let Setup { rules, request, .. } = &self.setup;
@@ -136,7 +132,7 @@ impl Core {
             tools,
             tool_choice,
             marker: Arc::clone(&request.briefing.marker),
-            asked_first: self.answering.place,
+            asked_first: self.answering.instead,
         }
     }
 
@@ -180,7 +176,7 @@ impl Core {
         let why = why.told();
         let status = format!("{} {why}; {name} answers instead", self.answering.name);
         self.say_status(message, status);
-        self.answering = Answering { place, name };
+        self.answering = Answering { instead: Some(place), name };
     }
 
     /// Name of the upstream that answers.

@@ -119,8 +119,8 @@ impl Turn {
 
     /// How the turn ended, for logs: a finish reason or a failure's code.
     #[must_use]
-    pub fn outcome(&self) -> &'static str {
-        match self.core.record.ending {
+    pub const fn outcome(&self) -> &'static str {
+        match self.ending() {
             Ending::Completed(finish) => finish.name(),
             Ending::Failed(code) => code.name(),
             Ending::Running => "running",
@@ -130,12 +130,21 @@ impl Turn {
     /// The turn as it goes into the history. Call it when [`is_over`](Self::is_over).
     #[must_use]
     pub fn into_record(self) -> conversation::Turn {
+        let ending = self.ending();
         let mut record = Arc::unwrap_or_clone(self.core.record);
+        record.ending = ending;
         record.call_ids = self.core.calls.len();
         for step in &mut record.steps {
             step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
         }
         record
+    }
+
+    const fn ending(&self) -> Ending {
+        match self.state {
+            State::Over(ending) => ending,
+            State::Asking(_) | State::Executing { .. } | State::Closing(_) => Ending::Running,
+        }
     }
 
     /// What the turn took so far.
@@ -218,42 +227,35 @@ impl Turn {
 
     fn take_delta(&mut self, delta: Delta<'_>) {
         let Self { parser, state, core, .. } = self;
-        let is_native = core.setup.rules.call_contract == CallContract::Native;
-        let mut flow = Flow::Continue(());
-        let bytes = match delta {
-            Delta::Text(text) => {
-                flow = reading::read(parser, text, state, core);
-                text.len()
-            }
+        let goes_on = Flow::Continue(());
+        let flow = match delta {
+            Delta::Text(text) => reading::read(parser, text, state, core),
             Delta::Reasoning(text) => {
                 core.script.push_reasoning(text);
-                text.len()
+                goes_on
             }
             Delta::ReasoningItem(json) => {
                 state.take_reasoning_item(json, core);
-                json.len()
+                goes_on
             }
             Delta::CallStarted { .. }
             | Delta::CallArguments { .. }
             | Delta::CallCompleted { .. } => {
-                flow = state.take_native(delta, core);
-                if let Delta::CallArguments { json, .. } = delta
-                    && is_native
-                {
-                    json.len()
-                } else {
-                    0
+                if core.setup.rules.call_contract != CallContract::Native {
+                    // Servers that were told of no tools have no calls to tell of.
+                    return;
                 }
+                state.take_native(delta, core)
             }
             Delta::Finish(_) | Delta::Usage(_) => {
                 state.take_end(delta);
-                0
+                goes_on
             }
         };
         if flow.is_break() {
             self.stop_round();
         }
-        self.count(bytes);
+        self.count(delta.written_bytes());
     }
 
     fn end_tool(&mut self, call: CallAt, run: Run) {

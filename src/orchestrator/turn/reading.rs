@@ -7,7 +7,6 @@ use super::round::{Flow, Mistake, Surplus};
 use super::script::Shown;
 use super::state::{OpenRound, State};
 use crate::limits;
-use crate::orchestrator::CallContract;
 use crate::orchestrator::call::{CallAt, CallState, Written};
 use crate::parser::{self, Call, ErrorCode, ParseError, Parser, Repair, Segment};
 use crate::upstream::{Delta, ReasoningItem};
@@ -37,19 +36,16 @@ impl State {
     }
 
     /// Takes what the server tells of a call: the same as what the parser finds, from here
-    /// on. Servers that were told of no tools have none to tell of.
+    /// on.
     pub(super) fn take_native(&mut self, delta: Delta<'_>, core: &mut Core) -> Flow {
-        let rules = &core.setup.rules;
-        if rules.call_contract != CallContract::Native {
-            return Flow::Continue(());
-        }
+        let settings = &core.setup.rules.parser;
         let segment = match delta {
             Delta::CallStarted { index } => Segment::CallStarted { index, offset: 0 },
-            Delta::CallArguments { index, json } if rules.parser.argument_deltas => {
+            Delta::CallArguments { index, json } if settings.argument_deltas => {
                 Segment::ArgumentsDelta { index, json }
             }
             Delta::CallCompleted { index, name, arguments } => {
-                let call = parser::read_call(index, name, arguments, &rules.parser);
+                let call = parser::read_call(index, name, arguments, settings);
                 call.map_or_else(Segment::Error, Segment::CallCompleted)
             }
             _ => return Flow::Continue(()),

@@ -4,12 +4,13 @@ use super::Turn;
 use super::closing::{Closing, Over};
 use super::core::Core;
 use super::queue::{Action, EventDraft, LogDraft};
-use super::round::{Mistake, Round, Surplus};
+use super::round::{Message, Mistake, Round, Surplus};
 use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
 use crate::orchestrator::call::{CallDraft, Progress, Written};
+use crate::orchestrator::chain::MessageEnd;
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
 
@@ -46,7 +47,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
     if core.record.deferred.is_empty() {
         return State::Asking(core.ask());
     }
-    let mut round = core.message_before_rounds();
+    let mut round = Round::new(Message::new(0, 0, core.now_ms), core.calls.end());
     // The lookups that waited for the answer are the first that this turn does.
     for call in std::mem::take(&mut core.record_mut().deferred) {
         let at = core.calls.begin(round.message.round);
@@ -54,8 +55,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
         core.calls[at].complete(Written { name, arguments, end_is_mended: false });
         round.message.push_call(at);
     }
-    let message_end = round.message_end(false);
-    State::Executing { round, message_end }
+    State::Executing { round, message_end: MessageEnd::Well }
 }
 
 impl Turn {
@@ -189,7 +189,6 @@ impl Core {
                 (Ending::Failed(code), EventDraft::Failed { code, message, retryable })
             }
         };
-        self.record_mut().ending = ending;
         self.script.say(last);
         State::Over(ending)
     }

@@ -15,7 +15,7 @@ use super::constrain::Constraint;
 use super::frame_error::FrameError;
 use super::models::Flavour;
 use super::sse::Frame;
-use super::{ChatRequest, Delta};
+use super::{ChatRequest, Delta, OfferedTool};
 
 /// How a model server is asked.
 pub trait Dialect: fmt::Debug + Send + Sync {
@@ -76,6 +76,15 @@ pub struct Options {
     /// Whether the server is told of the tools and reads their calls itself.
     /// llama.cpp refuses a constraint beside it.
     pub native_calls: bool,
+}
+
+impl Options {
+    /// The round's tools, if the server is told of them. Otherwise their calls come as text,
+    /// by the contract in the system prompt; a server that is told of tools reads calls itself,
+    /// by its own rules.
+    fn offered<'r>(&self, round: &'r ChatRequest) -> &'r [OfferedTool] {
+        if self.native_calls { &round.tools } else { &[] }
+    }
 }
 
 /// The dialects: `upstreams[].kind`.

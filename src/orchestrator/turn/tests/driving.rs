@@ -30,7 +30,7 @@ fn whoever_answered_last_is_asked_first_in_the_next_round() {
     scene.handle(Input::Rerouted { place: 1, answering, why });
     scene.says(TIME).stops();
     scene.tool_returns(0, ok());
-    assert_eq!(scene.asked_first, [0, 1]);
+    assert_eq!(scene.asked_first, [None, Some(1)]);
 }
 
 #[test]

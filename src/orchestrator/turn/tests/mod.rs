@@ -35,7 +35,7 @@ struct Scene {
     /// What was asked of the model, as an upstream of this history takes it.
     rounds: Vec<ChatRequest>,
     /// Whom each round is asked of first, by place.
-    asked_first: Vec<usize>,
+    asked_first: Vec<Option<usize>>,
     history: History,
     running: Vec<usize>,
     /// Calls that are not run, with their places and why.

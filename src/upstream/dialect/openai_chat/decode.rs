@@ -37,52 +37,15 @@ impl Default for Decoder {
 }
 
 impl Decode for Decoder {
-    fn decode(
-        &mut self,
-        frame: &Frame<'_>,
-        sink: &mut dyn FnMut(Delta<'_>),
-    ) -> Result<(), FrameError> {
-        Self::decode(self, frame, sink)
-    }
-
-    fn is_finished(&self) -> bool {
-        Self::is_finished(self)
-    }
-
-    fn is_done(&self) -> bool {
-        Self::is_done(self)
-    }
-}
-
-impl Decoder {
-    /// A decoder at the beginning of a stream.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { shape: Some(Shape::default()), ..Self::without_memo() }
-    }
-
-    /// A decoder that parses every frame: what the other is measured against.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn without_memo() -> Self {
-        Self {
-            shape: None,
-            scratch: String::new(),
-            calls: Assembler::default(),
-            finished: false,
-            done: false,
-        }
-    }
-
     /// Gives the deltas of one frame to `sink`: reasoning, text, calls, the finish. Calls
     /// that are still open become whole behind the finish.
     ///
     /// Bytes that are no UTF-8, and halves of surrogate pairs, become U+FFFD.
     /// Only the first choice is read; what is unknown is skipped.
-    pub fn decode(
+    fn decode(
         &mut self,
         frame: &Frame<'_>,
-        mut sink: impl FnMut(Delta<'_>),
+        sink: &mut dyn FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let data = frame.data;
         if frame.field == Field::Error || frame.event == b"error" {
@@ -111,15 +74,34 @@ impl Decoder {
 
     /// Whether the model has given a reason to stop. A stream that ends before
     /// was cut off.
-    #[must_use]
-    pub const fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// Whether `[DONE]` was read: nothing follows.
-    #[must_use]
-    pub const fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.done
+    }
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { shape: Some(Shape::default()), ..Self::without_memo() }
+    }
+
+    /// A decoder that parses every frame: what the other is measured against.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_memo() -> Self {
+        Self {
+            shape: None,
+            scratch: String::new(),
+            calls: Assembler::default(),
+            finished: false,
+            done: false,
+        }
     }
 
     fn parse(&mut self, json: &str, mut sink: impl FnMut(Delta<'_>)) -> Result<(), FrameError> {

@@ -29,9 +29,7 @@ impl Dialect for OpenaiChat {
 
 /// The body of `POST /v1/chat/completions` for a round.
 ///
-/// The round's tools are in it with [`Options::native_calls`] alone. Otherwise
-/// their calls come as text, by the contract in the system prompt; a server that
-/// is told of tools reads calls itself, by its own rules.
+/// The round's tools are in it with [`Options::native_calls`] alone.
 ///
 fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
     #[derive(Serialize)]
@@ -63,7 +61,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         r#type: &'static str,
         function: &'a OfferedTool,
     }
-    let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
+    let offered = options.offered(round);
     let body = Body {
         model: server.model,
         messages: round.messages.iter().map(ChatMessage::from).collect(),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::Decoder;
 use crate::event::Usage;
 use crate::upstream::FrameError;
+use crate::upstream::dialect::Decode as _;
 use crate::upstream::server_error::ServerError;
 use crate::upstream::sse::{Field, Frame};
 use crate::upstream::{Delta, RoundFinish};
@@ -45,7 +46,7 @@ fn data(data: &[u8]) -> Frame<'_> {
 
 fn decode(decoder: &mut Decoder, frame: &[u8]) -> (Result<(), FrameError>, Vec<Said>) {
     let mut said = Vec::new();
-    let outcome = decoder.decode(&data(frame), |delta| said.push(delta.into()));
+    let outcome = decoder.decode(&data(frame), &mut |delta| said.push(delta.into()));
     (outcome, said)
 }
 
@@ -269,7 +270,7 @@ fn an_error_field_of_the_stream_is_an_error() {
         ..data(br#"{"code":500,"message":"bad","type":"server_error"}"#)
     };
     let error = ServerError { code: Some("server_error".to_owned()), message: "bad".to_owned() };
-    assert_eq!(Decoder::new().decode(&frame, |_| {}), Err(FrameError::Server(error)));
+    assert_eq!(Decoder::new().decode(&frame, &mut |_| {}), Err(FrameError::Server(error)));
 }
 
 #[test]
@@ -317,7 +318,7 @@ fn text_without_escapes_is_borrowed_from_the_frame() {
     let mut decoder = Decoder::new();
     for (frame, borrowed) in [(plain, true), (plain, true), (frame, false), (frame, false)] {
         decoder
-            .decode(&data(frame), |delta| {
+            .decode(&data(frame), &mut |delta| {
                 let Delta::Text(text) = delta else { panic!("text") };
                 assert_eq!(frame.as_ptr_range().contains(&text.as_ptr()), borrowed);
             })

@@ -32,40 +32,16 @@ enum Thinks {
 }
 
 impl Decode for Decoder {
-    fn decode(
-        &mut self,
-        frame: &Frame<'_>,
-        sink: &mut dyn FnMut(Delta<'_>),
-    ) -> Result<(), FrameError> {
-        Self::decode(self, frame, sink)
-    }
-
-    fn is_finished(&self) -> bool {
-        Self::is_finished(self)
-    }
-
-    fn is_done(&self) -> bool {
-        Self::is_done(self)
-    }
-}
-
-impl Decoder {
-    /// A decoder at the beginning of a stream, of an answer that may take so many tokens.
-    #[must_use]
-    pub fn new(tokens_max: Option<u32>) -> Self {
-        Self { tokens_max, ..Self::default() }
-    }
-
     /// Gives the deltas of one event to `sink`. What is unknown is skipped; a call whose
     /// arguments are no whole JSON becomes whole behind the finish, which says whether it
     /// was cut.
     ///
     /// # Errors
     /// The server reports a failure, or the frame is no event of the API.
-    pub fn decode(
+    fn decode(
         &mut self,
         frame: &Frame<'_>,
-        mut sink: impl FnMut(Delta<'_>),
+        mut sink: &mut dyn FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let data = frame.data.trim_ascii();
         if frame.field == Field::Error {
@@ -92,15 +68,21 @@ impl Decoder {
     }
 
     /// Whether the model has given a reason to stop.
-    #[must_use]
-    pub const fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// Whether nothing that matters follows: the last event names the whole response.
-    #[must_use]
-    pub const fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.finished
+    }
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a stream, of an answer that may take so many tokens.
+    #[must_use]
+    pub fn new(tokens_max: Option<u32>) -> Self {
+        Self { tokens_max, ..Self::default() }
     }
 
     fn take(

@@ -69,7 +69,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         Some((system, rest)) if system.role == Role::System => (system.words(), rest),
         _ => (None, &round.messages[..]),
     };
-    let offered: &[OfferedTool] = if options.native_calls { &round.tools } else { &[] };
+    let offered = options.offered(round);
     let body = Body {
         model: server.model,
         instructions,

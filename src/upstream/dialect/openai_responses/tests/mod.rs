@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Decoder, OpenaiResponses};
 use crate::upstream::FrameError;
-use crate::upstream::dialect::{Dialect as _, Options, Server};
+use crate::upstream::dialect::{Decode as _, Dialect as _, Options, Server};
 use crate::upstream::{
     ChatRequest, Delta, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role,
     Sampling, sse,
@@ -20,7 +20,7 @@ fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Optio
     let mut said: Vec<String> = Vec::new();
     for mut chunk in chunks {
         while let Some(frame) = frames.next_frame(&mut chunk).unwrap() {
-            let outcome = decoder.decode(&frame, |delta| {
+            let outcome = decoder.decode(&frame, &mut |delta| {
                 let (key, words) = match delta {
                     Delta::Text(text) => ("text ".to_owned(), text.to_owned()),
                     Delta::Reasoning(text) => ("reasoning ".to_owned(), text.to_owned()),

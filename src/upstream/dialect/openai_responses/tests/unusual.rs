@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{check, completed, decode, stream};
 use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX, RESPONSE_MESSAGES_MAX};
+use crate::upstream::dialect::Decode as _;
 use crate::upstream::dialect::openai_responses::Decoder;
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::{Delta, RoundFinish, sse};
@@ -287,12 +288,12 @@ fn finish(tokens_max: Option<u32>, events: &Value) -> RoundFinish {
     let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new(tokens_max));
     let (mut rest, mut found) = (bytes.as_bytes(), None);
     while let Some(frame) = frames.next_frame(&mut rest).unwrap() {
-        let take = |delta: Delta<'_>| {
+        let mut take = |delta: Delta<'_>| {
             if let Delta::Finish(finish) = delta {
                 found = Some(finish);
             }
         };
-        decoder.decode(&frame, take).unwrap();
+        decoder.decode(&frame, &mut take).unwrap();
     }
     found.unwrap()
 }
