@@ -1,6 +1,6 @@
 //! Tether: a gateway that makes the tool calls of local language models solid.
 //!
-//! The library behind the `tether` binary. Two parts of it are for others:
+//! The library behind the `tether` binary. Two parts of it are meant for use by others:
 //!
 //! - [`parser`] finds the tool calls in a model's streamed text, without async, I/O or
 //!   clocks. Its interface is kept stable.
@@ -8,7 +8,7 @@
 //!   [`gateway`] begins turns without HTTP.
 //!
 //! The other modules are public for the binary and its tests, and follow the gateway's
-//! needs. How they fit together is told in `docs/ARCHITECTURE.md`.
+//! needs. `docs/ARCHITECTURE.md` explains how they fit together.
 //!
 //! ```
 //! use tether::parser::{Parser, Segment, Settings};

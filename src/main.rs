@@ -7,8 +7,9 @@ use clap::Parser as _;
 use tether::cli::{
     Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools,
 };
-use tether::config::{self, Overrides};
+use tether::config::{self, Config, Overrides};
 use tether::parser::SettingsError;
+use tether::tools::Registry;
 use tether::{app, telemetry};
 
 fn main() -> ExitCode {
@@ -30,8 +31,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Command::Parse(args) => parse(&args, &mut out),
         Command::Tools(args) => {
             let config = config::load(args.config.as_deref(), &Overrides::default())?;
-            let tools = app::tools(&config).map_err(|error| CliError::Usage(error.to_string()))?;
-            tools::run(tools.catalog().specs(), &mut out)
+            tools::run(registry(&config)?.catalog().specs(), &mut out)
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
     }
@@ -51,6 +51,10 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let tools = app::tools(&config).map_err(|error| CliError::Usage(error.to_string()))?;
-    Ok(app::run(&config, tools, out)?)
+    Ok(app::run(&config, registry(&config)?, out)?)
+}
+
+/// The tools that the configuration names.
+fn registry(config: &Config) -> Result<Registry, CliError> {
+    app::tools(config).map_err(|error| CliError::Usage(error.to_string()))
 }

@@ -197,7 +197,10 @@ fn model_server(
 fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrain> {
     let constraints = &[("none", Constrain::None), ("llama_grammar", Constrain::LlamaGrammar)];
     if !dialect.takes_constraint() {
-        keys.refuse_all(&["constrain"], "has a meaning for kind `openai_chat` alone");
+        let kinds = dialect::Kind::ALL.iter().filter(|(_, kind)| kind.takes_constraint());
+        let names: Vec<_> = kinds.map(|(name, _)| format!("`{name}`")).collect();
+        let message = format!("has a meaning for kind {} alone", names.join(" or "));
+        keys.refuse_all(&["constrain"], &message);
         return None;
     }
     Some(keys.read("constrain", Constrain::None, choice("constrain", constraints)))
