@@ -10,7 +10,7 @@ use crate::support::{Gateway, Model};
 const PAGE: &str = "https://chat.example.org";
 
 async fn gateway(keys: &[&str], origins: &[&str]) -> (Model, Gateway) {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         setup.config.server.api_keys =
             keys.iter().map(|key| Secret::new((*key).to_owned())).collect();
@@ -94,7 +94,7 @@ async fn probes_and_the_page_are_open() {
 #[tokio::test]
 async fn what_is_wrong_with_an_upstream_is_told_to_those_with_a_key() {
     let (model, gateway) = gateway(&["first"], &[]).await;
-    model.stop().await;
+    let _model = model.stop().await;
     for (headers, is_told) in [(&[][..], false), (&["Authorization: Bearer first"][..], true)] {
         let reply = gateway.exchange(request("GET", "/readyz", headers, "")).await;
         let message = &reply.json()["message"];

@@ -25,7 +25,7 @@ async fn with_wait(model: &Model, change: impl FnOnce(&mut Setup)) -> (Gateway, 
 
 #[tokio::test]
 async fn before_the_answers_head() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     assert_eq!(gateway.cancel("s").await, 202);
@@ -37,7 +37,7 @@ async fn before_the_answers_head() {
 
 #[tokio::test]
 async fn behind_the_head_before_the_first_word() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -48,7 +48,7 @@ async fn behind_the_head_before_the_first_word() {
 
 #[tokio::test]
 async fn in_the_middle_of_the_text_which_is_kept() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -66,7 +66,7 @@ async fn in_the_middle_of_the_text_which_is_kept() {
 
 #[tokio::test]
 async fn in_the_middle_of_a_call_which_is_not_run() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (gateway, wait) = with_wait(&model, |_| {}).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -80,7 +80,7 @@ async fn in_the_middle_of_a_call_which_is_not_run() {
 
 #[tokio::test]
 async fn while_a_tool_runs_which_is_dropped() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (gateway, wait) = with_wait(&model, |_| {}).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     round.answer(&call("wait", &json!({}))).await;
@@ -96,7 +96,7 @@ async fn while_a_tool_runs_which_is_dropped() {
 
 #[tokio::test]
 async fn while_a_tool_runs_beside_the_model() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (gateway, wait) = with_wait(&model, |_| {}).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -111,7 +111,7 @@ async fn while_a_tool_runs_beside_the_model() {
 
 #[tokio::test]
 async fn in_the_second_round() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     round.answer(&call("calculate", &json!({"expression": "1+1"}))).await;
@@ -124,7 +124,7 @@ async fn in_the_second_round() {
 
 #[tokio::test]
 async fn while_a_refused_request_waits_to_be_sent_again() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.write("HTTP/1.1 503 Busy\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n").await;
@@ -136,7 +136,7 @@ async fn while_a_refused_request_waits_to_be_sent_again() {
 
 #[tokio::test]
 async fn only_a_running_turn_can_be_cancelled() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     assert_eq!(gateway.cancel("s").await, 404);
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
@@ -147,7 +147,7 @@ async fn only_a_running_turn_can_be_cancelled() {
 
 #[tokio::test]
 async fn twice_is_as_good_as_once() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, _round) = gateway.begin(&mut model, "s").await;
     let cancel = post(CANCEL, &[], r#"{"session_id":"s"}"#);
@@ -161,7 +161,7 @@ async fn twice_is_as_good_as_once() {
 
 #[tokio::test]
 async fn a_bad_request_to_cancel_is_refused() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for body in [json!({}), json!({"session_id": 1}), json!({"session_id": "s", "x": 1})] {
         assert_eq!(gateway.post(CANCEL, &body).await.refusal().0, 400, "{body}");
@@ -170,7 +170,7 @@ async fn a_bad_request_to_cancel_is_refused() {
 
 #[tokio::test]
 async fn nobody_rejoins_within_the_grace() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(50)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -187,7 +187,7 @@ async fn nobody_rejoins_within_the_grace() {
 
 #[tokio::test]
 async fn without_a_grace_a_turn_ends_with_its_reader() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
     let (stream, mut round) = gateway.begin(&mut model, "s").await;
     drop(stream);
@@ -196,7 +196,7 @@ async fn without_a_grace_a_turn_ends_with_its_reader() {
 
 #[tokio::test]
 async fn a_client_that_leaves_while_a_tool_runs() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (gateway, wait) = with_wait(&model, |s| s.config.stream.disconnect_grace = ms(20)).await;
     let (stream, round) = gateway.begin(&mut model, "s").await;
     round.answer(&call("wait", &json!({}))).await;
@@ -210,7 +210,7 @@ async fn a_client_that_leaves_while_a_tool_runs() {
 /// The grace begins anew with every reader that leaves.
 #[tokio::test]
 async fn a_reader_that_comes_back_keeps_the_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let grace = ms(150);
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = grace).await;
     let (stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -228,7 +228,7 @@ async fn a_reader_that_comes_back_keeps_the_turn() {
 
 #[tokio::test]
 async fn one_reader_of_two_keeps_the_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
     let (first, mut round) = gateway.begin(&mut model, "s").await;
     let mut second = gateway.rejoin("session_id=s", &[]).await;
@@ -246,7 +246,7 @@ async fn one_reader_of_two_keeps_the_turn() {
 /// It asked, and was gone before it read anything.
 #[tokio::test]
 async fn a_client_that_leaves_at_once() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(10)).await;
     let mut client = gateway.client().await;
     client.send(post(STREAM, &[], r#"{"session_id":"s","prompt":"Hello?"}"#)).await;
@@ -260,7 +260,7 @@ async fn a_client_that_leaves_at_once() {
 async fn a_client_that_ends_its_sending_side_has_left() {
     use tokio::io::AsyncWriteExt as _;
 
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(10)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     stream.up_to("turn_started").await;

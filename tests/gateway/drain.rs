@@ -30,7 +30,7 @@ fn draining(process: &Process) -> impl Future<Output = ()> {
 #[tokio::test]
 async fn nothing_runs() {
     for signal in ["TERM", "INT"] {
-        let model = Model::listen().await;
+        let model = Model::listen();
         let process = start(&model).await;
         // An idle connection and half a request hold nothing up.
         let mut idle = process.client().await;
@@ -46,7 +46,7 @@ async fn nothing_runs() {
 
 #[tokio::test]
 async fn a_running_turn_finishes_and_none_begins() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let process = start(&model).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
     round.begin().await;
@@ -73,7 +73,7 @@ async fn a_running_turn_finishes_and_none_begins() {
 /// The tools of a running turn and its next rounds belong to it.
 #[tokio::test]
 async fn a_running_turn_goes_through_its_rounds() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let process = start(&model).await;
     let (mut stream, round) = process.begin(&mut model, "s").await;
     process.signal("TERM");
@@ -89,7 +89,7 @@ async fn a_running_turn_goes_through_its_rounds() {
 
 #[tokio::test]
 async fn a_turn_that_takes_too_long_is_cancelled() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let server = "server: {listen: \"127.0.0.1:0\", drain_timeout_sec: 0.2}\n";
     let process = Process::start_raw(server.to_owned() + &upstream(&model)).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
@@ -105,7 +105,7 @@ async fn a_turn_that_takes_too_long_is_cancelled() {
 
 #[tokio::test]
 async fn a_second_signal_cancels_what_runs() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let process = start(&model).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
     process.signal("TERM");

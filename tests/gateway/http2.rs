@@ -31,7 +31,7 @@ fn first_bytes(mut body: Incoming) -> impl Future<Output = (Vec<u8>, Incoming)> 
 
 #[tokio::test]
 async fn a_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut connection = Connection::open(gateway.address, WINDOW).await;
     let reply = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_turn() {
 
 #[tokio::test]
 async fn turns_share_a_connection_and_end_in_any_order() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut connection = Connection::open(gateway.address, WINDOW).await;
     let mut turns = Vec::new();
@@ -70,7 +70,7 @@ async fn turns_share_a_connection_and_end_in_any_order() {
 
 #[tokio::test]
 async fn a_long_answer_passes_a_small_window() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut connection = Connection::open(gateway.address, 100).await;
     let reply = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_long_answer_passes_a_small_window() {
 
 #[tokio::test]
 async fn a_turn_is_joined_and_cancelled_over_its_own_connection() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut connection = Connection::open(gateway.address, WINDOW).await;
     let first = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_turn_is_joined_and_cancelled_over_its_own_connection() {
 
 #[tokio::test]
 async fn a_stream_that_is_let_go_ends_its_turn_and_no_other() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.disconnect_grace = ms(1)).await;
     let mut connection = Connection::open(gateway.address, WINDOW).await;
@@ -114,7 +114,7 @@ async fn a_stream_that_is_let_go_ends_its_turn_and_no_other() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_loses_nothing() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut connection = Connection::open(gateway.address, WINDOW).await;
     let reply = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_connection_that_breaks_loses_nothing() {
 
 #[tokio::test]
 async fn errors_are_json_here_too() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 1024).await;
     let mut connection = Connection::open(gateway.address, WINDOW).await;
     let long = json!({"prompt": "x".repeat(2000)}).to_string();

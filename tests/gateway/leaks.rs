@@ -161,7 +161,7 @@ async fn servers_that_fail(process: &Process, model: &mut Model, session: &str) 
 
 #[tokio::test]
 async fn connections_and_turns_come_back() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let mut watch = Watch::new(start(model.address).await).await;
     // The first turns leave a connection to the model, for the next ones.
     clients_that_leave(&watch.process, &mut model, "s").await;
@@ -179,7 +179,7 @@ async fn connections_and_turns_come_back() {
 /// Memory grows by what is kept for those who come back, and by no more.
 #[tokio::test]
 async fn memory_comes_back() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let process = start(model.address).await;
     let words = "word ".repeat(20_000);
     let mut before = 0;
@@ -201,7 +201,7 @@ async fn memory_comes_back() {
 /// A session keeps the logs of its last turns alone.
 #[tokio::test]
 async fn a_long_session_keeps_little() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let process = start(model.address).await;
     let call = call("calculate", &json!({"expression": "1+1"}));
     let mut before = 0;

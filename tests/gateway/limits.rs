@@ -23,7 +23,7 @@ fn body_of(bytes: usize) -> String {
 
 #[tokio::test]
 async fn bytes_of_a_body() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 5000).await;
     assert_eq!(status(&gateway, &[], &body_of(5000)).await, 200);
     let reply = gateway.exchange(post(STREAM, &[], &body_of(5001))).await;
@@ -34,7 +34,7 @@ async fn bytes_of_a_body() {
 
 #[tokio::test]
 async fn bytes_of_a_body_that_does_not_say_its_length() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 5000).await;
     for (bytes, expected) in [(5000, 200), (5001, 413)] {
         let mut client = gateway.client().await;
@@ -52,7 +52,7 @@ async fn bytes_of_a_body_that_does_not_say_its_length() {
 /// It is refused by its `Content-Length`, before it is sent.
 #[tokio::test]
 async fn a_body_that_says_it_will_be_too_long() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for expect in [&[][..], &["Expect: 100-continue"]] {
         let headers = [&["Content-Length: 10000000000"], expect].concat();
@@ -66,7 +66,7 @@ async fn a_body_that_says_it_will_be_too_long() {
 async fn a_long_body_that_is_sent_all_the_same() {
     use tokio::io::AsyncWriteExt as _;
 
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let Client { socket, .. } = gateway.client().await;
     let (mut reader, mut writer) = socket.into_split();
@@ -86,7 +86,7 @@ async fn a_long_body_that_is_sent_all_the_same() {
 
 #[tokio::test]
 async fn count_of_header_fields() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for (count, expected) in [(64, 200), (65, 431)] {
         // `Host` is one of them.
@@ -100,7 +100,7 @@ async fn count_of_header_fields() {
 
 #[tokio::test]
 async fn bytes_of_a_head() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let limit = tether::limits::server::HEAD_BYTES_MAX;
     let around = request("GET", "/healthz", &["X-Long: "], "").len();
@@ -114,7 +114,7 @@ async fn bytes_of_a_head() {
 
 #[tokio::test]
 async fn bytes_of_a_query() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for (bytes, expected) in [(10_000, 404), (20_000, 431), (100_000, 431)] {
         let query = format!("{STREAM}?session_id=s&x={}", "y".repeat(bytes));
@@ -126,7 +126,7 @@ async fn bytes_of_a_query() {
 
 #[tokio::test]
 async fn characters_of_a_session_id() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let good = ["a", "A-Z_a.z:0", &"x".repeat(128)];
     let bad = ["", " ", "a b", "a/b", "\u{e9}", "a\n", &"x".repeat(129)];
@@ -143,7 +143,7 @@ async fn characters_of_a_session_id() {
 
 #[tokio::test]
 async fn bytes_of_an_idempotency_key() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"prompt": "Hello?"}).to_string();
     for (bytes, expected) in [(0, 400), (1, 200), (256, 200), (257, 400)] {
@@ -154,7 +154,7 @@ async fn bytes_of_an_idempotency_key() {
 
 #[tokio::test]
 async fn a_prompt_says_something() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for body in [json!({}), json!({"prompt": ""}), json!({"prompt": " \n\t\u{3000}"})] {
         let refusal = gateway.post(STREAM, &body).await.refusal();
@@ -164,7 +164,7 @@ async fn a_prompt_says_something() {
 
 #[tokio::test]
 async fn fields_of_a_request() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for (field, value, param) in [
         ("model", json!("unknown"), Some("model")),
@@ -195,7 +195,7 @@ async fn fields_of_a_request() {
 
 #[tokio::test]
 async fn turns_at_one_time() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_concurrent_turns = 2).await;
     let (mut first, round) = gateway.begin(&mut model, "a").await;
     let (_second, _second_round) = gateway.begin(&mut model, "b").await;
@@ -215,7 +215,7 @@ async fn turns_at_one_time() {
 
 #[tokio::test]
 async fn bytes_of_a_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.limits.max_turn_bytes = 3000).await;
     let mut stream = gateway.whole_turn(&mut model, "s", &"x".repeat(3000)).await;
     assert_eq!(outcome(&stream.rest().await), "stop");
@@ -235,7 +235,7 @@ async fn bytes_of_a_turn() {
 /// What counts is the turn, not one of its rounds; and reasoning counts too.
 #[tokio::test]
 async fn bytes_of_a_turn_are_counted_over_its_rounds() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.limits.max_turn_bytes = 3000).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let call = call("calculate", &json!({"expression": "1+1"}));
@@ -250,7 +250,7 @@ async fn bytes_of_a_turn_are_counted_over_its_rounds() {
 /// The oldest turns go first, and the transcript says how many went.
 #[tokio::test]
 async fn bytes_of_a_conversation() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_body_bytes = 8 << 20).await;
     let half = tether::limits::session::CONVERSATION_BYTES_MAX / 2;
     for (prompt, kept, dropped) in [
@@ -275,7 +275,7 @@ async fn bytes_of_a_conversation() {
 /// A letter at a time, each with an event around it that is forty times as long.
 #[tokio::test]
 async fn bytes_of_a_turns_events() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.limits.max_turn_bytes = 3000).await;
     let most = 3000 * tether::limits::turn::EVENTS_FACTOR;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -302,7 +302,7 @@ async fn bytes_of_a_turns_events() {
 
 #[tokio::test]
 async fn bytes_of_a_call() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |s| s.config.stream.parser.max_payload_bytes = 2000).await;
     for (bytes, event) in [(2000, "tool_started"), (2001, "feedback")] {
@@ -327,7 +327,7 @@ async fn bytes_of_a_call() {
 
 #[tokio::test]
 async fn rounds_of_a_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?", "max_tool_loops": 2});
     let mut stream = gateway.turn(&body).await;

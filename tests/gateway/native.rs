@@ -19,7 +19,7 @@ fn piece(piece: &Value) -> String {
 
 #[tokio::test]
 async fn a_native_call_runs_and_goes_back_with_its_result() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, native).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
 
@@ -62,7 +62,7 @@ async fn a_native_call_runs_and_goes_back_with_its_result() {
 /// A turn whose first message calls like this, each piece in a chunk of its own; what ran
 /// and what the model was told of.
 async fn called(pieces: &[Value]) -> (usize, Vec<String>) {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, native).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;

@@ -24,7 +24,7 @@ fn events(body: &[u8]) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn the_lines_are_the_events_of_the_stream() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"}).to_string();
     let answer = gateway.exchange(post(STREAM, &[ACCEPT], &body));
@@ -44,7 +44,7 @@ async fn the_lines_are_the_events_of_the_stream() {
 
 #[tokio::test]
 async fn a_client_goes_on_after_the_last_line_that_it_has_seen() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let frames = gateway.whole_turn(&mut model, "s", "One two three.").await.rest().await;
     let [.., before, _] = &frames[..] else { panic!("{frames:?}") };
@@ -59,7 +59,7 @@ async fn a_client_goes_on_after_the_last_line_that_it_has_seen() {
 /// is lost in the log.
 #[tokio::test]
 async fn what_an_event_stream_has_to_cut_is_whole() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let words = "word ".repeat(30_000);
     let frames = gateway.whole_turn(&mut model, "s", &words).await.rest().await;

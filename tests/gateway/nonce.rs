@@ -16,7 +16,7 @@ fn taught(contents: &str) -> String {
 
 #[tokio::test]
 async fn the_session_s_own_marker_calls_and_the_plain_one_does_not() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.parser.marker_nonce = true).await;
     let plain = call("calculate", &json!({"expression": "1+1"}));

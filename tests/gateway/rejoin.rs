@@ -21,7 +21,7 @@ async fn half_a_turn(gateway: &Gateway, model: &mut Model) -> (Vec<Frame>, Round
 
 #[tokio::test]
 async fn a_running_turn_is_rejoined_from_every_frame() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (seen, round) = half_a_turn(&gateway, &mut model).await;
     let mut streams = Vec::new();
@@ -41,7 +41,7 @@ async fn a_running_turn_is_rejoined_from_every_frame() {
 
 #[tokio::test]
 async fn a_finished_turn_is_rejoined_from_every_frame() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut stream = gateway.whole_turn(&mut model, "s", "Well.").await;
     let all = stream.rest().await;
@@ -61,7 +61,7 @@ async fn a_finished_turn_is_rejoined_from_every_frame() {
 
 #[tokio::test]
 async fn nothing_is_left_behind_the_last_frame() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let all = gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
     let id = format!("Last-Event-ID: 1-{}", all.len());
@@ -75,7 +75,7 @@ fn rejoin_path(query: &str) -> String {
 
 #[tokio::test]
 async fn what_cannot_be_rejoined_is_refused_with_its_reason() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
     for (query, status, code, param) in [
@@ -104,7 +104,7 @@ async fn what_cannot_be_rejoined_is_refused_with_its_reason() {
 
 #[tokio::test]
 async fn u64_max_is_an_id_that_is_not_held() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (_stream, _round) = gateway.begin(&mut model, "s").await;
     let path = rejoin_path("session_id=s&last_event_id=1-18446744073709551615");
@@ -113,7 +113,7 @@ async fn u64_max_is_an_id_that_is_not_held() {
 
 #[tokio::test]
 async fn the_header_wins_over_the_query() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
     let query = "session_id=s&last_event_id=1-1";
@@ -123,7 +123,7 @@ async fn the_header_wins_over_the_query() {
 
 #[tokio::test]
 async fn a_query_is_percent_decoded_and_its_first_value_counts() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "a:b", "Well.").await.rest().await;
     for query in [
@@ -141,7 +141,7 @@ async fn a_query_is_percent_decoded_and_its_first_value_counts() {
 
 #[tokio::test]
 async fn several_readers_follow_one_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut first, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -170,7 +170,7 @@ async fn several_readers_follow_one_turn() {
 
 #[tokio::test]
 async fn a_connection_that_was_killed_is_gone_on_from_without_gap_or_double() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -193,7 +193,7 @@ async fn a_connection_that_was_killed_is_gone_on_from_without_gap_or_double() {
 
 #[tokio::test]
 async fn an_older_turn_is_held_for_a_while_and_then_gone() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut turns = Vec::new();
     for part in 0..6 {
@@ -213,7 +213,7 @@ async fn an_older_turn_is_held_for_a_while_and_then_gone() {
 
 #[tokio::test]
 async fn a_key_begins_one_turn_only() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
     let key = ["Idempotency-Key: k"];
@@ -240,7 +240,7 @@ async fn a_key_begins_one_turn_only() {
 /// A client that posts again under its key, with what it has seen, gets the rest.
 #[tokio::test]
 async fn a_key_sent_again_goes_on_behind_what_was_seen() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
     let key = "Idempotency-Key: k";
@@ -258,7 +258,7 @@ async fn a_key_sent_again_goes_on_behind_what_was_seen() {
 
 #[tokio::test]
 async fn one_key_sent_many_times_at_once_begins_one_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"}).to_string();
     let mut clients = Vec::new();
@@ -279,7 +279,7 @@ async fn one_key_sent_many_times_at_once_begins_one_turn() {
 
 #[tokio::test]
 async fn a_key_whose_turn_is_no_longer_held_is_gone() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
     let mut stream = gateway.turn_with(&["Idempotency-Key: k"], &body).await;
@@ -296,7 +296,7 @@ async fn a_key_whose_turn_is_no_longer_held_is_gone() {
 /// A client that lost its answer asks again with its key: it takes no second place.
 #[tokio::test]
 async fn a_known_key_is_served_when_all_places_are_taken() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_concurrent_turns = 1).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
     let _first = gateway.turn_with(&["Idempotency-Key: k"], &body).await;
@@ -308,7 +308,7 @@ async fn a_known_key_is_served_when_all_places_are_taken() {
 
 #[tokio::test]
 async fn a_second_turn_in_a_busy_session_is_refused() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let body = json!({"session_id": "s", "prompt": "And?"});
@@ -322,7 +322,7 @@ async fn a_second_turn_in_a_busy_session_is_refused() {
 /// The last event says that the session is free, so it has to be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_turn_may_begin_as_soon_as_the_last_event_is_seen() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_concurrent_turns = 1).await;
     for _ in 0..200 {
         let mut stream = gateway.whole_turn(&mut model, "s", "Well.").await;
@@ -332,7 +332,7 @@ async fn the_next_turn_may_begin_as_soon_as_the_last_event_is_seen() {
 
 #[tokio::test]
 async fn the_conversation_goes_on_over_turns() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "s", "The first answer.").await.rest().await;
     let (_stream, round) = gateway.begin(&mut model, "s").await;
@@ -341,7 +341,7 @@ async fn the_conversation_goes_on_over_turns() {
 
 #[tokio::test]
 async fn a_session_without_a_name_gets_one() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     model.round().await.answer("Well.").await;
@@ -352,7 +352,7 @@ async fn a_session_without_a_name_gets_one() {
 
 #[tokio::test]
 async fn the_transcript_holds_what_was_said_and_what_runs() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "a:b", "Well.").await.rest().await;
     let (mut stream, round) = gateway.begin(&mut model, "a:b").await;
@@ -374,7 +374,7 @@ async fn the_transcript_holds_what_was_said_and_what_runs() {
 
 #[tokio::test]
 async fn an_unknown_session_is_not_found() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for path in ["unknown", "", "a/b", "%ff", "a%2Fb"] {
         let path = format!("/api/v1/sessions/{path}");
@@ -386,7 +386,7 @@ async fn an_unknown_session_is_not_found() {
 
 #[tokio::test]
 async fn forgetting_a_session_ends_its_turn_and_leaves_nothing() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "a:b", "Secret.").await.rest().await;
     let (mut stream, mut round) = gateway.begin(&mut model, "a:b").await;
@@ -404,7 +404,7 @@ async fn forgetting_a_session_ends_its_turn_and_leaves_nothing() {
 
 #[tokio::test]
 async fn a_reader_that_waits_for_the_end_is_not_told_twice() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.keep_alive = ms(10)).await;
     let (seen, round) = half_a_turn(&gateway, &mut model).await;

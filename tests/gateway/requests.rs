@@ -9,7 +9,7 @@ use crate::support::{Gateway, Model, ms};
 
 #[tokio::test]
 async fn a_head_that_never_ends() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.patience.head = ms(50)).await;
     for start in ["", "G", "PRI * HTTP/2.0\r\n", "GET /healthz HTTP/1.1\r\nHost: local"] {
         let mut client = gateway.client().await;
@@ -21,7 +21,7 @@ async fn a_head_that_never_ends() {
 
 #[tokio::test]
 async fn a_connection_that_is_not_used_again_is_closed() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.patience.head = ms(50)).await;
     let mut client = gateway.client().await;
     client.send(request("GET", "/healthz", &[], "")).await;
@@ -32,7 +32,7 @@ async fn a_connection_that_is_not_used_again_is_closed() {
 /// The head's time is not the turn's.
 #[tokio::test]
 async fn a_stream_outlives_the_time_for_a_head() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| {
         s.patience.head = ms(20);
         s.config.stream.keep_alive = ms(25);
@@ -47,7 +47,7 @@ async fn a_stream_outlives_the_time_for_a_head() {
 
 #[tokio::test]
 async fn a_body_that_never_ends() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.patience.body = ms(50)).await;
     for headers in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let mut client = gateway.client().await;
@@ -66,7 +66,7 @@ async fn a_body_that_never_ends() {
 async fn a_body_that_breaks_off() {
     use tokio::io::AsyncWriteExt as _;
 
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     client.send(request("POST", STREAM, &["Content-Length: 100"], "{\"prompt\":")).await;
@@ -79,7 +79,7 @@ async fn a_body_that_breaks_off() {
 
 #[tokio::test]
 async fn a_request_byte_by_byte() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     client.socket.set_nodelay(true).unwrap();
@@ -93,7 +93,7 @@ async fn a_request_byte_by_byte() {
 
 #[tokio::test]
 async fn requests_that_are_sent_before_the_first_answer() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     let turn = |session: &str| {
@@ -121,7 +121,7 @@ async fn requests_that_are_sent_before_the_first_answer() {
 
 #[tokio::test]
 async fn rubbish_is_refused_and_the_connection_closed() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for rubbish in [
         &b"\0\0\0\0\r\n\r\n"[..],
@@ -152,7 +152,7 @@ async fn rubbish_is_refused_and_the_connection_closed() {
 /// What two servers would read differently smuggles a request past one of them.
 #[tokio::test]
 async fn two_ways_to_know_a_bodys_end_are_refused() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     let body = "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -167,7 +167,7 @@ async fn two_ways_to_know_a_bodys_end_are_refused() {
 
 #[tokio::test]
 async fn unknown_addresses_and_methods() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for path in ["/nowhere", "/api/v1/chat/stream/", "/api", "//", "/healthz/", "/HEALTHZ", "/%2e"]
     {
@@ -195,7 +195,7 @@ async fn unknown_addresses_and_methods() {
 
 #[tokio::test]
 async fn a_head_request_has_the_head_of_the_answer_and_no_body() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for path in ["/healthz", "/readyz", "/metrics", "/", "/api/v1/tools"] {
         let whole = gateway.get(path).await;
@@ -211,7 +211,7 @@ async fn a_head_request_has_the_head_of_the_answer_and_no_body() {
 
 #[tokio::test]
 async fn every_answer_names_its_request() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let id = async |header: &str| {
         let mut client = gateway.client().await;
@@ -229,7 +229,7 @@ async fn every_answer_names_its_request() {
 
 #[tokio::test]
 async fn json_that_cannot_be_read_is_refused_with_its_place() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for (body, place) in [
         (&b""[..], "line 1 column 0"),
@@ -259,7 +259,7 @@ async fn json_that_cannot_be_read_is_refused_with_its_place() {
 
 #[tokio::test]
 async fn ready_means_that_the_model_is_there() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     assert_eq!(gateway.get("/readyz").await.status(), 200);
     assert_eq!(gateway.get("/healthz").await.status(), 200);
@@ -276,7 +276,7 @@ async fn ready_means_that_the_model_is_there() {
 /// field's fault.
 #[tokio::test]
 async fn a_field_at_fault_is_named() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for (path, body, param) in [
         (STREAM, r#"{"prompt": 1}"#, Some("prompt")),
@@ -328,7 +328,7 @@ async fn a_field_at_fault_is_named() {
 /// Every field, with each type that it does not take.
 #[tokio::test]
 async fn a_wrong_type_is_told_in_jsons_words() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let count = "a whole number from 1 to 4294967295";
     for (param, wanted, wrong) in [
@@ -377,7 +377,7 @@ async fn a_wrong_type_is_told_in_jsons_words() {
 /// A refusal that quotes the request does not send it back.
 #[tokio::test]
 async fn a_refusal_is_short() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let long = "\u{e9}".repeat(200_000);
     for body in [

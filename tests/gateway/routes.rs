@@ -103,7 +103,7 @@ fn statuses(frames: &[Frame]) -> Vec<&str> {
 
 /// A conversation begins on one dialect and ends on the other, whole.
 async fn goes_over(from: Speaks, to: Speaks) {
-    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((from, &first), (to, &second)).await;
     let sum = json!({"expression": "6*7"});
 
@@ -124,7 +124,7 @@ async fn goes_over(from: Speaks, to: Speaks) {
     assert_eq!(said(&frames), "Let me see.It is 42.");
     assert_eq!(statuses(&frames), Vec::<&str>::new());
 
-    first.stop().await;
+    let _first = first.stop().await;
     let (mut stream, round) = gateway.begin(&mut second, "s").await;
     let (name, arguments, result, words) = told(&round, to);
     assert_eq!((name, arguments), (json!("calculate"), json!(sum.to_string())));
@@ -153,7 +153,7 @@ async fn a_conversation_goes_over_from_chat_completions_to_responses() {
 /// With markers, calls are text in this dialect too.
 #[tokio::test]
 async fn calls_in_text_work_on_responses() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let server = upstream("fake", Responses, &model, History::Text);
     let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
@@ -178,7 +178,7 @@ async fn calls_in_text_work_on_responses() {
 
 /// The end of a turn whose response says `Half` and then ends like that.
 async fn half_a_response(last: &Value) -> Frame {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let server = upstream("fake", Responses, &model, History::Text);
     let gateway = Gateway::with(model.address, |setup| setup.config.upstreams = vec![server]).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -209,7 +209,7 @@ const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy";
 
 #[tokio::test]
 async fn a_server_that_stays_busy_is_passed_over() {
-    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     for _ in 0..tether::limits::upstream::ATTEMPTS_MAX {
@@ -224,7 +224,7 @@ async fn a_server_that_stays_busy_is_passed_over() {
 
 #[tokio::test]
 async fn a_refusal_of_the_request_itself_goes_to_nobody_else() {
-    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let (mut first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let (mut stream, mut round) = gateway.begin(&mut first, "s").await;
     round.write("HTTP/1.1 400 No\r\nContent-Length: 3\r\n\r\nbad").await;
@@ -293,7 +293,7 @@ async fn who_breaks_off_before_the_first_word_is_passed_over() {
         (Responses, created.clone() + "event: error\n" + error, Staying),
         (Responses, created + &responses::event(&failed), Staying),
     ] {
-        let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+        let (mut first, mut second) = (Model::listen(), Model::listen());
         let gateway = impatient(speaks, &first, &second, leaves).await;
         let (mut stream, round) = gateway.begin(&mut first, "s").await;
         let ((), second_round) = tokio::join!(break_off(round, &sent, leaves), second.round());
@@ -321,7 +321,7 @@ async fn once_an_answer_has_begun_nobody_else_is_asked() {
         (Chat, delta(&json!({"tool_calls": [call]})), Closing, ""),
         (Responses, responses::event(&summary), Closing, ""),
     ] {
-        let (mut first, second) = (Model::listen().await, Model::listen().await);
+        let (mut first, second) = (Model::listen(), Model::listen());
         let gateway = impatient(speaks, &first, &second, leaves).await;
         let (mut stream, round) = gateway.begin(&mut first, "s").await;
         break_off(round, &sent, leaves).await;
@@ -335,7 +335,7 @@ async fn once_an_answer_has_begun_nobody_else_is_asked() {
 /// for its beginning is neither lost nor doubled.
 #[tokio::test]
 async fn an_answer_in_pieces_comes_out_whole() {
-    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let (mut first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let role = delta(&json!({"role": "assistant", "content": ""}));
     let mut stream = role + &delta(&json!({"content": "Half "}));
@@ -361,7 +361,7 @@ async fn an_answer_in_pieces_comes_out_whole() {
 /// That a model has nothing to say is its answer.
 #[tokio::test]
 async fn an_empty_answer_is_no_failure() {
-    let (mut first, second) = (Model::listen().await, Model::listen().await);
+    let (mut first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let (mut stream, round) = gateway.begin(&mut first, "s").await;
     answer(round, Chat, "", None).await;
@@ -372,10 +372,10 @@ async fn an_empty_answer_is_no_failure() {
 
 #[tokio::test]
 async fn where_all_are_down_everybodys_reason_is_told() {
-    let (first, second) = (Model::listen().await, Model::listen().await);
+    let (first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Responses, &second)).await;
-    first.stop().await;
-    second.stop().await;
+    let _first = first.stop().await;
+    let _second = second.stop().await;
     let end = gateway.turn(&json!({"prompt": "Hello?"})).await.rest().await.pop().unwrap();
     assert_eq!((&*end.event, &end.data["code"]), ("turn_failed", &json!("upstream_unavailable")));
     assert_eq!(end.data["retryable"], true);
@@ -385,7 +385,7 @@ async fn where_all_are_down_everybodys_reason_is_told() {
 
 #[tokio::test]
 async fn a_request_that_names_a_model_asks_it_first() {
-    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let body = json!({"prompt": "Hello?", "model": "second"});
     let mut stream = gateway.turn(&body).await;
@@ -393,28 +393,22 @@ async fn a_request_that_names_a_model_asks_it_first() {
     assert_eq!(said(&stream.rest().await), "Second.");
     assert!(first.is_unasked());
 
-    second.stop().await;
+    let _second = second.stop().await;
     let mut stream = gateway.turn(&body).await;
     answer(first.round().await, Chat, "First.", None).await;
     let frames = stream.rest().await;
     assert_eq!((said(&frames), &frames[0].data["model"]), ("First.".to_owned(), &json!("second")));
 }
 
-/// The same address again: nobody can tell it from the one before.
-async fn back(address: std::net::SocketAddr) -> Model {
-    Model::on(tokio::net::TcpListener::bind(address).await.unwrap())
-}
-
 /// A gateway in front of two, the first of which could not be reached and is back.
 async fn passed_over() -> (Gateway, Model, Model) {
-    let (first, mut second) = (Model::listen().await, Model::listen().await);
+    let (first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
-    let address = first.address;
-    first.stop().await;
+    let first = first.stop().await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     assert_eq!(said(&stream.rest().await), "Second.");
-    (gateway, back(address).await, second)
+    (gateway, first.back(), second)
 }
 
 #[tokio::test]
@@ -442,7 +436,7 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
 #[tokio::test]
 async fn where_the_others_are_down_who_cools_down_is_asked_all_the_same() {
     let (gateway, mut first, second) = passed_over().await;
-    second.stop().await;
+    let _second = second.stop().await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(first.round().await, Chat, "First.", None).await;
     assert_eq!(said(&stream.rest().await), "First.");
@@ -450,16 +444,14 @@ async fn where_the_others_are_down_who_cools_down_is_asked_all_the_same() {
 
 #[tokio::test]
 async fn what_readyz_reaches_is_asked_before_those_that_cool_down() {
-    let (first, second) = (Model::listen().await, Model::listen().await);
+    let (first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
-    let addresses = [first.address, second.address];
-    first.stop().await;
-    second.stop().await;
+    let (first, second) = (first.stop().await, second.stop().await);
     gateway.turn(&json!({"prompt": "Hello?"})).await.rest().await;
 
-    let mut second = back(addresses[1]).await;
+    let mut second = second.back();
     assert_eq!(gateway.get("/readyz").await.status(), 200);
-    let first = back(addresses[0]).await;
+    let first = first.back();
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     assert_eq!(said(&stream.rest().await), "Second.");
@@ -469,7 +461,7 @@ async fn what_readyz_reaches_is_asked_before_those_that_cool_down() {
 /// What the first says of one request says nothing of the next.
 #[tokio::test]
 async fn a_server_that_is_there_does_not_cool_down() {
-    let (mut first, mut second) = (Model::listen().await, Model::listen().await);
+    let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     let mut round = first.round().await;
@@ -519,7 +511,7 @@ fn kinds(round: &Round) -> Vec<String> {
 /// and goes back in front of what it came with.
 #[tokio::test]
 async fn reasoning_goes_back_where_it_stood() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = thinking(&model).await;
     let asked = json!(["reasoning.encrypted_content"]);
     let outputs = ["function_call_output", "function_call_output"];
@@ -546,7 +538,7 @@ async fn reasoning_goes_back_where_it_stood() {
 
 #[tokio::test]
 async fn a_server_that_refuses_to_encrypt_is_asked_without() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = thinking(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     answer_items(round, &thought_and_called(&Value::Null)).await;

@@ -59,7 +59,7 @@ async fn begin_unread(gateway: &Gateway, model: &mut Model) -> (Client, Round) {
 
 #[tokio::test]
 async fn a_slow_reader_slows_neither_the_turn_nor_others() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, roomy).await;
     let (slow, mut round) = begin_unread(&gateway, &mut model).await;
     let mut other = gateway.rejoin("session_id=s", &[]).await;
@@ -75,7 +75,7 @@ async fn a_slow_reader_slows_neither_the_turn_nor_others() {
 
 #[tokio::test]
 async fn a_reader_who_takes_nothing_is_cut_and_goes_on_where_it_was() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let (slow, mut round) = begin_unread(&gateway, &mut model).await;
     say(&mut round, &words(FLOOD_BYTES)).await;
@@ -96,7 +96,7 @@ async fn a_reader_who_takes_nothing_is_cut_and_goes_on_where_it_was() {
 
 #[tokio::test]
 async fn others_are_not_cut_with_it() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
         setup.patience.reader = ms(1000);
@@ -119,7 +119,7 @@ async fn others_are_not_cut_with_it() {
 /// There is nothing to take while nothing is said.
 #[tokio::test]
 async fn a_reader_who_has_caught_up_is_not_cut() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
         setup.patience.reader = ms(60);
@@ -138,7 +138,7 @@ async fn a_reader_who_has_caught_up_is_not_cut() {
 
 #[tokio::test]
 async fn a_shut_window_of_http2_slows_nobody() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, roomy).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"}).to_string();
@@ -161,7 +161,7 @@ async fn a_shut_window_of_http2_slows_nobody() {
 #[tokio::test]
 async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
     for window in [0, 1024] {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = Gateway::with(model.address, impatient).await;
         let mut connection = Connection::open(gateway.address, window).await;
         let mut open = Connection::open(gateway.address, 64 * 1024).await;
@@ -191,7 +191,7 @@ async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
 /// All of the turn was given to the connection, but its client does not take it.
 #[tokio::test]
 async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
     let slow = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
 /// It needs longer for what it was given at once than a stall may last.
 #[tokio::test]
 async fn a_stream_of_http2_that_is_read_slowly_is_not_cut() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
     let slow = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_stream_of_http2_that_is_read_slowly_is_not_cut() {
 /// The system would take megabytes at once, and nothing more until most are gone.
 #[tokio::test]
 async fn a_connection_that_is_read_slowly_is_not_cut() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
         setup.patience.reader = ms(2000);

@@ -10,7 +10,7 @@ use crate::support::{Ending, Frame, Gateway, Model, ms};
 
 #[tokio::test]
 async fn the_head_comes_before_the_model_says_anything() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut stream = gateway.turn(&json!({"session_id": "a:b", "prompt": "Hello?"})).await;
     let head = &stream.head;
@@ -37,7 +37,7 @@ async fn the_head_comes_before_the_model_says_anything() {
 
 #[tokio::test]
 async fn the_first_frame_is_there_while_the_model_is_silent() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     assert_eq!(stream.next().await.unwrap().event, "turn_started");
@@ -47,7 +47,7 @@ async fn the_first_frame_is_there_while_the_model_is_silent() {
 
 #[tokio::test]
 async fn ids_count_from_1_and_only_the_first_frame_sets_retry() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -70,7 +70,7 @@ async fn ids_count_from_1_and_only_the_first_frame_sets_retry() {
 
 #[tokio::test]
 async fn the_connection_serves_on_behind_a_stream() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut stream = gateway.whole_turn(&mut model, "s", "Well.").await;
     stream.rest().await;
@@ -80,7 +80,7 @@ async fn the_connection_serves_on_behind_a_stream() {
 
 #[tokio::test]
 async fn a_call_runs_and_the_model_answers_with_its_result() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let words = format!("Let me see.\n{}\n", call("calculate", &json!({"expression": "6 * 7"})));
@@ -115,7 +115,7 @@ async fn a_call_runs_and_the_model_answers_with_its_result() {
 
 #[tokio::test]
 async fn silence_is_filled_with_comments_of_one_line_end() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.keep_alive = ms(10)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -134,7 +134,7 @@ async fn silence_is_filled_with_comments_of_one_line_end() {
 
 #[tokio::test]
 async fn nothing_fills_a_stream_that_is_not_silent() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut stream = gateway.whole_turn(&mut model, "s", "Quick.").await;
     stream.rest().await;
@@ -143,7 +143,7 @@ async fn nothing_fills_a_stream_that_is_not_silent() {
 
 #[tokio::test]
 async fn a_running_tool_is_silence_too() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let wait = Wait::new();
     let tool = wait.clone();
     let gateway = Gateway::with(model.address, move |setup| {
@@ -165,7 +165,7 @@ async fn a_running_tool_is_silence_too() {
 
 #[tokio::test]
 async fn text_that_arrived_together_leaves_in_one_frame() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -180,7 +180,7 @@ async fn text_that_arrived_together_leaves_in_one_frame() {
 
 #[tokio::test]
 async fn a_word_leaves_without_waiting_for_the_next() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -194,7 +194,7 @@ async fn a_word_leaves_without_waiting_for_the_next() {
 
 #[tokio::test]
 async fn line_ends_in_disguise_are_escaped() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let words = "a\u{2028}b\u{2029}c\u{85}d\r\ne\u{feff}\u{0}";
     let mut stream = gateway.whole_turn(&mut model, "s", words).await;
@@ -205,7 +205,7 @@ async fn line_ends_in_disguise_are_escaped() {
 
 #[tokio::test]
 async fn long_text_is_split_into_frames_of_64_kib() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     // Quotes take two bytes each in JSON.
     let words = "\"\u{e9}".repeat(100_000);
@@ -224,7 +224,7 @@ async fn long_text_is_split_into_frames_of_64_kib() {
 /// A client of HTTP/1.0 cannot read chunks: the body ends with the connection.
 #[tokio::test]
 async fn an_old_client_reads_to_the_connections_end() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut client = gateway.client().await;
     let body = r#"{"prompt":"Hello?"}"#;
@@ -245,7 +245,7 @@ async fn an_old_client_reads_to_the_connections_end() {
 
 #[tokio::test]
 async fn a_stream_ends_well_even_when_the_turn_fails() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;

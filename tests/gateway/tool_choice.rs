@@ -21,7 +21,7 @@ fn root(body: &Value) -> String {
 
 #[tokio::test]
 async fn a_required_call_is_held_by_the_grammar_in_the_first_round_alone() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, held).await;
     let body = json!({"prompt": "What is 1 + 1?", "tool_choice": "required"});
     let mut stream = gateway.turn(&body).await;
@@ -36,7 +36,7 @@ async fn a_required_call_is_held_by_the_grammar_in_the_first_round_alone() {
 
 #[tokio::test]
 async fn a_named_tool_is_the_only_one_that_can_be_called() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, held).await;
     let body = json!({"prompt": "Hi.", "tool_choice": {"name": "calculate"}});
     let mut stream = gateway.turn(&body).await;
@@ -51,7 +51,7 @@ async fn a_named_tool_is_the_only_one_that_can_be_called() {
 
 #[tokio::test]
 async fn with_none_the_model_is_told_of_no_tool() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, held).await;
     let mut stream = gateway.turn(&json!({"prompt": "Hi.", "tool_choice": "none"})).await;
     let round = model.round().await;
@@ -64,7 +64,7 @@ async fn with_none_the_model_is_told_of_no_tool() {
 
 #[tokio::test]
 async fn a_server_that_reads_calls_itself_is_told_what_is_required() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         setup.config.tools.call_contract = CallContract::Native;
         setup.upstream().history = History::Native;

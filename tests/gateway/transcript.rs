@@ -17,7 +17,7 @@ fn keys(value: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_turn_with_a_call() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     round
@@ -57,7 +57,7 @@ async fn a_turn_with_a_call() {
 
 #[tokio::test]
 async fn a_turn_that_runs_is_named_and_not_yet_told() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let shown = transcript(&gateway).await;
@@ -73,7 +73,7 @@ async fn a_turn_that_runs_is_named_and_not_yet_told() {
 
 #[tokio::test]
 async fn how_a_turn_ended() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;
@@ -94,7 +94,7 @@ async fn how_a_turn_ended() {
 
 #[tokio::test]
 async fn tools_with_schemas_and_policies() {
-    let model = Model::listen().await;
+    let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let shown = gateway.get("/api/v1/tools").await.json();
     assert_eq!(keys(&shown), ["tools"]);

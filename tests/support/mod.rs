@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(crate) use client::Client;
 pub(crate) use events::{Ending, EventStream, Frame};
 pub(crate) use gateway::Gateway;
-pub(crate) use model::{Model, Round};
+pub(crate) use model::{Away, Model, Round};
 
 /// Longer than anything takes that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -31,10 +31,18 @@ pub(crate) const DONE: &str = "data: [DONE]\n\n";
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
+    away: Away,
     rounds: mpsc::Receiver<Round>,
     listing: Arc<Mutex<Listing>>,
     accepting: JoinHandle<()>,
 }
+
+/// A model server that does not listen: who connects is refused.
+///
+/// It holds on to its port, or a test that runs at the same time could be given it.
+#[derive(Debug)]
+#[must_use = "once it is dropped, the port is anybody's"]
+pub(crate) struct Away(TcpSocket);
 
 /// How the list of models is answered, and how often it was asked for.
 #[derive(Debug)]
@@ -45,11 +53,11 @@ struct Listing {
 }
 
 impl Model {
-    pub(crate) async fn listen() -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    pub(crate) fn listen() -> Self {
+        Away::anywhere().back()
     }
 
-    pub(crate) fn on(listener: TcpListener) -> Self {
+    fn on(listener: TcpListener, away: Away) -> Self {
         let address = listener.local_addr().unwrap();
         let (sender, rounds) = mpsc::channel(64);
         let body = json!({"object": "list", "data": [{"id": "fake-model"}]}).to_string();
@@ -71,7 +79,7 @@ impl Model {
                 tokio::spawn(round.serve());
             }
         });
-        Self { address, rounds, listing, accepting }
+        Self { address, away, rounds, listing, accepting }
     }
 
     /// From now on it lists one model.
@@ -97,10 +105,11 @@ impl Model {
     }
 
     /// Listens no longer.
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(self) -> Away {
         self.accepting.abort();
         // It was aborted, or it ended by itself.
         let _ = self.accepting.await;
+        self.away
     }
 
     /// The next request for an answer, on whatever connection.
@@ -112,6 +121,31 @@ impl Model {
     /// Whether nobody has asked for an answer that was not taken yet.
     pub(crate) fn is_unasked(&self) -> bool {
         self.rounds.is_empty()
+    }
+}
+
+impl Away {
+    /// On a port of its own.
+    pub(crate) fn anywhere() -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap())
+    }
+
+    /// Bound, so that the port is taken, and not listening.
+    fn at(address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseport(true).unwrap();
+        socket.bind(address).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    /// A model server that listens on the same address: nobody can tell it from the one before.
+    pub(crate) fn back(self) -> Model {
+        let away = Self::at(self.address());
+        Model::on(self.0.listen(1024).unwrap(), away)
     }
 }
 

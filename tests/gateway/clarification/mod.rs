@@ -28,7 +28,7 @@ struct Desk {
 
 impl Desk {
     async fn open() -> Self {
-        let model = Model::listen().await;
+        let model = Model::listen();
         let (messenger, sent) = Watched::new(SendMessage::new());
         let wait = Wait::new();
         let waiting = wait.clone();

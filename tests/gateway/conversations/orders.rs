@@ -93,7 +93,7 @@ pub(crate) async fn play(counted: &Counted) {
         let size = *dice.one_of(&[1, 3, usize::MAX]);
         let variation = format!("seed {seed}, {execution:?}, in pieces of {size}:\n{first}");
 
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let change = |setup: &mut crate::support::gateway::Setup| {
             setup.config.tools.execution = execution;
         };

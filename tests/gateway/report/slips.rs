@@ -62,7 +62,7 @@ pub(super) async fn play(reason: &'static str, seed: u64, recoveries: &mut Recov
     }
     script.push(text(ANSWER) + &finish("stop"));
 
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         setup.config.tools.call_contract = contract;
         setup.config.tools.execution = execution;

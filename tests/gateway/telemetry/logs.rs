@@ -52,7 +52,7 @@ const STATE: &str = "the turn's state has changed";
 
 #[tokio::test]
 async fn each_decision_leaves_one_line_with_what_it_is_about() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let config = config(&model) + "\n  execution: after_turn";
     let (gateway, log) =
         Process::start_logging(&config.replace("{demo: true}", "\n  demo: true")).await;
@@ -141,7 +141,7 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
 
 #[tokio::test]
 async fn what_is_stopped_and_what_breaks_leaves_a_line() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (gateway, log) = Process::start_logging(&config(&model)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "cancelled").await;
     assert_eq!(gateway.cancel("cancelled").await, 202);
@@ -173,7 +173,7 @@ async fn what_is_stopped_and_what_breaks_leaves_a_line() {
 
 #[tokio::test]
 async fn words_and_arguments_are_in_no_line() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (gateway, log) = Process::start_logging(&config(&model)).await;
     let body = json!({"session_id": "s", "prompt": "secret-of-the-user"});
     let calls = [

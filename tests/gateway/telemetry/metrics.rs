@@ -81,7 +81,7 @@ async fn afternoon(gateway: &Process, model: &mut Model) {
 
 #[tokio::test]
 async fn each_decision_is_counted_where_it_belongs() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Process::start(&config(&model)).await;
     afternoon(&gateway, &mut model).await;
     let samples = Samples::of(&gateway).await;
@@ -149,7 +149,7 @@ async fn each_decision_is_counted_where_it_belongs() {
 
 #[tokio::test]
 async fn turns_that_run_are_counted_by_their_state() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Process::start(&config(&model)).await;
     let running = async |state: &str| {
         let samples = Samples::of(&gateway).await;

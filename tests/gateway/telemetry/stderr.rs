@@ -39,7 +39,7 @@ async fn check(gateway: Process, model: &mut Model) {
 
 #[tokio::test]
 async fn a_reader_that_is_gone_changes_nothing() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let gateway = Process::start_with(&config(&model), |command| log_all(command, writer)).await;
@@ -48,7 +48,7 @@ async fn a_reader_that_is_gone_changes_nothing() {
 
 #[tokio::test]
 async fn a_full_disk_changes_nothing() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let gateway = Process::start_with(&config(&model), |command| log_all(command, full)).await;
     check(gateway, &mut model).await;
@@ -56,7 +56,7 @@ async fn a_full_disk_changes_nothing() {
 
 #[tokio::test]
 async fn a_reader_that_leaves_changes_nothing() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (reader, writer) = io::pipe().unwrap();
     let gateway = Process::start_with(&config(&model), |command| log_all(command, writer)).await;
     turn(&gateway, &mut model, &prompt("a"), &["Hello."]).await;
@@ -66,7 +66,7 @@ async fn a_reader_that_leaves_changes_nothing() {
 
 #[tokio::test]
 async fn a_reader_that_stops_reading_loses_lines_and_is_told() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (mut reader, writer) = io::pipe().unwrap();
     let gateway = Process::start_with(&config(&model), |command| log_all(command, writer)).await;
     log_until_lines_are_dropped(&gateway, &mut model).await;
@@ -85,7 +85,7 @@ async fn a_reader_that_stops_reading_loses_lines_and_is_told() {
 
 #[tokio::test]
 async fn a_reader_that_stops_for_ever_does_not_keep_the_process() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let (reader, writer) = io::pipe().unwrap();
     let gateway = Process::start_with(&config(&model), |command| log_all(command, writer)).await;
     log_until_lines_are_dropped(&gateway, &mut model).await;

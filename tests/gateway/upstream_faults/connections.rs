@@ -10,7 +10,7 @@ use crate::support::{Gateway, Model};
 
 #[tokio::test]
 async fn its_connection_serves_the_next_round_and_the_next_turn() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     let first = round.connection;
@@ -28,7 +28,7 @@ async fn its_connection_serves_the_next_round_and_the_next_turn() {
 #[tokio::test]
 async fn its_idle_connection_died_meanwhile() {
     for reset in [false, true] {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
         let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
         round.begin().await;
@@ -52,7 +52,7 @@ async fn its_idle_connection_died_meanwhile() {
 #[tokio::test]
 async fn its_idle_connection_dies_when_it_is_used_again() {
     for reset in [false, true] {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
         let (mut stream, round) = gateway.begin(&mut model, "s").await;
         let first = round.connection;
@@ -80,7 +80,7 @@ async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
     for begun in
         ["H", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"]
     {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
         let (mut stream, round) = gateway.begin(&mut model, "s").await;
         let first = round.connection;
@@ -99,7 +99,7 @@ async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
 /// What follows `[DONE]` on the connection would be read as the next answer.
 #[tokio::test]
 async fn it_says_more_than_it_should() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     let first = round.connection;
@@ -117,7 +117,7 @@ async fn it_says_more_than_it_should() {
 /// It says that it is done and leaves the answer open: the turn does not wait.
 #[tokio::test]
 async fn it_does_not_end_its_answer() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     round.begin().await;

@@ -16,7 +16,7 @@ fn die(round: Round, reset: bool) {
 #[tokio::test]
 async fn it_dies_before_the_head() {
     for reset in [false, true] {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
         gateway.whole_turn(&mut model, "s", "First.").await.rest().await;
         let (mut stream, mut round) = gateway.begin(&mut model, "s").await;

@@ -2,7 +2,6 @@
 //! have been exchanged for another.
 
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::{failed, nothing};
 use crate::support::events::said;
@@ -42,7 +41,7 @@ async fn answer_and_close(mut round: Round) {
 #[tokio::test]
 async fn turns_that_begin_together_share_the_wait() {
     const TURNS: usize = 12;
-    let model = Model::listen().await;
+    let model = Model::listen();
     model.stall_listing();
     let gateway =
         Gateway::with(model.address, |setup| setup.upstream().model = String::new()).await;
@@ -67,7 +66,7 @@ async fn refuse(mut round: Round) {
 #[tokio::test]
 async fn which_it_is_is_learnt_on_first_use_and_once() {
     for owner in ["vllm", "sglang"] {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = ignorant(&model).await;
         model.list("fake-model", owner);
         let listed = model.listed();
@@ -80,7 +79,7 @@ async fn which_it_is_is_learnt_on_first_use_and_once() {
 
 #[tokio::test]
 async fn one_that_does_not_say_is_asked_once() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = ignorant(&model).await;
     let listed = model.listed();
     for _ in 0..3 {
@@ -91,7 +90,7 @@ async fn one_that_does_not_say_is_asked_once() {
 
 #[tokio::test]
 async fn it_is_learnt_again_behind_a_404() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     model.list("fake-model", "vllm");
     let gateway = informed(&model, "fake-model").await;
     assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
@@ -104,7 +103,7 @@ async fn it_is_learnt_again_behind_a_404() {
 
 #[tokio::test]
 async fn a_name_that_was_learnt_is_learnt_again_at_once() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     model.list("old", "library");
     let gateway = informed(&model, "").await;
     assert_eq!(asked(&gateway, &mut model).await["model"], "old");
@@ -120,15 +119,14 @@ async fn a_name_that_was_learnt_is_learnt_again_at_once() {
 
 #[tokio::test]
 async fn it_is_learnt_again_once_it_was_away() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     model.list("fake-model", "vllm");
     let gateway = informed(&model, "fake-model").await;
     assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], false);
-    let address = model.address;
-    model.stop().await;
+    let model = model.stop().await;
     let prompt = json!({"session_id": "s", "prompt": "Hello?"});
     failed(&gateway.turn(&prompt).await.rest().await, "upstream_unavailable", true);
-    let mut model = Model::on(TcpListener::bind(address).await.unwrap());
+    let mut model = model.back();
     model.list("fake-model", "library");
     assert_eq!(asked(&gateway, &mut model).await["skip_special_tokens"], Value::Null);
 }

@@ -19,7 +19,7 @@ async fn turn(
     change: impl FnOnce(&mut Setup),
     fault: impl AsyncFnOnce(Round, &mut EventStream),
 ) -> Vec<Frame> {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, change).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     fault(round, &mut stream).await;

@@ -1,19 +1,11 @@
 //! Model servers that cannot be reached, refuse, or answer with something else.
 
 use serde_json::{Value, json};
-use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
 use super::{failed, nothing, turn};
 use crate::support::events::said;
-use crate::support::{Gateway, Model, ms};
-
-/// A port where nobody listens, as long as it is held.
-fn nobody() -> TcpSocket {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    socket
-}
+use crate::support::{Away, Gateway, Model, ms};
 
 fn prompt() -> Value {
     json!({"session_id": "s", "prompt": "Hello?"})
@@ -27,8 +19,8 @@ fn refusal(status: &str, header: &str, body: &str) -> String {
 
 #[tokio::test]
 async fn it_refuses_connections() {
-    let nobody = nobody();
-    let gateway = Gateway::with(nobody.local_addr().unwrap(), nothing).await;
+    let away = Away::anywhere();
+    let gateway = Gateway::with(away.address(), nothing).await;
     let frames = gateway.turn(&prompt()).await.rest().await;
     let message = failed(&frames, "upstream_unavailable", true);
     assert!(message.contains("refused") && message.contains("running?"), "{message}");
@@ -36,12 +28,12 @@ async fn it_refuses_connections() {
 
 #[tokio::test]
 async fn it_refuses_connections_and_then_serves() {
-    let socket = nobody();
-    let gateway = Gateway::with(socket.local_addr().unwrap(), nothing).await;
+    let away = Away::anywhere();
+    let gateway = Gateway::with(away.address(), nothing).await;
     let begun = Instant::now();
     let mut stream = gateway.turn(&prompt()).await;
     stream.up_to("turn_started").await;
-    let mut model = Model::on(socket.listen(16).unwrap());
+    let mut model = away.back();
     model.round().await.answer("At last.").await;
     // Otherwise it would not have been refused first.
     assert!(begun.elapsed() >= tether::limits::upstream::RETRY_BACKOFF);
@@ -51,7 +43,7 @@ async fn it_refuses_connections_and_then_serves() {
 #[tokio::test]
 async fn it_is_busy_twice_and_then_serves() {
     for status in ["503 Busy", "429 Slow down", "502 Bad", "504 Late"] {
-        let mut model = Model::listen().await;
+        let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
         let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
         for _ in 0..2 {
@@ -66,7 +58,7 @@ async fn it_is_busy_twice_and_then_serves() {
 
 #[tokio::test]
 async fn it_stays_busy() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     let body = r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;

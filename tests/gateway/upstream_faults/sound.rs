@@ -10,7 +10,7 @@ use crate::support::{Frame, Gateway, Model, until};
 /// What is sent to a server says who asks and nothing of other clients.
 #[tokio::test]
 async fn it_is_asked_as_the_standard_says() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         setup.upstream().api_key = Some(tether::config::Secret::new("sesame".to_owned()));
     })
@@ -29,7 +29,7 @@ async fn it_is_asked_as_the_standard_says() {
 
 #[tokio::test]
 async fn it_spells_its_media_type_otherwise() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     let head = UNTIL_CLOSE.replace("text/event-stream", "Text/Event-Stream; Charset=UTF-8");
@@ -53,7 +53,7 @@ async fn it_comes_in_pieces() {
         "prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}}));
     first += DONE;
     let first = first.as_bytes();
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut expected = None;
     for cut in (1..first.len()).step_by(3) {
@@ -104,7 +104,7 @@ fn merged(frames: &[Frame]) -> Vec<(String, Value)> {
 /// Reading stops where readers cannot follow? No: the turn goes on without them.
 #[tokio::test]
 async fn a_reader_who_leaves_does_not_stop_its_words() {
-    let mut model = Model::listen().await;
+    let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (stream, mut round) = gateway.begin(&mut model, "s").await;
     drop(stream);
