@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::RwLock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -53,13 +54,26 @@ pub struct Gateway {
     rules: Arc<Rules>,
     tool_timeout: Duration,
     upstreams: Vec<Arc<Upstream>>,
-    tools: Registry,
-    /// On all tools; turns that may use fewer get one of their own.
-    briefing: Arc<Briefing>,
+    offer: RwLock<Offer>,
     sessions: Sessions,
     places: Arc<Semaphore>,
     turns: TaskTracker,
     draining: CancellationToken,
+}
+
+/// The tools of a turn that begins now. A turn keeps what it has begun with.
+#[derive(Debug, Clone)]
+struct Offer {
+    tools: Arc<Registry>,
+    /// On all of them; turns that may use fewer get one of their own.
+    briefing: Option<Arc<Briefing>>,
+}
+
+impl Offer {
+    fn all(rules: &Rules, tools: Registry) -> Self {
+        let briefing = Some(Arc::new(brief(rules, None, tools.catalog())));
+        Self { tools: Arc::new(tools), briefing }
+    }
 }
 
 /// A turn to begin.
@@ -175,13 +189,12 @@ impl Gateway {
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }
-        let briefing = Arc::new(brief(&options.rules, None, tools.catalog()));
+        let offer = RwLock::new(Offer::all(&options.rules, tools));
         Ok(Self {
             rules: Arc::new(options.rules),
             tool_timeout: options.tool_timeout,
             upstreams,
-            tools,
-            briefing,
+            offer,
             sessions: Sessions::new(options.session_ttl),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
@@ -197,8 +210,8 @@ impl Gateway {
         let asked = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
         let is_named = new.model.is_some();
-        let tools = self.subset(new.tools.as_deref())?;
-        self.check_choice(&new.tool_choice, tools.as_ref())?;
+        let offer = self.offer_of(new.tools.as_deref())?;
+        check_choice(&new.tool_choice, offer.tools.catalog())?;
         let (place, _counted) = match self.place() {
             Ok(place) => place,
             // What was begun before needs none.
@@ -227,14 +240,14 @@ impl Gateway {
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
             tool_choice: new.tool_choice,
-            briefing: self.briefing(tools.as_ref(), &guard),
+            briefing: self.briefing(&offer, &guard),
             history,
         };
         let parts = Parts {
             turn: self.turn(request),
             writer,
             route: Route::new(upstream, &self.upstreams, is_named),
-            tools: tools.unwrap_or_else(|| self.tools.clone()),
+            tools: offer.tools,
             tool_timeout: self.tool_timeout,
         };
         let driver = span.in_scope(|| Driver::new(parts));
@@ -278,39 +291,26 @@ impl Gateway {
         })
     }
 
-    /// The tools of these names; nothing where no names are given.
-    fn subset(&self, names: Option<&[String]>) -> Result<Option<Registry>, BeginError> {
-        let Some(names) = names else { return Ok(None) };
-        let known = || self.tools().names();
-        let tools = self.tools.subset(names);
-        tools.map(Some).map_err(|error| BeginError::UnknownTool { error, known: known() })
-    }
-
-    /// A tool that has to be called is one that may be.
-    fn check_choice(
-        &self,
-        choice: &ToolChoice,
-        tools: Option<&Registry>,
-    ) -> Result<(), BeginError> {
-        let tools = tools.unwrap_or(&self.tools).catalog();
-        match choice {
-            ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
-            ToolChoice::Named(name) if tools.get(name).is_none() => {
-                Err(BeginError::UnknownChoice { name: name.clone(), known: tools.names() })
+    /// The tools of these names, or all where no names are given.
+    fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
+        let all = self.offer.read().clone();
+        let Some(names) = names else { return Ok(all) };
+        match all.tools.subset(names) {
+            Ok(tools) => Ok(Offer { tools: Arc::new(tools), briefing: None }),
+            Err(error) => {
+                Err(BeginError::UnknownTool { error, known: all.tools.catalog().names() })
             }
-            ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
         }
     }
 
-    /// The briefing on these tools, or on all, under the session's own marker where
-    /// markers carry a nonce.
-    fn briefing(&self, tools: Option<&Registry>, guard: &TurnGuard) -> Arc<Briefing> {
+    /// The briefing on these tools, under the session's own marker where markers carry a
+    /// nonce.
+    fn briefing(&self, offer: &Offer, guard: &TurnGuard) -> Arc<Briefing> {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
-        if tools.is_none() && nonce.is_none() {
-            return Arc::clone(&self.briefing);
+        match &offer.briefing {
+            Some(briefing) if nonce.is_none() => Arc::clone(briefing),
+            _ => Arc::new(brief(&self.rules, nonce, offer.tools.catalog())),
         }
-        let tools = tools.unwrap_or(&self.tools).catalog();
-        Arc::new(brief(&self.rules, nonce, tools))
     }
 
     /// The session, if there is one.
@@ -324,10 +324,17 @@ impl Gateway {
         self.sessions.forget(id)
     }
 
-    /// All tools.
+    /// The tools that turns begin with now.
     #[must_use]
-    pub const fn tools(&self) -> &Catalog {
-        self.tools.catalog()
+    pub fn tools(&self) -> Arc<Registry> {
+        Arc::clone(&self.offer.read().tools)
+    }
+
+    /// Turns that begin from now on have these tools. Those that run keep theirs.
+    pub fn replace_tools(&self, tools: Registry) {
+        // Made before the lock is taken: a prompt of hundreds of tools takes its time.
+        let offer = Offer::all(&self.rules, tools);
+        *self.offer.write() = offer;
     }
 
     /// The upstream of turns that name none.
@@ -402,6 +409,17 @@ fn note_question(opening: &Opening, history: &Conversation) {
     metrics::clarification(outcome);
 }
 
+/// A tool that has to be called is one that may be.
+fn check_choice(choice: &ToolChoice, tools: &Catalog) -> Result<(), BeginError> {
+    match choice {
+        ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
+        ToolChoice::Named(name) if tools.get(name).is_none() => {
+            Err(BeginError::UnknownChoice { name: name.clone(), known: tools.names() })
+        }
+        ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => Ok(()),
+    }
+}
+
 fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
@@ -437,7 +455,10 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
     use crate::rehearsal::Rehearsal;
+    use crate::tools::registry;
     use crate::upstream::{self, History, Kind};
 
     fn embedded() -> Vec<Arc<Upstream>> {
@@ -487,5 +508,27 @@ mod tests {
         let refused = gateway.begin(NewTurn::default());
         assert!(matches!(refused, Err(BeginError::Draining)));
         assert_eq!(gateway.running(), 0);
+    }
+
+    /// A turn keeps the tools that it has begun with, whatever a source brings meanwhile.
+    #[tokio::test]
+    async fn tools_are_replaced_between_turns() {
+        let named = |name: &str| {
+            let mut tools = Registry::default();
+            tools.add(registry::tests::tool(name, json!({"type": "object"}))).unwrap();
+            tools
+        };
+        let gateway = Gateway::new(Options::default(), embedded(), named("old")).unwrap();
+        let choose = |name: &str| NewTurn {
+            tool_choice: ToolChoice::Named(name.to_owned()),
+            ..NewTurn::default()
+        };
+        gateway.begin(choose("old")).unwrap();
+        let held = gateway.tools();
+        gateway.replace_tools(named("new"));
+        assert_eq!(held.catalog().names(), ["old"]);
+        assert_eq!(gateway.tools().catalog().names(), ["new"]);
+        assert!(matches!(gateway.begin(choose("old")), Err(BeginError::UnknownChoice { .. })));
+        gateway.begin(choose("new")).unwrap();
     }
 }

@@ -158,6 +158,9 @@ pub mod turn {
     /// four bytes is an event of forty-five. Only a model that writes letter by letter,
     /// or tools that return more than it writes, come to this before.
     pub const EVENTS_FACTOR: usize = 32;
+    /// Progress is told while a turn's events take at most one part in so many of what they may:
+    /// no tool makes a turn fail by reporting.
+    pub const PROGRESS_SHARE: usize = 2;
     /// Default of `tools.max_parallel`.
     pub const PARALLEL_MAX: usize = 8;
     /// Payloads that are no call, in one message of the model; it is stopped there.
@@ -254,6 +257,12 @@ pub mod tools {
     /// Longest wait that a `Retry-After` can ask a call for. Who asks for more is told
     /// of to the model instead: a user is waiting.
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
+
+    /// Shortest time between two reports of progress of one call that clients are told of: a
+    /// bar that moves ten times a second moves smoothly.
+    pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+    /// What a report of progress says in words, in bytes.
+    pub const PROGRESS_MESSAGE_BYTES_MAX: usize = KIB;
 
     /// The least that a result can be cut to, in bytes: room for the note that
     /// says so and for the words of a tool beside it.

@@ -64,6 +64,7 @@ const ROWS: &[Row] = &[
     row("tools/mod.rs", Io, &[]),
     row("tools/fault", Nothing, &["http"]),
     row("tools/registry", Nothing, &["limits"]),
+    row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
     row("tools/builtin", Io, &["limits", "text", "time_zones"]),
     row("tools/catalog", Nothing, &["limits", "text"]),
@@ -107,6 +108,7 @@ const ROWS: &[Row] = &[
     row("orchestrator/mod.rs", Io, &[]),
     row("orchestrator/driver", Io, &["conversation", "session", "telemetry", "tools", "upstream"]),
     row("orchestrator/meter", Io, &["event", "telemetry", "tools", "upstream"]),
+    row("orchestrator/running_tools", Io, &["telemetry", "tools"]),
     row(
         "gateway",
         Io,

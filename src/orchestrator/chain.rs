@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use super::call::{CallAt, Calls, Progress};
+use super::call::{CallAt, Calls, Standing};
 
 /// When calls run: `tools.execution`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -93,21 +93,21 @@ impl Chain<'_> {
             let needed =
                 earlier.policy().is_barrier() || policy.mutates || call.needs().contains(&before);
             let whose = earlier.title();
-            match earlier.progress() {
-                Progress::Open => {
+            match earlier.standing() {
+                Standing::Open => {
                     is_open &= !(needed || waits_for_all || call.duplicate_of() == Some(before));
                 }
-                Progress::Asked => {
+                Standing::Asked => {
                     return Gate::Broken(format!("{whose} needs the user's answer first"));
                 }
-                Progress::Completed => return Gate::Broken(format!("{whose} ended the chain")),
-                Progress::Failed(how) if needed => {
+                Standing::Completed => return Gate::Broken(format!("{whose} ended the chain")),
+                Standing::Failed(how) if needed => {
                     return Gate::Broken(format!("{whose}, which comes first, {how}"));
                 }
-                Progress::PutOff if policy.mutates || call.needs().contains(&before) => {
+                Standing::PutOff if policy.mutates || call.needs().contains(&before) => {
                     return Gate::PutOff(format!("{whose}, which comes first, was put off"));
                 }
-                Progress::PutOff | Progress::Failed(_) | Progress::Done => {}
+                Standing::PutOff | Standing::Failed(_) | Standing::Done => {}
             }
         }
         if let Some(reason) = self.puts_off(at) {

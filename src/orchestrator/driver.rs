@@ -13,19 +13,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use serde_json::Value;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep, sleep_until};
-use tracing::{Instrument as _, debug};
+use tokio::time::{Sleep, sleep_until};
+use tracing::Instrument as _;
 
-use super::call::CallAt;
 use super::meter::Meter;
+use super::running_tools::{News, RunningTools};
 use super::turn::{Input, Output, Turn};
 use crate::conversation;
 use crate::session::Writer;
 use crate::telemetry::millis;
 use crate::tools::Registry;
-use crate::tools::run::{self, Run};
+use crate::tools::run::Run;
 use crate::upstream::{Instead, Opened, Round, RoundFailure, Route};
 
 /// What a turn is driven with.
@@ -38,7 +36,7 @@ pub struct Parts {
     /// The models that may answer.
     pub route: Route,
     /// The tools that the turn's briefing is on.
-    pub tools: Registry,
+    pub tools: Arc<Registry>,
     /// Longest run of a tool that has no limit of its own.
     pub tool_timeout: Duration,
 }
@@ -49,14 +47,6 @@ enum RoundState {
     None,
     Opening(Opening),
     Open(Box<Round>),
-}
-
-/// A tool that ended, with the call that it was run for.
-struct Ended {
-    call: CallAt,
-    name: String,
-    run: Run,
-    duration: Duration,
 }
 
 /// Longest sleep, well below where clocks overflow. A turn that waits longer is woken in
@@ -72,14 +62,10 @@ struct Timer {
 /// A turn that is being driven.
 pub struct Driver {
     turn: Turn,
-    /// Names the turn's calls to the tools: unique, as the turn is.
-    turn_id: String,
     writer: Writer,
     route: Route,
-    tools: Registry,
-    tool_timeout: Duration,
     round: RoundState,
-    calls: JoinSet<Ended>,
+    tools: RunningTools,
     timer: Option<Timer>,
     meter: Meter,
     /// Whether something was started that has not been polled yet.
@@ -99,14 +85,11 @@ impl Driver {
     pub fn new(parts: Parts) -> Self {
         let Parts { turn, writer, route, tools, tool_timeout } = parts;
         let mut driver = Self {
-            turn_id: turn.turn_id().to_owned(),
+            tools: RunningTools::new(tools, tool_timeout, turn.turn_id()),
             turn,
             writer,
             route,
-            tools,
-            tool_timeout,
             round: RoundState::None,
-            calls: JoinSet::new(),
             timer: None,
             meter: Meter::new(),
             unpolled: false,
@@ -146,7 +129,7 @@ impl Driver {
             }
             self.take_audience(cx);
             self.take_round(cx);
-            self.take_calls(cx);
+            self.take_tools(cx);
             self.take_timer(cx);
         }
     }
@@ -187,14 +170,13 @@ impl Driver {
                 }
                 Output::StartTool { call, call_id, name, position, arguments } => {
                     let span = self.meter.tool_begins(call_id, name, position);
-                    let key = Arc::from(format!("{}/{call_id}", self.turn_id));
-                    let run = run_tool(&self.tools, name, arguments, key, self.tool_timeout);
-                    self.calls.spawn(ended(call, name.to_owned(), run).instrument(span));
+                    self.tools.start(call, (call_id, name), arguments, span);
                     self.unpolled = true;
                 }
+                Output::StopTool { call } => self.tools.stop(call),
                 Output::StopTools => {
-                    self.meter.tools_stopped(self.calls.len());
-                    self.calls.abort_all();
+                    self.meter.tools_stopped(self.tools.len());
+                    self.tools.stop_all();
                 }
                 Output::Log(line) => self.meter.note(line),
             }
@@ -275,39 +257,22 @@ impl Driver {
         });
     }
 
-    fn take_calls(&mut self, cx: &mut Context<'_>) {
-        while let Poll::Ready(Some(ended)) = self.calls.poll_join_next(cx) {
-            // What was aborted has no result, and nobody waits for one.
-            let Ok(Ended { call, name, run: Run { result, end, attempts, .. }, duration }) = ended
-            else {
-                continue;
-            };
-            self.meter.tool_ended(name, end, duration);
-            let duration_ms = millis(duration);
-            self.turn.handle(Input::ToolEnded { call, result, duration_ms, attempts });
+    fn take_tools(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(news) = self.tools.poll(cx) {
             self.unpolled = true;
+            self.turn.handle(match news {
+                News::Progressed { call, progress, attempt } => {
+                    Input::ToolProgressed { call, progress, attempt }
+                }
+                News::Asked { call, question, duration, attempts } => {
+                    let duration_ms = millis(duration);
+                    Input::ToolAsked { call, question: *question, duration_ms, attempts }
+                }
+                News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
+                    self.meter.tool_ended(name, end, duration);
+                    Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
+                }
+            });
         }
     }
-}
-
-/// Runs the tool of this name.
-fn run_tool(
-    tools: &Registry,
-    name: &str,
-    arguments: Value,
-    key: Arc<str>,
-    timeout: Duration,
-) -> impl Future<Output = Run> + use<> {
-    let tool = tools.get(name).expect("a turn's briefing is on the tools that it is driven with");
-    run::run(Arc::clone(tool), arguments, key, timeout)
-}
-
-/// Waits for a tool's end.
-async fn ended(call: CallAt, name: String, run: impl Future<Output = Run>) -> Ended {
-    let begun = Instant::now();
-    let run = run.await;
-    let duration = begun.elapsed();
-    let (outcome, attempts) = (run.end.name(), run.attempts);
-    debug!(outcome, attempts, duration_ms = millis(duration), "tool ended");
-    Ended { call, name, run, duration }
 }

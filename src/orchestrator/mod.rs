@@ -17,6 +17,7 @@ mod references;
 mod refusal;
 mod repeats;
 mod result_guard;
+mod running_tools;
 mod turn;
 
 pub use briefing::{Briefing, CallContract, marker_with_nonce};

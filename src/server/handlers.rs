@@ -170,7 +170,8 @@ fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
 }
 
 fn tools(app: &App) -> Reply {
-    let tools: Vec<_> = app.gateway.tools().specs().collect();
+    let tools = app.gateway.tools();
+    let tools: Vec<_> = tools.catalog().specs().collect();
     json_reply(StatusCode::OK, &json!({ "tools": tools }))
 }
 

@@ -7,6 +7,7 @@ pub mod builtin;
 mod catalog;
 pub mod fault;
 pub mod registry;
+pub mod report;
 mod result;
 pub mod run;
 pub mod schema;
@@ -23,6 +24,7 @@ use serde_json::Value;
 pub use catalog::{CallRefusal, Catalog};
 pub use fault::ToolFault;
 pub use registry::{Registry, RegistryError};
+pub use report::{Progress, Reporter};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
 
@@ -119,21 +121,24 @@ fn seconds<S: serde::Serializer>(
     timeout.map(|timeout| timeout.as_secs_f64()).serialize(serializer)
 }
 
-/// Which attempt of which call a tool is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which attempt of which call a tool is asked for, and where it reports while it runs.
+#[derive(Debug, Clone)]
 pub struct CallContext {
     /// The same in all attempts of one call, and in no other call. A tool that
     /// mutates and is idempotent hands it on, so that the change is made once.
     pub idempotency_key: Arc<str>,
     /// Counted from 1.
     pub attempt: u32,
+    /// Takes what the tool has to say before it ends: how far it is, or a question.
+    pub reporter: Reporter,
 }
 
 impl CallContext {
-    /// The first attempt of a call.
+    /// The first attempt of a call, to whose reports nobody listens.
     #[must_use]
     pub fn first(idempotency_key: impl Into<Arc<str>>) -> Self {
-        Self { idempotency_key: idempotency_key.into(), attempt: 1 }
+        let reporter = Reporter::default();
+        Self { idempotency_key: idempotency_key.into(), attempt: 1, reporter }
     }
 }
 

@@ -116,7 +116,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn tool(name: &str, parameters: Value) -> Arc<dyn Tool> {
+    pub(crate) fn tool(name: &str, parameters: Value) -> Arc<dyn Tool> {
         Arc::new(Named(ToolSpec {
             name: name.into(),
             description: String::new(),

@@ -17,6 +17,7 @@ mod limits;
 mod native;
 mod ndjson;
 mod nonce;
+mod progress;
 mod rejoin;
 mod report;
 mod requests;

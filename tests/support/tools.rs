@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tether::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
-use tokio::sync::Semaphore;
+use tether::tools::{
+    CallContext, Clarification, Policy, Progress, Tool, ToolFuture, ToolResult, ToolSpec,
+};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::within;
 
@@ -81,6 +83,55 @@ impl Tool for Wait {
             this.started.add_permits(1);
             this.released.acquire().await.unwrap().forget();
             Ok(ToolResult::data(json!({"waited": true})))
+        })
+    }
+}
+
+/// A slow tool that does what the test tells it: it reports, asks, or ends.
+#[derive(Debug)]
+pub(crate) struct Slow {
+    spec: ToolSpec,
+    steps: Arc<tokio::sync::Mutex<mpsc::Receiver<Step>>>,
+    running: Arc<AtomicUsize>,
+}
+
+/// What a [`Slow`] tool does next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Report(Progress),
+    Ask(Clarification),
+    End(ToolResult),
+}
+
+impl Slow {
+    /// The tool, what tells it what to do, and how many of its calls run.
+    pub(crate) fn new(name: &str) -> (Self, mpsc::Sender<Step>, Arc<AtomicUsize>) {
+        let (sender, steps) = mpsc::channel(64);
+        let spec = Always::new(name, Policy::default(), ToolResult::error("")).spec;
+        let (steps, running) = (Arc::new(tokio::sync::Mutex::new(steps)), Arc::default());
+        (Self { spec, steps, running: Arc::clone(&running) }, sender, running)
+    }
+}
+
+impl Tool for Slow {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call(&self, _arguments: Value, context: CallContext) -> ToolFuture {
+        let steps = Arc::clone(&self.steps);
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let running = Running(Arc::clone(&self.running));
+        Box::pin(async move {
+            let _running = running;
+            let mut steps = steps.lock().await;
+            loop {
+                match steps.recv().await.expect("the test tells it how it ends") {
+                    Step::Report(progress) => context.reporter.progress(progress),
+                    Step::Ask(question) => match context.reporter.ask(question).await {},
+                    Step::End(result) => return Ok(result),
+                }
+            }
         })
     }
 }

@@ -49,6 +49,10 @@ impl Calls {
         self.list.get(at.place())
     }
 
+    pub(in crate::orchestrator) fn get_mut(&mut self, at: CallAt) -> Option<&mut CallDraft> {
+        self.list.get_mut(at.place())
+    }
+
     /// A call begins, in this round.
     pub(in crate::orchestrator) fn begin(&mut self, round: u32) -> CallAt {
         let at = self.end();

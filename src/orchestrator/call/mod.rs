@@ -10,6 +10,7 @@
 //! the history; an ended one is there, with its outcome.
 
 mod list;
+mod reported;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::text;
 use crate::tools::{NextAction, Policy};
 
 pub(super) use list::Calls;
+pub(super) use reported::Reported;
 
 /// Names a call of the turn: its place among all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,7 +98,7 @@ pub(super) enum Stage {
     /// It waits for its turn.
     Waiting(Ready),
     /// Its tool runs.
-    Running { written: Written, resolved: Option<Arguments> },
+    Running { written: Written, resolved: Option<Arguments>, reported: Reported },
     /// It is over.
     Ended {
         call: Arc<conversation::Call>,
@@ -116,7 +118,7 @@ pub(super) struct Ready {
 
 /// What a call means for those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum Standing {
     /// It has not ended yet.
     Open,
     /// It did what it was asked to, and the chain goes on.
@@ -139,7 +141,7 @@ impl CallDraft {
             CallState::Whole(written) | CallState::Dropped { written, .. } => (written, &None),
             CallState::Checked { stage, .. } => match stage {
                 Stage::Waiting(Ready { written, resolved, .. })
-                | Stage::Running { written, resolved } => (written, resolved),
+                | Stage::Running { written, resolved, .. } => (written, resolved),
                 Stage::Ended { call, .. } => return Some((&call.name, call.taken_arguments())),
             },
         };
@@ -204,6 +206,21 @@ impl CallDraft {
         matches!(self.stage(), Some(Stage::Running { .. }))
     }
 
+    /// What its tool has reported, while it runs.
+    pub(super) const fn reported(&self) -> Option<&Reported> {
+        match self.stage() {
+            Some(Stage::Running { reported, .. }) => Some(reported),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn reported_mut(&mut self) -> Option<&mut Reported> {
+        match &mut self.state {
+            CallState::Checked { stage: Stage::Running { reported, .. }, .. } => Some(reported),
+            _ => None,
+        }
+    }
+
     pub(super) const fn is_malformed(&self) -> bool {
         matches!(self.state, CallState::Malformed | CallState::Dropped { .. })
     }
@@ -229,25 +246,25 @@ impl CallDraft {
     }
 
     /// How it went so far.
-    pub(super) fn progress(&self) -> Progress {
+    pub(super) fn standing(&self) -> Standing {
         if self.is_malformed() {
-            return Progress::Failed("could not be read");
+            return Standing::Failed("could not be read");
         }
-        let Some(Stage::Ended { call, is_put_off }) = self.stage() else { return Progress::Open };
+        let Some(Stage::Ended { call, is_put_off }) = self.stage() else { return Standing::Open };
         match &call.outcome {
             // What the user was asked before is not asked again.
             Outcome::NotRun(result) if result.clarification.is_some() => {
-                Progress::Failed("was not run again")
+                Standing::Failed("was not run again")
             }
             Outcome::Ended(result) | Outcome::NotRun(result) => match result.next_action {
-                NextAction::ClarificationNeeded => Progress::Asked,
-                NextAction::Complete => Progress::Completed,
-                NextAction::Continue if result.success => Progress::Done,
-                NextAction::Continue | NextAction::Error => Progress::Failed("has failed"),
+                NextAction::ClarificationNeeded => Standing::Asked,
+                NextAction::Complete => Standing::Completed,
+                NextAction::Continue if result.success => Standing::Done,
+                NextAction::Continue | NextAction::Error => Standing::Failed("has failed"),
             },
-            Outcome::Skipped(_) if *is_put_off => Progress::PutOff,
-            Outcome::Skipped(_) => Progress::Failed("was not run"),
-            Outcome::Cancelled => Progress::Failed("was interrupted"),
+            Outcome::Skipped(_) if *is_put_off => Standing::PutOff,
+            Outcome::Skipped(_) => Standing::Failed("was not run"),
+            Outcome::Cancelled => Standing::Failed("was interrupted"),
         }
     }
 
@@ -314,7 +331,7 @@ impl CallDraft {
         match self.take_state() {
             CallState::Checked { facts, stage: Stage::Waiting(ready) } => {
                 let Ready { written, resolved, arguments } = ready;
-                let stage = Stage::Running { written, resolved };
+                let stage = Stage::Running { written, resolved, reported: Reported::default() };
                 self.state = CallState::Checked { facts, stage };
                 Some(arguments)
             }
@@ -342,7 +359,7 @@ impl CallDraft {
             CallState::Checked { facts, stage: Stage::Waiting(ready) } => {
                 (facts, ready.written, ready.resolved)
             }
-            CallState::Checked { facts, stage: Stage::Running { written, resolved } } => {
+            CallState::Checked { facts, stage: Stage::Running { written, resolved, .. } } => {
                 (facts, written, resolved)
             }
             other => {

@@ -9,7 +9,7 @@ use super::state::OpenRound;
 use crate::conversation::{Note, Outcome};
 use crate::event::FeedbackReason;
 use crate::limits::tools::NAME_BYTES_MAX;
-use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Progress, Ready};
+use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Ready, Standing};
 use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
 use crate::orchestrator::refusal::Refusal;
@@ -284,6 +284,7 @@ impl OpenRound<'_> {
     /// would still come of it may run.
     pub(super) fn end_tool(&mut self, at: CallAt, run: Run) -> bool {
         let Run { result, duration_ms, attempts } = run;
+        self.tell_last_progress(at);
         let (call, round) = (&self.core.calls[at], self.round.message.round);
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
@@ -294,8 +295,8 @@ impl OpenRound<'_> {
         if let Some(message) = self.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, feedback::brief(message));
         }
-        let progress = self.core.calls[at].progress();
-        let ends_chain = matches!(progress, Progress::Asked | Progress::Completed);
+        let progress = self.core.calls[at].standing();
+        let ends_chain = matches!(progress, Standing::Asked | Standing::Completed);
         if ends_chain && self.is_arriving() {
             return true;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::state::OpenRound;
 use crate::conversation::{self, Outcome, Question};
-use crate::orchestrator::call::{CallDraft, Progress};
+use crate::orchestrator::call::{CallDraft, Standing};
 
 impl OpenRound<'_> {
     /// The questions that the message's calls came back with, in the order of the
@@ -28,7 +28,7 @@ impl OpenRound<'_> {
     /// has asked is not asked again.
     pub(super) fn deferred_calls(&self) -> Vec<Arc<conversation::Call>> {
         let calls = self.calls();
-        let Some(first) = calls.iter().position(|call| call.progress() == Progress::Asked) else {
+        let Some(first) = calls.iter().position(|call| call.standing() == Standing::Asked) else {
             return Vec::new();
         };
         let mut deferred = Vec::new();

@@ -38,6 +38,8 @@ pub(super) struct Core {
     pub(super) usage: Usage,
     /// What the model has written, in bytes.
     pub(super) bytes: usize,
+    /// What the turn's events take, in bytes, as far as it was told.
+    pub(super) logged_bytes: usize,
     /// How many rounds were asked for.
     pub(super) rounds: u32,
     /// The upstream that answers.
@@ -71,6 +73,7 @@ impl Core {
             was_told_to_call: false,
             usage: Usage::default(),
             bytes: 0,
+            logged_bytes: 0,
             rounds: 0,
             answering: Answering { instead: None, name: setup.request.model.clone() },
             give_up_at_ms: None,

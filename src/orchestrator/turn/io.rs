@@ -8,7 +8,7 @@ use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::call::CallAt;
-use crate::tools::ToolResult;
+use crate::tools::{Clarification, Progress, ToolResult};
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// One turn as it was asked for.
@@ -61,6 +61,26 @@ pub enum Input<'a> {
         message: String,
         /// Whether the same request may succeed later.
         retryable: bool,
+    },
+    /// A running tool reports how far it is.
+    ToolProgressed {
+        /// The call, as [`Output::StartTool`] named it.
+        call: CallAt,
+        /// How far.
+        progress: Progress,
+        /// The attempt that reports, from 1.
+        attempt: u32,
+    },
+    /// A running tool asks the user, and does not go on.
+    ToolAsked {
+        /// The call, as [`Output::StartTool`] named it.
+        call: CallAt,
+        /// What it asks.
+        question: Clarification,
+        /// How long it ran.
+        duration_ms: u64,
+        /// How often it was tried.
+        attempts: u32,
     },
     /// A tool ended.
     ToolEnded {
@@ -135,6 +155,11 @@ pub enum Output<'a> {
         position: usize,
         /// The arguments, valid.
         arguments: Value,
+    },
+    /// Drop a running tool.
+    StopTool {
+        /// The call, as [`Output::StartTool`] named it.
+        call: CallAt,
     },
     /// Drop all running tools.
     StopTools,

@@ -29,6 +29,7 @@ mod core;
 mod io;
 mod mistakes;
 mod output;
+mod progress;
 mod queue;
 mod reading;
 mod round;
@@ -172,10 +173,19 @@ impl Turn {
                 self.fail(code, message, retryable);
             }
             Input::Delta(_) | Input::RoundEnded | Input::RoundFailed { .. } => {}
+            Input::ToolProgressed { call, progress, attempt } => {
+                self.take_progress(call, progress, attempt);
+            }
+            Input::ToolAsked { call, question, duration_ms, attempts } => {
+                self.take_question(call, question, duration_ms, attempts);
+            }
             Input::ToolEnded { call, result, duration_ms, attempts } => {
                 self.end_tool(call, Run { result, duration_ms, attempts });
             }
-            Input::Logged(bytes) => self.check_logged(bytes),
+            Input::Logged(bytes) => {
+                self.core.logged_bytes = bytes;
+                self.check_logged(bytes);
+            }
             Input::Audience { is_present } => self.core.note_audience(is_present),
             Input::Tick => self.tick(),
             Input::Cancel => self.cancel(),
@@ -198,7 +208,8 @@ impl Turn {
             return None;
         }
         let acknowledgement = self.core.acknowledgement.deadline_ms();
-        [acknowledgement, self.core.give_up_at_ms].into_iter().flatten().min()
+        let deadlines = [acknowledgement, self.core.give_up_at_ms, self.progress_due_ms()];
+        deadlines.into_iter().flatten().min()
     }
 
     fn tick(&mut self) {
@@ -209,6 +220,7 @@ impl Turn {
         {
             round.acknowledge_if_held();
         }
+        self.tell_progress();
         if is_abandoned {
             self.core.script.log(LogDraft::Abandoned);
             self.cancel();
@@ -284,7 +296,7 @@ impl Turn {
 
     /// Fails the turn whose events take too much, tools' results included.
     fn check_logged(&mut self, bytes: usize) {
-        let max = self.core.setup.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR);
+        let max = self.core.setup.log_bytes_max();
         if bytes > max {
             self.fail_too_large(format!(
                 "the events of this turn take more than {max} bytes, {EVENTS_FACTOR} times \

@@ -7,6 +7,7 @@ use super::{LogLine, Output, Turn};
 use crate::conversation::Outcome;
 use crate::event::{Event, Summary};
 use crate::orchestrator::call::CallAt;
+use crate::tools::Progress;
 
 impl Turn {
     pub(super) fn action(&mut self, action: Action) -> Output<'_> {
@@ -23,6 +24,7 @@ impl Turn {
                 let (call_id, name, position) = core.place_of(call);
                 Output::StartTool { call, call_id, name, position, arguments }
             }
+            Action::StopTool { call } => Output::StopTool { call },
             Action::StopTools => Output::StopTools,
             Action::Log(line) => Output::Log(core.log_line(&line)),
         }
@@ -61,6 +63,7 @@ impl Core {
                 delta: self.script.arguments(delta.clone()),
             },
             EventDraft::ToolStarted { call } => self.tool_started(*call),
+            EventDraft::ToolProgress { call, progress } => self.tool_progress(*call, progress),
             EventDraft::ToolCompleted { call, duration_ms, attempts } => {
                 self.tool_completed(*call, *duration_ms, *attempts)
             }
@@ -132,6 +135,13 @@ impl Core {
             tool_args: arguments.as_raw(),
             r#loop: call.round,
         }
+    }
+
+    fn tool_progress<'t>(&'t self, at: CallAt, progress: &'t Progress) -> Event<'t> {
+        let (call_id, tool_name, _) = self.place_of(at);
+        let Progress { progress, total, message } = progress;
+        let (progress, total, message) = (*progress, *total, message.as_deref());
+        Event::ToolProgress { call_id, tool_name, progress, total, message }
     }
 
     fn tool_completed(&self, at: CallAt, duration_ms: u64, attempts: u32) -> Event<'_> {

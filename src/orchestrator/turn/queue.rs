@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::NotRun;
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::orchestrator::call::CallAt;
+use crate::tools::Progress;
 use crate::upstream::RoundRequest;
 
 /// One entry of the queue.
@@ -27,6 +28,7 @@ pub(super) enum EventDraft {
     MarkerDetected { call: CallAt },
     ArgumentsDelta { call: CallAt, delta: Range<usize> },
     ToolStarted { call: CallAt },
+    ToolProgress { call: CallAt, progress: Progress },
     ToolCompleted { call: CallAt, duration_ms: u64, attempts: u32 },
     Feedback { call: Option<CallAt>, reason: FeedbackReason, message: String, attempt: u32 },
     Status(String),
@@ -41,6 +43,7 @@ pub(super) enum Action {
     StartRound(Box<RoundRequest>),
     StopRound,
     StartTool { call: CallAt, arguments: Value },
+    StopTool { call: CallAt },
     StopTools,
     Log(LogDraft),
 }

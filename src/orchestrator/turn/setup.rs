@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Rules, TurnRequest};
 use crate::conversation::render::results;
 use crate::conversation::{self, Opening, Outcome, Question, Step};
-use crate::limits::turn::GUARDED_CALLS;
+use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::parser;
@@ -45,6 +45,11 @@ impl Setup {
             "" => &self.rules.parser.marker,
             marker => marker,
         }
+    }
+
+    /// What the turn's events may take, in bytes.
+    pub(super) fn log_bytes_max(&self) -> usize {
+        self.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR)
     }
 
     pub(super) fn has_to_call(&self) -> bool {

@@ -9,7 +9,7 @@ use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::call::{CallDraft, Progress, Written};
+use crate::orchestrator::call::{CallDraft, Standing, Written};
 use crate::orchestrator::chain::MessageEnd;
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
@@ -259,7 +259,7 @@ impl OpenRound<'_> {
         // Lookups that had waited are not all that the answer was given for.
         let is_resumed = message.round == 0;
         let only_results = message.notes.is_empty() && !has_refused && !is_resumed;
-        let completed = |call: &CallDraft| call.progress() == Progress::Completed;
+        let completed = |call: &CallDraft| call.standing() == Standing::Completed;
         if !is_resumed && self.calls().iter().any(completed) {
             self.end_tools();
         }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error};
 
-use super::{CallContext, NextAction, Tool, ToolFault, ToolResult, ToolSpec};
+use super::{CallContext, NextAction, Reporter, Tool, ToolFault, ToolResult, ToolSpec};
 use crate::limits::tools::OUTPUT_BYTES_MAX;
 
 /// What came of a call.
@@ -80,9 +80,10 @@ pub async fn run(
     tool: Arc<dyn Tool>,
     arguments: Value,
     idempotency_key: Arc<str>,
+    reporter: Reporter,
     timeout_default: Duration,
 ) -> Run {
-    run_with(&*tool, arguments, idempotency_key, timeout_default, random).await
+    run_with(&*tool, arguments, idempotency_key, reporter, timeout_default, random).await
 }
 
 /// As [`run`]; `jitter` gives numbers from 0 to 1.
@@ -90,6 +91,7 @@ async fn run_with(
     tool: &dyn Tool,
     arguments: Value,
     idempotency_key: Arc<str>,
+    reporter: Reporter,
     timeout_default: Duration,
     mut jitter: impl FnMut() -> f64,
 ) -> Run {
@@ -99,8 +101,11 @@ async fn run_with(
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let context =
-            CallContext { idempotency_key: Arc::clone(&idempotency_key), attempt: attempts };
+        let context = CallContext {
+            idempotency_key: Arc::clone(&idempotency_key),
+            attempt: attempts,
+            reporter: reporter.begin(attempts),
+        };
         let ended = attempt(tool, arguments.clone(), context, timeout).await;
         let wait = match &ended {
             Attempt::Fault(fault) if fault.transient && is_repeatable => {

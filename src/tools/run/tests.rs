@@ -70,7 +70,7 @@ fn scripted(policy: Policy, attempts: Vec<Result<ToolResult, ToolFault>>) -> Arc
 
 /// Without jitter.
 async fn run_evenly(tool: &Arc<dyn Tool>) -> Run {
-    run_with(&**tool, json!({}), Arc::from("key"), TIMEOUT, || 0.0).await
+    run_with(&**tool, json!({}), Arc::from("key"), Reporter::default(), TIMEOUT, || 0.0).await
 }
 
 fn busy(retry_after: Option<Duration>) -> ToolFault {
@@ -84,7 +84,7 @@ fn found() -> ToolResult {
 #[tokio::test]
 async fn a_tool_that_answers_is_done() {
     let tool = fake(looks(), |arguments, _| Box::pin(async { Ok(ToolResult::data(arguments)) }));
-    let run = run(tool, json!({"a": 1}), Arc::from("key"), TIMEOUT).await;
+    let run = run(tool, json!({"a": 1}), Arc::from("key"), Reporter::default(), TIMEOUT).await;
     let result = ToolResult::data(json!({"a": 1}));
     assert_eq!(run, Run { result, end: RunEnd::Done, attempts: 1, retry_may_help: false });
 }
@@ -176,15 +176,21 @@ async fn every_attempt_knows_its_number_and_the_one_key() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let tool = fake(mutates(true), move |arguments, context| {
-        noted.lock().push((arguments, context));
+        noted.lock().push((arguments, context.idempotency_key, context.attempt));
         Box::pin(future::ready(Err(busy(None))))
     });
-    run_with(&*tool, json!({"n": 7}), Arc::from("turn/call_1"), TIMEOUT, || 0.5).await;
-    let contexts = (1..=ATTEMPTS_MAX).map(|attempt| {
-        let idempotency_key = Arc::from("turn/call_1");
-        (json!({"n": 7}), CallContext { idempotency_key, attempt })
-    });
-    assert_eq!(*seen.lock(), contexts.collect::<Vec<_>>());
+    run_with(
+        &*tool,
+        json!({"n": 7}),
+        Arc::from("turn/call_1"),
+        Reporter::default(),
+        TIMEOUT,
+        || 0.5,
+    )
+    .await;
+    let expected =
+        (1..=ATTEMPTS_MAX).map(|attempt| (json!({"n": 7}), Arc::from("turn/call_1"), attempt));
+    assert_eq!(*seen.lock(), expected.collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,7 +325,7 @@ proptest! {
         });
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let ended = clock.block_on(async {
-            let run = run_with(&*tool, json!({}), Arc::from("key"), TIMEOUT, || jitter);
+            let run = run_with(&*tool, json!({}), Arc::from("key"), Reporter::default(), TIMEOUT, || jitter);
             match dropped_at {
                 Some(at) => timeout(at, run).await.ok(),
                 None => Some(run.await),

@@ -8,7 +8,7 @@ use crate::event::{FailureCode, Usage};
 
 use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
 use crate::tools::builtin::{Calculate, GetCurrentTime};
-use crate::tools::{Catalog, Registry, ToolResult};
+use crate::tools::{Catalog, Clarification, Progress, Registry, ToolResult};
 use crate::upstream::{
     ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice,
 };
@@ -20,6 +20,7 @@ mod driving;
 mod injections;
 mod native;
 mod peek;
+mod progress;
 mod recipients;
 mod schedules;
 mod slips;
@@ -73,6 +74,7 @@ const fn name_of(output: &Output<'_>) -> &'static str {
         Output::StartRound(_) => "start_round",
         Output::StopRound => "stop_round",
         Output::StartTool { .. } => "start_tool",
+        Output::StopTool { .. } => "stop_tool",
         Output::StopTools => "stop_tools",
         Output::Log(LogLine::SaidNothing) => "said_nothing",
         Output::Log(LogLine::NotRun { .. }) => "not_run",
@@ -135,6 +137,10 @@ impl Scene {
                 Output::Log(LogLine::NotRun { call_id, position, why, .. }) => {
                     self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
                 }
+                Output::StopTool { call } => {
+                    self.deeds.push("stop tool".into());
+                    self.running.retain(|running| *running != call.place());
+                }
                 Output::StopTools => {
                     self.deeds.push("stop tools".into());
                     self.running.clear();
@@ -180,6 +186,16 @@ impl Scene {
         self.running.retain(|running| *running != call);
         let call = CallAt::new(call);
         self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 })
+    }
+
+    fn tool_progresses(&mut self, call: usize, progress: Progress, attempt: u32) -> &mut Self {
+        let call = CallAt::new(call);
+        self.handle(Input::ToolProgressed { call, progress, attempt })
+    }
+
+    fn tool_asks(&mut self, call: usize, question: Clarification) -> &mut Self {
+        let call = CallAt::new(call);
+        self.handle(Input::ToolAsked { call, question, duration_ms: 5, attempts: 1 })
     }
 
     /// The types of the events, text deltas merged.

@@ -115,6 +115,8 @@ pub(super) const fn name_of(input: &Input<'_>) -> &'static str {
         Input::Delta(Delta::Usage(_)) => "usage",
         Input::RoundEnded => "round_ended",
         Input::RoundFailed { .. } => "round_failed",
+        Input::ToolProgressed { .. } => "tool_progressed",
+        Input::ToolAsked { .. } => "tool_asked",
         Input::ToolEnded { .. } => "tool_ended",
         Input::Logged(_) => "logged",
         Input::Cancel => "cancel",

@@ -14,7 +14,7 @@ use super::*;
 use crate::conversation::render::tests::check_sequence;
 use crate::conversation::{Choice, UtteranceKind};
 use crate::orchestrator::call::CallDraft;
-use crate::orchestrator::call::Progress;
+use crate::orchestrator::call::Standing;
 use crate::parser::Segment;
 
 use coverage::Coverage;

@@ -139,7 +139,7 @@ enum ToolMood {
 }
 
 /// A question with two options.
-fn asks_which() -> ToolResult {
+pub(super) fn asks_which() -> ToolResult {
     let option = |id: &str| ClarificationOption {
         id: id.to_owned(),
         title: "John".to_owned(),

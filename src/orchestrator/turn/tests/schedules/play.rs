@@ -1,7 +1,7 @@
 //! One turn under the dice, and what has to hold after each step of it.
 
 use super::coverage::{Coverage, name_of};
-use super::model::{Begun, Dice, Mood, NativeCall};
+use super::model::{Begun, Dice, Mood, NativeCall, asks_which};
 use super::rules::Witness;
 use super::*;
 
@@ -288,7 +288,8 @@ impl Play {
 
     /// Whatever else may happen to a turn.
     fn act(&mut self, dice: &mut Dice) {
-        match dice.roll(10) {
+        match dice.roll(11) {
+            10 => self.report(dice),
             0 => self.finish_round(*dice.pick(&[RoundFinish::Length, RoundFinish::ContentFilter])),
             1 | 2 => self.finish_round(*dice.pick(&[RoundFinish::Stop, RoundFinish::ToolCalls])),
             // It ends without a word of why.
@@ -304,6 +305,35 @@ impl Play {
                 self.pass_time(passed);
             }
             _ => {}
+        }
+    }
+
+    /// A tool reports, be it one that runs or not.
+    fn report(&mut self, dice: &mut Dice) {
+        let call = match self.scene.running.first() {
+            Some(&running) if dice.roll(4) > 0 => running,
+            _ => dice.roll(4),
+        };
+        if dice.roll(3) == 0 {
+            self.tool_asks(call);
+            return;
+        }
+        for _ in 0..=dice.roll(3) {
+            let progress = Progress::new(f64::from(u32::try_from(dice.roll(9)).unwrap()));
+            let attempt = u32::try_from(1 + dice.roll(2)).unwrap();
+            let call = CallAt::new(call);
+            self.give(Input::ToolProgressed { call, progress, attempt });
+        }
+        self.drain();
+    }
+
+    fn tool_asks(&mut self, call: usize) {
+        let Some(question) = asks_which().clarification else { return };
+        let runs = self.scene.running.contains(&call);
+        let call = CallAt::new(call);
+        self.handle(Input::ToolAsked { call, question, duration_ms: 5, attempts: 1 });
+        if runs {
+            self.coverage.saw("asked: by a tool that runs");
         }
     }
 
@@ -425,6 +455,12 @@ impl Play {
                     assert!(self.started.insert(call), "once");
                     self.started_aloud |= event["data"]["tool_name"] != "mute";
                 }
+                "tool_progress" => {
+                    let call = call.unwrap();
+                    assert!(self.started.contains(&call), "a start first");
+                    assert!(!self.completed.contains(&call), "no report of what has ended");
+                    self.coverage.saw("progress is told");
+                }
                 "tool_completed" => {
                     let call = call.unwrap();
                     assert!(self.started.contains(&call), "a start first");
@@ -477,11 +513,11 @@ impl Play {
                 turn.state() != TurnState::Planning || call.round < turn.core.rounds;
             assert!(!mutates || message_is_over, "{call:?} began before the message's end");
             let before = calls[..at].iter().filter(|before| before.round == call.round);
-            let is_first = before.clone().all(|before| before.progress() != Progress::Open);
+            let is_first = before.clone().all(|before| before.standing() != Standing::Open);
             assert!(!call.policy().sequential || is_first, "{call:?} runs beside others");
             for before in before.filter(|before| mutates || before.policy().is_barrier()) {
-                let is_put_off = before.progress() == Progress::PutOff && !mutates;
-                let may_run = is_put_off || before.progress() == Progress::Done;
+                let is_put_off = before.standing() == Standing::PutOff && !mutates;
+                let may_run = is_put_off || before.standing() == Standing::Done;
                 assert!(may_run, "{call:?} runs behind {before:?}");
             }
         }

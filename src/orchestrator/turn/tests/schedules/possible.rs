@@ -8,51 +8,57 @@ use super::TurnState;
 /// what may come out at once. An ended turn takes nothing more, whatever comes.
 const MOVES: &str = "
 -            begin          -> planning executing awaiting_clarification
-    : turn_started status acknowledgement tool_started start_tool not_run
-    : clarification_needed start_round turn_completed
+    : turn_started status acknowledgement tool_started start_tool not_run clarification_needed
+    : start_round turn_completed
 planning     rerouted       -> planning
     : status
 planning     text           -> planning executing synthesizing completed failed
     : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
-    : acknowledgement tool_started start_tool tool_completed not_run feedback
+    : acknowledgement tool_started start_tool tool_progress tool_completed not_run feedback
     : loop_limit_reached stop_round stop_tools start_round turn_completed turn_failed
 planning     reasoning      -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : tool_completed feedback stop_round stop_tools turn_failed
+    : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     reasoning_item -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : tool_completed feedback stop_round stop_tools turn_failed
+    : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     call_started   -> planning executing synthesizing completed
     : text_delta tool_marker_detected status acknowledgement tool_started start_tool
-    : tool_completed not_run feedback loop_limit_reached stop_round start_round turn_completed
+    : tool_progress tool_completed not_run feedback loop_limit_reached stop_round start_round
+    : turn_completed
 planning     call_arguments -> planning executing synthesizing completed failed
-    : text_delta tool_arguments_delta status acknowledgement tool_started tool_completed
-    : feedback stop_round stop_tools start_round turn_completed turn_failed
+    : text_delta tool_arguments_delta status acknowledgement tool_started tool_progress
+    : tool_completed feedback stop_round stop_tools start_round turn_completed turn_failed
 planning     call_completed -> planning executing synthesizing completed
-    : text_delta status acknowledgement tool_started start_tool tool_completed not_run feedback
-    : loop_limit_reached stop_round start_round turn_completed
+    : text_delta status acknowledgement tool_started start_tool tool_progress tool_completed
+    : not_run feedback loop_limit_reached stop_round start_round turn_completed
 planning     finish         -> planning
 planning     usage          -> planning
 planning     round_ended    -> planning executing synthesizing completed failed
-    : text_delta reasoning_delta tool_arguments_delta status acknowledgement
-    : tool_started start_tool tool_completed not_run said_nothing feedback loop_limit_reached
+    : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
+    : start_tool tool_progress tool_completed not_run said_nothing feedback loop_limit_reached
     : stop_round stop_tools start_round turn_completed turn_failed
 planning     round_failed   -> failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : tool_completed feedback stop_round stop_tools turn_failed
+    : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     tool_ended     -> planning executing synthesizing awaiting_clarification completed
-    : status acknowledgement tool_started start_tool tool_completed not_run feedback
-    : clarification_needed stop_round start_round turn_completed
+    : status acknowledgement tool_started start_tool tool_progress tool_completed not_run
+    : feedback clarification_needed stop_round start_round turn_completed
+planning     tool_progressed -> planning
+    : tool_progress
+planning     tool_asked     -> planning executing awaiting_clarification
+    : status acknowledgement tool_started start_tool stop_tool tool_progress tool_completed
+    : not_run feedback clarification_needed stop_round turn_completed
 planning     logged         -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : tool_completed feedback stop_round stop_tools turn_failed
+    : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     audience       -> planning
 planning     tick           -> planning completed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : tool_completed feedback stop_round stop_tools abandoned turn_completed
+    : tool_progress tool_completed feedback stop_round stop_tools abandoned turn_completed
 planning     cancel         -> completed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : tool_completed feedback stop_round stop_tools turn_completed
+    : tool_progress tool_completed feedback stop_round stop_tools turn_completed
 executing    rerouted       -> executing
 executing    text           -> executing
 executing    reasoning      -> executing
@@ -65,13 +71,18 @@ executing    usage          -> executing
 executing    round_ended    -> executing
 executing    round_failed   -> executing
 executing    tool_ended     -> planning executing synthesizing awaiting_clarification completed
-    : status acknowledgement tool_started start_tool tool_completed not_run feedback
-    : clarification_needed loop_limit_reached start_round turn_completed
+    : status acknowledgement tool_started start_tool tool_progress tool_completed not_run
+    : feedback clarification_needed loop_limit_reached start_round turn_completed
+executing    tool_progressed -> executing
+    : tool_progress
+executing    tool_asked     -> executing awaiting_clarification
+    : status start_tool tool_started stop_tool tool_progress tool_completed not_run feedback
+    : clarification_needed turn_completed
 executing    logged         -> executing failed
     : stop_round stop_tools turn_failed
 executing    audience       -> executing
 executing    tick           -> executing completed
-    : stop_round stop_tools abandoned turn_completed
+    : tool_progress stop_round stop_tools abandoned turn_completed
 executing    cancel         -> completed
     : stop_round stop_tools turn_completed
 synthesizing rerouted       -> synthesizing
@@ -97,6 +108,8 @@ synthesizing round_ended    -> synthesizing completed failed
 synthesizing round_failed   -> failed
     : text_delta reasoning_delta stop_round stop_tools turn_failed
 synthesizing tool_ended     -> synthesizing
+synthesizing tool_progressed -> synthesizing
+synthesizing tool_asked     -> synthesizing
 synthesizing logged         -> synthesizing failed
     : text_delta reasoning_delta stop_round stop_tools turn_failed
 synthesizing audience       -> synthesizing
@@ -115,6 +128,7 @@ another upstream answers
 arguments are shown as they arrive
 asked: a first time
 asked: again, behind an answer
+asked: by a tool that runs
 asked: several at once
 asked: what had waited
 asked for a call
@@ -147,6 +161,7 @@ not run: over_cap
 not run: refused
 not run: repeated
 not run: skipped
+progress is told
 put off: a lookup stands behind it
 put off: not all could be read
 question: answered

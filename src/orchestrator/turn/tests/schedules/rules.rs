@@ -170,7 +170,7 @@ impl Witness {
             if call.waiting().is_none() {
                 continue;
             }
-            let is_open = |call: &CallDraft| call.progress() == Progress::Open;
+            let is_open = |call: &CallDraft| call.standing() == Standing::Open;
             let mut before = calls[..place].iter();
             if !call.needs().is_empty() {
                 coverage.saw("waits: for the result that it names");

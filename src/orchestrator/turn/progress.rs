@@ -1,0 +1,83 @@
+//! What tools report while they run: progress, and questions to the user.
+
+use super::Turn;
+use super::calls::Run;
+use super::queue::{Action, EventDraft};
+use super::state::{OpenRound, State};
+use crate::limits::tools::{OUTPUT_BYTES_MAX, PROGRESS_INTERVAL};
+use crate::limits::turn::PROGRESS_SHARE;
+use crate::orchestrator::call::{CallAt, CallDraft, Reported};
+use crate::tools::{Clarification, Progress, ToolResult};
+
+impl Turn {
+    /// A running tool reports how far it is.
+    pub(super) fn take_progress(&mut self, call: CallAt, progress: Progress, attempt: u32) {
+        let Some(mut round) = self.state.open_round(&mut self.core) else { return };
+        if let Some(reported) = round.reported_mut(call) {
+            reported.take(progress, attempt);
+            round.tell_progress(call);
+        }
+    }
+
+    /// A running tool asks the user: its run ends with the question.
+    pub(super) fn take_question(
+        &mut self,
+        call: CallAt,
+        question: Clarification,
+        duration_ms: u64,
+        attempts: u32,
+    ) {
+        if !self.core.calls.get(call).is_some_and(CallDraft::is_running) {
+            return;
+        }
+        self.core.script.act(Action::StopTool { call });
+        let result = ToolResult::clarification(question).checked().capped(OUTPUT_BYTES_MAX);
+        self.end_tool(call, Run { result, duration_ms, attempts });
+    }
+
+    /// When there is progress to tell of, in milliseconds since the Unix epoch.
+    pub(super) fn progress_due_ms(&self) -> Option<u64> {
+        let (State::Asking(round) | State::Executing { round, .. }) = &self.state else {
+            return None;
+        };
+        let reported =
+            self.core.calls.since(round.first_call).iter().filter_map(CallDraft::reported);
+        reported.filter_map(Reported::due_ms).min()
+    }
+
+    /// Tells the progress that had to wait.
+    pub(super) fn tell_progress(&mut self) {
+        let Some(mut round) = self.state.open_round(&mut self.core) else { return };
+        for call in round.core.calls.places(round.round.first_call) {
+            round.tell_progress(call);
+        }
+    }
+}
+
+impl OpenRound<'_> {
+    /// Tells a call's newest progress, unless it is too early.
+    fn tell_progress(&mut self, call: CallAt) {
+        let (now_ms, next_ms) = (self.core.now_ms, self.core.in_ms(PROGRESS_INTERVAL));
+        if let Some(progress) = self.reported_mut(call).and_then(|it| it.tell(now_ms, next_ms)) {
+            self.say_progress(call, progress);
+        }
+    }
+
+    /// Tells the progress that a tool has made last, before it is told that it has ended.
+    pub(super) fn tell_last_progress(&mut self, call: CallAt) {
+        if let Some(progress) = self.reported_mut(call).and_then(Reported::tell_last) {
+            self.say_progress(call, progress);
+        }
+    }
+
+    fn reported_mut(&mut self, call: CallAt) -> Option<&mut Reported> {
+        self.core.calls.get_mut(call)?.reported_mut()
+    }
+
+    /// Progress does not end a turn by its size: a tool that reports for long falls silent.
+    fn say_progress(&mut self, call: CallAt, progress: Progress) {
+        if self.core.logged_bytes <= self.core.setup.log_bytes_max() / PROGRESS_SHARE {
+            self.say_of_tool(EventDraft::ToolProgress { call, progress });
+        }
+    }
+}
