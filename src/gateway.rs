@@ -13,11 +13,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument as _, debug, info_span, warn};
 use uuid::Uuid;
 
+use crate::call_format::CallFormat;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits;
-use crate::orchestrator::{
-    Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest, marker_with_nonce,
-};
+use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, Settings, SettingsError};
 use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
@@ -184,8 +183,8 @@ impl Gateway {
         // No nonce is longer than this one.
         let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
         let nonce = options.rules.carries_nonce().then_some(&*longest);
-        let marker = marker(&options.rules, nonce);
-        Parser::new(Settings { marker, ..options.rules.parser_settings() })?;
+        let format = format(&options.rules, nonce);
+        Parser::new(Settings { format, ..options.rules.parser_settings() })?;
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }
@@ -434,17 +433,17 @@ async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
 }
 
 fn brief(rules: &Rules, nonce: Option<&str>, tools: &Catalog) -> Briefing {
+    let format = format(rules, nonce);
     match rules.call_contract {
-        CallContract::MarkerJson => {
-            Briefing::new(&rules.system_prompt, &marker(rules, nonce), tools)
-        }
-        CallContract::Native => Briefing::native(&rules.system_prompt, tools),
+        CallContract::InText(_) => Briefing::new(&rules.system_prompt, &format, tools),
+        CallContract::Native => Briefing::native(&rules.system_prompt, &format, tools),
     }
 }
 
-fn marker(rules: &Rules, nonce: Option<&str>) -> String {
-    let marker = &rules.parser.marker;
-    nonce.map_or_else(|| marker.clone(), |nonce| marker_with_nonce(marker, nonce))
+/// How calls are written, in a session of this nonce.
+fn format(rules: &Rules, nonce: Option<&str>) -> CallFormat {
+    let format = &rules.parser.format;
+    nonce.map_or_else(|| format.clone(), |nonce| format.with_nonce(nonce))
 }
 
 fn now_ms() -> u64 {
@@ -477,13 +476,14 @@ mod tests {
         assert!(gateway(Options::default(), embedded()).is_ok());
         let none = gateway(Options::default(), Vec::new());
         assert!(matches!(none, Err(OptionsError::NoUpstream)));
-        let parser = Settings { marker: String::new(), ..Settings::default() };
+        let parser = Settings { format: CallFormat::marker(""), ..Settings::default() };
         let rules = Rules { parser, ..Rules::default() };
         let markerless = gateway(Options { rules, ..Options::default() }, embedded());
         assert!(matches!(markerless, Err(OptionsError::Parser(_))));
         let room = limits::parser::MARKER_BYTES_MAX - limits::parser::NONCE_BYTES;
         for (length, fits) in [(room, true), (room + 1, false)] {
-            let parser = Settings { marker: "m".repeat(length), ..Settings::default() };
+            let parser =
+                Settings { format: CallFormat::marker(&"m".repeat(length)), ..Settings::default() };
             let rules = Rules { parser, marker_nonce: true, ..Rules::default() };
             let options = Options { rules, ..Options::default() };
             assert_eq!(gateway(options, embedded()).is_ok(), fits, "with a nonce, {length} bytes");

@@ -66,6 +66,7 @@
 //! ```
 
 pub mod app;
+pub mod call_format;
 pub mod cli;
 pub mod config;
 pub mod conversation;

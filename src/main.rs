@@ -7,7 +7,7 @@ use clap::Parser as _;
 use tether::cli::{
     Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools,
 };
-use tether::config::{self, Config, Overrides};
+use tether::config::{self, CallContract, Config, Overrides};
 use tether::parser::SettingsError;
 use tether::tools::Registry;
 use tether::{app, telemetry};
@@ -40,7 +40,9 @@ fn run(cli: Cli) -> Result<(), CliError> {
 fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
     let usage = |error: SettingsError| CliError::Usage(error.to_string());
-    let parser = tether::parser::Parser::new(config.stream.parser_settings()).map_err(usage)?;
+    let contract = args.format.map_or(config.tools.call_contract, CallContract::InText);
+    let settings = config.stream.parser_settings(contract);
+    let parser = tether::parser::Parser::new(settings).map_err(usage)?;
     Ok(parse::run(io::stdin().lock(), out, args.chunk_size, parser)?)
 }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
+use tether::call_format::CallFormat;
 use tether::config::{
-    self, Config, ConfigError, Constrain, EmbeddedConfig, History, ModelServerConfig, Overrides,
-    UpstreamConfig, UpstreamKind,
+    self, CallContract, Config, ConfigError, Constrain, EmbeddedConfig, History, ModelServerConfig,
+    Overrides, UpstreamConfig, UpstreamKind,
 };
 use tether::upstream::dialect::Kind;
 
@@ -247,7 +248,10 @@ mod parser_settings {
 
     #[test]
     fn the_default_is_the_parsers_own() {
-        assert_eq!(Config::default().stream.parser_settings(), Settings::default());
+        assert_eq!(
+            Config::default().stream.parser_settings(CallContract::default()),
+            Settings::default()
+        );
     }
 
     #[test]
@@ -256,14 +260,14 @@ mod parser_settings {
                     strict_balancing: false\n    max_payload_bytes: 2048\n    \
                     tools_in_reasoning: true\n";
         let expected = Settings {
-            marker: "[call]".to_owned(),
+            format: CallFormat::marker("[call]"),
             strict_balancing: false,
             max_payload_bytes: 2048,
             tools_in_reasoning: true,
             argument_deltas: true,
             ..Settings::default()
         };
-        assert_eq!(load(text).unwrap().stream.parser_settings(), expected);
+        assert_eq!(load(text).unwrap().stream.parser_settings(CallContract::default()), expected);
     }
 }
 

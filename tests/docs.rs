@@ -183,7 +183,7 @@ fn system_prompt() -> String {
         tool_choice: ToolChoice::Auto,
         briefing: Arc::new(Briefing::new(
             &rules.system_prompt,
-            &rules.parser.marker,
+            &rules.parser.format,
             tether::app::tools(&Config::default()).unwrap().catalog(),
         )),
         history: Conversation::default(),

@@ -30,7 +30,7 @@ impl Scene {
         let mut rules = Rules { max_calls: 4, ..Rules::default() };
         rules.parser.max_payload_bytes = 2048;
         let tools = tether::app::tools(&Config::default()).expect("the defaults are good");
-        let briefing = Briefing::new(&rules.system_prompt, &rules.parser.marker, tools.catalog());
+        let briefing = Briefing::new(&rules.system_prompt, &rules.parser.format, tools.catalog());
         let request = TurnRequest {
             session_id: "s".to_owned(),
             turn_id: "t".to_owned(),

@@ -80,7 +80,7 @@ fn rules(config: &Config) -> Rules {
     Rules {
         system_prompt: config.model.system_prompt.clone(),
         call_contract: config.tools.call_contract,
-        parser: config.stream.parser_settings(),
+        parser: config.stream.parser_settings(config.tools.call_contract),
         marker_nonce: config.stream.parser.marker_nonce,
         context_budget_tokens: config.model.context_budget_tokens,
         continue_after_tool: config.tools.continue_after_tool,

@@ -15,12 +15,13 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hyper::Uri;
 
 use crate::app::{RunError, StartError};
+use crate::call_format::{ROWS, Row};
 use crate::config::{self, ConfigError, Overrides};
 use crate::telemetry::LogFormat;
 
@@ -104,14 +105,20 @@ pub struct ConfigArgs {
 #[derive(Debug, Clone, Args)]
 pub struct ParseArgs {
     /// Format in which the model writes its calls; the configured one by default
-    #[arg(long, value_name = "NAME", value_parser = ["marker_json"])]
-    pub format: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = call_format())]
+    pub format: Option<&'static Row>,
     /// Feed the parser this many bytes at a time; the output is the same for every number
     #[arg(long, value_name = "N")]
     pub chunk_size: Option<NonZeroUsize>,
     /// The configuration file.
     #[command(flatten)]
     pub config: ConfigArgs,
+}
+
+/// The formats by their names, which are the possible values.
+fn call_format() -> impl TypedValueParser<Value = &'static Row> {
+    PossibleValuesParser::new(ROWS.iter().map(|row| row.name))
+        .map(|name| Row::named(&name).expect("it is one of the names"))
 }
 
 impl ValueEnum for LogFormat {

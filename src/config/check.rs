@@ -41,14 +41,34 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
 /// Notes what no single key says, and what the command line may have changed.
 pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
     check_call_contract(config, mistakes);
+    check_marker(config, mistakes);
+}
+
+/// The marker is of formats that models learn from the prompt; others have their own opener.
+fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
     let ParserConfig { marker, marker_nonce, .. } = &config.stream.parser;
+    let mut refuse = |key: &str, message: String| {
+        let key = format!("stream.parser.{key}");
+        mistakes.push(Mistake { place: None, key, message });
+    };
+    if let CallContract::InText(row) = config.tools.call_contract
+        && !row.is_taught
+    {
+        let (name, opener) = (row.name, row.openers[0]);
+        let why = format!("calls of tools.call_contract `{name}` begin with {opener}");
+        if *marker != ParserConfig::default().marker {
+            refuse("marker", format!("found {marker:?}, expected no other marker: {why}"));
+        }
+        if *marker_nonce {
+            refuse("marker_nonce", format!("found true, expected false: {why}"));
+        }
+        return;
+    }
     let room = MARKER_BYTES_MAX - NONCE_BYTES;
     if *marker_nonce && marker.len() > room {
         let length = marker.len();
-        let message =
-            format!("found {length} bytes, expected at most {room}: marker_nonce needs the rest");
-        let key = "stream.parser.marker".to_owned();
-        mistakes.push(Mistake { place: None, key, message });
+        let room = format!("expected at most {room}: marker_nonce needs the rest");
+        refuse("marker", format!("found {length} bytes, {room}"));
     }
 }
 
@@ -59,7 +79,7 @@ fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
     for upstream in &config.upstreams {
         if matches!(upstream.kind, UpstreamKind::Embedded(_)) {
             let message = format!(
-                "found `native`, expected `marker_json`: the upstream `{}` is the embedded model, \
+                "found `native`, expected a format of calls in text: the upstream `{}` is the embedded model, \
                  which makes no other calls",
                 upstream.name
             );
@@ -99,7 +119,7 @@ const LATER: &[(&str, &[&str])] = &[
 /// One of the names in `choices`, or a word on those of [`LATER`].
 fn choice<T: Copy>(
     key: &str,
-    choices: &'static [(&'static str, T)],
+    choices: &[(&'static str, T)],
 ) -> impl Fn(&Node) -> Result<T, Refused> {
     let later = LATER.iter().find(|(known, _)| *known == key).map_or(&[][..], |(_, names)| names);
     move |node| reader::choice(choices, later)(node)
@@ -241,10 +261,7 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
         call_contract: keys.read(
             "call_contract",
             default.call_contract,
-            choice(
-                "call_contract",
-                &[("marker_json", CallContract::MarkerJson), ("native", CallContract::Native)],
-            ),
+            choice("call_contract", &CallContract::all().collect::<Vec<_>>()),
         ),
         continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, truth),
         execution: keys.read(

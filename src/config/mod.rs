@@ -31,6 +31,7 @@ pub use self::upstream::{
     Constrain, EmbeddedConfig, History, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
     base_url_with_version,
 };
+use crate::call_format::CallFormat;
 use crate::limits;
 pub use crate::orchestrator::CallContract;
 use crate::orchestrator::{Execution, Rules};
@@ -214,7 +215,7 @@ impl StreamConfig {
     /// The parser's own options. Whether a stream begins inside reasoning is a
     /// matter of the model's template, not of this file.
     #[must_use]
-    pub fn parser_settings(&self) -> Settings {
+    pub fn parser_settings(&self, contract: CallContract) -> Settings {
         let ParserConfig {
             marker,
             marker_nonce: _,
@@ -223,13 +224,21 @@ impl StreamConfig {
             tools_in_reasoning,
         } = &self.parser;
         Settings {
-            marker: marker.clone(),
+            format: format(contract, marker),
             strict_balancing: *strict_balancing,
             max_payload_bytes: *max_payload_bytes,
             tools_in_reasoning: *tools_in_reasoning,
             argument_deltas: self.emit_arguments_delta,
             ..Settings::default()
         }
+    }
+}
+
+/// How calls are written: the marker is of formats that the prompt teaches.
+fn format(contract: CallContract, marker: &str) -> CallFormat {
+    match contract {
+        CallContract::InText(row) if !row.is_taught => CallFormat::of(row),
+        CallContract::InText(_) | CallContract::Native => CallFormat::marker(marker),
     }
 }
 
@@ -327,10 +336,10 @@ impl Default for StreamConfig {
 /// The parser's own defaults.
 impl Default for ParserConfig {
     fn default() -> Self {
-        let Settings { marker, strict_balancing, max_payload_bytes, tools_in_reasoning, .. } =
+        let Settings { format, strict_balancing, max_payload_bytes, tools_in_reasoning, .. } =
             Settings::default();
         Self {
-            marker,
+            marker: format.opener().to_owned(),
             marker_nonce: false,
             strict_balancing,
             max_payload_bytes,

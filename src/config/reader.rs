@@ -263,7 +263,7 @@ pub(super) fn wait(range: RangeInclusive<Duration>) -> impl Fn(&Node) -> Result<
 /// One of the names in `choices`. Names in `later` belong to the contract, and
 /// this build does not have them.
 pub(super) fn choice<T: Copy>(
-    choices: &'static [(&'static str, T)],
+    choices: &[(&'static str, T)],
     later: &'static [&'static str],
 ) -> impl Fn(&Node) -> Result<T, Refused> {
     move |node| {

@@ -130,7 +130,7 @@ impl UpstreamConfig {
     #[must_use]
     pub const fn usual_history(contract: CallContract) -> History {
         match contract {
-            CallContract::MarkerJson => History::Text,
+            CallContract::InText(_) => History::Text,
             CallContract::Native => History::Native,
         }
     }

@@ -3,22 +3,56 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::prompt;
+use crate::call_format::{CallFormat, MARKER_JSON, ROWS, Row};
 use crate::conversation::{Turn, trim};
 use crate::tools::{Catalog, ToolSpec};
 use crate::upstream::OfferedTool;
 
 /// How a model makes a call: `tools.call_contract`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallContract {
-    /// It writes a marker, then JSON, as the system prompt teaches.
-    #[default]
-    MarkerJson,
+    /// It writes calls in its text, in this format, as the system prompt teaches.
+    InText(&'static Row),
     /// Its server is told of the tools and tells the calls from the words.
     Native,
+}
+
+impl CallContract {
+    /// All of them, by name.
+    pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        let in_text = ROWS.iter().map(|row| (row.name, Self::InText(row)));
+        in_text.chain([("native", Self::Native)])
+    }
+
+    /// Its name in the configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InText(row) => row.name,
+            Self::Native => "native",
+        }
+    }
+
+    /// Whether calls are in the model's text.
+    #[must_use]
+    pub const fn is_in_text(self) -> bool {
+        matches!(self, Self::InText(_))
+    }
+}
+
+impl Default for CallContract {
+    fn default() -> Self {
+        Self::InText(&MARKER_JSON)
+    }
+}
+
+impl Serialize for CallContract {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// A set of tools, and how a model hears of it.
@@ -31,36 +65,27 @@ pub struct Briefing {
     pub(super) system: String,
     /// Exchanges that are shown to the model before the session's own.
     pub(super) examples: Arc<[Turn]>,
-    /// What opens a call; nothing where the server tells calls from words.
-    pub(super) marker: Arc<str>,
+    /// How calls are written, and what data from outside may not hold.
+    pub(super) format: CallFormat,
     /// Tokens that the server's own telling of the tools takes, about; none where the
     /// system message tells of them.
     pub(super) offer_tokens: usize,
 }
 
-/// A marker with a nonce in it, behind its last letter or digit: of
-/// `<<function_call>>`, `<<function_call:7f3a>>`. Text from outside cannot name it.
-#[must_use]
-pub fn marker_with_nonce(marker: &str, nonce: &str) -> String {
-    let last = marker.char_indices().rev().find(|(_, char)| char.is_alphanumeric());
-    let end = last.map_or(marker.len(), |(at, char)| at + char.len_utf8());
-    format!("{}:{nonce}{}", &marker[..end], &marker[end..])
-}
-
 impl Briefing {
-    /// A briefing on `tools`, whose calls begin with `marker`, behind the
-    /// operator's own instructions.
+    /// A briefing on `tools`, whose calls are written in this format, after the operator's own
+    /// instructions.
     #[must_use]
-    pub fn new(instructions: &str, marker: &str, tools: &Catalog) -> Self {
-        let system = prompt::system(instructions, tools, marker);
+    pub fn new(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
+        let system = prompt::system(instructions, tools, format);
         let examples = prompt::examples(tools).into();
-        Self { examples, ..Self::with(tools, system, marker) }
+        Self { examples, ..Self::with(tools, system, format) }
     }
 
     /// A briefing on `tools` for servers that tell the model of them: no call is
     /// taught.
     #[must_use]
-    pub fn native(instructions: &str, tools: &Catalog) -> Self {
+    pub fn native(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
         let system = prompt::native_system(instructions, tools);
         let of_tool = |spec: &ToolSpec| {
             trim::tokens(&spec.name)
@@ -68,10 +93,10 @@ impl Briefing {
                 + trim::tokens(&spec.parameters.to_string())
         };
         let offer_tokens = tools.specs().map(of_tool).sum();
-        Self { offer_tokens, ..Self::with(tools, system, "") }
+        Self { offer_tokens, ..Self::with(tools, system, format) }
     }
 
-    fn with(tools: &Catalog, system: String, marker: &str) -> Self {
+    fn with(tools: &Catalog, system: String, format: &CallFormat) -> Self {
         let offered = tools
             .specs()
             .map(|spec| OfferedTool {
@@ -80,8 +105,8 @@ impl Briefing {
                 parameters: spec.parameters.clone(),
             })
             .collect();
-        let (marker, examples) = (marker.into(), Arc::default());
-        Self { tools: tools.clone(), offered, system, examples, marker, offer_tokens: 0 }
+        let (format, examples) = (format.clone(), Arc::default());
+        Self { tools: tools.clone(), offered, system, examples, format, offer_tokens: 0 }
     }
 
     /// The tools.
@@ -94,23 +119,5 @@ impl Briefing {
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_nonce_stands_behind_the_markers_last_letter() {
-        for (marker, expected) in [
-            ("<<function_call>>", "<<function_call:7f3a>>"),
-            ("[[do]]", "[[do:7f3a]]"),
-            ("CALL", "CALL:7f3a"),
-            ("§§", "§§:7f3a"),
-            ("<é>", "<é:7f3a>"),
-        ] {
-            assert_eq!(marker_with_nonce(marker, "7f3a"), expected);
-        }
     }
 }

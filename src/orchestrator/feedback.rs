@@ -12,7 +12,7 @@ use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::ToolChoice;
 
 use super::briefing::CallContract;
-use super::prompt::{self, NATIVE_EXAMPLE};
+use super::prompt::NATIVE_EXAMPLE;
 
 /// Nothing was said and nothing called.
 pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
@@ -99,15 +99,17 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
 /// The payload is no call. `cut` says that the token limit cut the message off.
 pub(super) fn malformed(
     error: &ParseError,
-    marker: &str,
     settings: &Settings,
     contract: CallContract,
     cut: bool,
 ) -> (FeedbackReason, String) {
-    let example = prompt::example(marker);
+    let example = settings.format.example();
     let (like_this, on_one_line) = match contract {
-        CallContract::MarkerJson => {
-            (format!("like this: {example}"), format!("on one line: {example}"))
+        CallContract::InText(_) => {
+            let is_one_line = !example.contains('\n');
+            let like_this = if is_one_line { "like this: " } else { "like this:\n" };
+            let whole = if is_one_line { "on one line: " } else { like_this };
+            (format!("{like_this}{example}"), format!("{whole}{example}"))
         }
         CallContract::Native => (NATIVE_EXAMPLE.to_owned(), NATIVE_EXAMPLE.to_owned()),
     };
@@ -131,7 +133,10 @@ pub(super) fn malformed(
         ),
         ErrorCode::MissingPayload => (
             FeedbackReason::MalformedCall,
-            format!("Behind {marker} there was no JSON, so nothing was called. Write: {example}"),
+            format!(
+                "Behind {} there was no JSON, so nothing was called. Write: {example}",
+                settings.format.opener()
+            ),
         ),
         ErrorCode::UnbalancedPayload
         | ErrorCode::PayloadTooDeep

@@ -20,7 +20,7 @@ mod result_guard;
 mod running_tools;
 mod turn;
 
-pub use briefing::{Briefing, CallContract, marker_with_nonce};
+pub use briefing::{Briefing, CallContract};
 pub use call::CallAt;
 pub use chain::Execution;
 pub use driver::{Driver, Parts};

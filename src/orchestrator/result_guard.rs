@@ -8,8 +8,9 @@
 //!     │   └─ any other ─> MidLine <── it was none ──────┘
 //!     └────── line break ────┘
 //! ```
-//! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``) or the JSON of one,
-//! each at the start of a line, in a code fence or not. After a call in the same message, any
+//! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``), the JSON of one, or
+//! what the call format puts around one, each at the start of a line; JSON in a code fence or
+//! not. After a call in the same message, any
 //! JSON object counts, since the real result is not known yet. White space makes no difference, nor
 //! does Markdown that begins the line, such as `> `, which is shown.
 //!
@@ -24,6 +25,8 @@ use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX, MAT
 /// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
 pub(super) struct ResultGuard {
+    /// What opens a result in the call format; nothing in some.
+    frame: &'static [u8],
     /// The tools whose results have a heading.
     tools: Vec<String>,
     /// The results that may be echoed: as much of their JSON as is compared, without white
@@ -58,6 +61,8 @@ struct Held {
 /// What comes next in a heading.
 #[derive(Debug, Clone, Copy)]
 enum Heading {
+    /// This rest of what opens a result in the call format.
+    Frame(&'static [u8]),
     /// More of the tool's name, between backticks.
     Name,
     /// The call's id in brackets, or [`RETURNED`] at once.
@@ -71,9 +76,9 @@ enum Heading {
 const FENCES: [&str; 3] = ["", "```json", "```"];
 
 impl ResultGuard {
-    /// A guard of a turn that is offered `tools`.
-    pub(super) fn new(tools: Vec<String>, allows_json: bool) -> Self {
-        Self { tools, allows_json, ..Self::default() }
+    /// A guard of a turn that is offered `tools`, and whose results stand in this frame.
+    pub(super) fn new(tools: Vec<String>, frame: &'static str, allows_json: bool) -> Self {
+        Self { tools, frame: frame.trim_ascii().as_bytes(), allows_json, ..Self::default() }
     }
 
     /// Learns the name of a tool that was called, whether there is such a tool or not.
@@ -135,7 +140,7 @@ impl ResultGuard {
                         if first == '{' && self.has_called && !self.allows_json {
                             return true;
                         }
-                        let held = Held::begin(first, self.results.len());
+                        let held = Held::begin(first, self.frame, self.results.len());
                         self.state = held.map_or(State::MidLine, State::Held);
                     }
                 }
@@ -205,7 +210,7 @@ enum Read {
 
 impl Held {
     /// `None` if no block begins so.
-    fn begin(first: char, results: usize) -> Option<Self> {
+    fn begin(first: char, frame: &'static [u8], results: usize) -> Option<Self> {
         let held = |heading| Self {
             heading,
             results: (0..results).flat_map(|at| FENCES.map(|fence| (at, fence))).collect(),
@@ -214,6 +219,9 @@ impl Held {
         match first {
             '`' => Some(held(Some(Heading::Name))),
             '{' | '[' if results > 0 => Some(held(None)),
+            _ if frame.first().is_some_and(|byte| char::from(*byte) == first) => {
+                Some(held(Some(Heading::Frame(frame))))
+            }
             _ => None,
         }
     }
@@ -247,6 +255,12 @@ impl Held {
     fn read_heading(&mut self, char: char, tools: &[String]) -> bool {
         let is_of_name = char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-');
         self.heading = match self.heading {
+            Some(Heading::Frame([next, rest @ ..])) if char == char::from(*next) => {
+                if rest.is_empty() {
+                    return true;
+                }
+                Some(Heading::Frame(rest))
+            }
             Some(Heading::Name) if self.matched == 0 || is_of_name => Some(Heading::Name),
             Some(Heading::Name) if char == '`' && self.names_one_of(tools) => {
                 Some(Heading::AfterName)
@@ -297,7 +311,7 @@ mod tests {
         let clock = json!({ "timezone": "Asia/Tokyo", "time": "Friday, 2 May, 21:40" });
         let long = json!({ "found": "é".repeat(MATCHED_BYTES_MAX) });
         let results = [clock, long, json!([{ "title": "Dune" }]), json!({}), json!("21:40")];
-        let mut guard = ResultGuard::new(vec!["a".to_owned()], false);
+        let mut guard = ResultGuard::new(vec!["a".to_owned()], "<tool_response>\n", false);
         guard.learn_tool("get_current_time");
         for result in results {
             guard.learn_result(|| result.to_string());
@@ -323,6 +337,15 @@ mod tests {
         for (at, _) in message.char_indices() {
             let (before, after) = message.split_at(at);
             assert_eq!(read([before, after]), expected, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn what_the_format_puts_around_results_is_a_block() {
+        check("<tool_response>\n12", "", true);
+        check("It is:\n<tool_response>", "It is:\n", true);
+        for text in ["a <tool_response>", "<tool_", "<tool_responses", "<b>bold</b>"] {
+            check(text, text, false);
         }
     }
 
@@ -434,7 +457,7 @@ mod tests {
 
     #[test]
     fn where_json_is_wanted_only_headings_are_blocks() {
-        let mut guard = ResultGuard::new(Vec::new(), true);
+        let mut guard = ResultGuard::new(Vec::new(), "", true);
         guard.learn_tool("a");
         guard.learn_result(|| panic!("must not be serialized"));
         let mut out = String::new();

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 
 use super::arguments::{Arguments, Refused};
 use super::examined;
-use super::format::Format;
 use super::segment::{self, ErrorCode, ParseError, Segment};
-use super::transition::Marker;
+use super::transition::Opened;
+use crate::call_format::JsonKeys;
 
 /// Why a payload, or an element of one, is no call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Fault {
     /// Says it of the call `index`, of which `raw` is quoted.
     pub(super) fn say(
         self,
-        marker: Marker,
+        opened: Opened,
         index: u32,
         raw: &[u8],
         sink: &mut impl FnMut(Segment<'_>),
@@ -34,10 +34,10 @@ impl Fault {
         sink(Segment::Error(ParseError {
             code: self.code,
             message: self.message,
-            offset: marker.at,
+            offset: opened.at,
             raw: segment::quote(raw),
             index: Some(index),
-            at_line_start: marker.at_line_start,
+            at_line_start: opened.at_line_start,
         }));
     }
 
@@ -80,7 +80,7 @@ pub(super) type Element<'a> = (&'a str, Result<(String, Arguments), Fault>);
 ///
 /// An error is a fault of the whole; what is wrong with one element stands in its
 /// place.
-pub(super) fn read<'a>(payload: &'a str, format: &Format) -> Result<Content<'a>, Fault> {
+pub(super) fn read<'a>(payload: &'a str, keys: &JsonKeys) -> Result<Content<'a>, Fault> {
     // Skipped by serde_json, its elements once more, their arguments checked.
     examined::note(3 * payload.len());
     if payload.starts_with('[') {
@@ -89,39 +89,39 @@ pub(super) fn read<'a>(payload: &'a str, format: &Format) -> Result<Content<'a>,
         if elements.is_empty() {
             return Err(Fault::call("the array holds no call"));
         }
-        let elements = elements.into_iter().map(|e| (e.get(), read_element(e.get(), format)));
+        let elements = elements.into_iter().map(|e| (e.get(), read_element(e.get(), keys)));
         return Ok(Content::Elements(elements.collect()));
     }
-    read_object(payload, format).map(|(name, arguments)| Content::Call(name, arguments))
+    read_object(payload, keys).map(|(name, arguments)| Content::Call(name, arguments))
 }
 
-fn read_element(text: &str, format: &Format) -> Result<(String, Arguments), Fault> {
+fn read_element(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault> {
     if text.starts_with('{') {
-        read_object(text, format)
+        read_object(text, keys)
     } else {
         Err(Fault::call("the element is no object"))
     }
 }
 
-fn read_object(text: &str, format: &Format) -> Result<(String, Arguments), Fault> {
+fn read_object(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let envelope = EnvelopeVisitor(format)
+    let envelope = EnvelopeVisitor(keys)
         .deserialize(&mut deserializer)
         .and_then(|envelope| deserializer.end().map(|()| envelope))
         .map_err(|e| Fault::json(&e))?;
     if let Some(key) = envelope.twice {
         return Err(Fault::call(format!("the key `{key}` stands twice")));
     }
-    let name = read_name(envelope.name, format)?;
-    let arguments = read_arguments(envelope.arguments, format)?;
+    let name = read_name(envelope.name, keys)?;
+    let arguments = read_arguments(envelope.arguments, keys)?;
     Ok((name, arguments))
 }
 
-fn read_name(entry: Option<Entry<'_>>, format: &Format) -> Result<String, Fault> {
+fn read_name(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<String, Fault> {
     let Some(entry) = entry else {
-        return Err(Fault::call(format!("the key `{}` is missing", format.name_keys[0])));
+        return Err(Fault::call(format!("the key `{}` is missing", keys.name[0])));
     };
-    let key = format.name_keys[entry.rank];
+    let key = keys.name[entry.rank];
     let name: String = serde_json::from_str(entry.value.get())
         .map_err(|_| Fault::call(format!("`{key}` is no string")))?;
     if name.is_empty() {
@@ -130,9 +130,9 @@ fn read_name(entry: Option<Entry<'_>>, format: &Format) -> Result<String, Fault>
     Ok(name)
 }
 
-fn read_arguments(entry: Option<Entry<'_>>, format: &Format) -> Result<Arguments, Fault> {
+fn read_arguments(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<Arguments, Fault> {
     let Some(entry) = entry else { return Ok(Arguments::none()) };
-    let key = format.arguments_keys[entry.rank];
+    let key = keys.arguments[entry.rank];
     let text = entry.value.get();
     match text.as_bytes().first() {
         Some(b'{') => Arguments::new(entry.value).map_err(Fault::from),
@@ -172,7 +172,7 @@ struct Envelope<'a> {
     twice: Option<&'static str>,
 }
 
-struct EnvelopeVisitor<'f>(&'f Format);
+struct EnvelopeVisitor<'f>(&'f JsonKeys);
 
 impl<'de> DeserializeSeed<'de> for EnvelopeVisitor<'_> {
     type Value = Envelope<'de>;
@@ -195,10 +195,10 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
         let mut seen = 0_u32;
         while let Some(key) = map.next_key_seed(KeyVisitor(self.0))? {
             let (slot, rank, bit, key) = match key {
-                Key::Name(rank) => (&mut envelope.name, rank, rank, self.0.name_keys[rank]),
+                Key::Name(rank) => (&mut envelope.name, rank, rank, self.0.name[rank]),
                 Key::Arguments(rank) => {
-                    let bit = self.0.name_keys.len() + rank;
-                    (&mut envelope.arguments, rank, bit, self.0.arguments_keys[rank])
+                    let bit = self.0.name.len() + rank;
+                    (&mut envelope.arguments, rank, bit, self.0.arguments[rank])
                 }
                 Key::Other => {
                     map.next_value::<IgnoredAny>()?;
@@ -225,7 +225,7 @@ enum Key {
     Other,
 }
 
-struct KeyVisitor<'f>(&'f Format);
+struct KeyVisitor<'f>(&'f JsonKeys);
 
 impl<'de> DeserializeSeed<'de> for KeyVisitor<'_> {
     type Value = Key;
@@ -244,9 +244,9 @@ impl Visitor<'_> for KeyVisitor<'_> {
 
     fn visit_str<E>(self, key: &str) -> Result<Key, E> {
         let rank = |keys: &[&str]| keys.iter().position(|&k| k == key);
-        Ok(rank(self.0.name_keys)
+        Ok(rank(self.0.name)
             .map(Key::Name)
-            .or_else(|| rank(self.0.arguments_keys).map(Key::Arguments))
+            .or_else(|| rank(self.0.arguments).map(Key::Arguments))
             .unwrap_or(Key::Other))
     }
 }

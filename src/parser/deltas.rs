@@ -8,9 +8,9 @@
 //! arguments inside a string, mended payloads) is told when the call completes, in
 //! one piece.
 
-use super::format::Format;
 use super::segment::Segment;
 use super::{examined, find, text};
+use crate::call_format::JsonKeys;
 
 /// Where the tracker stands in a payload.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +52,7 @@ impl Tracker {
         &mut self,
         payload: &[u8],
         index: u32,
-        format: &Format,
+        keys: &JsonKeys,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         while self.seen < payload.len() {
@@ -60,7 +60,7 @@ impl Tracker {
             if let Some(start) = self.string {
                 self.skip_string(payload);
                 if self.string.is_none() {
-                    self.string_ended(&payload[start..self.seen - 1], index, format, sink);
+                    self.string_ended(&payload[start..self.seen - 1], index, keys, sink);
                 }
                 continue;
             }
@@ -146,7 +146,7 @@ impl Tracker {
         &mut self,
         content: &[u8],
         index: u32,
-        format: &Format,
+        keys: &JsonKeys,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         if self.depth != 1 {
@@ -154,8 +154,8 @@ impl Tracker {
         }
         if !self.in_value {
             self.key = match content {
-                key if key == format.name_keys[0].as_bytes() => Key::Name,
-                key if key == format.arguments_keys[0].as_bytes() => Key::Arguments,
+                key if key == keys.name[0].as_bytes() => Key::Name,
+                key if key == keys.arguments[0].as_bytes() => Key::Arguments,
                 _ => Key::Other,
             };
         } else if self.key == Key::Name

@@ -1,22 +1,23 @@
 //! The rest of a payload that was refused before its end.
 
 use super::json_scan::{Scanner, Stop};
+use super::openers::Opener;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
-use super::transition::{Flow, Marker, Next};
+use super::transition::{Flow, Next, Opened};
 
 /// Skips to the bracket that balances the payload's first one. Nothing is kept.
 #[derive(Debug)]
 pub(super) struct Discard {
-    marker: Marker,
+    opened: Opened,
     /// Why it was refused.
     code: ErrorCode,
     scanner: Scanner,
 }
 
 impl Discard {
-    pub(super) fn new(marker: Marker, code: ErrorCode, scanner: Scanner) -> Self {
-        Self { marker, code, scanner }
+    pub(super) fn new(opened: Opened, code: ErrorCode, scanner: Scanner) -> Self {
+        Self { opened, code, scanner }
     }
 
     pub(super) fn read(
@@ -36,21 +37,23 @@ impl Discard {
                 // A payload is refused once.
                 Some(Stop::TooDeep) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
-                    stream.end_call(self.marker, place, end, sink);
-                    Next::prose()
+                    stream.end_refused(self.opened, place, end, sink)
                 }
-                Some(Stop::Marker) => {
-                    let start = end - stream.settings.marker.len() as u64;
-                    stream.span(place, self.marker.at..start, sink);
-                    Next::Gap(Marker { at: start, at_line_start: false })
-                }
+                Some(Stop::Mark(mark)) => match stream.rules.mark(mark) {
+                    (Opener::Call(which), length) => {
+                        let start = end - length as u64;
+                        stream.span(place, self.opened.at..start, sink);
+                        Next::Gap(Opened { which, at: start, at_line_start: false })
+                    }
+                    _ => Next::closed(self.opened, place),
+                },
             };
             return Flow::Enter(next, at);
         }
     }
 
     pub(super) fn finish(self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        stream.end_call(self.marker, Place::Error(self.code), stream.offset, sink);
+        stream.end_call(self.opened, Place::Error(self.code), stream.offset, sink);
         Flow::Enter(Next::prose(), 0)
     }
 }

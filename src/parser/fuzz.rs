@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::{ErrorCode, Parser, Place, Repair, Segment, Settings, Span};
+use crate::call_format::{CallFormat, HERMES};
 
 /// What came out of a parser, owned, with adjacent text merged.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -229,8 +230,7 @@ pub fn parser_chunks(data: &[u8]) {
 pub fn parser_repair(data: &[u8]) {
     let strict = Settings { spans: true, ..Settings::default() };
     let lenient = Settings { strict_balancing: false, ..strict.clone() };
-    let marker = strict.marker.as_bytes();
-    let input = [marker, data].concat();
+    let input = [strict.format.opener().as_bytes(), data].concat();
     let mended = record(&lenient, &input, &[], How::Bytes);
     check_conservation(&lenient, &input, &mended);
     assert_eq!(record(&lenient, &input, &[1], How::Text), mended, "cut into bytes");
@@ -278,7 +278,9 @@ fn choose(data: &[u8]) -> Option<(Settings, Vec<usize>, &[u8])> {
     let (lengths, input) = rest.split_at_checked(usize::from(cuts % 8))?;
     let flag = |bit: u8| flags & 1 << bit != 0;
     let settings = Settings {
-        marker: MARKERS[usize::from(marker) % MARKERS.len()].to_owned(),
+        format: MARKERS
+            .get(usize::from(marker) % (MARKERS.len() + 1))
+            .map_or_else(|| CallFormat::of(&HERMES), |marker| CallFormat::marker(marker)),
         calls: !flag(5),
         strict_balancing: !flag(0),
         max_payload_bytes: if limit < 128 { usize::from(limit) + 1 } else { 1 << 16 },

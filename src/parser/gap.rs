@@ -1,11 +1,11 @@
-//! What stands between a marker and its payload.
+//! What stands between an opener and its payload.
 
 use std::mem;
 
 use super::repair::{Repair, note};
 use super::segment::{self, ErrorCode, ParseError, Segment};
 use super::stream::Stream;
-use super::transition::{Flow, Marker, Next};
+use super::transition::{Flow, Next, Opened};
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// Words that models write in front of JSON, with or without a code fence. Other
@@ -17,7 +17,7 @@ const LANGUAGE_WORDS: &[&str] =
 /// code fence or language word.
 #[derive(Debug)]
 pub(super) struct Gap {
-    marker: Marker,
+    opened: Opened,
     part: Part,
     /// Whether a code fence has opened.
     fence: bool,
@@ -47,8 +47,8 @@ enum Step {
 }
 
 impl Gap {
-    pub(super) const fn new(marker: Marker) -> Self {
-        Self { marker, part: Part::Space, fence: false, repaired: Vec::new() }
+    pub(super) const fn new(opened: Opened) -> Self {
+        Self { opened, part: Part::Space, fence: false, repaired: Vec::new() }
     }
 
     pub(super) fn read(
@@ -63,9 +63,9 @@ impl Gap {
             match self.step(byte, &stream.buffer, lenient) {
                 Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),
                 Step::Begin => {
-                    let (marker, fence) = (self.marker, self.fence);
+                    let (opened, fence) = (self.opened, self.fence);
                     let repaired = mem::take(&mut self.repaired);
-                    return Flow::Enter(Next::Payload { marker, fence, repaired }, at);
+                    return Flow::Enter(Next::Payload { opened, fence, repaired }, at);
                 }
                 Step::Refuse => {
                     self.refuse(stream, sink);
@@ -83,8 +83,8 @@ impl Gap {
 
     /// The marker and what stands behind it are text after all.
     fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        let Marker { at, at_line_start } = self.marker;
-        let bytes = [stream.settings.marker.as_bytes(), &stream.buffer].concat();
+        let Opened { which, at, at_line_start } = self.opened;
+        let bytes = [stream.opener(which).as_bytes(), &stream.buffer].concat();
         sink(Segment::Error(ParseError {
             code: ErrorCode::MissingPayload,
             message: "no `{` or `[` stands behind the marker".to_owned(),

@@ -4,8 +4,9 @@
 //! JSON, so garbage is skipped safely and memory is bounded before anything is
 //! decoded.
 
-use super::marker::{Held, Landing, Opener, Openers, Step};
+use super::openers::{Held, Landing, Opener, Openers, Step};
 use super::{examined, find};
+use crate::call_format::CallFormat;
 use crate::limits::parser::DEPTH_MAX;
 
 /// What stops a scan. The stopper itself has been scanned.
@@ -17,8 +18,8 @@ pub(super) enum Stop {
     WrongCloser,
     /// A bracket that nests deeper than [`DEPTH_MAX`].
     TooDeep,
-    /// The last byte of a marker outside strings.
-    Marker,
+    /// The last byte of this mark of the format, outside strings.
+    Mark(usize),
 }
 
 /// What a scan minds, besides double-quoted strings.
@@ -26,29 +27,39 @@ pub(super) enum Stop {
 pub(super) struct Rules {
     /// Single quotes delimit strings, and brackets may close in any order.
     lenient: bool,
-    marker: Option<Openers>,
+    /// What stands around calls, and so outside of them.
+    marks: Option<Openers>,
     /// Bytes that are more than content outside strings.
     special: [bool; 256],
 }
 
 impl Rules {
-    pub(super) fn new(marker: &str, lenient: bool) -> Self {
-        let marker = (!may_stand_in_json(marker))
-            .then(|| Openers::new([(Opener::Marker, marker)].into_iter()));
+    pub(super) fn new(format: &CallFormat, lenient: bool) -> Self {
+        let openers = format.openers().zip(0..).map(|(text, which)| (Opener::Call(which), text));
+        let closer = format.row().closer.as_ref().map(|closer| (Opener::Closer, closer.text));
+        let marks: Vec<_> =
+            openers.chain(closer).filter(|(_, text)| !may_stand_in_json(text)).collect();
+        let marks = (!marks.is_empty()).then(|| Openers::new(marks.into_iter()));
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
             special[usize::from(byte)] = matches!(byte, b'"' | b'{' | b'[' | b'}' | b']')
                 || lenient && byte == b'\''
-                || marker.as_ref().is_some_and(|marker| marker.begins(byte));
+                || marks.as_ref().is_some_and(|marks| marks.begins(byte));
         }
-        Self { lenient, marker, special }
+        Self { lenient, marks, special }
+    }
+
+    /// What a mark is, and how long.
+    pub(super) fn mark(&self, mark: usize) -> (Opener, usize) {
+        let marks = self.marks.as_ref().expect("one has stopped the scan");
+        (marks.opener(mark), marks.pattern(mark).len())
     }
 }
 
-/// Whether JSON outside strings can have the marker: then it is no sign that the
-/// model has begun anew.
-fn may_stand_in_json(marker: &str) -> bool {
-    marker.bytes().all(|b| b"{}[]:, \t\r\n0123456789+-.eEtrufalsn".contains(&b))
+/// Whether JSON outside strings can have a mark: then it is no sign that the model has
+/// begun anew, or is done.
+fn may_stand_in_json(mark: &str) -> bool {
+    mark.bytes().all(|b| b"{}[]:, \t\r\n0123456789+-.eEtrufalsn".contains(&b))
 }
 
 /// Where a scan stands inside a payload.
@@ -63,7 +74,7 @@ pub(super) struct Scanner {
     quote: u8,
     /// The next byte is escaped.
     escape: bool,
-    /// What has been read of a marker, outside strings.
+    /// What has been read of a mark, outside strings.
     held: Held,
 }
 
@@ -99,8 +110,8 @@ impl Scanner {
             if !rules.special[usize::from(byte)] && self.held.is_empty() {
                 continue;
             }
-            if self.completes_marker(byte, rules) {
-                return (at, Some(Stop::Marker));
+            if let Some(mark) = self.completes_mark(byte, rules) {
+                return (at, Some(Stop::Mark(mark)));
             }
             match byte {
                 b'{' | b'[' => {
@@ -182,22 +193,22 @@ impl Scanner {
     }
 
     #[inline]
-    fn completes_marker(&mut self, byte: u8, rules: &Rules) -> bool {
-        let Some(marker) = &rules.marker else { return false };
+    fn completes_mark(&mut self, byte: u8, rules: &Rules) -> Option<usize> {
+        let marks = rules.marks.as_ref()?;
         loop {
-            match marker.step(self.held, byte) {
-                Step::Match(_) => return true,
+            match marks.step(self.held, byte) {
+                Step::Match(mark) => return Some(mark),
                 Step::Hold(held) => self.held = held,
                 Step::Miss => {}
                 Step::Fall(fall) => {
                     let Landing::Held(held) = fall.landing else {
-                        unreachable!("a marker does not lie inside its own proper prefix")
+                        unreachable!("no mark lies inside a proper prefix of one")
                     };
                     self.held = held;
                     continue;
                 }
             }
-            return false;
+            return None;
         }
     }
 }

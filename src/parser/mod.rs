@@ -86,14 +86,14 @@
 
 mod arguments;
 mod call;
+mod closing;
 mod deltas;
 mod discard;
 mod examined;
 mod find;
-mod format;
 mod gap;
 mod json_scan;
-mod marker;
+mod openers;
 mod payload;
 mod prose;
 mod repair;
@@ -118,9 +118,10 @@ pub use segment::{Call, ErrorCode, ParseError, Place, Segment, Span};
 pub use separate::read_call;
 pub use settings::{Settings, SettingsError};
 
+use closing::Closing;
 use discard::Discard;
 use gap::Gap;
-use marker::{Opener, Openers};
+use openers::{Opener, Openers};
 use payload::Payload;
 use prose::Prose;
 use stream::Stream;
@@ -152,6 +153,7 @@ enum State {
     Gap(Gap),
     Payload(Payload),
     Discard(Discard),
+    Closing(Closing),
     Tail(Tail),
 }
 
@@ -200,6 +202,7 @@ impl Parser {
                 State::Gap(gap) => gap.finish(stream, sink),
                 State::Payload(payload) => payload.finish(stream, sink),
                 State::Discard(discard) => discard.finish(stream, sink),
+                State::Closing(closing) => closing.finish(stream, sink),
                 State::Tail(tail) => tail.finish(stream, sink),
             };
             match flow {
@@ -263,6 +266,7 @@ impl Parser {
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
                 State::Payload(payload) => payload.read(stream, bytes, at, sink),
                 State::Discard(discard) => discard.read(stream, bytes, at, sink),
+                State::Closing(closing) => closing.read(stream, bytes, at, sink),
                 State::Tail(tail) => tail.read(stream, bytes, at, sink),
             };
             at = match flow {
@@ -285,19 +289,23 @@ impl Parser {
         let stream = &mut self.stream;
         self.state = match next {
             Next::Prose(held) => State::Prose(Prose::new(held)),
-            Next::Gap(marker) => {
+            Next::Gap(opened) => {
                 stream.buffer.clear();
-                State::Gap(Gap::new(marker))
+                State::Gap(Gap::new(opened))
             }
-            Next::Payload { marker, fence, repaired } => {
+            Next::Payload { opened, fence, repaired } => {
                 stream.buffer.clear();
-                State::Payload(Payload::enter(marker, fence, repaired, stream, sink))
+                State::Payload(Payload::enter(opened, fence, repaired, stream, sink))
             }
-            Next::Discard { marker, code, scanner } => {
+            Next::Discard { opened, code, scanner } => {
                 stream.buffer.clear();
-                State::Discard(Discard::new(marker, code, scanner))
+                State::Discard(Discard::new(opened, code, scanner))
             }
-            Next::Tail { marker, place, fence } => State::Tail(Tail::new(marker, place, fence)),
+            Next::Closing { opened, place, fence, is_closed } => {
+                stream.buffer.clear();
+                State::Closing(Closing::new(opened, place, fence, is_closed))
+            }
+            Next::Tail { opened, place, fence } => State::Tail(Tail::new(opened, place, fence)),
         };
     }
 
@@ -318,11 +326,12 @@ impl Default for State {
 /// What ends a run of text, and of reasoning.
 fn openers(stream: &Stream) -> [Openers; 2] {
     let settings = &stream.settings;
-    let [open, close] = stream.format.reasoning;
-    let marker = settings.calls.then_some((Opener::Marker, settings.marker.as_str()));
+    let [open, close] = settings.format.row().reasoning;
+    let calls = settings.format.openers().zip(0..).map(|(text, which)| (Opener::Call(which), text));
+    let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
     let open = settings.reasoning.then_some((Opener::ReasoningOpen, open));
-    let close = Some((Opener::ReasoningClose, close));
-    let [in_text, in_reasoning] =
-        [[marker, open], [close, marker.filter(|_| settings.tools_in_reasoning)]];
-    [in_text, in_reasoning].map(|openers| Openers::new(openers.into_iter().flatten()))
+    let in_text = calls.iter().copied().chain(open);
+    let close = [(Opener::ReasoningClose, close)].into_iter();
+    let in_reasoning = close.chain(calls.iter().copied().filter(|_| settings.tools_in_reasoning));
+    [Openers::new(in_text), Openers::new(in_reasoning)]
 }

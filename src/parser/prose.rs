@@ -1,11 +1,11 @@
 //! Text and reasoning: everything up to the next opener goes out, whatever may
 //! belong to one is held.
 
-use super::marker::{Fall, Held, Landing, Opener, Openers, Step};
+use super::openers::{Fall, Held, Landing, Opener, Openers, Step};
 use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::text::Chunk;
-use super::transition::{Flow, Marker, Next};
+use super::transition::{Flow, Next, Opened};
 
 /// Outside of calls.
 #[derive(Debug, Default)]
@@ -159,8 +159,8 @@ fn enter(
 ) -> Next {
     let (opener, length) = (openers.opener(which), openers.pattern(which).len());
     stream.flush(sink);
-    if opener == Opener::Marker {
-        return Next::Gap(Marker { at: start, at_line_start: stream.last == b'\n' });
+    if let Opener::Call(which) = opener {
+        return Next::Gap(Opened { which, at: start, at_line_start: stream.last == b'\n' });
     }
     stream.reasoning = opener == Opener::ReasoningOpen;
     stream.last = b'\n';

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::format::MARKER_JSON;
+use crate::call_format::CallFormat;
 use crate::limits::parser::{MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
 /// How a model's output is read.
@@ -27,11 +27,12 @@ use crate::limits::parser::{MARKER_BYTES_MAX, PAYLOAD_BYTES_MAX};
     reason = "each is a choice of its own, named in the configuration"
 )]
 pub struct Settings {
-    /// What opens a call, 1 to 64 bytes. `<<function_call>>` by default.
+    /// How calls are written: `marker_json` with `<<function_call>>` by default. An opener
+    /// has 1 to 64 bytes.
     ///
-    /// Where a marker and a reasoning tag begin at the same byte, the one that
+    /// Where an opener and a reasoning tag begin at the same byte, the one that
     /// ends first counts; otherwise the one that begins first.
-    pub marker: String,
+    pub format: CallFormat,
     /// Whether calls are looked for, as they are by default. Otherwise a marker is
     /// text: where a model has no tools, what it writes about calls is not mangled.
     pub calls: bool,
@@ -60,7 +61,7 @@ pub struct Settings {
 
 impl Settings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
-        match self.marker.len() {
+        match self.format.opener().len() {
             1..=MARKER_BYTES_MAX => {}
             length => return Err(SettingsError::MarkerLength(length)),
         }
@@ -74,7 +75,7 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            marker: MARKER_JSON.marker.to_owned(),
+            format: CallFormat::default(),
             calls: true,
             strict_balancing: true,
             max_payload_bytes: PAYLOAD_BYTES_MAX,

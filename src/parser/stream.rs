@@ -4,18 +4,17 @@
 use std::mem;
 use std::ops::Range;
 
-use super::format::{Format, MARKER_JSON};
 use super::json_scan::Rules;
 use super::segment::{Place, Segment, Span};
 use super::settings::Settings;
 use super::text::{Chunk, Unchecked, Utf8};
-use super::transition::Marker;
+use super::transition::{Next, Opened};
+use crate::call_format::JsonKeys;
 
 /// A model's output, as far as it was read.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub settings: Settings,
-    pub format: &'static Format,
     pub rules: Rules,
     /// Whether prose is reasoning at the moment.
     pub reasoning: bool,
@@ -37,11 +36,10 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(settings: Settings) -> Self {
-        let rules = Rules::new(&settings.marker, !settings.strict_balancing);
+        let rules = Rules::new(&settings.format, !settings.strict_balancing);
         let tells_deltas = settings.argument_deltas && settings.strict_balancing;
         let mut stream = Self {
             settings,
-            format: &MARKER_JSON,
             rules,
             reasoning: false,
             last: b'\n',
@@ -81,6 +79,40 @@ impl Stream {
         self.offset + at as u64
     }
 
+    /// The keys of calls.
+    pub(super) fn keys(&self) -> &'static JsonKeys {
+        self.settings.format.row().keys()
+    }
+
+    /// The text of an opener.
+    pub(super) fn opener(&self, which: u8) -> &str {
+        self.settings.format.openers().nth(usize::from(which)).unwrap_or_default()
+    }
+
+    /// What comes after a payload.
+    pub(super) fn after(&self, opened: Opened, place: Place, fence: bool) -> Next {
+        if self.settings.format.row().closer.is_some() {
+            Next::Closing { opened, place, fence, is_closed: false }
+        } else {
+            Next::Tail { opened, place, fence }
+        }
+    }
+
+    /// Ends a payload that was refused, and what comes after it.
+    pub(super) fn end_refused(
+        &mut self,
+        opened: Opened,
+        place: Place,
+        end: u64,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Next {
+        if self.settings.format.row().closer.is_some() {
+            return self.after(opened, place, false);
+        }
+        self.end_call(opened, place, end, sink);
+        Next::prose()
+    }
+
     /// Says that a call starts, and numbers it.
     pub(super) fn start_call(&mut self, offset: u64, sink: &mut impl FnMut(Segment<'_>)) -> u32 {
         let index = self.calls;
@@ -92,13 +124,13 @@ impl Stream {
     /// Ends a marker and its payload at `end`.
     pub(super) fn end_call(
         &mut self,
-        marker: Marker,
+        opened: Opened,
         place: Place,
         end: u64,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         self.last = b'\n';
-        self.span(place, marker.at..end, sink);
+        self.span(place, opened.at..end, sink);
     }
 
     /// Appends to the buffer, which never takes more than `most` bytes of memory, or

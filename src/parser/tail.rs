@@ -2,13 +2,13 @@
 
 use super::segment::{Place, Segment};
 use super::stream::Stream;
-use super::transition::{Flow, Marker, Next};
+use super::transition::{Flow, Next, Opened};
 
 /// The bytes behind a payload: one line ending, and the end of a code fence that the
 /// gap began.
 #[derive(Debug)]
 pub(super) struct Tail {
-    marker: Marker,
+    opened: Opened,
     /// Where the payload went.
     place: Place,
     /// Whether a closing fence may come, with a line ending of its own behind it.
@@ -39,8 +39,8 @@ enum Step {
 }
 
 impl Tail {
-    pub(super) fn new(marker: Marker, place: Place, fence: bool) -> Self {
-        Self { marker, place, fence, part: Part::Line }
+    pub(super) fn new(opened: Opened, place: Place, fence: bool) -> Self {
+        Self { opened, place, fence, part: Part::Line }
     }
 
     pub(super) fn read(
@@ -54,7 +54,7 @@ impl Tail {
             match self.step(byte) {
                 Step::Skip => {}
                 Step::Last => {
-                    stream.end_call(self.marker, self.place, stream.position(at + 1), sink);
+                    stream.end_call(self.opened, self.place, stream.position(at + 1), sink);
                     return Flow::Enter(Next::prose(), at + 1);
                 }
                 Step::Ended => return self.end(at, stream, sink),
@@ -72,7 +72,7 @@ impl Tail {
     fn end(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
         let given_back = self.given_back();
         let end = stream.position(at) - given_back.len() as u64;
-        stream.end_call(self.marker, self.place, end, sink);
+        stream.end_call(self.opened, self.place, end, sink);
         let next = Next::prose();
         match at.checked_sub(given_back.len()) {
             Some(at) => Flow::Enter(next, at),

@@ -4,7 +4,7 @@
 //! knows the others.
 
 use super::json_scan::Scanner;
-use super::marker::Held;
+use super::openers::Held;
 use super::repair::Repair;
 use super::segment::{ErrorCode, Place};
 
@@ -25,11 +25,11 @@ pub(super) enum Flow {
 pub(super) enum Next {
     /// Text or reasoning, of which this much is held back already.
     Prose(Held),
-    /// What comes after a marker.
-    Gap(Marker),
+    /// What comes after an opener.
+    Gap(Opened),
     /// A payload; its first bracket is the next byte.
     Payload {
-        marker: Marker,
+        opened: Opened,
         /// Whether a code fence has opened before it.
         fence: bool,
         /// What was mended before it.
@@ -37,15 +37,25 @@ pub(super) enum Next {
     },
     /// The rest of a payload that was refused before its end.
     Discard {
-        marker: Marker,
+        opened: Opened,
         /// Why it was refused.
         code: ErrorCode,
         /// Where in its brackets it is.
         scanner: Scanner,
     },
-    /// What comes after a payload.
+    /// What comes after a payload, in a format that closes calls.
+    Closing {
+        opened: Opened,
+        /// Where the payload went.
+        place: Place,
+        /// Whether a code fence may close.
+        fence: bool,
+        /// Whether the closer was read already.
+        is_closed: bool,
+    },
+    /// What comes after a payload, in one that does not.
     Tail {
-        marker: Marker,
+        opened: Opened,
         /// Where the payload went.
         place: Place,
         /// Whether a code fence may close.
@@ -58,11 +68,18 @@ impl Next {
     pub(super) fn prose() -> Self {
         Self::Prose(Held::default())
     }
+
+    /// What comes after the closer of a call.
+    pub(super) const fn closed(opened: Opened, place: Place) -> Self {
+        Self::Closing { opened, place, fence: false, is_closed: true }
+    }
 }
 
-/// A marker that was read.
+/// An opener that was read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Marker {
+pub(super) struct Opened {
+    /// Its place among the format's.
+    pub(super) which: u8,
     /// Where it begins.
     pub(super) at: u64,
     pub(super) at_line_start: bool,

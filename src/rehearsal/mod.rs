@@ -57,7 +57,7 @@ pub struct Script {
 #[must_use]
 pub fn answer(request: &ChatRequest) -> Script {
     let scene = scene::Scene::read(&request.messages);
-    let mut text = reply::reply(&scene, &request.tools, &request.marker);
+    let mut text = reply::reply(&scene, &request.tools, &request.format);
     let stops = request.sampling.stop.iter().filter(|stop| !stop.is_empty());
     if let Some(end) = stops.filter_map(|stop| text.find(stop.as_str())).min() {
         text.truncate(end);

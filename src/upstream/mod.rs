@@ -39,6 +39,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::call_format::CallFormat;
 use crate::event::Usage;
 
 /// What one frame of a model server's stream adds.
@@ -161,8 +162,8 @@ pub struct RoundRequest {
     pub tools: Arc<[OfferedTool]>,
     /// Whether it has to call one of them.
     pub tool_choice: ToolChoice,
-    /// What opens a call in the model's words.
-    pub marker: Arc<str>,
+    /// How the model writes calls in its words.
+    pub format: CallFormat,
     /// The upstream that is asked first, by its place in the turn's route, if it has answered
     /// instead of another before.
     pub asked_first: Option<usize>,
@@ -201,7 +202,7 @@ impl RoundRequest {
             sampling: self.sampling.clone(),
             tools: Arc::clone(&self.tools),
             tool_choice: self.tool_choice.clone(),
-            marker: Arc::clone(&self.marker),
+            format: self.format.clone(),
         }
     }
 }
@@ -223,8 +224,8 @@ pub struct ChatRequest {
     pub tools: Arc<[OfferedTool]>,
     /// Whether it has to call one of them.
     pub tool_choice: ToolChoice,
-    /// What opens a call in the model's words.
-    pub marker: Arc<str>,
+    /// How the model writes calls in its words.
+    pub format: CallFormat,
 }
 
 /// A tool as the model is told of it.

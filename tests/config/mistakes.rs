@@ -127,8 +127,8 @@ fn what_this_build_does_not_have_is_said() {
          built-in tools only",
     );
     check(
-        "tools: {call_contract: hermes}",
-        "1:24: tools.call_contract: found the text `hermes`, expected `marker_json` \
+        "tools: {call_contract: herms}",
+        "1:24: tools.call_contract: found the text `herms`, expected `marker_json`, `hermes` \
          or `native`",
     );
     check(
@@ -154,8 +154,28 @@ fn what_native_calls_cannot_stand_beside_is_refused() {
         let message = load(&text).unwrap_err().to_string();
         assert_eq!(
             message,
-            "t.yml: tools.call_contract: found `native`, expected `marker_json`: the upstream \
-             `embedded` is the embedded model, which makes no other calls"
+            "t.yml: tools.call_contract: found `native`, expected a format of calls in text: \
+             the upstream `embedded` is the embedded model, which makes no other calls"
+        );
+    }
+}
+
+#[test]
+fn a_format_with_an_opener_of_its_own_takes_no_marker() {
+    let file = |parser: &str| {
+        format!("tools: {{call_contract: hermes}}\nstream: {{parser: {{{parser}}}}}")
+    };
+    assert!(load(&file("")).is_ok());
+    for (parser, mistake) in [
+        ("marker: '[call]'", "marker: found \"[call]\", expected no other marker"),
+        ("marker_nonce: true", "marker_nonce: found true, expected false"),
+    ] {
+        assert_eq!(
+            load(&file(parser)).unwrap_err().to_string(),
+            format!(
+                "t.yml: stream.parser.{mistake}: calls of tools.call_contract `hermes` begin with \
+                 <tool_call>"
+            )
         );
     }
 }

@@ -11,11 +11,13 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-/// Text without a marker or a role token.
-pub(super) fn text<'a>(text: &'a str, marker: &str) -> Cow<'a, str> {
+use crate::call_format::CallFormat;
+
+/// Text without a mark of the format or a role token.
+pub(super) fn text<'a>(text: &'a str, format: &CallFormat) -> Cow<'a, str> {
     let mut inert = String::new();
     let mut rest = text;
-    while let Some(at) = find_live(rest, marker) {
+    while let Some(at) = find_live(rest, format) {
         let (before, live) = rest.split_at(at);
         inert.push_str(before);
         let mut chars = live.chars();
@@ -34,23 +36,23 @@ pub(super) fn text<'a>(text: &'a str, marker: &str) -> Cow<'a, str> {
 }
 
 /// A value as JSON whose strings hold neither.
-pub(super) fn json(value: &(impl Serialize + ?Sized), marker: &str) -> String {
+pub(super) fn json(value: &(impl Serialize + ?Sized), format: &CallFormat) -> String {
     let mut json = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut json, Inert { marker });
+    let mut serializer = Serializer::with_formatter(&mut json, Inert { format });
     value.serialize(&mut serializer).expect("keys are strings, and nothing else can fail");
     String::from_utf8(json).expect("JSON is UTF-8")
 }
 
 /// Where the first character stands that may not stand as it is.
-fn find_live(text: &str, marker: &str) -> Option<usize> {
-    let candidates = text
-        .char_indices()
-        .filter(|(_, char)| matches!(char, '<' | '[') || marker.starts_with(*char));
+fn find_live(text: &str, format: &CallFormat) -> Option<usize> {
+    let candidates = text.char_indices().filter(|(_, char)| {
+        matches!(char, '<' | '[') || format.marks().any(|mark| mark.starts_with(*char))
+    });
     candidates.map(|(at, _)| at).find(|at| {
         let here = &text[*at..];
         here.starts_with('<')
             || is_role_token(here)
-            || (!marker.is_empty() && here.starts_with(marker))
+            || format.marks().any(|mark| !mark.is_empty() && here.starts_with(mark))
     })
 }
 
@@ -65,7 +67,7 @@ fn is_role_token(text: &str) -> bool {
 
 /// JSON without white space, whose strings are inert.
 struct Inert<'a> {
-    marker: &'a str,
+    format: &'a CallFormat,
 }
 
 impl Formatter for Inert<'_> {
@@ -74,7 +76,7 @@ impl Formatter for Inert<'_> {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        CompactFormatter.write_string_fragment(writer, &text(fragment, self.marker))
+        CompactFormatter.write_string_fragment(writer, &text(fragment, self.format))
     }
 }
 
@@ -86,9 +88,10 @@ mod tests {
 
     #[track_caller]
     fn check(marker: &str, plain: &str, expected: &str) {
-        assert_eq!(text(plain, marker), expected);
+        let format = CallFormat::marker(marker);
+        assert_eq!(text(plain, &format), expected);
         let value = json!({ "a": [plain] });
-        let written = json(&value, marker);
+        let written = json(&value, &format);
         assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value, "the same value");
         if !marker.contains(['"', '\\']) {
             let strings = written.strip_prefix("{\"a\":[\"").unwrap();
@@ -119,14 +122,14 @@ mod tests {
             let expected = plain.replace("[I]", r"\u005bI]");
             check("[[do]]", plain, &expected);
         }
-        assert!(matches!(text("nothing to do", "<<f>>"), Cow::Borrowed(_)));
+        assert!(matches!(text("nothing to do", &CallFormat::marker("<<f>>")), Cow::Borrowed(_)));
     }
 
     #[test]
     fn what_json_itself_is_made_of_stays_json() {
         let value = json!([[["[[", "true"], true], { "[[": null }]);
         for marker in ["[[", "true", "\"", "{", "\\"] {
-            let written = json(&value, marker);
+            let written = json(&value, &CallFormat::marker(marker));
             assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value, "{marker}");
         }
     }

@@ -3,7 +3,6 @@
 //! Every form renders every conversation to a valid sequence: one system message
 //! first, user and assistant in turn, each call directly followed by its result.
 
-mod call_line;
 mod inert;
 mod native;
 mod opening;
@@ -13,6 +12,7 @@ mod text;
 
 use std::sync::Arc;
 
+use crate::call_format::CallFormat;
 use crate::conversation::trim;
 use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::event::TurnFinish;
@@ -21,7 +21,7 @@ use crate::upstream::{History, Message, MessagePart, Prompt, Role};
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Calls as the marker line they were written in, results as plain text in a
+    /// Calls as they were written, results as plain text in a
     /// user message: for servers that refuse `tool_calls`.
     Text,
     /// Calls as `tool_calls`, results as tool messages.
@@ -47,8 +47,8 @@ pub struct Context {
     /// The last word to a model that is to call nothing more and answer in words; calls
     /// are left out then.
     pub closing: Option<&'static str>,
-    /// The marker that the model was taught.
-    pub marker: String,
+    /// How calls are written.
+    pub format: CallFormat,
     /// Tokens that the messages may take, as [`trim::tokens`] counts them.
     pub budget: usize,
 }
@@ -71,26 +71,26 @@ const NO_ANSWER: &str = "(No answer was given.)";
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form) -> Vec<Message> {
-    let Context { system, examples, history, current, closing, marker, budget } = context;
+    let Context { system, examples, history, current, closing, format, budget } = context;
     let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };
     for turn in examples {
-        render_turn(&mut messages, turn, 0, form, marker);
+        render_turn(&mut messages, turn, 0, form, format);
     }
-    let shown: usize = examples.iter().map(|turn| turn_tokens(turn, marker)).sum();
-    let fixed = trim::tokens(system) + shown + turn_tokens(current, marker);
+    let shown: usize = examples.iter().map(|turn| turn_tokens(turn, format)).sum();
+    let fixed = trim::tokens(system) + shown + turn_tokens(current, format);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let keep = trim::kept(
         history,
         needed,
         budget.saturating_sub(fixed),
-        |turn| opening_tokens(turn, marker),
-        |step| step_tokens(step, marker),
+        |turn| opening_tokens(turn, format),
+        |step| step_tokens(step, format),
     );
     for (turn, first_step) in keep {
-        render_turn(&mut messages, turn, first_step, form, marker);
+        render_turn(&mut messages, turn, first_step, form, format);
     }
-    render_turn(&mut messages, current, 0, form, marker);
+    render_turn(&mut messages, current, 0, form, format);
     if let Some(closing) = closing {
         say(&mut messages, Role::User, closing);
     }
@@ -102,20 +102,20 @@ fn render_turn(
     turn: &Turn,
     first_step: usize,
     form: Form,
-    marker: &str,
+    format: &CallFormat,
 ) {
-    say(messages, Role::User, &opening::told(turn, marker));
+    say(messages, Role::User, &opening::told(turn, format));
     for step in &turn.steps[first_step..] {
         match form {
             Form::Native => {
                 let calls_before = messages.iter().map(|message| message.calls().count()).sum();
-                native::render(messages, step, calls_before, marker);
+                native::render(messages, step, calls_before, format);
             }
-            Form::Text | Form::Words => text::render(messages, step, marker, form),
+            Form::Text | Form::Words => text::render(messages, step, format, form),
         }
     }
     if let Some(question) = turn.questions.first() {
-        say(messages, Role::Assistant, &inert::text(&question.clarification.question, marker));
+        say(messages, Role::Assistant, &inert::text(&question.clarification.question, format));
     }
     let is_answered = messages.last().is_some_and(|last| last.role == Role::Assistant);
     match turn.ending {
@@ -134,18 +134,18 @@ fn render_turn(
     }
 }
 
-fn turn_tokens(turn: &Turn, marker: &str) -> usize {
-    let steps = turn.steps.iter().map(|step| step_tokens(step, marker));
-    opening_tokens(turn, marker) + steps.sum::<usize>()
+fn turn_tokens(turn: &Turn, format: &CallFormat) -> usize {
+    let steps = turn.steps.iter().map(|step| step_tokens(step, format));
+    opening_tokens(turn, format) + steps.sum::<usize>()
 }
 
-fn opening_tokens(turn: &Turn, marker: &str) -> usize {
-    trim::tokens(&opening::told(turn, marker))
+fn opening_tokens(turn: &Turn, format: &CallFormat) -> usize {
+    trim::tokens(&opening::told(turn, format))
 }
 
-fn step_tokens(step: &Step, marker: &str) -> usize {
+fn step_tokens(step: &Step, format: &CallFormat) -> usize {
     let mut messages = Vec::new();
-    text::render(&mut messages, step, marker, Form::Text);
+    text::render(&mut messages, step, format, Form::Text);
     messages.iter().filter_map(Message::words).map(|words| trim::tokens(&words)).sum()
 }
 

@@ -4,6 +4,7 @@
 //! templates (Mistral's) refuse a user's message there.
 
 use super::{Form, has_said, results, say, speak, spoken};
+use crate::call_format::CallFormat;
 use crate::conversation::Step;
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
@@ -13,7 +14,12 @@ use crate::upstream::{Message, MessageCall, Role};
 /// A call's own id is unique in its turn; `calls_before` makes it so in the whole
 /// sequence. Nine letters and digits are what the strictest templates (Mistral's)
 /// take.
-pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usize, marker: &str) {
+pub(super) fn render(
+    messages: &mut Vec<Message>,
+    step: &Step,
+    calls_before: usize,
+    format: &CallFormat,
+) {
     let id = |at: usize| format!("call{:05}", calls_before + at + 1);
     let calls: Vec<_> = step
         .calls()
@@ -24,12 +30,12 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, calls_before: usi
             arguments: call.arguments.as_str().to_owned(),
         })
         .collect();
-    let spoken = spoken::parts(step, marker, Form::Native, calls);
+    let spoken = spoken::parts(step, format, Form::Native, calls);
     if has_said(&spoken) {
         speak(messages, spoken);
     }
     for (at, call) in step.calls().enumerate() {
-        messages.push(Message::result(id(at), results::json(&call.result(), marker)));
+        messages.push(Message::result(id(at), results::json(&call.result(), format)));
     }
     for note in &step.notes {
         let is_behind_results = messages.last().is_some_and(|last| last.role == Role::Tool);

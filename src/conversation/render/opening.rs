@@ -3,18 +3,19 @@
 use std::borrow::Cow;
 
 use super::inert;
+use crate::call_format::CallFormat;
 use crate::conversation::{Given, Turn};
 
 /// A chosen option is a statement with its real id, as JSON: what a tool wrote into a
 /// title cannot be taken for more than a title.
-pub(super) fn told<'a>(turn: &'a Turn, marker: &str) -> Cow<'a, str> {
+pub(super) fn told<'a>(turn: &'a Turn, format: &CallFormat) -> Cow<'a, str> {
     if let Some(answer) = &turn.answer {
-        let question = inert::json(&answer.question, marker);
+        let question = inert::json(&answer.question, format);
         return Cow::Owned(match &answer.given {
             Given::Option(option) => format!(
                 "To the question {question} the user has chosen this one: {}\n\
                  Go on with what was asked before, with this id. Do not look it up again.",
-                inert::json(option, marker)
+                inert::json(option, format)
             ),
             Given::Text(text) => format!("To the question {question} the user says: {text}"),
         });
@@ -22,7 +23,7 @@ pub(super) fn told<'a>(turn: &'a Turn, marker: &str) -> Cow<'a, str> {
     match &turn.dropped {
         Some(question) => Cow::Owned(format!(
             "(The question {} was left unanswered; it is dropped.)\n\n{}",
-            inert::json(question, marker),
+            inert::json(question, format),
             turn.prompt
         )),
         None => Cow::Borrowed(&turn.prompt),

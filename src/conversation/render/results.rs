@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::inert;
+use crate::call_format::CallFormat;
 use crate::conversation::Call;
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::limits::turn::RESULT_LINES_MAX;
@@ -18,7 +19,7 @@ use crate::text;
 use crate::tools::{Clarification, NextAction, ToolResult};
 
 /// A result as JSON: the data of one that says nothing else, otherwise an object.
-pub(crate) fn json(result: &ToolResult, marker: &str) -> String {
+pub(crate) fn json(result: &ToolResult, format: &CallFormat) -> String {
     match result {
         ToolResult {
             success: true,
@@ -26,8 +27,8 @@ pub(crate) fn json(result: &ToolResult, marker: &str) -> String {
             instruction_for_ai: None,
             clarification: None,
             ..
-        } => inert::json(data, marker),
-        _ => inert::json(&Told::of(result), marker),
+        } => inert::json(data, format),
+        _ => inert::json(&Told::of(result), format),
     }
 }
 
@@ -72,21 +73,21 @@ pub(crate) fn heading(tool: &str, call_id: &str) -> String {
 }
 
 /// The tool's name as the model wrote it; longer than a tool's can be, it is cut.
-fn name(call: &Call, marker: &str) -> String {
-    inert::text(&text::cut(&call.name, NAME_BYTES_MAX), marker).into_owned()
+fn name(call: &Call, format: &CallFormat) -> String {
+    inert::text(&text::cut(&call.name, NAME_BYTES_MAX), format).into_owned()
 }
 
 /// Adds `` `NAME` (ID) returned: JSON ``.
-pub(super) fn push_json(told: &mut String, call: &Call, marker: &str) {
-    let (name, result) = (name(call, marker), json(&call.result(), marker));
-    let _ = write!(told, "{} {result}", heading(&name, &call.call_id));
+pub(super) fn push_json(told: &mut String, call: &Call, format: &CallFormat) {
+    let (name, result) = (name(call, format), json(&call.result(), format));
+    format.push_result(told, &heading(&name, &call.call_id), &result);
 }
 
 /// Adds what a call found as `key: value` lines under a heading in words.
-pub(super) fn push_lines(told: &mut String, call: &Call, marker: &str) {
-    let (name, result) = (name(call, marker), call.result());
+pub(super) fn push_lines(told: &mut String, call: &Call, format: &CallFormat) {
+    let (name, result) = (name(call, format), call.result());
     let heading = if result.success { "found" } else { "answered" };
-    let _ = write!(told, "Here is what {name} {heading}:\n{}", lines(&result, Some(marker)));
+    let _ = write!(told, "Here is what {name} {heading}:\n{}", lines(&result, Some(format)));
 }
 
 /// A result as lines for a person.
@@ -95,8 +96,8 @@ pub(crate) fn plain_lines(result: &ToolResult) -> String {
 }
 
 /// A result as lines: its error, or its data.
-fn lines(result: &ToolResult, marker: Option<&str>) -> String {
-    let mut lines = Lines { text: String::new(), marker, count: 0 };
+fn lines(result: &ToolResult, format: Option<&CallFormat>) -> String {
+    let mut lines = Lines { text: String::new(), format, count: 0 };
     match (&result.error, &result.data) {
         (Some(error), _) => lines.push("", "error", error),
         (None, Some(data)) => lines.push_value(data, "", ""),
@@ -110,7 +111,7 @@ fn lines(result: &ToolResult, marker: Option<&str>) -> String {
         lines.push("", "", "nothing");
     }
     // What a tool says to the model is not for the user.
-    if let (Some(instruction), Some(_)) = (&result.instruction_for_ai, marker) {
+    if let (Some(instruction), Some(_)) = (&result.instruction_for_ai, format) {
         lines.push("", "instruction", instruction);
     }
     lines.text.truncate(lines.text.trim_ascii_end().len());
@@ -119,8 +120,8 @@ fn lines(result: &ToolResult, marker: Option<&str>) -> String {
 
 struct Lines<'a> {
     text: String,
-    /// The marker that a model may not read in them; `None` for a person.
-    marker: Option<&'a str>,
+    /// The format whose marks a model may not read in them; `None` for a person.
+    format: Option<&'a CallFormat>,
     count: usize,
 }
 
@@ -165,8 +166,8 @@ impl Lines<'_> {
             }
             return;
         }
-        let told = |text: &'t str| match self.marker {
-            Some(marker) => inert::text(text, marker),
+        let told = |text: &'t str| match self.format {
+            Some(format) => inert::text(text, format),
             None => Cow::Borrowed(text),
         };
         let (key, value) = (told(key), told(value));
@@ -205,13 +206,13 @@ mod tests {
                 r#"{"data":{"time":"12:00","by":"\u003csun>"},"instruction_for_ai":"Round it."}"#,
             ),
         ] {
-            assert_eq!(json(&result, "<<f>>"), expected);
+            assert_eq!(json(&result, &CallFormat::marker("<<f>>")), expected);
         }
     }
 
     #[track_caller]
     fn check(data: Value, expected: &str) {
-        assert_eq!(lines(&ToolResult::data(data), Some("[[do]]")), expected);
+        assert_eq!(lines(&ToolResult::data(data), Some(&CallFormat::marker("[[do]]"))), expected);
     }
 
     #[test]
@@ -236,7 +237,10 @@ mod tests {
     #[test]
     fn an_instruction_is_for_the_model_alone() {
         let result = ToolResult::data(json!({ "found": 0 })).with_instruction("Ask for the name.");
-        assert_eq!(lines(&result, Some("[[do]]")), "found: 0\ninstruction: Ask for the name.");
+        assert_eq!(
+            lines(&result, Some(&CallFormat::marker("[[do]]"))),
+            "found: 0\ninstruction: Ask for the name."
+        );
         assert_eq!(plain_lines(&result), "found: 0");
     }
 

@@ -5,15 +5,18 @@
 
 use std::sync::Arc;
 
-use super::{Form, call_line, inert};
+use super::{Form, inert};
+use crate::call_format::CallFormat;
 use crate::conversation::{Part, Step};
+use crate::limits::tools::NAME_BYTES_MAX;
+use crate::text;
 use crate::upstream::{MessageCall, MessagePart, ReasoningItem};
 
 /// What a step holds, as parts of a message; its calls as the form has them. `native` are
 /// the calls as a server takes them.
 pub(super) fn parts(
     step: &Step,
-    marker: &str,
+    format: &CallFormat,
     form: Form,
     native: Vec<MessageCall>,
 ) -> Vec<MessagePart> {
@@ -21,15 +24,15 @@ pub(super) fn parts(
     let mut native = native.into_iter();
     for part in &step.parts {
         match part {
-            Part::Text(text) => {
-                if !text.trim().is_empty() {
+            Part::Text(words) => {
+                if !words.trim().is_empty() {
                     spoken.think();
                 }
-                spoken.words().push_str(text);
+                spoken.words().push_str(words);
             }
             Part::Said(said) if said.is_told() => {
                 let words = spoken.words();
-                words.push_str(&inert::text(&said.text, marker));
+                words.push_str(&inert::text(&said.text, format));
                 words.push('\n');
             }
             Part::Said(_) => {}
@@ -40,7 +43,8 @@ pub(super) fn parts(
                 Form::Text => {
                     spoken.think();
                     spoken.end_line();
-                    call_line::push(spoken.words(), marker, call);
+                    let name = text::cut(&call.name, NAME_BYTES_MAX);
+                    format.push_call(spoken.words(), &name, call.arguments.as_str());
                 }
                 Form::Native => {
                     spoken.think();

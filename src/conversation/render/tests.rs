@@ -9,13 +9,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::call_format::CallFormat;
 use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Part, Question};
 use crate::conversation::{Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
-
-const MARKER: &str = "<<function_call>>";
 
 /// What is wrong with a sequence of messages, by the rules of strict servers.
 /// Messages as Chat Completions have them.
@@ -209,9 +208,9 @@ fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
 }
 
 fn context(current: Turn, closing: Option<&'static str>, budget: usize) -> Context {
-    let (system, marker) = ("s".to_owned(), MARKER.to_owned());
+    let (system, format) = ("s".to_owned(), CallFormat::default());
     let (examples, history) = (Arc::default(), Conversation::default());
-    Context { system, examples, history, current: Arc::new(current), closing, marker, budget }
+    Context { system, examples, history, current: Arc::new(current), closing, format, budget }
 }
 
 proptest! {
@@ -445,13 +444,13 @@ fn calls_of_every_outcome_go_back_natively() {
     };
     let sampling = Sampling { max_tokens: Some(1), ..Sampling::default() };
     let tools = [tool("calculate"), tool("look")].into();
-    let (tool_choice, marker) = (ToolChoice::Auto, "".into());
+    let (tool_choice, format) = (ToolChoice::Auto, CallFormat::default());
     let request = RoundRequest {
         prompt: Arc::new(context),
         sampling,
         tools,
         tool_choice,
-        marker,
+        format,
         asked_first: None,
     };
     let request = request.render(History::Native);

@@ -1,8 +1,9 @@
-//! Calls as marker lines, results as one user message of plain text.
+//! Calls as the model writes them, results as one user message of plain text.
 
 use std::borrow::Cow;
 
 use super::{Form, has_said, inert, results, say, speak, spoken};
+use crate::call_format::CallFormat;
 use crate::conversation::{Call, Found, Retry, Step};
 use crate::upstream::{Message, Role};
 
@@ -17,13 +18,13 @@ const RETRY: &str = "Write the next function call, or tell me what went wrong.";
 
 /// What they end with if they were what an earlier call was waiting for. To tell the user what
 /// was found on the way would be no answer.
-fn call_again(retry: &Retry, marker: &str) -> String {
-    let tool = inert::text(&retry.tool, marker);
+fn call_again(retry: &Retry, format: &CallFormat) -> String {
+    let tool = inert::text(&retry.tool, format);
     let Some(Found { name, values }) = &retry.argument else {
         return format!("Now write the call of {tool} again with it.");
     };
     let values = values.join(" or ");
-    let (name, values) = (inert::text(name, marker), inert::text(&values, marker));
+    let (name, values) = (inert::text(name, format), inert::text(&values, format));
     format!("Now write the call of {tool} again, with \"{name}\": {values}.")
 }
 
@@ -31,21 +32,21 @@ fn call_again(retry: &Retry, marker: &str) -> String {
 const CHECKING: &str = "Let me check.";
 
 /// Renders a step, with its calls or as words: then they leave no trace but their results.
-pub(super) fn render(messages: &mut Vec<Message>, step: &Step, marker: &str, form: Form) {
-    let spoken = spoken::parts(step, marker, form, Vec::new());
+pub(super) fn render(messages: &mut Vec<Message>, step: &Step, format: &CallFormat, form: Form) {
+    let spoken = spoken::parts(step, format, form, Vec::new());
     if has_said(&spoken) {
         speak(messages, spoken);
     } else if form == Form::Words && step.calls().any(|call| !call.is_repeat()) {
         say(messages, Role::Assistant, CHECKING);
     }
-    let told = told(step, marker, form);
+    let told = told(step, format, form);
     if !told.is_empty() {
         say(messages, Role::User, &told);
     }
 }
 
 /// What the model is told: each call's result, then the notes or what to do now.
-fn told(step: &Step, marker: &str, form: Form) -> String {
+fn told(step: &Step, format: &CallFormat, form: Form) -> String {
     let mut told = String::new();
     for call in step.calls() {
         match form {
@@ -53,16 +54,16 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
             Form::Words if call.is_repeat() => {}
             Form::Words => {
                 push_separator(&mut told, "\n\n");
-                results::push_lines(&mut told, call, marker);
+                results::push_lines(&mut told, call, format);
             }
             Form::Text | Form::Native => {
                 push_separator(&mut told, "\n");
-                results::push_json(&mut told, call, marker);
+                results::push_json(&mut told, call, format);
             }
         }
     }
     if form != Form::Words
-        && let Some(request) = request(step, marker)
+        && let Some(request) = request(step, format)
     {
         push_separator(&mut told, "\n");
         told.push_str(&request);
@@ -77,13 +78,13 @@ fn told(step: &Step, marker: &str, form: Form) -> String {
 
 /// What the model is to do with the results. A question is the user's to answer, and what a
 /// tool or a note says of that needs no more words.
-fn request(step: &Step, marker: &str) -> Option<Cow<'static, str>> {
+fn request(step: &Step, format: &CallFormat) -> Option<Cow<'static, str>> {
     let has_own = |call: &Call| call.asks().is_some() || call.result().instruction_for_ai.is_some();
     if step.calls().next().is_none() || !step.notes.is_empty() || step.calls().any(has_own) {
         return None;
     }
     Some(match &step.retry {
-        Some(retry) => call_again(retry, marker).into(),
+        Some(retry) => call_again(retry, format).into(),
         None if step.calls().all(|call| call.result().success) => ANSWER.into(),
         None => RETRY.into(),
     })

@@ -14,19 +14,19 @@ mod tests;
 mod tools;
 
 pub(super) use closing::{SYNTHESIS, SYNTHESIS_AGAIN};
-pub(super) use contract::example;
 pub(super) use native::EXAMPLE as NATIVE_EXAMPLE;
 
+use crate::call_format::CallFormat;
 use crate::conversation::Turn;
 use crate::tools::Catalog;
 
-/// The system message of a model that writes its calls behind `marker`.
-pub(super) fn system(operator: &str, tools: &Catalog, marker: &str) -> String {
+/// The system message of a model that writes its calls in this format.
+pub(super) fn system(operator: &str, tools: &Catalog, format: &CallFormat) -> String {
     let mut prompt = operator.trim_end().to_owned();
     if !tools.is_empty() {
         tools::push(&mut prompt, tools);
         order::push(&mut prompt, tools);
-        contract::push(&mut prompt, marker);
+        contract::push(&mut prompt, format);
     }
     prompt
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
+use crate::call_format::{CallFormat, HERMES};
 use crate::conversation::render::Context;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
@@ -130,13 +131,17 @@ fn a_difference_is_told_line_by_line() {
     check("a\nb", "", "1: - a\n2: - b");
 }
 
+fn format() -> CallFormat {
+    CallFormat::default()
+}
+
 /// All that comes before the user's first words: the system message, then the examples, each
 /// message under a line with its role.
-fn whole(tools: &Catalog, marker: &str) -> String {
+fn whole(tools: &Catalog, format: &CallFormat) -> String {
     let context = Context {
-        system: system(OPERATOR, tools, marker),
+        system: system(OPERATOR, tools, format),
         examples: examples(tools).into(),
-        marker: marker.to_owned(),
+        format: format.clone(),
         budget: usize::MAX,
         ..Context::default()
     };
@@ -153,25 +158,29 @@ fn whole(tools: &Catalog, marker: &str) -> String {
 
 #[test]
 fn the_default_prompt() {
-    check("default", &whole(&registry(builtin()), MARKER));
+    check("default", &whole(&registry(builtin()), &format()));
 }
 
 #[test]
 fn a_prompt_with_tools_that_ask_and_that_change_the_world() {
-    check("demo", &whole(&with_demo(), MARKER));
+    check("demo", &whole(&with_demo(), &format()));
 }
 
 #[test]
 fn a_prompt_with_ten_tools() {
-    check("ten_tools", &whole(&ten(), MARKER));
+    check("ten_tools", &whole(&ten(), &format()));
 }
 
 #[test]
 fn a_prompt_with_a_sessions_marker() {
-    let marker = crate::orchestrator::marker_with_nonce(MARKER, "7f3a");
-    let prompt = whole(&registry(builtin()), &marker);
+    let prompt = whole(&registry(builtin()), &format().with_nonce("7f3a"));
     assert!(!prompt.contains(MARKER));
     check("nonce", &prompt);
+}
+
+#[test]
+fn a_prompt_in_a_format_that_models_know() {
+    check("hermes", &whole(&registry(builtin()), &CallFormat::of(&HERMES)));
 }
 
 #[test]
@@ -187,13 +196,17 @@ fn the_last_words() {
 
 #[test]
 fn without_tools_there_is_nothing_to_teach() {
-    assert_eq!(system("Be kind.", &Catalog::default(), MARKER), "Be kind.");
+    assert_eq!(system("Be kind.", &Catalog::default(), &format()), "Be kind.");
     assert_eq!(native_system("Be kind.", &Catalog::default()), "Be kind.");
 }
 
 #[test]
 fn the_marker_that_is_taught_is_the_one_that_is_read() {
-    let prompt = system("", &registry([Arc::new(Calculate::new()) as Arc<dyn Tool>]), "[[do]]");
+    let prompt = system(
+        "",
+        &registry([Arc::new(Calculate::new()) as Arc<dyn Tool>]),
+        &CallFormat::marker("[[do]]"),
+    );
     assert!(!prompt.contains(MARKER));
     assert_eq!(prompt.matches("the marker [[do]], a space").count(), 1);
 }
@@ -203,7 +216,7 @@ fn a_tool_says_when_its_calls_run() {
     #[track_caller]
     fn check(policy: Policy, words: &str) {
         for prompt in
-            [system("", &with_policy(policy), MARKER), native_system("", &with_policy(policy))]
+            [system("", &with_policy(policy), &format()), native_system("", &with_policy(policy))]
         {
             assert!(prompt.contains(words), "{policy:?}: {prompt}");
         }
@@ -228,7 +241,7 @@ fn a_tool_says_when_its_calls_run() {
         " It runs when your message is over and every earlier call has succeeded. Later calls \
          wait for it; if it fails or asks the user, they are not run.",
     );
-    assert!(!system("", &with_policy(none), MARKER).contains("Later calls"));
+    assert!(!system("", &with_policy(none), &format()).contains("Later calls"));
     assert!(!native_system("", &with_policy(none)).contains("Later calls"));
 }
 
@@ -239,7 +252,7 @@ fn what_cannot_happen_is_not_told_of() {
     fn check(tools: &Catalog, told_of: [bool; 2]) {
         let tells =
             |prompt: &str| ["$result", "clarification_needed"].map(|word| prompt.contains(word));
-        let prompt = system("", tools, MARKER);
+        let prompt = system("", tools, &format());
         assert_eq!(tells(&prompt), told_of, "{prompt}");
         // What a server's own calls are named by is not ours to know.
         let native = native_system("", tools);

@@ -126,7 +126,7 @@ impl Core {
             history: request.history.clone(),
             current: Arc::clone(&self.record),
             closing,
-            marker: self.setup.marker().to_owned(),
+            format: self.setup.format().clone(),
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
         };
         RoundRequest {
@@ -134,7 +134,7 @@ impl Core {
             sampling: self.sampling(),
             tools,
             tool_choice,
-            marker: Arc::clone(&request.briefing.marker),
+            format: self.setup.format().clone(),
             asked_first: self.answering.instead,
         }
     }
@@ -223,7 +223,7 @@ impl Core {
         let mutates = |name: &str| self.setup.policy(name).is_some_and(|policy| policy.mutates);
         step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);
         for call in step.calls() {
-            let json = || results::json(&call.result(), self.setup.marker());
+            let json = || results::json(&call.result(), self.setup.format());
             self.script.guard.learn_result(json);
         }
         if !step.parts.is_empty() || !step.notes.is_empty() {

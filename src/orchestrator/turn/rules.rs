@@ -45,7 +45,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             system_prompt: String::from("You are a helpful assistant."),
-            call_contract: CallContract::MarkerJson,
+            call_contract: CallContract::default(),
             parser: parser::Settings::default(),
             context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
             marker_nonce: false,
@@ -67,13 +67,13 @@ impl Rules {
     /// looks for none: a marker is text then.
     #[must_use]
     pub fn parser_settings(&self) -> parser::Settings {
-        let calls = self.parser.calls && self.call_contract == CallContract::MarkerJson;
+        let calls = self.parser.calls && self.call_contract.is_in_text();
         parser::Settings { calls, ..self.parser.clone() }
     }
 
     /// Whether what opens a call differs from session to session.
     #[must_use]
     pub fn carries_nonce(&self) -> bool {
-        self.marker_nonce && self.call_contract == CallContract::MarkerJson
+        self.marker_nonce && self.call_contract.is_in_text()
     }
 }

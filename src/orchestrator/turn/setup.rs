@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Rules, TurnRequest};
+use crate::call_format::CallFormat;
 use crate::conversation::render::results;
 use crate::conversation::{self, Opening, Outcome, Question, Step};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
@@ -39,12 +40,9 @@ impl Setup {
         self.spec(name).map(|spec| spec.policy)
     }
 
-    /// What opens a call of the model.
-    pub(super) fn marker(&self) -> &str {
-        match &*self.request.briefing.marker {
-            "" => &self.rules.parser.marker,
-            marker => marker,
-        }
+    /// How calls are written.
+    pub(super) fn format(&self) -> &CallFormat {
+        &self.request.briefing.format
     }
 
     /// What the turn's events may take, in bytes.
@@ -62,8 +60,8 @@ impl Setup {
         let TurnRequest { briefing, history, .. } = &self.request;
         let may_call = !briefing.tools.is_empty() || history.call_ids() > 0;
         let settings = self.rules.parser_settings();
-        let marker = self.marker().to_owned();
-        parser::Settings { calls: may_call && settings.calls, marker, ..settings }
+        let format = self.format().clone();
+        parser::Settings { calls: may_call && settings.calls, format, ..settings }
     }
 
     /// The turn as history, before anything was said.
@@ -115,7 +113,11 @@ impl Setup {
     /// examples and of the last calls, and the name of each tool that was called.
     pub(super) fn guard(&self) -> ResultGuard {
         let TurnRequest { briefing, history, .. } = &self.request;
-        let mut guard = ResultGuard::new(briefing.tools.names(), self.wants_json());
+        let mut guard = ResultGuard::new(
+            briefing.tools.names(),
+            self.format().row().result[0],
+            self.wants_json(),
+        );
         let examples = briefing.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
         let examples = examples.collect::<Vec<_>>();
         let before = history.turns().flat_map(|turn| &turn.steps).flat_map(Step::calls);
@@ -125,7 +127,7 @@ impl Setup {
         }
         let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
         for call in examples.iter().chain(last) {
-            guard.learn_result(|| results::json(&call.result(), self.marker()));
+            guard.learn_result(|| results::json(&call.result(), self.format()));
         }
         guard
     }

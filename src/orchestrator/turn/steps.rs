@@ -276,15 +276,15 @@ impl OpenRound<'_> {
         let is_cut = self.round.message.ran_into_token_limit();
         // A marker that comes last was cut from its call.
         let text = self.core.script.text.trim_end();
-        let is_marker_cut = is_cut && text.ends_with(self.core.setup.marker());
+        let is_marker_cut = is_cut && text.ends_with(self.core.setup.format().opener());
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
             let cut = match error.code {
                 ErrorCode::MissingPayload => is_marker_cut,
                 _ => is_cut,
             };
-            let (rules, marker) = (&self.core.setup.rules, self.core.setup.marker());
-            let (reason, message) =
-                feedback::malformed(&error, marker, &rules.parser, rules.call_contract, cut);
+            let contract = self.core.setup.rules.call_contract;
+            let settings = self.core.setup.parser_settings();
+            let (reason, message) = feedback::malformed(&error, &settings, contract, cut);
             self.tell_mistake(call, reason, message);
         }
     }

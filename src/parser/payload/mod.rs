@@ -8,15 +8,16 @@ use std::mem;
 use super::call::Fault;
 use super::deltas::Tracker;
 use super::json_scan::{Scanner, Stop};
+use super::openers::Opener;
 use super::repair::Repair;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
-use super::transition::{Flow, Marker, Next};
+use super::transition::{Flow, Next, Opened};
 use crate::limits::parser::DEPTH_MAX;
 
 #[derive(Debug)]
 pub(super) struct Payload {
-    marker: Marker,
+    opened: Opened,
     /// The number of the call, of an array's first one.
     index: u32,
     scanner: Scanner,
@@ -30,15 +31,15 @@ pub(super) struct Payload {
 impl Payload {
     /// Begins a payload; its first bracket is the next byte.
     pub(super) fn enter(
-        marker: Marker,
+        opened: Opened,
         fence: bool,
         repaired: Vec<Repair>,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Self {
-        let index = stream.start_call(marker.at, sink);
+        let index = stream.start_call(opened.at, sink);
         let (scanner, tracker) = (Scanner::default(), Tracker::default());
-        Self { marker, index, scanner, tracker, fence, repaired }
+        Self { opened, index, scanner, tracker, fence, repaired }
     }
 
     /// Takes a chunk that lies inside a string, as most of a payload does, and returns
@@ -74,7 +75,7 @@ impl Payload {
         let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.rules);
         stream.keep(&rest[..taken], most);
         if stream.tells_deltas {
-            self.tracker.advance(&stream.buffer, self.index, stream.format, sink);
+            self.tracker.advance(&stream.buffer, self.index, stream.keys(), sink);
         }
         if stop.is_none() && rest.len() <= room {
             return Flow::Stay;
@@ -107,10 +108,14 @@ impl Payload {
                 let code = ErrorCode::UnbalancedPayload;
                 let message = "a closing bracket does not fit the one that is open";
                 self.refuse(Fault::new(code, message), stream, sink);
-                stream.end_call(self.marker, Place::Error(code), end, sink);
-                Next::prose()
+                stream.end_refused(self.opened, Place::Error(code), end, sink)
             }
-            Some(Stop::Marker) => Next::Gap(self.restart(end, stream, sink)),
+            Some(Stop::Mark(mark)) => match stream.rules.mark(mark) {
+                (Opener::Call(which), length) => {
+                    Next::Gap(self.restart((which, length), end, stream, sink))
+                }
+                (_, length) => self.close(length, stream, sink),
+            },
             Some(Stop::TooDeep) => {
                 let message = format!("the payload is nested deeper than {DEPTH_MAX}");
                 self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
@@ -124,16 +129,21 @@ impl Payload {
         Flow::Enter(next, at)
     }
 
-    /// Refuses a payload in which a marker stands, and goes on behind that marker.
-    fn restart(&self, end: u64, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Marker {
-        let length = stream.settings.marker.len();
+    /// Refuses a payload in which an opener stands, and goes on after that opener.
+    fn restart(
+        &self,
+        (which, length): (u8, usize),
+        end: u64,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Opened {
         stream.buffer.truncate(stream.buffer.len() - length);
         let code = ErrorCode::UnbalancedPayload;
         let fault = Fault::new(code, "another marker stands inside the payload");
         self.refuse(fault, stream, sink);
         let at = end - length as u64;
-        stream.span(Place::Error(code), self.marker.at..at, sink);
-        Marker { at, at_line_start: stream.buffer.last() == Some(&b'\n') }
+        stream.span(Place::Error(code), self.opened.at..at, sink);
+        Opened { which, at, at_line_start: stream.buffer.last() == Some(&b'\n') }
     }
 
     fn discard(
@@ -145,10 +155,10 @@ impl Payload {
         let code = fault.code;
         self.refuse(fault, stream, sink);
         let scanner = mem::take(&mut self.scanner);
-        Next::Discard { marker: self.marker, code, scanner }
+        Next::Discard { opened: self.opened, code, scanner }
     }
 
     fn refuse(&self, fault: Fault, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
-        fault.say(self.marker, self.index, &stream.buffer, sink);
+        fault.say(self.opened, self.index, &stream.buffer, sink);
     }
 }

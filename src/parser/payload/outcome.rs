@@ -20,19 +20,46 @@ impl Payload {
         let bytes = mem::take(&mut stream.buffer);
         let place = self.decide(&bytes, stream, sink);
         stream.buffer = bytes;
-        Next::Tail { marker: self.marker, place, fence: self.fence }
+        stream.after(self.opened, place, self.fence)
+    }
+
+    /// The closer, of this length, stands in the payload: no more of it is to come.
+    pub(super) fn close(
+        &mut self,
+        length: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Next {
+        stream.buffer.truncate(stream.buffer.len() - length);
+        let code = ErrorCode::UnbalancedPayload;
+        let fault = Fault::new(code, "the call is closed before its brackets are");
+        let place = self.decide_unfinished(fault, stream, sink);
+        Next::closed(self.opened, place)
     }
 
     /// The stream ended inside the payload.
     pub(super) fn cut(&mut self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
+        let code = ErrorCode::IncompletePayload;
+        let fault = Fault::new(code, "the text ended inside the payload");
+        let place = self.decide_unfinished(fault, stream, sink);
+        stream.end_call(self.opened, place, stream.offset, sink);
+    }
+
+    /// Mends a payload that lacks its end, if that is allowed and possible; otherwise it has
+    /// this fault.
+    fn decide_unfinished(
+        &mut self,
+        fault: Fault,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Place {
         let bytes = mem::take(&mut stream.buffer);
         let text = unfinished(&bytes).filter(|_| !stream.settings.strict_balancing);
         let mended = text.map(|text| repair::mend(text, &mut self.repaired));
-        let content = mended.as_deref().and_then(|text| call::read(text, stream.format).ok());
-        let fault = Fault::new(ErrorCode::IncompletePayload, "the text ended inside the payload");
+        let content = mended.as_deref().and_then(|text| call::read(text, stream.keys()).ok());
         let place = self.tell(content.ok_or(fault), &bytes, stream, sink);
         stream.buffer = bytes;
-        stream.end_call(self.marker, place, stream.offset, sink);
+        place
     }
 
     /// Reads a balanced payload, mending it if that is allowed and needed.
@@ -46,13 +73,13 @@ impl Payload {
             let fault = Fault::new(ErrorCode::InvalidJson, "not JSON: not UTF-8");
             return self.tell(Err(fault), bytes, stream, sink);
         };
-        let content = call::read(text, stream.format);
+        let content = call::read(text, stream.keys());
         if is_json(&content) || stream.settings.strict_balancing {
             return self.tell(content, bytes, stream, sink);
         }
         let mut repaired = self.repaired.clone();
         let mended = repair::mend(text, &mut repaired);
-        let again = call::read(&mended, stream.format);
+        let again = call::read(&mended, stream.keys());
         if is_json(&again) {
             self.repaired = repaired;
             self.tell(again, bytes, stream, sink)
@@ -80,14 +107,14 @@ impl Payload {
             }
             Err(fault) => {
                 let place = Place::Error(fault.code);
-                fault.say(self.marker, index, bytes, sink);
+                fault.say(self.opened, index, bytes, sink);
                 return place;
             }
         };
         let mut place = None;
         for (nth, (text, element)) in elements.into_iter().enumerate() {
             // The first was said to start at the bracket.
-            let index = if nth == 0 { index } else { stream.start_call(self.marker.at, sink) };
+            let index = if nth == 0 { index } else { stream.start_call(self.opened.at, sink) };
             match element {
                 Ok((name, arguments)) => {
                     let call = Call { index, name, arguments, repaired: self.repaired.clone() };
@@ -96,7 +123,7 @@ impl Payload {
                 }
                 Err(fault) => {
                     place.get_or_insert(Place::Error(fault.code));
-                    fault.say(self.marker, index, text.as_bytes(), sink);
+                    fault.say(self.opened, index, text.as_bytes(), sink);
                 }
             }
         }

@@ -48,14 +48,13 @@ fn values_that_no_program_can_take_are_named() {
 
 #[test]
 fn marker_length() {
-    let refused =
-        |length: usize| Parser::new(Settings { marker: "m".repeat(length), ..settings() }).err();
+    let refused = |length: usize| Parser::new(marked(&"m".repeat(length))).err();
     assert_eq!(refused(0), Some(SettingsError::MarkerLength(0)));
     assert_eq!(refused(1), None);
     assert_eq!(refused(MARKER_BYTES_MAX), None);
     assert_eq!(refused(MARKER_BYTES_MAX + 1), Some(SettingsError::MarkerLength(65)));
-    let longest = Settings { marker: "m".repeat(MARKER_BYTES_MAX), ..settings() };
-    assert_eq!(code_of(&longest, &format!("x{}{{\"name\":\"f\"}}", longest.marker)), None);
+    let longest = marked(&"m".repeat(MARKER_BYTES_MAX));
+    assert_eq!(code_of(&longest, &format!("x{}{{\"name\":\"f\"}}", longest.format.opener())), None);
 }
 
 #[test]

@@ -2,17 +2,24 @@ mod corpus;
 mod limits;
 mod properties;
 mod reference;
+mod round_trips;
 mod scale;
 mod streaming;
 mod table;
 
 use super::fuzz::{Event, How, Record, check_conservation, record};
 use super::*;
+use crate::call_format::{CallFormat, HERMES};
 
 /// Settings of a test; spans are always asked for, so that each row is also a row
 /// about conservation.
 fn settings() -> Settings {
     Settings { spans: true, ..Settings::default() }
+}
+
+/// The same with another marker.
+fn marked(marker: &str) -> Settings {
+    Settings { format: CallFormat::marker(marker), ..settings() }
 }
 
 /// Reads the input whole, byte by byte and cut at every single position, as bytes and

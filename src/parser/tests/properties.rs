@@ -58,6 +58,13 @@ const PIECES: &[&str] = &[
     "aab",
     "aaab",
     "[TOOL_CALLS]",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_call>\n{\"name\":\"f\"}\n</tool_call>\n",
+    "<tool_call>{\"name\":\"f\",",
+    "}\n</tool_",
+    "tool_call>",
+    "\"<tool_call></tool_call>\"",
 ];
 
 const MARKERS: &[&str] = &[
@@ -88,14 +95,22 @@ fn inputs() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+/// Any marker, or a format with a closer.
+fn formats() -> impl Strategy<Value = CallFormat> {
+    prop_oneof![
+        3 => prop::sample::select(MARKERS).prop_map(CallFormat::marker),
+        2 => Just(CallFormat::of(&HERMES)),
+    ]
+}
+
 prop_compose! {
     fn any_settings()(
-        marker in prop::sample::select(MARKERS),
+        format in formats(),
         flags in any::<[bool; 6]>(),
         max_payload_bytes in prop_oneof![3 => Just(65536_usize), 1 => 1_usize..80],
     ) -> Settings {
         Settings {
-            marker: marker.to_owned(),
+            format,
             calls: flags[5],
             strict_balancing: flags[0],
             max_payload_bytes,

@@ -57,7 +57,7 @@ fn text_full_of_openers_first_bytes() {
 
 #[test]
 fn markers_that_overlap_themselves() {
-    let overlapping = Settings { marker: "a".repeat(63) + "b", ..settings() };
+    let overlapping = marked(&("a".repeat(63) + "b"));
     check(&overlapping, repeat("a"), 5.0);
     check(&overlapping, call("\"\",aaaaa,"), 12.0);
 }

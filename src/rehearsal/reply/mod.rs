@@ -10,18 +10,19 @@ use self::talk::{count_to, introduction, long_answer};
 use super::intent::{self, LOOKUP_TOOL, SEND_TOOL, TIME_TOOL, Task};
 use super::outcome::Outcome;
 use super::scene::Scene;
+use crate::call_format::CallFormat;
 use crate::upstream::OfferedTool;
 
 /// What it calls where a tool that does not exist is wanted.
 const WRONG_TOOL: &str = "get_time";
 
 /// The answer to a conversation, calls included.
-pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], marker: &str) -> String {
+pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], format: &CallFormat) -> String {
     let question = scene.current().question;
     if intent::wants_silence(question) {
         return String::new();
     }
-    let reply = Reply { scene, tools, marker };
+    let reply = Reply { scene, tools, format };
     let answer = if let Some(last) = intent::count_to(question) {
         count_to(last)
     } else if intent::wants_long_answer(question) {
@@ -39,7 +40,7 @@ pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], marker: &str) -> S
 struct Reply<'r> {
     scene: &'r Scene<'r>,
     tools: &'r [OfferedTool],
-    marker: &'r str,
+    format: &'r CallFormat,
 }
 
 /// A call that is still to be made, and what is said before it, which may be nothing.
@@ -76,8 +77,10 @@ impl Reply<'_> {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        let calls: Vec<String> = offered.iter().map(|call| self.written(call)).collect();
-        text.push_str(&calls.join("\n"));
+        for call in &offered {
+            self.push_call(&mut text, call);
+        }
+        text.truncate(text.trim_end().len());
         text
     }
 
@@ -181,15 +184,15 @@ impl Reply<'_> {
         }
     }
 
-    /// A call as the contract has it, the first one under a wrong name where
+    /// Adds a call as the format has it, the first one under a wrong name where
     /// that is wanted.
-    fn written(&self, call: &Call) -> String {
+    fn push_call(&self, text: &mut String, call: &Call) {
         let scene = self.scene.current();
         let wrong = call.tool == TIME_TOOL
             && scene.outcomes.is_empty()
             && intent::wants_wrong_tool(scene.question);
         let name = if wrong { WRONG_TOOL } else { &call.tool };
-        format!("{} {}", self.marker, json!({"name": name, "arguments": call.arguments}))
+        self.format.push_call(text, name, &call.arguments.to_string());
     }
 
     fn reasoning(&self) -> String {
@@ -212,7 +215,7 @@ impl Reply<'_> {
     /// them, taken over as it stands, would be read as the model's own.
     fn quote_safely(&self, words: &str) -> String {
         let mut words = words.to_owned();
-        for mark in [self.marker, "<think>", "</think>"] {
+        for mark in self.format.marks().chain(self.format.row().reasoning) {
             if !mark.is_empty() {
                 words = words.replace(mark, "(a marker)");
             }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
+use crate::call_format::CallFormat;
 use crate::conversation::render::results;
 use crate::tools::CallContext;
 
@@ -16,7 +17,7 @@ fn asked(tool: &str, arguments: Value) -> Value {
     let Poll::Ready(result) = call.poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("they only compute")
     };
-    serde_json::from_str(&results::json(&result.unwrap(), MARKER)).unwrap()
+    serde_json::from_str(&results::json(&result.unwrap(), &CallFormat::default())).unwrap()
 }
 
 fn lookup(name: &str) -> (&'static str, Value) {
@@ -32,13 +33,15 @@ fn not_sent(why: &str) -> (&'static str, Value) {
 }
 
 fn calls_lookup(name: &str) -> String {
-    let call = json!({"name": "lookup_contacts", "arguments": {"name": name}});
-    format!("<<function_call>> {call}")
+    calls("lookup_contacts", &json!({"name": name}))
 }
 
 fn calls_send(id: &Value, text: &str) -> String {
-    let arguments = json!({"contact_id": id, "text": text});
-    format!("<<function_call>> {}", json!({"name": "send_message", "arguments": arguments}))
+    calls("send_message", &json!({"contact_id": id, "text": text}))
+}
+
+fn calls(tool: &str, arguments: &Value) -> String {
+    format!("<<function_call>> {{\"name\": \"{tool}\", \"arguments\": {arguments}}}")
 }
 
 #[test]

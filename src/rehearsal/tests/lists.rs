@@ -8,8 +8,8 @@ const BOTH: &str = "Check my appointments and billing";
 fn two_lists_are_two_calls_without_a_word_before() {
     check(
         &[user(BOTH)],
-        "<<function_call>> {\"name\":\"lookup_appointments\",\"arguments\":{}}\n\
-         <<function_call>> {\"name\":\"lookup_invoices\",\"arguments\":{}}",
+        "<<function_call>> {\"name\": \"lookup_appointments\", \"arguments\": {}}\n\
+         <<function_call>> {\"name\": \"lookup_invoices\", \"arguments\": {}}",
     );
     let invoices = &[("lookup_invoices", json!({}))];
     check_calls("What do I owe on open bills?", invoices);
@@ -61,7 +61,7 @@ fn a_call_that_was_not_run_is_made_later() {
                 ("lookup_invoices", error("not run: your message was cut off before its end")),
             ]),
         ],
-        "<<function_call>> {\"name\":\"lookup_invoices\",\"arguments\":{}}",
+        "<<function_call>> {\"name\": \"lookup_invoices\", \"arguments\": {}}",
     );
 }
 
@@ -69,7 +69,7 @@ fn a_call_that_was_not_run_is_made_later() {
 fn the_data_of_an_unknown_tool_is_quoted() {
     check(
         &[user("Check my parcels")],
-        "<<function_call>> {\"name\":\"check_parcels\",\"arguments\":{}}",
+        "<<function_call>> {\"name\": \"check_parcels\", \"arguments\": {}}",
     );
     check(
         &[

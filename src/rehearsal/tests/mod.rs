@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio_stream::StreamExt as _;
 
 use super::*;
+use crate::call_format::CallFormat;
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, Tool as _};
 use crate::upstream::{Message, MessageCall, MessagePart, OfferedTool, Role};
@@ -58,7 +59,12 @@ fn tokyo() -> Value {
 }
 
 fn request(messages: Vec<Message>, tools: Vec<OfferedTool>) -> ChatRequest {
-    ChatRequest { messages, tools: tools.into(), marker: MARKER.into(), ..ChatRequest::default() }
+    ChatRequest {
+        messages,
+        tools: tools.into(),
+        format: CallFormat::default(),
+        ..ChatRequest::default()
+    }
 }
 
 /// With all tools offered, the conversation goes on with `text`.
@@ -89,7 +95,7 @@ fn check_calls(question: &str, calls: &[(&str, Value)]) {
 fn the_time_somewhere_takes_a_call_and_then_an_answer() {
     let question = "What time is it in Tokyo?";
     let call = "Let me check the time in Asia/Tokyo.\n\n<<function_call>> \
-                {\"name\":\"get_current_time\",\"arguments\":{\"timezone\":\"Asia/Tokyo\"}}";
+                {\"name\": \"get_current_time\", \"arguments\": {\"timezone\":\"Asia/Tokyo\"}}";
     check(&[user(question)], call);
     check(
         &[user(question), assistant(call), results(&[("get_current_time", tokyo())])],
@@ -158,8 +164,8 @@ fn what_it_asks_the_built_in_tools_is_valid() {
 fn both_at_once_are_two_calls_and_one_answer() {
     let question = "What is 17 * 23, and what time is it in Tokyo?";
     let calls = "Let me check both.\n\n\
-                 <<function_call>> {\"name\":\"get_current_time\",\"arguments\":{\"timezone\":\"Asia/Tokyo\"}}\n\
-                 <<function_call>> {\"name\":\"calculate\",\"arguments\":{\"expression\":\"17 * 23\"}}";
+                 <<function_call>> {\"name\": \"get_current_time\", \"arguments\": {\"timezone\":\"Asia/Tokyo\"}}\n\
+                 <<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\":\"17 * 23\"}}";
     check(&[user(question)], calls);
     let sum = data(&json!({"expression": "17 * 23", "result": "391", "exact": true}));
     check(
@@ -199,10 +205,10 @@ fn a_failed_tool_is_told_in_its_own_words() {
 fn a_wrong_tool_is_mended_after_feedback() {
     let question = "Try a wrong tool for the time in Tokyo.";
     let wrong = "Let me check the time in Asia/Tokyo.\n\n<<function_call>> \
-                 {\"name\":\"get_time\",\"arguments\":{\"timezone\":\"Asia/Tokyo\"}}";
+                 {\"name\": \"get_time\", \"arguments\": {\"timezone\":\"Asia/Tokyo\"}}";
     let right = "There is no tool of that name, as I was just told. get_current_time is the right \
                  one.\n\n<<function_call>> \
-                 {\"name\":\"get_current_time\",\"arguments\":{\"timezone\":\"Asia/Tokyo\"}}";
+                 {\"name\": \"get_current_time\", \"arguments\": {\"timezone\":\"Asia/Tokyo\"}}";
     let feedback = results(&[("get_time", error("There is no tool called \"get_time\"."))]);
     check(&[user(question)], wrong);
     check(&[user(question), assistant(wrong), feedback.clone()], right);
@@ -245,7 +251,7 @@ fn a_tool_that_is_not_offered_is_not_called() {
     assert_eq!(
         script.text(),
         "For that I would need the tool get_current_time, which I was not offered. Let me work \
-         that out.\n\n<<function_call>> {\"name\":\"calculate\",\"arguments\":{\"expression\":\"1+1\"}}"
+         that out.\n\n<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\":\"1+1\"}}"
     );
 }
 
@@ -290,7 +296,7 @@ fn an_earlier_question_is_not_answered_again() {
             user("1+1"),
         ],
         "Let me work that out.\n\n<<function_call>> \
-         {\"name\":\"calculate\",\"arguments\":{\"expression\":\"1+1\"}}",
+         {\"name\": \"calculate\", \"arguments\": {\"expression\":\"1+1\"}}",
     );
 }
 
@@ -300,7 +306,7 @@ fn reasoning_stands_in_its_tags() {
         &[user("Think aloud: what is 2 ^ 64?")],
         "<think>The user wants me to think aloud. This needs calculate, so I call that \
          first.</think>Let me work that out.\n\n<<function_call>> \
-         {\"name\":\"calculate\",\"arguments\":{\"expression\":\"2 ^ 64\"}}",
+         {\"name\": \"calculate\", \"arguments\": {\"expression\":\"2 ^ 64\"}}",
     );
 }
 
@@ -316,8 +322,8 @@ fn it_can_count_talk_long_and_say_nothing() {
 
 #[test]
 fn the_marker_is_the_one_that_was_taught() {
-    let marker = "<<function_call:7f3a>>".into();
-    let script = answer(&ChatRequest { marker, ..request(vec![user("1+1")], all_tools()) });
+    let format = CallFormat::marker("<<function_call:7f3a>>");
+    let script = answer(&ChatRequest { format, ..request(vec![user("1+1")], all_tools()) });
     assert!(script.text().contains("\n\n<<function_call:7f3a>> {"));
 }
 
@@ -461,8 +467,8 @@ proptest::proptest! {
         let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
         let messages: Vec<Message> =
             words.iter().map(|(words, role)| Message::text(roles[usize::from(*role)], words)).collect();
-        let marker = marker.as_str().into();
-        let request = ChatRequest { marker, ..request(messages, all_tools()) };
+        let format = CallFormat::marker(&marker);
+        let request = ChatRequest { format, ..request(messages, all_tools()) };
         let script = answer(&request);
         proptest::prop_assert_eq!(script.tokens().collect::<String>(), script.text());
         proptest::prop_assert_eq!(answer(&request), script);

@@ -21,12 +21,12 @@ impl Constraint {
     /// to hold the model to.
     #[must_use]
     pub fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
-        let ChatRequest { tools, tool_choice, marker, .. } = round;
+        let ChatRequest { tools, tool_choice, format, .. } = round;
         if tools.is_empty() {
             return None;
         }
         match self {
-            Self::LlamaGrammar => Some(llama_grammar::request_fields(tools, tool_choice, marker)),
+            Self::LlamaGrammar => Some(llama_grammar::request_fields(tools, tool_choice, format)),
         }
     }
 }

@@ -124,7 +124,7 @@ async fn drive(
 fn contract_of(reason: &str, dice: &mut Dice) -> CallContract {
     let native =
         matches!(reason, "tool_not_found" | "invalid_arguments" | "malformed_call" | "tool_failed");
-    let both = [CallContract::MarkerJson, CallContract::Native];
+    let both = [CallContract::default(), CallContract::Native];
     *dice.one_of(if native { &both } else { &both[..1] })
 }
 
@@ -135,7 +135,7 @@ fn good_call(contract: CallContract) -> Body {
 /// A call of the model as its server tells it.
 fn written(contract: CallContract, name: &str, arguments: &str) -> Body {
     match contract {
-        CallContract::MarkerJson => {
+        CallContract::InText(_) => {
             let payload = format!("{{\"name\": \"{name}\", \"arguments\": {arguments}}}");
             text(&format!("<<function_call>> {payload}")) + &finish("stop")
         }

@@ -74,7 +74,7 @@ fn a_model_that_answers_instead_is_told_once() {
 
 #[test]
 fn without_tools_nothing_is_required() {
-    let briefing = Arc::new(Briefing::new("", "<<function_call>>", &Catalog::default()));
+    let briefing = Arc::new(Briefing::new("", &CallFormat::default(), &Catalog::default()));
     let request = TurnRequest { briefing, ..request() };
     let scene = Scene::with(Rules::default(), request);
     assert_eq!(choices(&scene), [&ToolChoice::Auto]);

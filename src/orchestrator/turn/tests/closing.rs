@@ -84,7 +84,7 @@ fn a_turn_without_tools_keeps_calls_and_headings_of_earlier_turns_from_the_user(
         let mut history = Conversation::default();
         history.push(scene.turn.into_record());
         let briefing =
-            Arc::new(Briefing::new("Be kind.", "<<function_call>>", &Catalog::default()));
+            Arc::new(Briefing::new("Be kind.", &CallFormat::default(), &Catalog::default()));
         let mut scene =
             Scene::with(Rules::default(), TurnRequest { briefing, history, ..request() });
         scene.says(message).stops();

@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::call_format::{CallFormat, MARKER_JSON};
 use crate::conversation::{Conversation, Opening, Outcome, Step};
 use crate::event::{FailureCode, Usage};
 
@@ -62,7 +63,7 @@ fn request() -> TurnRequest {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
-        briefing: Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools().catalog())),
+        briefing: Arc::new(Briefing::new("Be kind.", &CallFormat::default(), tools().catalog())),
         history: Conversation::default(),
     }
 }
@@ -95,7 +96,7 @@ impl Scene {
 
     fn with(rules: Rules, request: TurnRequest) -> Self {
         let history = match rules.call_contract {
-            CallContract::MarkerJson => History::Text,
+            CallContract::InText(_) => History::Text,
             CallContract::Native => History::Native,
         };
         Self::with_history(rules, request, history)
@@ -291,7 +292,7 @@ fn a_call_runs_and_its_result_goes_back() {
 
 #[test]
 fn without_tools_what_is_written_about_calls_is_text() {
-    let briefing = Arc::new(Briefing::new("", "<<function_call>>", &Catalog::default()));
+    let briefing = Arc::new(Briefing::new("", &CallFormat::default(), &Catalog::default()));
     let mut scene = Scene::with(Rules::default(), TurnRequest { briefing, ..request() });
     scene.says(TIME).stops();
     scene.ends("stop", TIME);

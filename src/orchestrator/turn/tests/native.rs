@@ -15,7 +15,8 @@ impl Scene {
         change(&mut rules);
         let mut tools = tools();
         add_policies(&mut tools);
-        let briefing = Arc::new(Briefing::native("Be kind.", tools.catalog()));
+        let briefing =
+            Arc::new(Briefing::native("Be kind.", &CallFormat::default(), tools.catalog()));
         Self::with(rules, TurnRequest { briefing, ..request() })
     }
 
@@ -192,14 +193,17 @@ fn the_tools_that_the_server_tells_of_take_of_the_budget() {
             history.push(conversation::Turn { turn_id: turn_id.into(), ..turn });
         }
         // The same words in both cases, so that the tools alone make the difference.
-        let briefing = Briefing { system: String::new(), ..Briefing::native("", tools.catalog()) };
+        let briefing = Briefing {
+            system: String::new(),
+            ..Briefing::native("", &CallFormat::default(), tools.catalog())
+        };
         let briefing = Arc::new(briefing);
         let call_contract = CallContract::Native;
         let rules = Rules { call_contract, context_budget_tokens: budget, ..Rules::default() };
         let scene = Scene::with(rules, TurnRequest { briefing, history, ..request() });
         scene.rounds[0].messages.len()
     };
-    let offered = Briefing::native("", tools().catalog()).offer_tokens;
+    let offered = Briefing::native("", &CallFormat::default(), tools().catalog()).offer_tokens;
     for budget in [400, 600, 800, 1000, 4000] {
         assert_eq!(
             messages(budget + offered, tools()),

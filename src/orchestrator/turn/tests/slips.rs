@@ -100,7 +100,7 @@ fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
         "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
     let mut tools = tools();
     add_policies(&mut tools);
-    let briefing = Arc::new(Briefing::new("Be kind.", "<<function_call>>", tools.catalog()));
+    let briefing = Arc::new(Briefing::new("Be kind.", &CallFormat::default(), tools.catalog()));
     let request = TurnRequest { briefing, ..request() };
     let mut scene = Scene::with(Rules::default(), request);
     let invented = format!("{sum}\n`calculate` returned: {{\"result\": 99}}\n{}", call("send"));

@@ -8,6 +8,7 @@
 
 mod calls;
 mod errors;
+mod hermes;
 mod lenient;
 mod markers;
 mod text;
@@ -66,8 +67,4 @@ fn with(change: impl FnOnce(&mut Settings)) -> Settings {
 
 fn lenient() -> Settings {
     with(|s| s.strict_balancing = false)
-}
-
-fn marked(marker: &str) -> Settings {
-    with(|s| s.marker = marker.to_owned())
 }

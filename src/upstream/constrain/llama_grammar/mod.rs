@@ -23,9 +23,12 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
 use self::rules::{Rules, json_literal, literal};
+use crate::call_format::{Body, CallFormat, Row};
 use crate::limits::upstream::GRAMMAR_CALLS_MAX;
 use crate::upstream::{OfferedTool, ToolChoice};
 
@@ -37,42 +40,60 @@ const TRIGGER_WORD: u8 = 1;
 pub fn request_fields(
     tools: &[OfferedTool],
     choice: &ToolChoice,
-    marker: &str,
+    format: &CallFormat,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
-    fields.insert("grammar".to_owned(), grammar(tools, choice, marker).into());
+    fields.insert("grammar".to_owned(), grammar(tools, choice, format).into());
     // A lazy grammar would let a model speak that has to call.
     if *choice == ToolChoice::Auto {
         fields.insert("grammar_lazy".to_owned(), true.into());
-        let triggers = json!([{"type": TRIGGER_WORD, "value": marker}]);
+        let triggers = json!([{"type": TRIGGER_WORD, "value": format.opener()}]);
         fields.insert("grammar_triggers".to_owned(), triggers);
     }
     fields
 }
 
-/// A grammar of free text, in which calls of `tools` may follow `marker`; of a call from the
-/// first byte on if one is required.
+/// A grammar of free text, in which calls of `tools` may stand; of a call from the first byte
+/// on if one is required.
 #[must_use]
-pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, marker: &str) -> String {
+pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
+    let Row { body: Body::Json(keys), closer, between, .. } = format.row();
+    let opener = format.opener();
     let mut rules = Rules::new();
     let root = match choice {
-        ToolChoice::Auto => free_text::push_rules(&mut rules, marker, "calls"),
-        ToolChoice::Required | ToolChoice::Named(_) => format!("{} calls", literal(marker)),
+        ToolChoice::Auto => free_text::push_rules(&mut rules, opener, "calls"),
+        ToolChoice::Required | ToolChoice::Named(_) => format!("{} calls", literal(opener)),
     };
     rules.push("root", &root);
 
     let tools: Vec<_> = tools.iter().filter(|tool| choice.allows(&tool.name)).collect();
-    let more = format!("(\"\\n\" {} call){{0,{}}}", literal(marker), GRAMMAR_CALLS_MAX - 1);
-    rules.push("calls", &format!("call {more} \"\\n\"?"));
+    let between = spelled(between);
+    let more = format!("({between} {} call){{0,{}}}", literal(opener), GRAMMAR_CALLS_MAX - 1);
+    rules.push("calls", &format!("call {more} {between}?"));
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
-    // Behind the marker, before any choice, what every call has.
-    let call = format!("[ \\n]? \"{{\" s \"\\\"name\\\":\" s ({}) s \"}}\"", names.join(" | "));
+    // After the opener, before any choice, what every call has.
+    let name_key = key(keys.name[0]);
+    let mut call = format!("[ \\n]? \"{{\" s {name_key} s ({}) s \"}}\"", names.join(" | "));
+    if let Some(closer) = closer {
+        let _ = write!(call, " [ \\n]? {}", literal(closer.text));
+    }
     rules.push("call", &call);
+    let arguments_key = key(keys.arguments[0]);
     for (name, tool) in names.iter().zip(tools) {
         let arguments = schema::push_arguments(&mut rules, name, &tool.parameters);
         let tool_name = json_literal(&Value::from(tool.name.as_str()));
-        rules.push(name, &format!("{tool_name} s \",\" s \"\\\"arguments\\\":\" s {arguments}"));
+        rules.push(name, &format!("{tool_name} s \",\" s {arguments_key} s {arguments}"));
     }
     rules.push_json();
     rules.into_text()
+}
+
+/// A key of a call, with its colon.
+fn key(key: &str) -> String {
+    spelled(&format!("\"{key}\":"))
+}
+
+/// A part of a format as a literal for people to read, too.
+fn spelled(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

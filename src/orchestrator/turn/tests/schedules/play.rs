@@ -59,7 +59,7 @@ pub(super) struct Play {
 impl Play {
     /// A turn behind others, with an answer to what they may have asked.
     pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
-        let call_contract = *dice.pick(&[CallContract::MarkerJson, CallContract::Native]);
+        let call_contract = *dice.pick(&[CallContract::InText(&MARKER_JSON), CallContract::Native]);
         let rules = Rules {
             call_contract,
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
@@ -81,10 +81,12 @@ impl Play {
         let mut tools = tools();
         add_policies(&mut tools);
         let briefing = Arc::new(match call_contract {
-            CallContract::MarkerJson => {
-                Briefing::new("Be kind.", "<<function_call>>", tools.catalog())
+            CallContract::InText(_) => {
+                Briefing::new("Be kind.", &CallFormat::default(), tools.catalog())
             }
-            CallContract::Native => Briefing::native("Be kind.", tools.catalog()),
+            CallContract::Native => {
+                Briefing::native("Be kind.", &CallFormat::default(), tools.catalog())
+            }
         });
         let opening = opening(dice, &history);
         let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));

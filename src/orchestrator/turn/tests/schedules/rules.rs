@@ -259,7 +259,7 @@ fn call_of<'s>(data: &Value, scene: &'s Scene) -> &'s CallDraft {
 fn begins(scene: &Scene, coverage: &mut Coverage) {
     let turn = &scene.turn;
     coverage.saw(match turn.rules().call_contract {
-        CallContract::MarkerJson => "calls: in the text",
+        CallContract::InText(_) => "calls: in the text",
         CallContract::Native => "calls: native",
     });
     if turn.record().answer.is_some() {

@@ -1,192 +1,22 @@
 //! What a grammar takes and what it does not, by a small matcher of GBNF.
 //!
-//! The matcher reads the part of GBNF that the grammars use. That llama.cpp reads
-//! them the same way is checked on the real server, in `tests/real_model`.
+//! That llama.cpp reads them the same way is checked on the real server, in
+//! `tests/real_model`.
 
-use std::collections::{BTreeSet, HashMap};
+mod gbnf;
 
 use serde_json::{Value, json};
 
 use super::{grammar, request_fields};
+use crate::call_format::{CallFormat, HERMES};
 use crate::limits::upstream::{GRAMMAR_CALLS_MAX, GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
 use crate::upstream::{OfferedTool, ToolChoice};
+use gbnf::Grammar;
 
 const MARKER: &str = "<<function_call>>";
 
-/// An expression of GBNF.
-#[derive(Debug, Clone)]
-enum Expression {
-    Literal(Vec<char>),
-    Class { negated: bool, ranges: Vec<(char, char)> },
-    Rule(String),
-    Sequence(Vec<Self>),
-    Alternatives(Vec<Self>),
-    Repeat { item: Box<Self>, min: usize, max: usize },
-}
-
-#[derive(Debug)]
-struct Grammar(HashMap<String, Expression>);
-
-impl Grammar {
-    #[track_caller]
-    fn parse(text: &str) -> Self {
-        let mut rules = HashMap::new();
-        for line in text.lines() {
-            let (name, body) = line.split_once(" ::= ").expect("a rule");
-            let mut rest: Vec<char> = body.chars().rev().collect();
-            let expression = alternatives(&mut rest);
-            assert!(rest.is_empty(), "left over in {line:?}: {rest:?}");
-            assert!(rules.insert(name.to_owned(), expression).is_none(), "{name} stands twice");
-        }
-        Self(rules)
-    }
-
-    fn accepts(&self, text: &str) -> bool {
-        let text: Vec<char> = text.chars().collect();
-        let ends = self.ends(&self.0["root"], &text, &BTreeSet::from([0]));
-        ends.contains(&text.len())
-    }
-
-    /// Where a match of `expression` may end that begins at one of `starts`.
-    fn ends(
-        &self,
-        expression: &Expression,
-        text: &[char],
-        starts: &BTreeSet<usize>,
-    ) -> BTreeSet<usize> {
-        match expression {
-            _ if starts.is_empty() => BTreeSet::new(),
-            Expression::Literal(literal) => starts
-                .iter()
-                .filter(|at| text[**at..].starts_with(literal))
-                .map(|at| at + literal.len())
-                .collect(),
-            Expression::Class { negated, ranges } => starts
-                .iter()
-                .filter(|at| {
-                    text.get(**at).is_some_and(|it| {
-                        ranges.iter().any(|(low, high)| low <= it && it <= high) != *negated
-                    })
-                })
-                .map(|at| at + 1)
-                .collect(),
-            Expression::Rule(name) => self.ends(
-                self.0.get(name).unwrap_or_else(|| panic!("no rule {name}")),
-                text,
-                starts,
-            ),
-            Expression::Sequence(items) => {
-                items.iter().fold(starts.clone(), |starts, item| self.ends(item, text, &starts))
-            }
-            Expression::Alternatives(items) => {
-                items.iter().flat_map(|item| self.ends(item, text, starts)).collect()
-            }
-            Expression::Repeat { item, min, max } => {
-                let (mut ends, mut current) = (BTreeSet::new(), starts.clone());
-                for count in 0..=*max {
-                    if count >= *min {
-                        let known = ends.len();
-                        ends.extend(&current);
-                        if current.is_empty() || (count > *min && ends.len() == known) {
-                            break;
-                        }
-                    }
-                    current = self.ends(item, text, &current);
-                }
-                ends
-            }
-        }
-    }
-}
-
-fn alternatives(rest: &mut Vec<char>) -> Expression {
-    let mut items = vec![sequence(rest)];
-    while rest.last() == Some(&'|') {
-        rest.pop();
-        items.push(sequence(rest));
-    }
-    if items.len() == 1 { items.remove(0) } else { Expression::Alternatives(items) }
-}
-
-fn sequence(rest: &mut Vec<char>) -> Expression {
-    let mut items = Vec::new();
-    while let Some(next) = rest.last() {
-        match next {
-            ' ' => drop(rest.pop()),
-            '|' | ')' => break,
-            _ => items.push(item(rest)),
-        }
-    }
-    Expression::Sequence(items)
-}
-
-fn item(rest: &mut Vec<char>) -> Expression {
-    let item = match rest.pop().unwrap() {
-        '"' => {
-            let mut literal = Vec::new();
-            while rest.last() != Some(&'"') {
-                literal.push(character(rest));
-            }
-            rest.pop();
-            Expression::Literal(literal)
-        }
-        '[' => {
-            let negated = rest.last() == Some(&'^') && rest.pop().is_some();
-            let mut ranges = Vec::new();
-            while rest.last() != Some(&']') {
-                let low = character(rest);
-                let is_range = rest.last() == Some(&'-') && rest[rest.len() - 2] != ']';
-                let high = if is_range && rest.pop().is_some() { character(rest) } else { low };
-                ranges.push((low, high));
-            }
-            rest.pop();
-            Expression::Class { negated, ranges }
-        }
-        '(' => {
-            let inner = alternatives(rest);
-            assert_eq!(rest.pop(), Some(')'));
-            inner
-        }
-        first => {
-            let mut name = String::from(first);
-            while rest.last().is_some_and(|it| it.is_ascii_alphanumeric() || *it == '-') {
-                name.push(rest.pop().unwrap());
-            }
-            Expression::Rule(name)
-        }
-    };
-    let (min, max) = match rest.last() {
-        Some('?') => (0, 1),
-        Some('*') => (0, usize::MAX - 1),
-        Some('{') => {
-            let end = rest.iter().rposition(|it| *it == '}').unwrap();
-            let bounds: String = rest.drain(end + 1..rest.len() - 1).rev().collect();
-            rest.truncate(end + 1);
-            let (min, max) = bounds.split_once(',').unwrap_or((&bounds, &bounds));
-            (min.parse().unwrap(), max.parse().unwrap_or(usize::MAX - 1))
-        }
-        _ => return item,
-    };
-    rest.pop();
-    Expression::Repeat { item: Box::new(item), min, max }
-}
-
-fn character(rest: &mut Vec<char>) -> char {
-    let digits = match (rest.pop().unwrap(), rest.last()) {
-        ('\\', Some('x')) => 2,
-        ('\\', Some('u')) => 4,
-        ('\\', Some('U')) => 8,
-        ('\\', _) => {
-            return match rest.pop().unwrap() {
-                'n' => '\n',
-                other => other,
-            };
-        }
-        (plain, _) => return plain,
-    };
-    rest.pop();
-    let code: String = (0..digits).map(|_| rest.pop().unwrap()).collect();
-    char::from_u32(u32::from_str_radix(&code, 16).unwrap()).unwrap()
+fn format() -> CallFormat {
+    CallFormat::default()
 }
 
 fn tool(name: &str, parameters: Value) -> OfferedTool {
@@ -197,7 +27,7 @@ fn tool(name: &str, parameters: Value) -> OfferedTool {
 /// some that it does not.
 #[track_caller]
 fn check(schema: Value, taken: &[&str], refused: &[&str]) {
-    let text = grammar(&[tool("f", schema)], &ToolChoice::Auto, MARKER);
+    let text = grammar(&[tool("f", schema)], &ToolChoice::Auto, &format());
     let grammar = Grammar::parse(&text);
     let call =
         |arguments: &str| format!("{MARKER} {{\"name\": \"f\", \"arguments\": {arguments}}}");
@@ -211,10 +41,36 @@ fn check(schema: Value, taken: &[&str], refused: &[&str]) {
 
 #[test]
 fn the_request_asks_for_a_lazy_grammar_with_the_marker_as_its_trigger() {
-    let fields = request_fields(&[tool("f", json!({}))], &ToolChoice::Auto, "<call>");
+    let fields =
+        request_fields(&[tool("f", json!({}))], &ToolChoice::Auto, &CallFormat::marker("<call>"));
     assert_eq!(fields["grammar_lazy"], true);
     assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<call>"}]));
     assert!(fields["grammar"].as_str().unwrap().starts_with("text-0 ::= "));
+}
+
+#[test]
+fn calls_are_closed_where_the_format_closes_them() {
+    let tools = [tool("f", json!({"type": "object", "properties": {}}))];
+    let hermes = CallFormat::of(&HERMES);
+    let fields = request_fields(&tools, &ToolChoice::Auto, &hermes);
+    assert_eq!(fields["grammar_triggers"], json!([{"type": 1, "value": "<tool_call>"}]));
+    let mut calls = "Two of them.\n".to_owned();
+    for _ in 0..2 {
+        hermes.push_call(&mut calls, "f", "{}");
+    }
+    let [auto, required] = [ToolChoice::Auto, ToolChoice::Required]
+        .map(|choice| Grammar::parse(&grammar(&tools, &choice, &hermes)));
+    assert!(auto.accepts(&calls));
+    let call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+    assert!(required.accepts(call));
+    for refused in [
+        &call[..call.len() - 1],
+        "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n",
+        "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>",
+    ] {
+        assert!(!auto.accepts(refused) && !required.accepts(refused), "{refused}");
+    }
+    assert!(auto.accepts("Words and </tool_call>") && !required.accepts("Words"));
 }
 
 #[test]
@@ -222,7 +78,7 @@ fn text_is_free_and_a_marker_in_it_begins_a_call() {
     let grammar = Grammar::parse(&grammar(
         &[tool("f", json!({"type": "object", "properties": {}}))],
         &ToolChoice::Auto,
-        MARKER,
+        &format(),
     ));
     for free in [
         "",
@@ -279,7 +135,7 @@ fn each_tool_has_its_own_arguments() {
             json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
         ),
     ];
-    let grammar = Grammar::parse(&grammar(&tools, &ToolChoice::Auto, MARKER));
+    let grammar = Grammar::parse(&grammar(&tools, &ToolChoice::Auto, &format()));
     let call = |name: &str, arguments: &str| {
         format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}")
     };
@@ -544,7 +400,7 @@ fn hostile_names_stay_inside_their_literals() {
         hostile,
         json!({"type": "object", "properties": {hostile: {"enum": [hostile]}}, "required": [hostile]}),
     )];
-    let grammar = Grammar::parse(&grammar(&tools, &ToolChoice::Auto, MARKER));
+    let grammar = Grammar::parse(&grammar(&tools, &ToolChoice::Auto, &format()));
     let name = Value::from(hostile);
     let call = format!("{MARKER} {{\"name\": {name}, \"arguments\": {{{name}: {name}}}}}");
     assert!(grammar.accepts(&call));
@@ -569,7 +425,7 @@ fn any_marker_can_be_the_trigger() {
         let grammar = Grammar::parse(&grammar(
             &[tool("f", json!({"type": "object", "properties": {}}))],
             &ToolChoice::Auto,
-            marker,
+            &CallFormat::marker(marker),
         ));
         assert!(
             grammar.accepts(&format!("b{marker} {{\"name\": \"f\", \"arguments\": {{}}}}")),
@@ -585,9 +441,9 @@ fn any_marker_can_be_the_trigger() {
 #[test]
 fn a_required_call_is_held_from_the_first_byte() {
     let tools = ["f", "g"].map(|name| tool(name, json!({"type": "object"})));
-    let of = |choice| Grammar::parse(&grammar(&tools, &choice, MARKER));
+    let of = |choice| Grammar::parse(&grammar(&tools, &choice, &format()));
     let call = |name| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {{}}}}");
-    let fields = request_fields(&tools, &ToolChoice::Required, MARKER);
+    let fields = request_fields(&tools, &ToolChoice::Required, &format());
     assert_eq!(fields.keys().collect::<Vec<_>>(), ["grammar"], "nothing wakes it: it never sleeps");
     let required = of(ToolChoice::Required);
     assert!(required.accepts(&call("f")) && required.accepts(&call("g")));
@@ -628,6 +484,6 @@ fn the_grammar_of_the_recordings_is_the_one_that_is_sent() {
     let tools: Vec<Tool> = serde_json::from_str(&tools).unwrap();
     let tools: Vec<_> = tools.into_iter().map(|it| tool(&it.name, it.parameters)).collect();
     let kept = std::fs::read_to_string(format!("{data}/grammar.gbnf")).unwrap();
-    let made = grammar(&tools, &ToolChoice::Auto, MARKER);
+    let made = grammar(&tools, &ToolChoice::Auto, &format());
     assert_eq!(made, kept, "where the change is meant, keep this and record anew:\n{made}");
 }

@@ -1,0 +1,196 @@
+//! Call formats: how models write calls in their text.
+//!
+//! A format is a [`Row`] of data. The parser reads by it; the prompt teaches it; the
+//! conversation, the examples and the rehearsal model write by it; the grammar holds a
+//! model to it. None of them knows a format by itself, so a new one is a file here and a line
+//! in [`ROWS`].
+//!
+//! ```text
+//!  <tool_call>   \n  {"name": "now", "arguments": {}}   \n   </tool_call>   \n   <tool_call> ...
+//!  '- opener -' gap '------------- body -----------' '------ closer ---' between
+//! ```
+
+mod hermes;
+mod marker_json;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+pub use hermes::HERMES;
+pub use marker_json::MARKER_JSON;
+
+/// All formats, in the order in which they are documented.
+pub const ROWS: &[&Row] = &[&MARKER_JSON, &HERMES];
+
+/// How the calls of a format are read and written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name in the configuration and on the command line.
+    pub name: &'static str,
+    /// What opens a call. The first is written; all are read.
+    pub openers: &'static [&'static str],
+    /// Whether another opener can be chosen in place of the first: models have learnt this
+    /// format from the prompt alone.
+    pub is_taught: bool,
+    /// What stands between the opener and the body, as it is written. Any white space is read.
+    pub gap: &'static str,
+    /// What a call is made of.
+    pub body: Body,
+    /// What closes a call, if not the end of its body.
+    pub closer: Option<Closer>,
+    /// What stands between two calls, as it is written.
+    pub between: &'static str,
+    /// What stands around a result.
+    pub result: [&'static str; 2],
+    /// How the format is taught, with `{opener}` for the opener.
+    pub lesson: &'static str,
+    /// Opens and closes reasoning.
+    pub reasoning: [&'static str; 2],
+}
+
+/// What a call is made of.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Body {
+    /// One JSON object with a name and arguments, or an array of such objects.
+    Json(JsonKeys),
+}
+
+/// The keys of a call that is a JSON object. The standard ones come first: they are written,
+/// and win where others stand beside them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct JsonKeys {
+    /// Of the tool's name.
+    pub name: &'static [&'static str],
+    /// Of the arguments.
+    pub arguments: &'static [&'static str],
+}
+
+/// What closes a call.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Closer {
+    /// What stands between the body and it, as it is written. Any white space is read.
+    pub gap: &'static str,
+    /// The closer itself.
+    pub text: &'static str,
+}
+
+impl Row {
+    /// The row of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        ROWS.iter().copied().find(|row| row.name == name)
+    }
+
+    /// The keys of its calls.
+    #[must_use]
+    pub const fn keys(&self) -> &JsonKeys {
+        let Body::Json(keys) = &self.body;
+        keys
+    }
+}
+
+/// A format in use: a row, and the opener that is written. Copies share it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallFormat {
+    row: &'static Row,
+    opener: Arc<str>,
+}
+
+impl CallFormat {
+    /// A format as it is.
+    #[must_use]
+    pub fn of(row: &'static Row) -> Self {
+        Self { row, opener: row.openers[0].into() }
+    }
+
+    /// [`MARKER_JSON`] with this marker as its opener.
+    #[must_use]
+    pub fn marker(marker: &str) -> Self {
+        Self { row: &MARKER_JSON, opener: marker.into() }
+    }
+
+    /// The same with a nonce in the opener, behind its last letter or digit: of
+    /// `<<function_call>>`, `<<function_call:7f3a>>`. Text from outside cannot name it.
+    ///
+    /// Formats that models were trained on stay as they are.
+    #[must_use]
+    pub fn with_nonce(&self, nonce: &str) -> Self {
+        if !self.row.is_taught {
+            return self.clone();
+        }
+        let last = self.opener.char_indices().rev().find(|(_, char)| char.is_alphanumeric());
+        let end = last.map_or(self.opener.len(), |(at, char)| at + char.len_utf8());
+        let opener = format!("{}:{nonce}{}", &self.opener[..end], &self.opener[end..]);
+        Self { row: self.row, opener: opener.into() }
+    }
+
+    /// Its row.
+    #[must_use]
+    pub const fn row(&self) -> &'static Row {
+        self.row
+    }
+
+    /// What opens a call that is written.
+    #[must_use]
+    pub fn opener(&self) -> &str {
+        &self.opener
+    }
+
+    /// All that opens a call.
+    pub fn openers(&self) -> impl Iterator<Item = &str> {
+        [self.opener()].into_iter().chain(self.row.openers[1..].iter().copied())
+    }
+
+    /// All that stands around calls. Data that comes from outside holds none of it.
+    pub fn marks(&self) -> impl Iterator<Item = &str> {
+        self.openers().chain(self.row.closer.as_ref().map(|closer| closer.text))
+    }
+
+    /// Adds a call, and what stands between it and the next. `arguments` is a JSON object.
+    pub fn push_call(&self, text: &mut String, name: &str, arguments: &str) {
+        let Row { gap, between, closer, .. } = self.row;
+        let JsonKeys { name: [name_key, ..], arguments: [arguments_key, ..] } = self.row.keys()
+        else {
+            unreachable!("each row has a standard key")
+        };
+        let name = serde_json::Value::from(name);
+        let opener = &self.opener;
+        let _ = write!(
+            text,
+            "{opener}{gap}{{\"{name_key}\": {name}, \"{arguments_key}\": {arguments}}}"
+        );
+        if let Some(Closer { gap, text: closer }) = closer {
+            let _ = write!(text, "{gap}{closer}");
+        }
+        text.push_str(between);
+    }
+
+    /// A call to show, with what is to be filled in.
+    #[must_use]
+    pub fn example(&self) -> String {
+        let mut example = String::new();
+        self.push_call(&mut example, "tool_name", "{\"key\": \"value\"}");
+        example.truncate(example.len() - self.row.between.len());
+        example
+    }
+
+    /// How the format is taught.
+    #[must_use]
+    pub fn lesson(&self) -> String {
+        self.row.lesson.replace("{opener}", &self.opener)
+    }
+
+    /// Adds a result: a heading, and the data under it.
+    pub fn push_result(&self, text: &mut String, heading: &str, data: &str) {
+        let [open, close] = self.row.result;
+        let _ = write!(text, "{open}{heading} {data}{close}");
+    }
+}
+
+impl Default for CallFormat {
+    fn default() -> Self {
+        Self::of(&MARKER_JSON)
+    }
+}

@@ -1,0 +1,86 @@
+use super::*;
+
+fn written(format: &CallFormat, calls: &[(&str, &str)]) -> String {
+    let mut text = String::new();
+    for (name, arguments) in calls {
+        format.push_call(&mut text, name, arguments);
+    }
+    text
+}
+
+#[test]
+fn calls_are_written_as_the_models_have_learnt_them() {
+    let calls = [("now", "{}"), ("add", "{\"a\": 1}")];
+    for (row, expected) in [
+        (
+            &MARKER_JSON,
+            "<<function_call>> {\"name\": \"now\", \"arguments\": {}}\n\
+             <<function_call>> {\"name\": \"add\", \"arguments\": {\"a\": 1}}\n",
+        ),
+        (
+            &HERMES,
+            "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n\
+             <tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>\n",
+        ),
+    ] {
+        assert_eq!(written(&CallFormat::of(row), &calls), expected, "{}", row.name);
+    }
+}
+
+#[test]
+fn a_name_is_written_as_json() {
+    let text = written(&CallFormat::default(), &[("a\"b", "{}")]);
+    assert_eq!(text, "<<function_call>> {\"name\": \"a\\\"b\", \"arguments\": {}}\n");
+}
+
+#[test]
+fn results_are_written_as_the_models_have_learnt_them() {
+    for (row, expected) in [
+        (&MARKER_JSON, "`now` (call_1) returned: 12"),
+        (&HERMES, "<tool_response>\n`now` (call_1) returned: 12\n</tool_response>"),
+    ] {
+        let mut text = String::new();
+        CallFormat::of(row).push_result(&mut text, "`now` (call_1) returned:", "12");
+        assert_eq!(text, expected);
+    }
+}
+
+#[test]
+fn a_nonce_stands_behind_the_markers_last_letter() {
+    for (marker, expected) in [
+        ("<<function_call>>", "<<function_call:7f3a>>"),
+        ("[[do]]", "[[do:7f3a]]"),
+        ("CALL", "CALL:7f3a"),
+        ("§§", "§§:7f3a"),
+        ("<é>", "<é:7f3a>"),
+    ] {
+        assert_eq!(CallFormat::marker(marker).with_nonce("7f3a").opener(), expected);
+    }
+    let hermes = CallFormat::of(&HERMES);
+    assert_eq!(hermes.with_nonce("7f3a"), hermes, "models know it as it is");
+}
+
+#[test]
+fn rows_are_found_by_their_names() {
+    for row in ROWS {
+        assert_eq!(Row::named(row.name), Some(*row));
+    }
+    assert_eq!(Row::named("none"), None);
+}
+
+/// What the parser takes for granted of each row.
+#[test]
+fn no_mark_of_a_row_lies_inside_another() {
+    for row in ROWS {
+        let format = CallFormat::of(row);
+        let marks: Vec<_> = format.marks().chain(row.reasoning).collect();
+        for mark in &marks {
+            let others = marks.iter().filter(|other| *other != mark);
+            assert!(others.clone().count() + 1 == marks.len(), "{mark} stands twice");
+            for other in others {
+                assert!(!other.contains(mark), "{mark} lies inside {other}");
+            }
+        }
+        assert!(row.gap.bytes().all(|byte| byte.is_ascii_whitespace()));
+    }
+}

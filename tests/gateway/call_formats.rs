@@ -1,0 +1,60 @@
+//! Calls in each format, from the prompt to the answer.
+
+use serde_json::{Value, json};
+use tether::call_format::{CallFormat, ROWS};
+use tether::config::{CallContract, EmbeddedConfig, UpstreamConfig, UpstreamKind};
+
+use crate::support::events::{names, outcome, said};
+use crate::support::{Gateway, Model};
+
+fn messages(body: &Value) -> &Vec<Value> {
+    body["messages"].as_array().unwrap()
+}
+
+#[tokio::test]
+async fn what_is_taught_is_read_and_shown_again() {
+    for row in ROWS {
+        let format = CallFormat::of(row);
+        let mut model = Model::listen();
+        let gateway = Gateway::with(model.address, |setup| {
+            setup.config.tools.call_contract = CallContract::InText(row);
+        })
+        .await;
+        let (mut stream, round) = gateway.begin(&mut model, "s").await;
+        let system = messages(&round.request.body)[0]["content"].as_str().unwrap();
+        assert!(system.contains(&format.lesson()), "{system}");
+
+        let mut call = String::new();
+        format.push_call(&mut call, "calculate", "{\"expression\":\"6*7\"}");
+        round.answer_at_once(&format!("Let me see.\n{call}")).await;
+        let round = model.round().await;
+        let [.., spoken, results] = &messages(&round.request.body)[..] else { panic!("no result") };
+        assert_eq!(spoken["content"], format!("Let me see.\n{}", call.trim_end()));
+        let [open, close] = row.result;
+        let result = format!("{open}`calculate` (call_1) returned: ");
+        let results = results["content"].as_str().unwrap();
+        assert!(results.starts_with(&result) && results.contains("42"), "{results}");
+        assert!(results.contains(close));
+        round.answer("It is 42.").await;
+        let frames = stream.rest().await;
+        assert_eq!(said(&frames), "Let me see.\nIt is 42.", "{}", row.name);
+        assert!(names(&frames).contains(&"tool_completed"));
+    }
+}
+
+#[tokio::test]
+async fn the_embedded_model_writes_each() {
+    for row in ROWS {
+        let model = Model::listen();
+        let gateway = Gateway::with(model.address, |setup| {
+            setup.config.tools.call_contract = CallContract::InText(row);
+            let kind = UpstreamKind::Embedded(EmbeddedConfig { tokens_per_sec: 1000 });
+            setup.config.upstreams = vec![UpstreamConfig { name: "embedded".to_owned(), kind }];
+        })
+        .await;
+        let frames = gateway.turn(&json!({"prompt": "What is 17 * 23?"})).await.rest().await;
+        assert!(said(&frames).contains("391"), "{}: {}", row.name, said(&frames));
+        assert_eq!(outcome(&frames), "stop");
+        assert!(names(&frames).contains(&"tool_completed"), "{}", row.name);
+    }
+}
