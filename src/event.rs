@@ -7,7 +7,7 @@
 
 #![expect(clippy::ref_option_ref, reason = "in what the derive makes of optional fields")]
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::tools::{Clarification, ToolResult};
@@ -272,7 +272,7 @@ impl Usage {
 }
 
 /// Tokens that model servers counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
     /// Read by the model.
@@ -347,7 +347,8 @@ impl TurnState {
 }
 
 /// Who said an acknowledgement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AcknowledgementSource {
     /// The model; the words were already sent as text.
     Model,
@@ -367,7 +368,8 @@ impl AcknowledgementSource {
 }
 
 /// Why the model was given feedback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FeedbackReason {
     /// No such tool, or not one of this turn's.
     ToolNotFound,
@@ -405,7 +407,8 @@ impl FeedbackReason {
 }
 
 /// Why a turn completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TurnFinish {
     /// The answer stands.
     Stop,
@@ -434,7 +437,8 @@ impl TurnFinish {
 }
 
 /// Why a turn failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureCode {
     /// No upstream could be reached.
     UpstreamUnavailable,

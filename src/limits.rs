@@ -248,6 +248,9 @@ pub mod tools {
     /// A tool's result as JSON text, in bytes. What is over is cut and the model
     /// is told so: a longer one would push the conversation out of its context.
     pub const OUTPUT_BYTES_MAX: usize = 32 * KIB;
+    /// Nesting of a result's data: what is read as JSON is no deeper, and what is can be read
+    /// again.
+    pub const DATA_DEPTH_MAX: usize = 128;
     /// Attempts of one call, the first included: more would keep the user waiting for
     /// something that a server's restart or a busy minute does not explain.
     pub const ATTEMPTS_MAX: u32 = 3;
@@ -302,6 +305,9 @@ pub mod stream {
 pub mod session {
     use super::{Duration, KIB, MIB};
 
+    /// Nesting of a session's record: a result as deep as it may be, and 32 for what stands
+    /// around it.
+    pub const RECORD_DEPTH_MAX: usize = 160;
     /// Longest id of a session, in bytes.
     pub const ID_BYTES_MAX: usize = 128;
     /// Default of `sessions.ttl_sec`.

@@ -100,6 +100,7 @@ const ROWS: &[Row] = &[
     ),
     row("session/mod.rs", Io, &["conversation", "event", "limits"]),
     row("session/ledger", Io, &[]),
+    row("session/record", Nothing, &["conversation", "limits"]),
     row("session/table", Io, &["conversation", "limits"]),
     row("session/tally", Io, &[]),
     row("session/log/mod.rs", Io, &["event", "limits"]),
@@ -132,12 +133,17 @@ const ROWS: &[Row] = &[
     row(
         "server",
         Io,
-        &["conversation", "event", "gateway", "http", "limits", "session", "telemetry", "text"],
+        &["conversation", "gateway", "http", "limits", "session", "telemetry", "text"],
     ),
     row(
         "server/dialect",
         Nothing,
         &["conversation", "gateway", "limits", "session", "text", "upstream"],
+    ),
+    row(
+        "server/dialect/native/transcript",
+        Nothing,
+        &["conversation", "event", "parser", "session", "tools"],
     ),
     row("config", Io, &["call_format", "limits", "orchestrator", "parser", "upstream"]),
     row(

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Conversation, Ending, Turn};
 use crate::event::TurnFinish;
@@ -15,7 +15,7 @@ use crate::text::quote;
 use crate::tools::{Clarification, ClarificationOption};
 
 /// A question to the user.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// Names it in the answer; unique in its session.
     pub clarification_id: String,
@@ -24,7 +24,6 @@ pub struct Question {
     /// Its tool.
     pub tool_name: String,
     /// What is asked, and what can be chosen.
-    #[serde(flatten)]
     pub clarification: Clarification,
 }
 
@@ -67,17 +66,15 @@ pub enum Opening {
 }
 
 /// An answer, found good.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The question's id.
     pub clarification_id: String,
     /// The question, as the user read it.
     pub question: String,
     /// The answer.
-    #[serde(flatten)]
     pub given: Given,
     /// The ids of the options that the user could have chosen, and has not.
-    #[serde(skip)]
     pub not_chosen: Vec<String>,
 }
 
@@ -109,7 +106,7 @@ impl Answer {
 }
 
 /// What was answered.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Given {
     /// One of the options, as the tool offered it.

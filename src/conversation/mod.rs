@@ -6,6 +6,8 @@
 //! from that ([`render`]). **A conversation cannot be malformed**: there is no
 //! value of these types that renders to an invalid sequence.
 //!
+//! All of it can be written down and read back, for a session that goes on elsewhere.
+//!
 //! Not here: who decides what a call's outcome is (the orchestrator), and where
 //! a conversation is kept (the session).
 
@@ -18,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish, TurnState};
 use crate::limits::session as limits;
@@ -99,15 +101,35 @@ impl Conversation {
     }
 }
 
-/// As the list of its turns.
+/// A conversation as it is written down. What it takes in memory is counted when it is read.
+#[derive(Serialize, Deserialize)]
+struct Written<T> {
+    turns: Vec<T>,
+    dropped: u64,
+    call_ids: usize,
+}
+
 impl Serialize for Conversation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.turns())
+        let (dropped, call_ids) = (self.dropped, self.call_ids);
+        Written { turns: self.turns().collect(), dropped, call_ids }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Conversation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Written { turns, dropped, call_ids } = Written::deserialize(deserializer)?;
+        let mut conversation = Self { dropped, ..Self::default() };
+        for turn in turns {
+            conversation.push(turn);
+        }
+        conversation.call_ids = call_ids;
+        Ok(conversation)
     }
 }
 
 /// One user message and all that followed from it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// The turn's id in its session.
     pub turn_id: String,
@@ -116,29 +138,24 @@ pub struct Turn {
     /// The user's words; of a chosen option, its title.
     pub prompt: String,
     /// What the turn answers, where it was opened by an answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Box<Answer>>,
     /// The question that was open when the user said something else instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<String>,
     /// What the model said and called, in order.
     pub steps: Vec<Step>,
     /// What it asks the user at its end; further ones wait their turn.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
     /// Lookups that were not run since one before them had to ask the user. They are
     /// run when that is answered.
-    #[serde(skip)]
     pub deferred: Vec<Arc<Call>>,
     /// How many ids its calls were given, those that could not be read included.
-    #[serde(skip)]
     pub call_ids: usize,
     /// How it ended.
     pub ending: Ending,
 }
 
 /// How a turn ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// With `turn_completed`.
@@ -164,23 +181,21 @@ impl Ending {
 }
 
 /// One message of the model, with what came of its calls.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// When the model was asked for it, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// What the model wrote, in order.
     pub parts: Vec<Part>,
     /// What the model is told beside its calls' outcomes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
     /// The call that failed for want of what these results, or earlier ones, bring: the model
     /// is asked to make it again.
-    #[serde(skip)]
     pub retry: Option<Retry>,
 }
 
 /// A call to make again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
     /// The tool's name.
     pub tool: String,
@@ -189,7 +204,7 @@ pub struct Retry {
 }
 
 /// Values that results have under the name of an argument.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The argument's name.
     pub name: String,
@@ -219,14 +234,13 @@ impl Step {
 }
 
 /// A piece of a model's message.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Words.
     Text(String),
     /// What the model thought and its server wants back. It stands in the running turn
     /// alone: of a turn that is over, servers want none.
-    #[serde(skip)]
     Reasoning(Arc<ReasoningItem>),
     /// A call; shared with the turn that still speaks of it.
     Call(Arc<Call>),
@@ -235,23 +249,21 @@ pub enum Part {
 }
 
 /// What a user was told on the model's behalf, or which of its words served as that.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Utterance {
     /// What it was for.
-    #[serde(flatten)]
     pub kind: UtteranceKind,
     /// The sentence.
     pub text: String,
     /// The tools that were being called.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// When it was said, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
 /// What an [`Utterance`] was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", content = "source", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UtteranceKind {
     /// Work has begun. The model's own words stand beside it as text.
     Acknowledgement(AcknowledgementSource),
@@ -273,7 +285,7 @@ impl Utterance {
 }
 
 /// A call and what came of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Unique in its session.
     pub call_id: String,
@@ -282,7 +294,6 @@ pub struct Call {
     /// A JSON object, as the model wrote it.
     pub arguments: Arguments,
     /// The same with the results that it names in place, as the tool took it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_arguments: Option<Arguments>,
     /// What came of it.
     pub outcome: Outcome,
@@ -327,7 +338,7 @@ impl Call {
 }
 
 /// What came of a call.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The tool ran, well or not.
@@ -341,7 +352,7 @@ pub enum Outcome {
 }
 
 /// Something that the model is told about its message as a whole.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// The kind of mistake.
     pub reason: FeedbackReason,

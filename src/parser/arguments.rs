@@ -95,6 +95,17 @@ impl PartialEq for Arguments {
     }
 }
 
+/// Reads what was written.
+impl<'de> Deserialize<'de> for Arguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        if !text.get().starts_with('{') {
+            return Err(D::Error::custom("arguments are an object"));
+        }
+        Self::new(&text).map_err(|refused| D::Error::custom(refused.into_error()))
+    }
+}
+
 impl Serialize for Arguments {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

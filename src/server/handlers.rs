@@ -5,21 +5,17 @@ use std::sync::Arc;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
-use serde::Serialize;
 use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
-use super::dialect::native::FrameId;
-use super::dialect::native::request;
+use super::dialect::native::{FrameId, request, transcript};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, typed};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query};
-use crate::conversation::{Conversation, Question};
-use crate::event::TurnState;
 use crate::gateway::BegunTurn;
 use crate::session::Found;
 use crate::telemetry::metrics;
@@ -135,30 +131,10 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     }
 }
 
-/// A session as `GET` shows it. Written without a tree of values in between:
-/// conversations grow long.
-#[derive(Serialize)]
-struct Transcript<'a> {
-    session_id: &'a str,
-    state: Option<TurnState>,
-    running_turn_id: Option<&'a str>,
-    clarification: Option<&'a Question>,
-    dropped_turns: u64,
-    turns: &'a Conversation,
-}
-
 fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
     let glance = session.glance();
-    let transcript = Transcript {
-        session_id: session.id(),
-        state: glance.state,
-        running_turn_id: glance.running.as_ref().map(|turn| &*turn.turn_id),
-        clarification: glance.question(),
-        dropped_turns: glance.conversation.dropped(),
-        turns: &glance.conversation,
-    };
-    Ok(json_reply(StatusCode::OK, &transcript))
+    Ok(json_reply(StatusCode::OK, &transcript::transcript(session.id(), &glance)))
 }
 
 fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {

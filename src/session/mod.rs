@@ -6,6 +6,7 @@
 
 mod ledger;
 pub(crate) mod log;
+pub mod record;
 mod table;
 mod tally;
 

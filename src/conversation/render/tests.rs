@@ -177,7 +177,7 @@ fn any_retry() -> impl Strategy<Value = Retry> {
         .prop_map(|(tool, argument)| Retry { tool, argument })
 }
 
-fn any_turn() -> impl Strategy<Value = Turn> {
+pub(crate) fn any_turn() -> impl Strategy<Value = Turn> {
     let steps = prop::collection::vec(any_step(), 0..5);
     let asked = (
         prop::collection::vec(any_question(), 0..3),

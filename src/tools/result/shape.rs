@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::{Clarification, ClarificationOption, NextAction, ToolResult};
-use crate::limits::tools::VIOLATIONS_MAX;
+use crate::limits::tools::{DATA_DEPTH_MAX, VIOLATIONS_MAX};
 use crate::text::{kind, quote};
 
 /// Everything that is wrong with a result, in the order it was found.
@@ -60,6 +60,9 @@ pub(super) fn check(result: &ToolResult) -> Result<(), Problems> {
         result.error.as_deref(),
         &mut problems,
     );
+    if result.data.as_ref().is_some_and(|data| is_deeper(data, DATA_DEPTH_MAX)) {
+        problems.add(format!("`data` is nested deeper than {DATA_DEPTH_MAX}"));
+    }
     if problems.0.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -97,6 +100,16 @@ fn check_rules(
     }
 }
 
+/// Whether a value is nested deeper than this. It looks no deeper itself.
+fn is_deeper(value: &Value, depth_max: usize) -> bool {
+    let Some(left) = depth_max.checked_sub(1) else { return value.is_array() || value.is_object() };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, left)),
+        Value::Object(members) => members.values().any(|member| is_deeper(member, left)),
+        _ => false,
+    }
+}
+
 fn check_clarification(clarification: &Clarification, problems: &mut Problems) {
     if clarification.r#type.trim().is_empty() {
         problems.add("`clarification.type` is empty");
@@ -116,6 +129,11 @@ fn check_clarification(clarification: &Clarification, problems: &mut Problems) {
         }
         if option.title.trim().is_empty() {
             problems.add(format!("`clarification.options[{index}].title` is empty"));
+        }
+        if option.metadata.as_ref().is_some_and(|metadata| is_deeper(metadata, DATA_DEPTH_MAX)) {
+            problems.add(format!(
+                "`clarification.options[{index}].metadata` is nested deeper than {DATA_DEPTH_MAX}"
+            ));
         }
         if option.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             problems.add(format!("`clarification.options[{index}].confidence` is not in 0 to 1"));

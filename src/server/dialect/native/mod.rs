@@ -13,6 +13,7 @@ mod frame_id;
 pub(in crate::server) mod request;
 #[cfg(test)]
 mod tests;
+pub(in crate::server) mod transcript;
 mod wanted;
 
 use bytes::{BufMut as _, Bytes, BytesMut};

@@ -21,6 +21,8 @@ use coverage::Coverage;
 use model::Dice;
 use play::Play;
 
+use crate::session::record::SessionRecord;
+
 /// What a client may say next.
 fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
     let prompt = Opening::Prompt("Go on.".into());
@@ -36,11 +38,22 @@ fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
 }
 
 fn play(seed: u64) -> Coverage {
+    let mut coverage = Coverage::default();
+    play_on(seed, |history| history, |_, covered| coverage.add(covered));
+    coverage
+}
+
+/// Plays one to three turns. Between them, `carry` takes the history from one to the next;
+/// `ended` sees what came out of each, and what it covered.
+fn play_on(
+    seed: u64,
+    carry: impl Fn(Conversation) -> Conversation,
+    mut ended: impl FnMut(String, Coverage),
+) {
     let mut dice = Dice(seed);
     let mut history = Conversation::default();
-    let mut coverage = Coverage::default();
     for turn_id in &["t1", "t2", "t3"][..=dice.roll(3)] {
-        let mut play = Play::new(&mut dice, turn_id, history);
+        let mut play = Play::new(&mut dice, turn_id, carry(history));
         play.settle();
         play.check();
         for _ in 0..dice.roll(60) {
@@ -48,12 +61,30 @@ fn play(seed: u64) -> Coverage {
             play.check();
         }
         play.finish();
+        let came_out = play.came_out();
         let covered;
         (history, covered) = play.check_end();
-        coverage.add(covered);
+        ended(came_out, covered);
     }
-    coverage
 }
+
+/// A conversation that was written down and read back goes on as if it had not been.
+#[test]
+fn a_conversation_goes_on_elsewhere_as_it_would_have_here() {
+    for seed in 0..CARRIED {
+        let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
+        play_on(seed, |history| history, |came_out, _| here.push(came_out));
+        let carry = |conversation| {
+            let record = SessionRecord { conversation, ..SessionRecord::default() };
+            SessionRecord::read(&record.write()).unwrap().conversation
+        };
+        play_on(seed, carry, |came_out, _| elsewhere.push(came_out));
+        assert_eq!(here, elsewhere, "seed {seed}");
+    }
+}
+
+/// How many schedules are played twice.
+const CARRIED: u64 = 400;
 
 /// Also that they go through all that there is. The table of it is printed; `tests/run`
 /// shows the line that begins with `notice:`.

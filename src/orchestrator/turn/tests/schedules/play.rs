@@ -33,7 +33,7 @@ pub(super) struct Play {
     /// The running round's native calls, and how many of them are whole.
     begun: Vec<Begun>,
     whole: usize,
-    seen: usize,
+    checked_events: usize,
     markers: HashSet<String>,
     started: HashSet<String>,
     /// Whether a tool was started of which there is something to say.
@@ -105,7 +105,7 @@ impl Play {
             put_out: 0,
             begun: Vec::new(),
             whole: 0,
-            seen: 0,
+            checked_events: 0,
             markers: HashSet::new(),
             started: HashSet::new(),
             started_aloud: false,
@@ -445,7 +445,7 @@ impl Play {
     pub(super) fn check(&mut self) {
         let parallel_max = self.scene.turn.rules().max_parallel;
         assert!(self.scene.running.len() <= parallel_max, "too many at once");
-        for event in &self.scene.events[self.seen..] {
+        for event in &self.scene.events[self.checked_events..] {
             assert!(!self.ended, "nothing follows the last event: {event}");
             let call = event["data"]["call_id"].as_str().map(str::to_owned);
             match event["type"].as_str().unwrap() {
@@ -484,7 +484,7 @@ impl Play {
             }
         }
         self.check_barriers();
-        self.seen = self.scene.events.len();
+        self.checked_events = self.scene.events.len();
         assert_eq!(self.ended, self.scene.turn.is_over());
         let held = self.scene.turn.core.acknowledgement.held();
         let is_planning = self.scene.turn.state() == TurnState::Planning;
@@ -539,6 +539,11 @@ impl Play {
             self.check();
         }
         assert!(self.scene.turn.is_over(), "it does not end: {:#?}", self.scene.deeds);
+    }
+
+    /// All that came out: events, and what was asked of tools and of the model.
+    pub(super) fn came_out(&self) -> String {
+        format!("{:#?}\n{:#?}\n{:#?}", self.scene.events, self.scene.deeds, self.scene.rounds)
     }
 
     /// Checks what is left, and returns it as history.

@@ -1,0 +1,255 @@
+//! A session as `GET` shows it (`docs/http-api.md`).
+//!
+//! The names are the contract's, whatever the conversation calls its own. It is written without
+//! a tree of values in between: conversations grow long.
+
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
+
+use crate::conversation::{
+    Answer, Call, Conversation, Ending, Given, Note, Outcome, Part, Question, Step, Turn,
+    Utterance, UtteranceKind,
+};
+use crate::event::{AcknowledgementSource, FeedbackReason, TurnState};
+use crate::parser::Arguments;
+use crate::session::Glance;
+use crate::tools::{Clarification, ClarificationOption, ToolResult};
+
+/// The session `id` as of one moment, as JSON.
+pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Glance) -> impl Serialize + 'a {
+    Transcript {
+        session_id: id,
+        state: session.state,
+        running_turn_id: session.running.as_ref().map(|turn| &*turn.turn_id),
+        clarification: session.question().map(QuestionView::of),
+        dropped_turns: session.conversation.dropped(),
+        turns: Turns(&session.conversation),
+    }
+}
+
+#[derive(Serialize)]
+struct Transcript<'a> {
+    session_id: &'a str,
+    state: Option<TurnState>,
+    running_turn_id: Option<&'a str>,
+    clarification: Option<QuestionView<'a>>,
+    dropped_turns: u64,
+    turns: Turns<'a>,
+}
+
+struct Turns<'a>(&'a Conversation);
+
+impl Serialize for Turns<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.turns().map(|turn| TurnView::of(turn)))
+    }
+}
+
+#[derive(Serialize)]
+struct TurnView<'a> {
+    turn_id: &'a str,
+    started_at_ms: u64,
+    prompt: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<AnswerView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<&'a str>,
+    steps: Vec<StepView<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<QuestionView<'a>>,
+    ending: EndingView,
+}
+
+impl<'a> TurnView<'a> {
+    fn of(turn: &'a Turn) -> Self {
+        Self {
+            turn_id: &turn.turn_id,
+            started_at_ms: turn.started_at_ms,
+            prompt: &turn.prompt,
+            answer: turn.answer.as_deref().map(AnswerView::of),
+            dropped: turn.dropped.as_deref(),
+            steps: turn.steps.iter().map(StepView::of).collect(),
+            questions: turn.questions.iter().map(QuestionView::of).collect(),
+            ending: EndingView::of(turn.ending),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct AnswerView<'a> {
+    clarification_id: &'a str,
+    question: &'a str,
+    #[serde(flatten)]
+    given: GivenView<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum GivenView<'a> {
+    Option(&'a ClarificationOption),
+    Text(&'a str),
+}
+
+impl<'a> AnswerView<'a> {
+    fn of(answer: &'a Answer) -> Self {
+        Self {
+            clarification_id: &answer.clarification_id,
+            question: &answer.question,
+            given: match &answer.given {
+                Given::Option(option) => GivenView::Option(option),
+                Given::Text(text) => GivenView::Text(text),
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct QuestionView<'a> {
+    clarification_id: &'a str,
+    call_id: &'a str,
+    tool_name: &'a str,
+    #[serde(flatten)]
+    clarification: &'a Clarification,
+}
+
+impl<'a> QuestionView<'a> {
+    fn of(question: &'a Question) -> Self {
+        Self {
+            clarification_id: &question.clarification_id,
+            call_id: &question.call_id,
+            tool_name: &question.tool_name,
+            clarification: &question.clarification,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum EndingView {
+    Completed(&'static str),
+    Failed(&'static str),
+    Running,
+}
+
+impl EndingView {
+    const fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Completed(finish) => Self::Completed(finish.name()),
+            Ending::Failed(code) => Self::Failed(code.name()),
+            Ending::Running => Self::Running,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct StepView<'a> {
+    at_ms: u64,
+    parts: Parts<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<NoteView<'a>>,
+}
+
+#[derive(Serialize)]
+struct NoteView<'a> {
+    reason: FeedbackReason,
+    message: &'a str,
+}
+
+impl<'a> StepView<'a> {
+    fn of(step: &'a Step) -> Self {
+        let note = |Note { reason, message }: &'a Note| NoteView { reason: *reason, message };
+        let notes = step.notes.iter().map(note).collect();
+        Self { at_ms: step.at_ms, parts: Parts(&step.parts), notes }
+    }
+}
+
+/// What the model wrote and what the gateway said in between. What the model thought is its
+/// server's, and is not shown.
+struct Parts<'a>(&'a [Part]);
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut parts = serializer.serialize_seq(None)?;
+        for part in self.0 {
+            match part {
+                Part::Text(text) => parts.serialize_element(&PartView::Text(text))?,
+                Part::Call(call) => parts.serialize_element(&PartView::Call(CallView::of(call)))?,
+                Part::Said(said) => parts.serialize_element(&PartView::Said(SaidView::of(said)))?,
+                Part::Reasoning(_) => {}
+            }
+        }
+        parts.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum PartView<'a> {
+    Text(&'a str),
+    Call(CallView<'a>),
+    Said(SaidView<'a>),
+}
+
+#[derive(Serialize)]
+struct SaidView<'a> {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<AcknowledgementSource>,
+    text: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tools: &'a [String],
+    at_ms: u64,
+}
+
+impl<'a> SaidView<'a> {
+    fn of(Utterance { kind, text, tools, at_ms }: &'a Utterance) -> Self {
+        let (kind, source) = match kind {
+            UtteranceKind::Acknowledgement(source) => ("acknowledgement", Some(*source)),
+            UtteranceKind::Status => ("status", None),
+            UtteranceKind::Response => ("response", None),
+        };
+        Self { kind, source, text, tools, at_ms: *at_ms }
+    }
+}
+
+#[derive(Serialize)]
+struct CallView<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    arguments: &'a Arguments,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_arguments: Option<&'a Arguments>,
+    outcome: OutcomeView<'a>,
+}
+
+impl<'a> CallView<'a> {
+    fn of(call: &'a Call) -> Self {
+        Self {
+            call_id: &call.call_id,
+            name: &call.name,
+            arguments: &call.arguments,
+            resolved_arguments: call.resolved_arguments.as_ref(),
+            outcome: OutcomeView::of(&call.outcome),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum OutcomeView<'a> {
+    Ended(&'a ToolResult),
+    NotRun(&'a ToolResult),
+    Skipped(&'a str),
+    Cancelled,
+}
+
+impl<'a> OutcomeView<'a> {
+    fn of(outcome: &'a Outcome) -> Self {
+        match outcome {
+            Outcome::Ended(result) => Self::Ended(result),
+            Outcome::NotRun(result) => Self::NotRun(result),
+            Outcome::Skipped(reason) => Self::Skipped(reason),
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}
