@@ -9,7 +9,7 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
-use super::dialect::native::{FrameId, request, transcript};
+use super::dialect::native::{request, transcript};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, typed};
@@ -92,7 +92,7 @@ async fn begin(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply,
         app.gateway.begin(new).map_err(Refusal::Begin)?;
     // A client that tries again under its key says what it has seen; of a turn that
     // has just begun, nobody has seen anything.
-    let seen = if repeated { last_event_id(request)? } else { FrameId::START };
+    let seen = if repeated { last_event_id(request)? } else { None };
     resume(&session_id, &turn, seen, &request.headers, app)
 }
 

@@ -23,32 +23,33 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub(super) fn resume(
     session_id: &str,
     turn: &LoggedTurn,
-    seen: FrameId,
+    seen: Option<FrameId>,
     headers: &HeaderMap,
     app: &App,
 ) -> Result<Reply, Refusal> {
     let log = &turn.log;
     // In this order: a log that ends in between has only grown.
     let (has_ended, last) = (log.has_ended(), log.last_sequence());
-    if !seen.is_of_this_node() || seen.sequence > last {
-        return Err(Refusal::FRAME_GONE);
-    }
-    if has_ended && seen.sequence == last {
+    let seen = match seen {
+        None => 0,
+        Some(id) if id.epoch == log.epoch() && id.sequence <= last => id.sequence,
+        Some(_) => return Err(Refusal::FRAME_GONE),
+    };
+    if has_ended && seen == last {
         // An EventSource asks again after every end; this is how it is told to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    Ok(stream(session_id, turn, seen.sequence, encoder(headers), app))
+    Ok(stream(session_id, turn, seen, encoder(headers), app))
 }
 
-/// The last frame that the client has seen: the one before the first, where it does
-/// not say.
-pub(super) fn last_event_id(request: &Parts) -> Result<FrameId, Refusal> {
+/// The last frame that the client has seen, if it says so.
+pub(super) fn last_event_id(request: &Parts) -> Result<Option<FrameId>, Refusal> {
     let header = request.headers.get(LAST_EVENT_ID);
     let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
     let id = header.or_else(|| query::value(request.uri.query(), "last_event_id"));
     match id.as_deref() {
-        None | Some("") => Ok(FrameId::START),
-        Some(id) => FrameId::parse(id).ok_or_else(|| {
+        None | Some("") => Ok(None),
+        Some(id) => FrameId::parse(id).map(Some).ok_or_else(|| {
             Refusal::invalid("Last-Event-ID", "Last-Event-ID must be the id of a frame, as 1-42")
         }),
     }

@@ -27,10 +27,15 @@ use tally::{Share, Tally};
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use table::Sessions;
 
+/// The epoch of a session that nobody has served before.
+const FIRST_EPOCH: u64 = 1;
+
 /// One conversation and its turns.
 #[derive(Debug)]
 pub struct Session {
     id: String,
+    /// How often the session has begun to be served, by this gateway or another.
+    epoch: u64,
     /// What nobody outside can guess, eight hexadecimal digits; for markers.
     nonce: OnceLock<String>,
     ledger: Arc<Ledger>,
@@ -46,8 +51,6 @@ struct State {
     /// Idempotency keys and the turns that they began, the latest last.
     keys: VecDeque<(String, String)>,
     used_at: Instant,
-    /// Whether the session is found under its id no more.
-    is_forgotten: bool,
     /// What all this takes in memory, logs apart.
     share: Share,
 }
@@ -136,12 +139,11 @@ impl Session {
             finished: VecDeque::new(),
             keys: VecDeque::new(),
             used_at: Instant::now(),
-            is_forgotten: false,
             share: tally.share(),
         };
         state.count();
         let (nonce, ledger) = (OnceLock::new(), Arc::clone(ledger));
-        Self { id: id.to_owned(), nonce, ledger, state: Mutex::new(state) }
+        Self { id: id.to_owned(), epoch: FIRST_EPOCH, nonce, ledger, state: Mutex::new(state) }
     }
 
     /// The session's id.
@@ -155,20 +157,10 @@ impl Session {
     }
 
     /// Begins a turn, unless one runs or `key` has begun one before. An answer is
-    /// looked up in the same moment, so that of two only one is taken. `None` where the
-    /// session is found under its id no more.
-    fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>, ask: &Ask) -> Option<Begin> {
+    /// looked up in the same moment, so that of two only one is taken.
+    fn begin(self: &Arc<Self>, turn_id: &str, key: Option<&str>, ask: &Ask) -> Begin {
         let mut state = self.state.lock();
-        (!state.is_forgotten).then(|| self.begin_in(&mut state, turn_id, key, ask))
-    }
-
-    fn begin_in(
-        self: &Arc<Self>,
-        state: &mut State,
-        turn_id: &str,
-        key: Option<&str>,
-        ask: &Ask,
-    ) -> Begin {
+        state.used_at = Instant::now();
         if let Some(found) = key.and_then(|key| state.begun_by(key)) {
             return match found {
                 Found::Turn(turn) => Begin::Repeated(turn),
@@ -189,7 +181,7 @@ impl Session {
             state.keys.push_back((key.to_owned(), turn_id.to_owned()));
             state.count();
         }
-        let (log, writer) = Writer::new();
+        let (log, writer) = Writer::new(self.epoch);
         state.running = Some(LoggedTurn { turn_id: turn_id.to_owned(), log });
         let guard = TurnGuard { session: Arc::clone(self), record: None };
         let history = state.conversation.clone();
@@ -227,10 +219,9 @@ impl Session {
         self.state.lock().finished.retain(|turn| turn.entry.ticket != ticket);
     }
 
-    /// Begins no more turns, and cancels the one that runs.
-    fn forget(&self) {
-        self.state.lock().is_forgotten = true;
-        self.cancel();
+    /// Whether no turn runs in it. One that is idle may be forgotten.
+    fn is_idle(&self) -> bool {
+        self.state.lock().running.is_none()
     }
 
     /// Cancels the turn that runs; false where none does.

@@ -20,7 +20,7 @@ pub(super) fn begin(
     key: Option<&str>,
 ) -> (TurnGuard, Writer) {
     match session.begin(turn_id, key, &Ask::default()) {
-        Some(Begin::New(begun)) => (begun.guard, begun.writer),
+        Begin::New(begun) => (begun.guard, begun.writer),
         other => panic!("{other:?}"),
     }
 }
@@ -37,7 +37,7 @@ async fn a_session_has_one_turn_at_a_time() {
     let sessions = Sessions::new(Duration::from_secs(1));
     let session = sessions.open("s");
     let (guard, writer) = begin(&session, "one", None);
-    assert!(matches!(session.begin("two", None, &Ask::default()), Some(Begin::Busy)));
+    assert!(matches!(session.begin("two", None, &Ask::default()), Begin::Busy));
     guard.finish(record("one"));
     // The last event is still to come, and the place is free.
     begin(&session, "two", None);
@@ -80,11 +80,8 @@ async fn keys_are_remembered_up_to_their_number() {
         guard.finish(record(&format!("turn-{n}")));
     }
     let newest = format!("key-{}", limits::IDEMPOTENCY_KEYS_MAX);
-    assert!(matches!(
-        session.begin("again", Some(&newest), &Ask::default()),
-        Some(Begin::Repeated(_))
-    ));
-    assert!(matches!(session.begin("again", Some("key-1"), &Ask::default()), Some(Begin::Gone)));
+    assert!(matches!(session.begin("again", Some(&newest), &Ask::default()), Begin::Repeated(_)));
+    assert!(matches!(session.begin("again", Some("key-1"), &Ask::default()), Begin::Gone));
     begin(&session, "again", Some("key-0"));
 }
 
@@ -99,16 +96,15 @@ async fn forgetting_a_session_cancels_its_turn() {
     assert!(writer.log().watch_audience(&mut cx).cancelled);
 }
 
-/// A request that found its session before another one had it forgotten.
 #[test]
-fn no_turn_begins_where_nobody_finds_it() {
+fn a_session_that_was_forgotten_begins_anew() {
     let sessions = Sessions::new(Duration::from_secs(60));
-    let found = sessions.open("s");
+    let forgotten = sessions.open("s");
     assert!(sessions.forget("s"));
-    assert!(found.begin("one", None, &Ask::default()).is_none());
     let begun = sessions.begin("s", "one", None, &Ask::default());
     let Begin::New(begun) = begun else { panic!("{begun:?}") };
     assert!(Arc::ptr_eq(&begun.guard.session, &sessions.find("s").unwrap()));
+    assert!(!Arc::ptr_eq(&begun.guard.session, &forgotten));
 }
 
 /// From the running turn, from the latest one's log, and without any log.
@@ -141,7 +137,7 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
     assert!(sessions.find("s").is_none());
     let session = sessions.open("s");
     let refused = session.begin("one", Some("key"), &answer);
-    assert!(matches!(refused, Some(Begin::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Begin::Refused(_)), "{refused:?}");
     assert!(session.begun_by("key").is_none() && session.running().is_none());
     begin(&session, "one", Some("key"));
 }

@@ -26,7 +26,7 @@ impl Encoder for Ndjson {
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         out.extend_from_slice(b"{\"id\":\"");
-        FrameId::at(record.sequence).push_to(out);
+        FrameId::of(record).push_to(out);
         out.extend_from_slice(b"\",");
         // The event is an object, and goes on where that begins.
         out.extend_from_slice(&record.data[1..]);
@@ -47,9 +47,9 @@ mod tests {
     fn a_line_is_the_event_with_its_id() {
         let mut out = BytesMut::new();
         let data = br#"{"type":"status","data":{"message":"m"}}"#;
-        let record = Record { sequence: 7, kind: Kind::Status, data, text: None };
+        let record = Record { epoch: 2, sequence: 7, kind: Kind::Status, data, text: None };
         Ndjson.encode(&record, &mut out);
-        let line = br#"{"id":"1-7","type":"status","data":{"message":"m"}}"#;
+        let line = br#"{"id":"2-7","type":"status","data":{"message":"m"}}"#;
         assert_eq!(&out[..], [line, &b"\n"[..]].concat());
     }
 }

@@ -25,6 +25,7 @@ use records::{Entry, Records, Run, Taken};
 /// A turn's events, and who reads them.
 #[derive(Debug, Default)]
 pub struct TurnLog {
+    epoch: u64,
     state: Mutex<State>,
     /// Of all events, published or not.
     bytes: AtomicUsize,
@@ -54,6 +55,13 @@ pub struct Audience {
 }
 
 impl TurnLog {
+    /// Which of those that have served the session one after the other has written the log.
+    /// No two of them number an event alike.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// Cancels the turn; false when it is over already.
     pub fn cancel(&self) -> bool {
         let mut state = self.state.lock();
@@ -204,10 +212,10 @@ impl Block {
 }
 
 impl Writer {
-    /// A log that is still empty, and its writer.
+    /// A log that is still empty, written in this epoch, and its writer.
     #[must_use]
-    pub fn new() -> (Arc<TurnLog>, Self) {
-        let log = Arc::new(TurnLog::default());
+    pub fn new(epoch: u64) -> (Arc<TurnLog>, Self) {
+        let log = Arc::new(TurnLog { epoch, ..TurnLog::default() });
         let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
         log.allocated.store(block.capacity, Ordering::Relaxed);
         let writer = Self {
@@ -385,7 +393,7 @@ impl Reader {
         state.records.take_after(self.seen, limits::WRITE_BYTES_MAX, &mut self.taken);
         if !self.taken.is_empty() {
             drop(state);
-            self.seen = self.taken.drain(sink);
+            self.seen = self.taken.drain(self.log.epoch, sink);
             return Poll::Ready(Some(()));
         }
         if state.ended {

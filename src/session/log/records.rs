@@ -19,6 +19,8 @@ use crate::event::Kind;
 /// An event of a turn, encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
+    /// The epoch of the session in which it was written: see [`TurnLog::epoch`](super::TurnLog::epoch).
+    pub epoch: u64,
     /// Its place in the turn, from 1.
     pub sequence: u64,
     /// Which event it is.
@@ -165,7 +167,7 @@ impl Taken {
     }
 
     /// Hands out the records in order, and forgets them. Gives the last one's sequence.
-    pub(super) fn drain(&mut self, mut sink: impl FnMut(Record<'_>)) -> u64 {
+    pub(super) fn drain(&mut self, epoch: u64, mut sink: impl FnMut(Record<'_>)) -> u64 {
         let mut runs = self.runs.drain(..).peekable();
         let mut open: Option<(usize, Run)> = None;
         for (entry, sequence) in self.entries.drain(..).zip(self.seen + 1..) {
@@ -177,7 +179,7 @@ impl Taken {
             let data = &run.bytes[std::mem::replace(start, end)..end];
             let text = (entry.text_start > 0)
                 .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
-            sink(Record { sequence, kind: entry.kind, data, text });
+            sink(Record { epoch, sequence, kind: entry.kind, data, text });
             self.seen = sequence;
         }
         self.seen

@@ -25,7 +25,7 @@ const END: Event<'_> = Event::TurnCompleted {
 
 /// What a log makes of some events, in order.
 pub(crate) fn records(events: &[Event<'_>], mut sink: impl FnMut(Record<'_>)) {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     for event in events {
         writer.push(event);
     }
@@ -56,7 +56,7 @@ fn ids(records: &[(u64, String)]) -> Vec<u64> {
 
 #[test]
 fn readers_see_what_was_published_and_nothing_else() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     let mut reader = log.read_after(0);
     writer.push(&text("a"));
     assert_eq!(read(&mut reader), (Vec::new(), false));
@@ -71,7 +71,7 @@ fn readers_see_what_was_published_and_nothing_else() {
 
 #[test]
 fn what_was_published_is_read_at_once() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..3 {
         for _ in 0..4 {
@@ -92,7 +92,7 @@ fn what_was_published_is_read_at_once() {
 fn every_event_comes_back_wherever_a_reader_begins() {
     let story = "long ".repeat(300);
     for sizes in [&[1, 1, 1][..], &[700, 1, 900, 1], &[4, 480, 500, 520, 3000], &[100]] {
-        let (log, mut writer) = Writer::new();
+        let (log, mut writer) = Writer::new(1);
         let mut early = log.read_after(0);
         let (mut said, mut heard) = (Vec::new(), Vec::new());
         for (at, size) in sizes.iter().cycle().take(200).enumerate() {
@@ -142,7 +142,7 @@ fn nothing_is_lost_before_it_is_stored() {
 
 #[test]
 fn a_reader_can_begin_after_every_event() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     let mut frames = 0;
     for together in [1, 3, 2, 1, 5] {
         for _ in 0..together {
@@ -164,7 +164,7 @@ fn a_reader_can_begin_after_every_event() {
 
 #[test]
 fn a_reader_that_waits_is_woken_once_for_what_is_published() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let mut reader = log.read_after(0);
@@ -181,7 +181,7 @@ fn a_reader_that_waits_is_woken_once_for_what_is_published() {
 
 #[test]
 fn the_driver_is_woken_when_the_last_reader_leaves_and_when_somebody_cancels() {
-    let (log, writer) = Writer::new();
+    let (log, writer) = Writer::new(1);
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let mut cx = Context::from_waker(&waker);
@@ -201,7 +201,7 @@ fn the_driver_is_woken_when_the_last_reader_leaves_and_when_somebody_cancels() {
 
 #[test]
 fn a_writer_that_dies_leaves_a_last_event() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     writer.push(&text("half an ans"));
     drop(writer);
     let (all, ended) = read(&mut log.read_after(0));
@@ -213,7 +213,7 @@ fn a_writer_that_dies_leaves_a_last_event() {
 
 #[test]
 fn a_reader_that_catches_up_is_given_pieces_of_bounded_size() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     let words = "x".repeat(1000);
     for _ in 0..200 {
         writer.push(&text(&words));
@@ -235,7 +235,7 @@ fn a_reader_that_catches_up_is_given_pieces_of_bounded_size() {
 /// A client that comes and goes while the model is silent leaves nothing behind.
 #[test]
 fn readers_that_left_are_not_remembered() {
-    let (log, _writer) = Writer::new();
+    let (log, _writer) = Writer::new(1);
     let wakers: Vec<_> = (0..50).map(|_| Waker::from(Arc::new(Counter::default()))).collect();
     for waker in &wakers {
         assert!(log.read_after(0).poll_read(&mut Context::from_waker(waker), |_| {}).is_pending());
@@ -247,7 +247,7 @@ fn readers_that_left_are_not_remembered() {
 /// woken by that.
 #[test]
 fn waiting_again_wakes_nobody() {
-    let (log, _writer) = Writer::new();
+    let (log, _writer) = Writer::new(1);
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let mut reader = log.read_after(0);
@@ -260,7 +260,7 @@ fn waiting_again_wakes_nobody() {
 /// There are as many of these as there are streams that wait for their model.
 #[test]
 fn a_turn_that_waits_holds_little() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     let id = "x".repeat(36);
     writer.push(&Event::TurnStarted {
         session_id: &id,
@@ -281,7 +281,7 @@ fn a_turn_that_waits_holds_little() {
 fn a_log_wastes_little() {
     for size in [4, 60, 200, 490, 520, 1000, 2040, 8000, 65_536] {
         for together in [1, 2, 7] {
-            let (log, mut writer) = Writer::new();
+            let (log, mut writer) = Writer::new(1);
             let words = "x".repeat(size);
             let mut pushed = 0;
             while log.bytes() < 300_000 {
@@ -307,7 +307,7 @@ fn a_log_wastes_little() {
 /// Also where all was published before the writer went.
 #[test]
 fn a_log_that_is_over_keeps_no_room() {
-    let (log, mut writer) = Writer::new();
+    let (log, mut writer) = Writer::new(1);
     writer.push(&text("word"));
     writer.push(&END);
     writer.publish();

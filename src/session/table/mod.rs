@@ -36,49 +36,33 @@ impl Sessions {
         Self { by_id: Mutex::default(), ttl, bytes_max, tally, ledger }
     }
 
-    /// The session, begun where there is none yet. What is over the bounds is
-    /// forgotten now, before a turn adds to it.
-    pub fn open(&self, id: &str) -> Arc<Session> {
+    /// Begins a turn in the session of that id, which begins with it where there is
+    /// none yet. An answer begins no session: nothing was asked there.
+    ///
+    /// What is over the bounds is forgotten in the same step, and never the session in which
+    /// the turn begins: it runs.
+    pub fn begin(&self, id: &str, turn_id: &str, key: Option<&str>, ask: &Ask) -> Begin {
         let mut by_id = self.by_id.lock();
-        let found = by_id.get(id).cloned();
-        let is_new = found.is_none();
-        let session =
-            found.unwrap_or_else(|| Arc::new(Session::new(id, &self.tally, &self.ledger)));
-        session.touch();
-        let is_full = is_new && by_id.len() >= limits::SESSIONS_MAX;
-        let forgotten = if is_full || self.tally.bytes() > self.bytes_max {
-            self.make_room(&mut by_id)
-        } else {
-            Vec::new()
+        let session = match (by_id.get(id), ask) {
+            (Some(session), _) => Arc::clone(session),
+            (None, Ask::Prompt(_)) => self.add(&mut by_id, id),
+            (None, Ask::Answer { clarification_id, .. }) => {
+                let id = clarification_id.clone();
+                return Begin::Refused(AnswerError::UnknownQuestion { id, open: None });
+            }
         };
-        if is_new {
-            by_id.insert(id.to_owned(), Arc::clone(&session));
-        }
+        let begun = session.begin(turn_id, key, ask);
+        let forgotten = self.make_room(&mut by_id);
         drop(by_id);
         // A conversation of megabytes takes its time, and others wait for the lock.
         drop(forgotten);
-        session
+        begun
     }
 
-    /// Begins a turn in the session of that id, which begins with it where there is
-    /// none yet. An answer begins no session: nothing was asked there.
-    pub fn begin(&self, id: &str, turn_id: &str, key: Option<&str>, ask: &Ask) -> Begin {
-        loop {
-            let session = match ask {
-                Ask::Prompt(_) => self.open(id),
-                Ask::Answer { clarification_id, .. } => {
-                    let Some(session) = self.find(id) else {
-                        let id = clarification_id.clone();
-                        return Begin::Refused(AnswerError::UnknownQuestion { id, open: None });
-                    };
-                    session
-                }
-            };
-            // Where it was forgotten in between, nobody could find a turn in it any more.
-            if let Some(begun) = session.begin(turn_id, key, ask) {
-                return begun;
-            }
-        }
+    fn add(&self, by_id: &mut HashMap<String, Arc<Session>>, id: &str) -> Arc<Session> {
+        let session = Arc::new(Session::new(id, &self.tally, &self.ledger));
+        by_id.insert(id.to_owned(), Arc::clone(&session));
+        session
     }
 
     /// The session, if there is one.
@@ -91,7 +75,7 @@ impl Sessions {
     /// Forgets a session and cancels what runs in it; false where there is none.
     pub fn forget(&self, id: &str) -> bool {
         let Some(session) = self.by_id.lock().remove(id) else { return false };
-        session.forget();
+        session.cancel();
         true
     }
 
@@ -99,7 +83,7 @@ impl Sessions {
     pub fn sweep(&self) {
         let mut by_id = self.by_id.lock();
         let is_old = |session: &Arc<Session>| {
-            is_idle(session) && session.state.lock().used_at.elapsed() >= self.ttl
+            session.is_idle() && session.state.lock().used_at.elapsed() >= self.ttl
         };
         let forgotten: Vec<_> = by_id.extract_if(|_, session| is_old(session)).collect();
         drop(by_id);
@@ -113,14 +97,17 @@ impl Sessions {
         }
     }
 
-    /// Forgets idle sessions, those used longest ago first, until a sixteenth of
-    /// both bounds is free: many at once, since to find them is to look at all.
+    /// Where one of the bounds is passed, forgets idle sessions, those used longest ago first,
+    /// until a sixteenth of both is free: many at once, since to find them is to look at all.
     fn make_room(&self, by_id: &mut HashMap<String, Arc<Session>>) -> Vec<Arc<Session>> {
+        if by_id.len() <= limits::SESSIONS_MAX && self.tally.bytes() <= self.bytes_max {
+            return Vec::new();
+        }
         let most = |max: usize| max - max / 16;
         let (count_goal, bytes_goal) = (most(limits::SESSIONS_MAX), most(self.bytes_max));
         let mut idle: Vec<(Instant, Arc<Session>)> = by_id
             .values()
-            .filter(|session| is_idle(session))
+            .filter(|session| session.is_idle())
             .map(|session| (session.state.lock().used_at, Arc::clone(session)))
             .collect();
         idle.sort_unstable_by_key(|(used_at, _)| *used_at);
@@ -136,12 +123,6 @@ impl Sessions {
         }
         forgotten
     }
-}
-
-/// Whether nobody but the table holds the session: a turn that runs in it does, and
-/// so does a request that is about to begin one. Ask with the table locked.
-fn is_idle(session: &Arc<Session>) -> bool {
-    Arc::strong_count(session) == 1
 }
 
 #[cfg(test)]

@@ -2,32 +2,21 @@
 
 use bytes::{BufMut as _, BytesMut};
 
-/// The epoch of a turn that no other node has taken over.
-const FIRST_EPOCH: u32 = 1;
+use crate::session::Record;
 
 /// A place in a turn's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct FrameId {
-    /// Rises when another node takes the turn over.
-    epoch: u32,
+    /// Rises each time that somebody else serves the session.
+    pub(in crate::server) epoch: u64,
     /// Counts the turn's frames from 1.
     pub(in crate::server) sequence: u64,
 }
 
 impl FrameId {
-    /// The place before the first frame.
-    pub(in crate::server) const START: Self = Self::at(0);
-
-    /// Frame `sequence` of a turn of this node's.
-    #[must_use]
-    pub(in crate::server) const fn at(sequence: u64) -> Self {
-        Self { epoch: FIRST_EPOCH, sequence }
-    }
-
-    /// Whether this node has numbered the frame.
-    #[must_use]
-    pub(in crate::server) const fn is_of_this_node(self) -> bool {
-        self.epoch == FIRST_EPOCH
+    /// The id of a record.
+    pub(in crate::server) const fn of(record: &Record<'_>) -> Self {
+        Self { epoch: record.epoch, sequence: record.sequence }
     }
 
     /// Reads an id; `None` where it is none. A number that is too large is read as
@@ -37,14 +26,14 @@ impl FrameId {
         let (epoch, sequence) = text.split_once('-')?;
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         (is_number(epoch) && is_number(sequence)).then(|| Self {
-            epoch: epoch.parse().unwrap_or(u32::MAX),
+            epoch: epoch.parse().unwrap_or(u64::MAX),
             sequence: sequence.parse().unwrap_or(u64::MAX),
         })
     }
 
     /// Appends the id as text.
     pub(in crate::server) fn push_to(self, out: &mut BytesMut) {
-        push_number(out, u64::from(self.epoch));
+        push_number(out, self.epoch);
         out.put_u8(b'-');
         push_number(out, self.sequence);
     }
@@ -82,18 +71,17 @@ mod tests {
     #[test]
     fn an_id_is_read_as_it_was_written() {
         for sequence in [0, 1, 42, u64::MAX] {
-            let id = FrameId::at(sequence);
+            let id = FrameId { epoch: 3, sequence };
             assert_eq!(FrameId::parse(&id.to_string()), Some(id));
         }
-        assert_eq!(FrameId::at(7).to_string(), "1-7");
+        assert_eq!(FrameId { epoch: 1, sequence: 7 }.to_string(), "1-7");
     }
 
     #[test]
-    fn other_nodes_ids_are_told_apart() {
-        for text in ["2-7", "0-7", "4294967297-7"] {
-            assert!(!FrameId::parse(text).unwrap().is_of_this_node(), "{text}");
-        }
-        assert_eq!(FrameId::parse("1-99999999999999999999"), Some(FrameId::at(u64::MAX)));
+    fn a_number_that_is_too_large_is_that_of_no_frame() {
+        let huge = "99999999999999999999";
+        let id = FrameId { epoch: u64::MAX, sequence: u64::MAX };
+        assert_eq!(FrameId::parse(&format!("{huge}-{huge}")), Some(id));
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn push_head(out: &mut BytesMut, record: &Record<'_>) {
         let _ = writeln!(out.writer(), "retry: {}", limits::RETRY_MS);
     }
     out.extend_from_slice(b"id: ");
-    FrameId::at(record.sequence).push_to(out);
+    FrameId::of(record).push_to(out);
     out.extend_from_slice(b"\nevent: ");
     out.extend_from_slice(record.kind.name().as_bytes());
     out.extend_from_slice(b"\ndata: ");
