@@ -11,6 +11,7 @@ mod call_formats;
 mod cancel;
 mod clarification;
 mod conversations;
+mod documented;
 mod drain;
 mod http2;
 mod leaks;
