@@ -27,9 +27,13 @@ fn run(cli: Cli) -> Result<(), CliError> {
     let mut out = BufWriter::new(io::stdout().lock());
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve(&args, &mut out),
-        Command::Check(args) => check::run(&args, &mut out),
+        Command::Check(args) => {
+            telemetry::check_filter()?;
+            check::run(&args, &mut out)
+        }
         Command::Parse(args) => parse(&args, &mut out),
         Command::Tools(args) => {
+            telemetry::check_filter()?;
             let config = config::load(args.config.as_deref(), &Overrides::default())?;
             tools::run(registry(&config)?.catalog().specs(), &mut out)
         }
@@ -47,8 +51,7 @@ fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
 }
 
 fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
-    let _logs =
-        telemetry::init(args.log_format).map_err(|error| CliError::Usage(error.to_string()))?;
+    let _logs = telemetry::init(args.log_format)?;
     let config = config::load(args.config.config.as_deref(), &args.overrides())?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");

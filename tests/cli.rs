@@ -178,11 +178,15 @@ fn an_address_in_use_is_status_1() {
 
 #[test]
 fn a_bad_log_filter_is_status_2() {
-    let output = Command::new(TETHER).env("TETHER_LOG", "tether=loud").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.starts_with("error: TETHER_LOG: "), "{stderr}");
-    assert!(stderr.contains("warn,tether=trace"), "{stderr}");
+    for command in ["serve", "check", "tools"] {
+        let mut tether = Command::new(TETHER);
+        let output = tether.arg(command).env("TETHER_LOG", "tether=loud").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert_eq!(output.stdout, b"", "{command}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.starts_with("error: TETHER_LOG: "), "{command}: {stderr}");
+        assert!(stderr.contains("warn,tether=trace"), "{command}: {stderr}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use hyper::Uri;
 use crate::app::{RunError, StartError};
 use crate::call_format::{ROWS, Row};
 use crate::config::{self, ConfigError, Overrides};
-use crate::telemetry::LogFormat;
+use crate::telemetry::{LogFormat, TelemetryError};
 
 /// Makes the tool calls of local language models solid.
 ///
@@ -169,6 +169,12 @@ impl From<RunError> for CliError {
             RunError::Start(StartError::Assembly(error)) => Self::Usage(error.to_string()),
             error => Self::Failed(error.to_string()),
         }
+    }
+}
+
+impl From<TelemetryError> for CliError {
+    fn from(error: TelemetryError) -> Self {
+        Self::Usage(error.to_string())
     }
 }
 

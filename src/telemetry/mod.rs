@@ -58,10 +58,7 @@ pub enum TelemetryError {
 /// # Errors
 /// A filter that cannot be read; a second call; no thread to write in.
 pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
-    let filter = EnvFilter::builder()
-        .with_default_directive(Directive::from(LevelFilter::INFO))
-        .with_env_var(FILTER_VARIABLE)
-        .from_env()?;
+    let filter = filter()?;
     let queue = Arc::new(Queue::default());
     let records = Records(Arc::clone(&queue));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(records);
@@ -71,6 +68,21 @@ pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
     }
     log_panics();
     Ok(Logs::write(queue, io::stderr())?)
+}
+
+/// Checks `TETHER_LOG`, for commands that write no logs.
+///
+/// # Errors
+/// A filter that cannot be read.
+pub fn check_filter() -> Result<(), TelemetryError> {
+    filter().map(|_| ())
+}
+
+fn filter() -> Result<EnvFilter, TelemetryError> {
+    let builder = EnvFilter::builder()
+        .with_default_directive(Directive::from(LevelFilter::INFO))
+        .with_env_var(FILTER_VARIABLE);
+    Ok(builder.from_env()?)
 }
 
 /// Has panics logged, with a backtrace if `RUST_BACKTRACE` asks for one. Where errors are not
