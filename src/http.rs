@@ -1,5 +1,5 @@
-//! What HTTP says about media types, and about trying again: which answers may pass by
-//! themselves, and how long the other side asks to be left alone.
+//! What HTTP says about media types and codings, and about trying again: which answers may
+//! pass by themselves, and how long the other side asks to be left alone.
 //!
 //! Pure. Whether something may be asked twice at all is for the caller to know.
 
@@ -16,6 +16,19 @@ use jiff::tz::TimeZone;
 pub fn is_media_type(field: &str, media_type: &str) -> bool {
     let named = field.split_once(';').map_or(field, |(named, _)| named);
     named.trim_ascii().eq_ignore_ascii_case(media_type)
+}
+
+/// The first coding named in some `Transfer-Encoding` or `Content-Encoding` fields that is not
+/// `known`. Their names are case-insensitive (RFC 9112, section 7; RFC 9110, section 8.4.1).
+#[must_use]
+pub fn unknown_coding<'f>(
+    fields: impl IntoIterator<Item = &'f str>,
+    known: &str,
+) -> Option<&'f str> {
+    let codings = fields.into_iter().flat_map(|field| field.split(',')).map(str::trim_ascii);
+    let mut unknown =
+        codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(known));
+    unknown.next()
 }
 
 /// Whether an answer with this status is about the moment and not about the request, so
@@ -87,6 +100,21 @@ mod tests {
         }
         for field in ["", "text/event-streams", "application/json; text/event-stream"] {
             assert!(!is_media_type(field, "text/event-stream"), "{field}");
+        }
+    }
+
+    #[test]
+    fn codings_are_listed_over_fields() {
+        for (fields, expected) in [
+            (&[][..], None),
+            (&[""], None),
+            (&["chunked"], None),
+            (&["Chunked", " , CHUNKED"], None),
+            (&["gzip, chunked"], Some("gzip")),
+            (&["gzip", "chunked"], Some("gzip")),
+            (&["chunked , br;q=1"], Some("br;q=1")),
+        ] {
+            assert_eq!(unknown_coding(fields.iter().copied(), "chunked"), expected, "{fields:?}");
         }
     }
 

@@ -65,6 +65,7 @@ async fn dispatch(
     if !route.is_open() {
         app.auth.check_key(&request.headers)?;
     }
+    incoming::check_coding(&request.headers)?;
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),

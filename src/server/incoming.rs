@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes};
+use hyper::header::{HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use tokio::time::timeout;
 
 use super::refusal::Refusal;
+use crate::http;
 
 /// A body that comes with a request, whichever server reads it.
 pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'static {}
@@ -14,6 +16,16 @@ pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'stat
 impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> Incoming for B {}
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Refuses a body in another transfer coding than `chunked`, as RFC 9112 asks in section 6.1.
+/// hyper undoes `chunked` where it comes last and leaves the rest to us.
+pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let fields = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::to_str);
+    match http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "chunked") {
+        Some(coding) => Err(Refusal::TransferEncoding(coding.to_owned())),
+        None => Ok(()),
+    }
+}
 
 /// Reads a body of at most `bytes_max`, within `patience`.
 pub(super) async fn read(

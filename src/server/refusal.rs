@@ -25,6 +25,8 @@ pub(super) enum Refusal {
     BodyTimeout(Duration),
     /// The body broke off.
     BodyBroken(String),
+    /// The body is in a transfer coding that we do not know.
+    TransferEncoding(String),
     /// Not JSON, from a page of a browser.
     MediaType,
     /// No key, or a wrong one.
@@ -69,6 +71,9 @@ impl Refusal {
             }
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+            Self::TransferEncoding(_) => {
+                (StatusCode::NOT_IMPLEMENTED, "unsupported_transfer_encoding")
+            }
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
             Self::Origin(_) => (StatusCode::FORBIDDEN, "origin_not_allowed"),
@@ -134,6 +139,9 @@ impl Refusal {
                 format!("the body did not arrive within {} s; send it at once", after.as_secs())
             }
             Self::BodyBroken(error) => format!("the body broke off: {error}; send it again"),
+            Self::TransferEncoding(coding) => format!(
+                "the transfer coding {coding:?} is not supported; send the body plain or chunked"
+            ),
             Self::MediaType => "a page must send Content-Type: application/json".into(),
             Self::Unauthorized => {
                 "send Authorization: Bearer KEY with one of server.api_keys".into()

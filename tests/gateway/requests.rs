@@ -165,6 +165,31 @@ async fn two_ways_to_know_a_bodys_end_are_refused() {
     assert!(model.is_unasked());
 }
 
+/// A body that could not be read all the same (RFC 9112, section 6.1).
+#[tokio::test]
+async fn transfer_codings_other_than_chunked_are_not_implemented() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = r#"{"prompt":"Hello?"}"#;
+    let body = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for (path, method) in [(STREAM, "POST"), (CANCEL, "POST"), ("/healthz", "GET")] {
+        for headers in [
+            &["Transfer-Encoding: gzip, chunked"][..],
+            &["transfer-encoding: GZIP", "Transfer-Encoding: chunked"],
+            &["Transfer-Encoding: identity,chunked"],
+        ] {
+            let reply = gateway.exchange(request(method, path, headers, &body)).await;
+            let (status, code, _) = reply.refusal();
+            assert_eq!((status, &*code), (501, "unsupported_transfer_encoding"), "{headers:?}");
+        }
+    }
+    // Without `chunked` at its end, nobody knows where the body ends: section 6.3.
+    let mut client = gateway.client().await;
+    client.send(request("POST", STREAM, &["Transfer-Encoding: chunked, gzip"], &body)).await;
+    assert_eq!(client.head().await.status, 400);
+    assert!(model.is_unasked());
+}
+
 #[tokio::test]
 async fn unknown_addresses_and_methods() {
     let model = Model::listen();
