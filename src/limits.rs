@@ -68,6 +68,9 @@ pub mod upstream {
     pub const ERROR_BODY_BYTES_MAX: usize = 16 * KIB;
     /// How much of a server's own error message goes on to a client, in bytes.
     pub const ERROR_MESSAGE_BYTES_MAX: usize = KIB;
+    /// How much is quoted of the coding that an answer is in, in bytes; real ones have a
+    /// handful.
+    pub const CODING_BYTES_MAX: usize = 32;
     /// Calls that a grammar allows in one message: a small model that repeats its call may
     /// not do so for ever.
     pub const GRAMMAR_CALLS_MAX: usize = 8;

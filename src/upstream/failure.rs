@@ -109,6 +109,15 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
+    /// The event stream is compressed.
+    pub(super) fn compressed(coding: &str) -> Self {
+        let message = format!(
+            "the model server answered in Content-Encoding {coding}, which was not asked for; \
+             switch compression off in the server, or in the proxy before it"
+        );
+        Self::new(FailureCode::UpstreamError, false, message)
+    }
+
     /// The server said so in its stream.
     pub(super) fn reported(error: &ServerError) -> Self {
         let message = format!("the model server reported an error: {error}");

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue,
+    RETRY_AFTER,
+};
 use hyper::{Method, Request, StatusCode, Uri};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -178,7 +181,7 @@ impl Server {
         let mut answer = self.send(request, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
-            let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
+            let said = said(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
             let mut failed = Failed::refused(&answer, &said);
             if status == StatusCode::NOT_FOUND {
                 self.forget();
@@ -198,11 +201,14 @@ impl Server {
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !http::is_media_type(media_type, "text/event-stream") {
             let media_type = media_type.to_owned();
-            let said = answer.read_to_string(limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
+            let said = said(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
             let error = ServerError::from_body(said.as_bytes());
             return Err(Failed::finally(RoundFailure::no_stream(&media_type, &error)));
         }
-        Ok(answer)
+        match coding(&answer) {
+            Some(coding) => Err(Failed::finally(RoundFailure::compressed(coding))),
+            None => Ok(answer),
+        }
     }
 
     fn body(&self, request: &ChatRequest, models: Models) -> Bytes {
@@ -269,7 +275,7 @@ impl Server {
     async fn look(&self) -> Result<Models, Failed> {
         let request = self.request(Method::GET, "/models", Full::default());
         let mut answer = self.send(request, limits::CHECK_TIMEOUT).await?;
-        let said = answer.read_to_string(limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
+        let said = said(&mut answer, limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
         if !answer.head.status.is_success() {
             return Err(Failed::refused(&answer, &said));
         }
@@ -307,7 +313,9 @@ impl Server {
             .uri(uri)
             .header(HOST, &self.host)
             .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json");
+            .header(ACCEPT, "text/event-stream, application/json")
+            // Without it any coding is acceptable (RFC 9110, section 12.5.3).
+            .header(ACCEPT_ENCODING, "identity");
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -353,6 +361,22 @@ impl From<ClientError> for Failed {
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
         Self { failure: error.into(), wait, was_reached }
+    }
+}
+
+/// The coding that an answer's body is in, if there is one: it cannot be read then.
+fn coding(answer: &Answer) -> Option<&str> {
+    let fields = answer.head.headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
+    let coding = http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "identity")?;
+    Some(coding.get(..limits::CODING_BYTES_MAX).unwrap_or(coding))
+}
+
+/// What an answer says that is no event stream: at most `bytes_max` of it, and what comes
+/// within `patience`.
+async fn said(answer: &mut Answer, bytes_max: usize, patience: Duration) -> String {
+    match coding(answer) {
+        Some(coding) => format!("(in Content-Encoding {coding}, which was not asked for)"),
+        None => answer.read_to_string(bytes_max, patience).await,
     }
 }
 

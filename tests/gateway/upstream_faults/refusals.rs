@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::{failed, nothing, turn};
 use crate::support::events::said;
+use crate::support::model::{DONE, finish, text};
 use crate::support::{Away, Gateway, Model, ms};
 
 fn prompt() -> Value {
@@ -147,4 +148,40 @@ async fn it_answers_with_something_else() {
         let message = failed(&frames, "upstream_error", false);
         assert!(message.contains("event stream"), "{message}");
     }
+}
+
+/// It was not asked to: `Accept-Encoding` says so.
+#[tokio::test]
+async fn it_compresses_its_answer() {
+    let gzip = "\u{1f}\u{8}\u{0}garbage";
+    for (status, headers, expected) in [
+        ("200 OK", "Content-Type: text/event-stream\r\n", "switch compression off"),
+        ("200 OK", "Content-Type: text/html\r\n", "text/html instead of an event stream"),
+        ("400 Bad", "", "answered 400"),
+    ] {
+        let headers = format!("{headers}Content-Encoding: gzip\r\n");
+        let frames = turn(nothing, async |mut round, _| {
+            let asked = round.request.head.to_ascii_lowercase();
+            assert!(asked.contains("\r\naccept-encoding: identity\r\n"), "{asked}");
+            round.write(refusal(status, &headers, gzip)).await;
+            round.keep();
+        })
+        .await;
+        let message = failed(&frames, "upstream_error", false);
+        assert!(message.contains("Content-Encoding gzip"), "{message}");
+        assert!(message.contains(expected) && !message.contains("garbage"), "{message}");
+    }
+}
+
+/// To name that no coding is used is odd, and allowed by most.
+#[tokio::test]
+async fn it_says_that_it_does_not_compress() {
+    let frames = turn(nothing, async |mut round, _| {
+        let headers = "Content-Type: text/event-stream\r\nContent-Encoding: Identity\r\n";
+        let body = text("Plain.") + &finish("stop") + DONE;
+        round.write(refusal("200 OK", headers, &body)).await;
+        round.keep();
+    })
+    .await;
+    assert_eq!(said(&frames), "Plain.");
 }
