@@ -359,7 +359,7 @@ pub mod server {
     pub const HEAD_BYTES_MAX: usize = 16 * KIB;
     /// Header fields of a request.
     pub const HEADERS_MAX: usize = 64;
-    /// Open connections.
+    /// Open connections. For a further one, the one that has been silent for longest is cut.
     pub const CONNECTIONS_MAX: usize = 10_000;
     /// The headers of an HTTP/2 request, in bytes, uncompressed.
     pub const H2_HEADER_BYTES_MAX: u32 = 16 * 1024;

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 use tracing::debug;
 
+use super::places::Place;
 use super::stall::{Pace, StreamExecutor, Watched};
 use super::{App, Patience, handlers, route};
 use crate::limits;
@@ -51,10 +52,12 @@ fn set_up(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves one connection until its client leaves, stalls or `stop` lets it go.
+/// Serves one connection until its client leaves, stalls or loses its place, or `stop` lets
+/// it go.
 pub(super) async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
+    own_place: Arc<Place>,
     app: Arc<App>,
     stop: CancellationToken,
 ) {
@@ -69,7 +72,9 @@ pub(super) async fn serve(
     let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));
     let service = {
         let cors = route::cors(app.auth.origins());
+        let place_kept = Arc::clone(&own_place);
         let answer = tower::service_fn(move |request: Request<Incoming>| {
+            place_kept.keep();
             let app = Arc::clone(&app);
             async move { Ok::<_, Infallible>(handlers::answer(request, app).await) }
         });
@@ -77,6 +82,7 @@ pub(super) async fn serve(
     };
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let mut stalled = std::pin::pin!(pace.stalled(patience.reader));
+    let mut lost = std::pin::pin!(own_place.lost());
     let mut first_head = std::pin::pin!(sleep(patience.head));
     let (mut spoken, mut stopping) = (false, false);
     loop {
@@ -91,6 +97,10 @@ pub(super) async fn serve(
             () = stalled.as_mut() => {
                 metrics::reader_cut();
                 debug!(%peer, "client takes nothing; connection cut");
+                return;
+            }
+            () = lost.as_mut() => {
+                debug!(%peer, "client says nothing and others wait; connection cut");
                 return;
             }
             () = first_head.as_mut(), if !spoken => {

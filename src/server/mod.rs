@@ -9,6 +9,7 @@ mod connection;
 mod dialect;
 mod handlers;
 mod incoming;
+mod places;
 mod query;
 mod refusal;
 mod reply;
@@ -17,12 +18,12 @@ mod route;
 mod stall;
 mod stream;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -32,6 +33,7 @@ use crate::limits;
 
 use auth::Auth;
 pub use auth::AuthOptions;
+use places::Places;
 
 /// How the server serves.
 #[derive(Debug, Clone)]
@@ -117,36 +119,42 @@ impl Server {
     /// they are sending, at most [`limits::server::CLOSE_TIMEOUT`].
     pub async fn serve(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(limits::server::CONNECTIONS_MAX));
-        loop {
-            // Before accept: what cannot be served waits in the system's queue.
-            let place = Arc::clone(&places).acquire_owned();
-            let accepted = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                accepted = async { (place.await, self.listener.accept().await) } => accepted,
-            };
-            let (Ok(place), accepted) = accepted else { break };
-            match accepted {
-                Ok((socket, peer)) => {
-                    let app = Arc::clone(&self.app);
-                    let stop = stop.clone();
-                    connections.spawn(async move {
-                        connection::serve(socket, peer, app, stop).await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    // Out of descriptors, most likely: give those that are open time.
-                    warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(limits::server::ACCEPT_PAUSE).await;
-                }
+        let places = Places::new(limits::server::CONNECTIONS_MAX);
+        let serve = async {
+            loop {
+                let (socket, peer) = self.accept(&places).await;
+                let place = Arc::new(places.take().await);
+                let (app, stop) = (Arc::clone(&self.app), stop.clone());
+                connections.spawn(async move {
+                    connection::serve(socket, peer, Arc::clone(&place), app, stop).await;
+                    // Behind the socket, which is closed by now.
+                    drop(place);
+                });
             }
-        }
+        };
+        stop.run_until_cancelled(serve).await;
         drop(self.listener);
         connections.close();
         if tokio::time::timeout(limits::server::CLOSE_TIMEOUT, connections.wait()).await.is_err() {
             debug!(open = connections.len(), "connections were cut at the end");
+        }
+    }
+
+    /// The next connection.
+    async fn accept(&self, places: &Places) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok(accepted) => return accepted,
+                // Out of descriptors, most likely.
+                Err(error) if places.make_room().await => {
+                    debug!(%error, "cannot accept a connection; a silent one was cut");
+                }
+                Err(error) => {
+                    // Give those that are open time.
+                    warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(limits::server::ACCEPT_PAUSE).await;
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::client::{post, request};
 use crate::support::events::said;
 use crate::support::gateway::{CANCEL, STREAM};
+use crate::support::process::Process;
 use crate::support::{Gateway, Model, ms};
 
 #[tokio::test]
@@ -17,6 +18,25 @@ async fn a_head_that_never_ends() {
         let answer = String::from_utf8(client.closed().await).unwrap();
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{start:?}: {answer}");
     }
+}
+
+/// They are more than the gateway can hold: those that came first make room.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let gateway = Process::start("").await;
+    gateway.limit_files(128);
+    let mut first = gateway.client().await;
+    first.send(request("GET", "/healthz", &[], "")).await;
+    assert_eq!(first.reply().await.status(), 200);
+    let mut silent = Vec::new();
+    for _ in 0..400 {
+        silent.push(gateway.client().await);
+    }
+    assert_eq!(gateway.get("/healthz").await.status(), 200);
+    assert_eq!(silent[0].closed().await, b"");
+    // Who has asked for something keeps its place.
+    first.send(request("GET", "/healthz", &[], "")).await;
+    assert_eq!(first.reply().await.status(), 200);
 }
 
 #[tokio::test]

@@ -96,6 +96,13 @@ impl Process {
         self.child.as_ref().expect("it runs").id()
     }
 
+    /// From now on it can have so many files and sockets open.
+    pub(crate) fn limit_files(&self, count: usize) {
+        let (pid, limit) = (self.pid().to_string(), format!("--nofile={count}"));
+        let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(status.unwrap().success());
+    }
+
     /// Sockets that it holds open.
     pub(crate) fn sockets(&self) -> usize {
         let links = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();

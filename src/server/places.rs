@@ -1,0 +1,160 @@
+//! Places for connections: who gets one, and who gives theirs up when there are no more.
+//!
+//! A connection costs its client nothing, so silent ones could take every place for as long
+//! as a head may take to come. When places run out, the connection that has been silent for
+//! longest is cut. One whose client has asked for something keeps its place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// As many places as connections may be open.
+#[derive(Debug)]
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    silent: Arc<Mutex<Silent>>,
+}
+
+/// The connections whose clients have asked for nothing yet.
+#[derive(Debug, Default)]
+struct Silent {
+    /// How many there were.
+    count: u64,
+    /// By number: the oldest first.
+    connections: BTreeMap<u64, Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    /// Tells it to end.
+    cut: CancellationToken,
+    /// Tells that it has.
+    gone: CancellationToken,
+}
+
+impl Places {
+    /// So many.
+    pub(super) fn new(count: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), silent: Arc::default() }
+    }
+
+    /// Takes a place for a connection that was accepted, the longest silent one's if there is
+    /// no other. Where all clients have asked for something, it waits for one to leave.
+    ///
+    /// Dropping the future takes nothing.
+    pub(super) async fn take(&self) -> Place {
+        if self.free.available_permits() == 0 {
+            self.make_room().await;
+        }
+        let permit = Arc::clone(&self.free).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let (cut, gone) = (CancellationToken::new(), CancellationToken::new());
+        let mut silent = self.silent.lock();
+        silent.count += 1;
+        let number = silent.count;
+        let connection = Connection { cut: cut.clone(), gone: gone.clone() };
+        silent.connections.insert(number, connection);
+        drop(silent);
+        Place {
+            number,
+            silent: Arc::clone(&self.silent),
+            cut,
+            _permit: permit,
+            _gone: gone.drop_guard(),
+        }
+    }
+
+    /// Cuts the connection that has been silent for longest, and waits for its end. False if
+    /// there is none.
+    pub(super) async fn make_room(&self) -> bool {
+        let oldest = self.silent.lock().connections.pop_first();
+        let Some((_, Connection { cut, gone })) = oldest else { return false };
+        cut.cancel();
+        gone.cancelled().await;
+        true
+    }
+}
+
+/// A connection's place. It is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    number: u64,
+    silent: Arc<Mutex<Silent>>,
+    cut: CancellationToken,
+    // In this order: whoever waits for the end finds the place free.
+    _permit: OwnedSemaphorePermit,
+    _gone: DropGuard,
+}
+
+impl Place {
+    /// The client has asked for something: the place is not taken away any more.
+    pub(super) fn keep(&self) {
+        self.silent.lock().connections.remove(&self.number);
+    }
+
+    /// Ends when the connection is to give its place up.
+    pub(super) async fn lost(&self) {
+        self.cut.cancelled().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.keep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A connection that ends when it is told to.
+    async fn silent(places: &Places) -> JoinHandle<()> {
+        let place = places.take().await;
+        tokio::spawn(async move { place.lost().await })
+    }
+
+    #[tokio::test]
+    async fn the_one_that_is_silent_for_longest_gives_its_place_up() {
+        let places = Places::new(3);
+        let kept = places.take().await;
+        kept.keep();
+        let (first, second) = (silent(&places).await, silent(&places).await);
+        let third = silent(&places).await;
+        first.await.unwrap();
+        assert!(!second.is_finished() && !third.is_finished());
+        let _fourth = silent(&places).await;
+        second.await.unwrap();
+        assert!(!third.is_finished());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_have_asked_are_waited_for() {
+        let places = Places::new(1);
+        let kept = places.take().await;
+        kept.keep();
+        assert!(!places.make_room().await);
+        let mut waiting = std::pin::pin!(places.take());
+        assert!(timeout(Duration::from_secs(60), waiting.as_mut()).await.is_err());
+        drop(kept);
+        waiting.await;
+    }
+
+    #[tokio::test]
+    async fn one_that_has_ended_is_not_cut() {
+        let places = Places::new(2);
+        let first = places.take().await;
+        let second = silent(&places).await;
+        drop(first);
+        assert!(places.make_room().await);
+        second.await.unwrap();
+    }
+}
