@@ -213,6 +213,11 @@ pub mod turn {
     pub const FOUND_BYTES_MAX: usize = 4096;
     /// Default of `feedback.temperature_step`.
     pub const TEMPERATURE_STEP: f64 = 0.2;
+    /// Arguments of a call that was not run, in bytes, that the model is sent when its context
+    /// is full: longer ones are left out.
+    pub const UNRUN_ARGUMENTS_BYTES_MAX: usize = 64;
+    /// How much it is then sent of why the call was not run, in bytes.
+    pub const UNRUN_REASON_BYTES_MAX: usize = 256;
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }

@@ -13,6 +13,7 @@
 
 mod clarification;
 pub mod render;
+mod shorten;
 mod size;
 pub mod trim;
 

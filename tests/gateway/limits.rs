@@ -325,6 +325,30 @@ async fn bytes_of_a_call() {
     }
 }
 
+/// Calls that are not run may be as long as others, and the model goes on from them.
+#[tokio::test]
+async fn tokens_of_a_request_behind_refused_calls() {
+    let mut model = Model::listen();
+    for (name, argument) in [("no_such_tool", "expression"), ("calculate", "no_such_argument")] {
+        let gateway = Gateway::start(&model).await;
+        let budget = tether::limits::turn::CONTEXT_BUDGET_TOKENS;
+        let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+        let long = |n: usize| call(name, &json!({ argument: format!("{n:060000}") })) + "\n";
+        for numbers in [0..15, 15..30] {
+            let calls: String = numbers.map(long).collect();
+            round.answer_in_pieces(&calls, 32 * 1024).await;
+            round = model.round().await;
+            let contents = round.request.contents();
+            assert!(contents.len() / 3 < budget, "{} bytes", contents.len());
+            assert!(contents.contains("bytes left out"), "{contents}");
+            let why = if name == "calculate" { "not valid" } else { "no tool" };
+            assert_eq!(contents.matches(why).count(), contents.matches("left out").count());
+        }
+        round.answer("Well.").await;
+        assert_eq!(outcome(&stream.rest().await), "stop");
+    }
+}
+
 #[tokio::test]
 async fn rounds_of_a_turn() {
     let mut model = Model::listen();

@@ -13,8 +13,8 @@ mod text;
 use std::sync::Arc;
 
 use crate::call_format::CallFormat;
-use crate::conversation::trim;
 use crate::conversation::{Conversation, Ending, Step, Turn};
+use crate::conversation::{shorten, trim};
 use crate::event::TurnFinish;
 use crate::upstream::{History, Message, MessagePart, Prompt, Role};
 
@@ -78,19 +78,23 @@ fn messages(context: &Context, form: Form) -> Vec<Message> {
         render_turn(&mut messages, turn, 0, form, format);
     }
     let shown: usize = examples.iter().map(|turn| turn_tokens(turn, format)).sum();
-    let fixed = trim::tokens(system) + shown + turn_tokens(current, format);
+    let last_word = closing.map_or(0, trim::tokens);
+    let budget = budget.saturating_sub(trim::tokens(system) + shown + last_word);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
+    let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, format));
+    let room = budget.saturating_sub(prompts.sum());
+    let (current, taken) = shorten::to_fit(current, room, |turn| turn_tokens(turn, format));
     let keep = trim::kept(
         history,
         needed,
-        budget.saturating_sub(fixed),
+        budget.saturating_sub(taken),
         |turn| opening_tokens(turn, format),
         |step| step_tokens(step, format),
     );
     for (turn, first_step) in keep {
         render_turn(&mut messages, turn, first_step, form, format);
     }
-    render_turn(&mut messages, current, 0, form, format);
+    render_turn(&mut messages, &current, 0, form, format);
     if let Some(closing) = closing {
         say(&mut messages, Role::User, closing);
     }

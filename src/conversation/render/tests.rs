@@ -97,6 +97,7 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         any_result().prop_map(Outcome::Ended),
         ".{0,12}".prop_map(Outcome::Skipped),
+        ".{0,600}".prop_map(|error| Outcome::NotRun(ToolResult::error(error))),
         Just(Outcome::Cancelled),
     ]
 }
@@ -107,14 +108,17 @@ fn any_part() -> impl Strategy<Value = Part> {
         (any_kind(), "[a-z<é]{0,9}").prop_map(|(kind, text)| {
             Part::Said(Utterance { kind, text, tools: Vec::new(), at_ms: 0 })
         }),
-        (any_name(), any_outcome()).prop_map(|(name, outcome)| Part::Call(Arc::new(Call {
-            // Ids are unique in a turn only; the history as a whole repeats them.
-            call_id: String::new(),
-            name,
-            arguments: Arguments::parse(r#"{"a": 1.0}"#).unwrap(),
-            resolved_arguments: None,
-            outcome,
-        }))),
+        (any_name(), any_outcome(), 0..200_usize).prop_map(|(name, outcome, length)| Part::Call(
+            Arc::new(Call {
+                // Ids are unique in a turn only; the history as a whole repeats them.
+                call_id: String::new(),
+                name,
+                arguments: Arguments::parse(&json!({ "a": "x".repeat(length) }).to_string())
+                    .unwrap(),
+                resolved_arguments: None,
+                outcome,
+            })
+        )),
     ]
 }
 
