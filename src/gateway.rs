@@ -18,7 +18,7 @@ use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, Settings, SettingsError};
-use crate::session::{Begin, Begun, Found, LoggedTurn, Session, Sessions, TurnGuard};
+use crate::session::{Begin, Begun, Found, Held, LoggedTurn, Session, Sessions, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Registry, RegistryError};
 use crate::upstream::{RoundFailure, Route, Sampling, ToolChoice, Upstream};
@@ -368,6 +368,12 @@ impl Gateway {
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
+    }
+
+    /// What all sessions hold.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.sessions.held()
     }
 
     /// Forgets sessions that nobody has used for long.

@@ -17,7 +17,7 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query};
 use crate::gateway::BegunTurn;
-use crate::session::Found;
+use crate::session::{Found, Held};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -171,6 +171,8 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 }
 
 fn metrics_text(app: &App) -> Reply {
+    let Held { sessions, session_bytes, turn_log_bytes } = app.gateway.held();
+    metrics::held(sessions, session_bytes, turn_log_bytes);
     typed(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

@@ -57,6 +57,11 @@ impl Ledger {
         Entry { ledger: Arc::clone(self), ticket }
     }
 
+    /// The bytes of all logs that are held.
+    pub(super) fn bytes(&self) -> usize {
+        self.held.lock().bytes
+    }
+
     /// Lets go of the oldest logs beyond the limit. No session may be locked.
     pub(super) fn make_room(&self) {
         let mut over = Vec::new();
@@ -81,12 +86,5 @@ impl Drop for Entry {
         if let Some(log) = held.logs.remove(&self.ticket) {
             held.bytes -= log.bytes;
         }
-    }
-}
-
-#[cfg(test)]
-impl Ledger {
-    pub(super) fn bytes(&self) -> usize {
-        self.held.lock().bytes
     }
 }

@@ -25,7 +25,7 @@ use ledger::{Entry, Ledger, Ticket};
 use tally::{Share, Tally};
 
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
-pub use table::Sessions;
+pub use table::{Held, Sessions};
 
 /// The epoch of a session that nobody has served before.
 const FIRST_EPOCH: u64 = 1;

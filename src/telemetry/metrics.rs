@@ -101,3 +101,13 @@ pub fn request(route: &'static str, status: u16) {
 pub fn reader_cut() {
     counter!("tether_readers_cut_total").increment(1);
 }
+
+/// What is held now: how many sessions, what they take in memory, and what the logs of their
+/// finished turns take.
+pub fn held(sessions: usize, session_bytes: usize, turn_log_bytes: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "no memory has so many bytes")]
+    let set = |gauge: Gauge, value: usize| gauge.set(value as f64);
+    set(gauge!("tether_sessions"), sessions);
+    set(gauge!("tether_session_bytes"), session_bytes);
+    set(gauge!("tether_turn_log_bytes"), turn_log_bytes);
+}

@@ -13,6 +13,17 @@ use super::{Begin, Session};
 use crate::conversation::{AnswerError, Ask};
 use crate::limits::session as limits;
 
+/// What all sessions hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Held {
+    /// How many there are.
+    pub sessions: usize,
+    /// What they take in memory, logs apart.
+    pub session_bytes: usize,
+    /// What the logs of their finished turns take.
+    pub turn_log_bytes: usize,
+}
+
 /// All sessions, in memory.
 #[derive(Debug)]
 pub struct Sessions {
@@ -70,6 +81,13 @@ impl Sessions {
         let session = self.by_id.lock().get(id).cloned()?;
         session.touch();
         Some(session)
+    }
+
+    /// What all of them hold now.
+    pub fn held(&self) -> Held {
+        let sessions = self.by_id.lock().len();
+        let (session_bytes, turn_log_bytes) = (self.tally.bytes(), self.ledger.bytes());
+        Held { sessions, session_bytes, turn_log_bytes }
     }
 
     /// Forgets a session and cancels what runs in it; false where there is none.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::{choice, config, look_up_and_send, prompt, send, sum, turn};
+use crate::support::client::request;
 use crate::support::model::call;
 use crate::support::process::Process;
 use crate::support::{Model, within};
@@ -169,5 +170,22 @@ async fn turns_that_run_are_counted_by_their_state() {
     // They leave before their last events do.
     for state in ["planning", "executing", "synthesizing"] {
         within(async { assert!(running(state).await == 0.0, "{state}") }).await;
+    }
+}
+
+#[tokio::test]
+async fn what_sessions_hold_is_shown() {
+    let mut model = Model::listen();
+    let gateway = Process::start(&config(&model)).await;
+    turn(&gateway, &mut model, &prompt("a"), &["Hello."]).await;
+    let held = Samples::of(&gateway).await;
+    held.check("tether_sessions", &[("", 1)]);
+    assert!(held.value("tether_session_bytes") > 500.0);
+    assert!(held.value("tether_turn_log_bytes") > 500.0);
+    let forgotten = gateway.exchange(request("DELETE", "/api/v1/sessions/a", &[], "")).await;
+    assert_eq!(forgotten.status(), 204);
+    let held = Samples::of(&gateway).await;
+    for name in ["tether_sessions", "tether_session_bytes", "tether_turn_log_bytes"] {
+        held.check(name, &[("", 0)]);
     }
 }

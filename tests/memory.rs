@@ -1,0 +1,117 @@
+//! What the gateway says that its sessions hold, as `/metrics` shows it, against what is
+//! allocated.
+//!
+//! Gateway, model and clients run on the test's own thread, whose allocations are counted:
+//! what is left of them when clients and rounds are gone is what the gateway holds.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
+#[expect(dead_code, unused_imports, reason = "other tests need more of it")]
+#[path = "support/mod.rs"]
+mod support;
+
+use allocation_counter::measure;
+use serde_json::json;
+use support::model::call;
+use support::{Gateway, Model};
+use tokio::runtime::{Builder, Runtime};
+
+/// A turn as its model answers it.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// So many pieces of so many bytes. Each is an event.
+    Words { pieces: usize, bytes: usize },
+    /// So many calls, each in a message of its own, and a word.
+    Calls(usize),
+}
+
+/// A gateway in front of a model, on the test's thread.
+struct World {
+    runtime: Runtime,
+    gateway: Gateway,
+    model: Model,
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let (gateway, model) = runtime.block_on(async {
+            let model = Model::listen();
+            let gateway = Gateway::with(model.address, |setup| {
+                setup.config.limits.max_tool_loops = 100;
+            });
+            (gateway.await, model)
+        });
+        Self { runtime, gateway, model }
+    }
+
+    /// A turn in a session of its own.
+    fn turn(&mut self, session: &str, shape: Shape) {
+        let Self { runtime, gateway, model } = self;
+        runtime.block_on(async {
+            let body = json!({"session_id": session, "prompt": "Hello?"});
+            let mut stream = gateway.turn_with(&["Connection: close"], &body).await;
+            let mut round = model.round().await;
+            match shape {
+                Shape::Words { pieces, bytes } => {
+                    let piece = "x".repeat(bytes);
+                    round.begin().await;
+                    for _ in 0..pieces {
+                        // What comes together becomes one event.
+                        round.say(&piece).await;
+                        stream.up_to_text(&piece).await;
+                    }
+                    round.end().await;
+                }
+                Shape::Calls(count) => {
+                    for n in 0..count {
+                        let sum = json!({ "expression": format!("{n} + 1") });
+                        round.answer(&call("calculate", &sum)).await;
+                        round = model.round().await;
+                    }
+                    round.answer("Well.").await;
+                }
+            }
+            stream.rest().await;
+            stream.client.closed().await;
+        });
+    }
+
+    /// What the gateway says that its sessions hold, in bytes.
+    fn counted(&self) -> usize {
+        let held = self.gateway.running.gateway().held();
+        held.session_bytes + held.turn_log_bytes
+    }
+
+    /// What further turns take: as it is allocated, and as it is counted.
+    fn cost(&mut self, turns: usize, shape: Shape) -> (usize, usize) {
+        // What is made once and stays.
+        self.turn("first", shape);
+        let before = self.counted();
+        let in_use = measure(|| {
+            for n in 0..turns {
+                self.turn(&n.to_string(), shape);
+            }
+        });
+        (in_use.bytes_current.try_into().unwrap(), self.counted() - before)
+    }
+}
+
+#[test]
+fn no_more_is_in_use_than_is_counted_and_a_quarter() {
+    let words = |pieces, bytes| Shape::Words { pieces, bytes };
+    for (turns, shape) in [
+        (300, words(1, 4)),
+        (4, words(2000, 4)),
+        (4, words(1000, 64)),
+        (4, words(200, 1024)),
+        (4, words(20, 16 * 1024)),
+        (4, words(10, 64 * 1024)),
+        (20, Shape::Calls(1)),
+        (4, Shape::Calls(30)),
+    ] {
+        let (in_use, counted) = World::new().cost(turns, shape);
+        assert!(in_use <= counted + counted / 4, "{shape:?}: {in_use} in use, {counted} counted");
+        assert!(counted <= in_use + in_use / 4, "{shape:?}: {in_use} in use, {counted} counted");
+    }
+}
