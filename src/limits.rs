@@ -301,6 +301,11 @@ pub mod stream {
     pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+    /// When a client that sends no more is sent a sign of life, from the moment that this is
+    /// known: one that is gone answers the first with a reset, and the next write fails. The
+    /// last is for answers that take long.
+    pub const PROBES: [Duration; 3] =
+        [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(500)];
     /// Default of `stream.disconnect_grace_sec`.
     pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
     /// A reader that takes nothing for this long, with data waiting, is cut.

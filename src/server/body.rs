@@ -12,11 +12,16 @@ use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::dialect::Encoder;
+use super::socket::Socket;
 use crate::limits::stream as limits;
 use crate::session::Reader;
 
 /// A stream of events to one client, in its dialect. It ends when the log ends; a client that
 /// goes away drops it, which is how the turn learns of it.
+///
+/// hyper does not read while it writes a response: a client may have ended its sending side,
+/// and wait for the rest. So the body looks at the socket itself. Where nothing more will come,
+/// the client may be gone as well, which only a write can tell.
 #[derive(Debug)]
 pub(super) struct EventBody {
     reader: Reader,
@@ -28,6 +33,32 @@ pub(super) struct EventBody {
     /// When the client was last sent something.
     sent_at: Instant,
     timer: Pin<Box<Sleep>>,
+    client: Client,
+}
+
+/// What is known of the client's side of the connection.
+#[derive(Debug)]
+enum Client {
+    /// The protocol tells when it is gone.
+    Told,
+    /// It may send more.
+    Open(Socket),
+    /// It sends no more since then; so many of [`limits::PROBES`] were sent.
+    Ended { at: Instant, probes: usize },
+}
+
+impl Client {
+    /// It was sent a sign of life. It may have gone since the last probe: where this is not
+    /// one, others follow it.
+    fn was_sent_sign(&mut self, now: Instant) {
+        if let Self::Ended { at, probes } = self {
+            if *probes == limits::PROBES.len() {
+                (*at, *probes) = (now, 1);
+            } else {
+                *probes += 1;
+            }
+        }
+    }
 }
 
 impl EventBody {
@@ -35,17 +66,51 @@ impl EventBody {
     #[must_use]
     pub(super) fn new(reader: Reader, encoder: Box<dyn Encoder>, keep_alive: Duration) -> Self {
         let (timer, out) = (Box::pin(sleep(keep_alive)), BytesMut::new());
-        Self { reader, encoder, out, keep_alive, sent_at: Instant::now(), timer }
+        let (sent_at, client) = (Instant::now(), Client::Told);
+        Self { reader, encoder, out, keep_alive, sent_at, timer, client }
+    }
+
+    /// Finds out from `socket` whether the client has gone.
+    pub(super) fn watch(&mut self, socket: Socket) {
+        self.client = Client::Open(socket);
+    }
+
+    /// Looks whether the client has ended its side, until it has.
+    fn watch_client(&mut self, cx: &mut Context<'_>) {
+        let Client::Open(socket) = &self.client else { return };
+        match socket.poll_ended(cx) {
+            Poll::Pending => {}
+            Poll::Ready(true) => {
+                let at = Instant::now();
+                self.client = Client::Ended { at, probes: 0 };
+                self.timer.as_mut().reset(at);
+            }
+            // What stands before its end hides it.
+            Poll::Ready(false) => self.client = Client::Told,
+        }
+    }
+
+    /// When the next sign of life is due.
+    fn due(&self) -> Instant {
+        let keep_alive = self.sent_at + self.keep_alive;
+        match self.client {
+            Client::Ended { at, probes } if probes < limits::PROBES.len() => {
+                keep_alive.min(at + limits::PROBES[probes])
+            }
+            _ => keep_alive,
+        }
     }
 
     /// The timer is not moved with every frame: when it fires, it looks at when
     /// the last one went out, and sleeps on.
     fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        self.watch_client(cx);
         while self.timer.as_mut().poll(cx).is_ready() {
-            let due = self.sent_at + self.keep_alive;
+            let due = self.due();
             let now = Instant::now();
             if due <= now {
                 self.sent_at = now;
+                self.client.was_sent_sign(now);
                 return Poll::Ready(self.encoder.keep_alive());
             }
             self.timer.as_mut().reset(due);

@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::{Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -17,6 +17,7 @@ use tower::Layer as _;
 use tracing::debug;
 
 use super::places::Place;
+use super::socket::Socket;
 use super::stall::{Pace, StreamExecutor, Watched};
 use super::{App, Patience, handlers, route};
 use crate::limits;
@@ -29,6 +30,9 @@ fn builder(patience: Patience, pace: &Arc<Pace>) -> Builder<StreamExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(patience.head)
+        // A client that has sent its request may end its side, and reads on. Bodies find out
+        // whether it is gone.
+        .half_close(true)
         .max_buf_size(limits::server::HEAD_BYTES_MAX)
         .max_headers(limits::server::HEADERS_MAX)
         // A frame is one small buffer: copying it beats a vectored write.
@@ -69,14 +73,23 @@ pub(super) async fn serve(
     let pace = Pace::new();
     let patience = app.patience;
     let builder = builder(patience, &pace);
-    let io = TokioIo::new(Watched::new(socket, Arc::clone(&pace)));
+    let socket = Socket::new(socket);
+    let io = TokioIo::new(Watched::new(socket.clone(), Arc::clone(&pace)));
     let service = {
         let cors = route::cors(app.auth.origins());
         let place_kept = Arc::clone(&own_place);
         let answer = tower::service_fn(move |request: Request<Incoming>| {
             place_kept.keep();
             let app = Arc::clone(&app);
-            async move { Ok::<_, Infallible>(handlers::answer(request, app).await) }
+            // Of a connection with streams, hyper reads on by itself.
+            let socket = (request.version() < Version::HTTP_2).then(|| socket.clone());
+            async move {
+                let mut reply = handlers::answer(request, app).await;
+                if let Some(socket) = socket {
+                    reply.body_mut().watch(socket);
+                }
+                Ok::<_, Infallible>(reply)
+            }
         });
         TowerToHyperService::new(cors.layer(answer))
     };

@@ -15,6 +15,7 @@ mod refusal;
 mod reply;
 mod rescue;
 mod route;
+mod socket;
 mod stall;
 mod stream;
 

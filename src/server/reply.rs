@@ -11,6 +11,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::body::EventBody;
+use super::socket::Socket;
 use super::stall::{Flow, Piece};
 
 /// A response.
@@ -45,6 +46,14 @@ impl ReplyBody {
     /// A stream of events.
     pub(super) fn events(events: EventBody) -> Self {
         Self { content: Content::Events(events), flow: Flow::current() }
+    }
+
+    /// Finds out from `socket` whether the client has gone while nothing is to be said.
+    pub(super) fn watch(&mut self, socket: Socket) {
+        match &mut self.content {
+            Content::Events(events) => events.watch(socket),
+            Content::Whole(_) => {}
+        }
     }
 }
 

@@ -1,16 +1,18 @@
 //! The end of a turn that nobody wants any more.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::{Instant, timeout};
 
 use crate::support::client::post;
 use crate::support::events::{names, outcome, said};
 use crate::support::gateway::{CANCEL, STREAM, Setup};
 use crate::support::model::call;
 use crate::support::tools::Wait;
-use crate::support::{Ending, Gateway, Model, ms, until};
+use crate::support::{Gateway, Model, ms, until};
 
 async fn with_wait(model: &Model, change: impl FnOnce(&mut Setup)) -> (Gateway, Wait) {
     let wait = Wait::new();
@@ -254,18 +256,59 @@ async fn a_client_that_leaves_at_once() {
     model.round().await.closed().await;
 }
 
-/// Nothing tells it from one that has left: waiting for a write to fail would
-/// let the model speak to nobody.
+/// It has nothing more to send, as `nc -N` has not, and reads on.
 #[tokio::test]
-async fn a_client_that_ends_its_sending_side_has_left() {
-    use tokio::io::AsyncWriteExt as _;
+async fn a_client_that_ends_its_sending_side_reads_to_the_end() {
+    for media_type in ["text/event-stream", "application/x-ndjson"] {
+        let mut model = Model::listen();
+        let gateway =
+            Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+        let accept = format!("Accept: {media_type}");
+        let body = r#"{"session_id":"s","prompt":"Hello?"}"#;
+        let mut client = gateway.client().await;
+        client.send(post(STREAM, &[&accept], body)).await;
+        client.socket.shutdown().await.unwrap();
+        let mut round = model.round().await;
+        round.begin().await;
+        round.say("Half").await;
+        // Longer than it takes to notice a client that is gone.
+        let _ = timeout(ms(700), pending::<()>()).await;
+        round.say(" of it.").await;
+        round.end().await;
+        let answer = String::from_utf8(client.closed().await).unwrap();
+        assert!(answer.contains("turn_completed") && answer.contains("Half of it."), "{answer}");
+        assert!(answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
+    }
+}
 
+/// The model is silent, and the next sign of life is far.
+#[tokio::test]
+async fn a_client_that_is_gone_is_noticed_at_once() {
     let mut model = Model::listen();
-    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(10)).await;
+    let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(0)).await;
+    let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
+    stream.up_to("turn_started").await;
+    let left = Instant::now();
+    drop(stream);
+    round.closed().await;
+    assert!(left.elapsed() < ms(2000), "{:?}", left.elapsed());
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_sending_side_and_leaves_later() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |s| {
+        s.config.stream.disconnect_grace = ms(0);
+        s.config.stream.keep_alive = ms(1000);
+    })
+    .await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
     stream.up_to("turn_started").await;
     stream.client.socket.shutdown().await.unwrap();
+    stream.comments(tether::limits::stream::PROBES.len()).await;
+    let left = Instant::now();
+    drop(stream);
     round.closed().await;
-    assert!(stream.next().await.is_none());
-    assert_eq!(stream.ending, Some(Ending::Cut));
+    // One sign of life, and the one that follows it.
+    assert!(left.elapsed() < ms(2000), "{:?}", left.elapsed());
 }

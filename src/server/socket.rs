@@ -1,0 +1,74 @@
+//! A connection's socket, shared between hyper, which reads and writes, and a body that wants
+//! to know whether its client still sends.
+
+use std::io;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A socket. **Its readers are one task**: the last that polled for bytes or for their end is
+/// woken, and no other.
+#[derive(Debug, Clone)]
+pub(super) struct Socket(Arc<TcpStream>);
+
+impl Socket {
+    /// Shares `stream`.
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self(Arc::new(stream))
+    }
+
+    /// Whether the client will send no more, as soon as that is known: with false, it has sent
+    /// something that nobody has read yet.
+    ///
+    /// It may have ended its sending side alone, or be gone. Only writing tells which.
+    pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut byte = [0];
+        let peeked = ready!(self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
+        Poll::Ready(!matches!(peeked, Ok(1..)))
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            match self.0.try_read_buf(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(|_| ())),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(cx))?;
+            match self.0.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    /// The system's own buffer is all that a socket has.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(socket2::SockRef::from(&*self.0).shutdown(Shutdown::Write))
+    }
+}
