@@ -11,7 +11,7 @@ use crate::support::gateway::STREAM;
 use crate::support::h2::{Connection, collect};
 use crate::support::model::{UNTIL_CLOSE, call, text};
 use crate::support::process::Process;
-use crate::support::{Client, Model, Round, within};
+use crate::support::{Client, Model, Round, until, within};
 
 async fn start(model: SocketAddr) -> Process {
     Process::start(&format!(
@@ -196,6 +196,31 @@ async fn memory_comes_back() {
     // A hundred turns have said 10 MB, and their events again as much.
     let grown = process.memory_kib().saturating_sub(before);
     assert!(grown < 8 * 1024, "{before} KiB and {grown} KiB more");
+}
+
+/// What nobody holds goes back to the system, in the ten seconds that the allocator takes.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[tokio::test]
+async fn memory_is_given_back() {
+    let mut model = Model::listen();
+    let process = start(model.address).await;
+    process.whole_turn(&mut model, "warm", "Well.").await.rest().await;
+    let before = process.memory_kib();
+    let sessions = 0..300;
+    for n in sessions.clone() {
+        let prompt = "Go. ".repeat(256 * (1 + n * 37 % 300));
+        let body = json!({"session_id": format!("s{n}"), "prompt": prompt});
+        let mut stream = process.turn(&body).await;
+        model.round().await.answer_in_pieces("Gone and come back. ", 2).await;
+        assert_eq!(outcome(&stream.rest().await), "stop");
+    }
+    let held = process.memory_kib() - before;
+    assert!(held > 40 * 1024, "{held} KiB");
+    for n in sessions {
+        let forget = request("DELETE", &format!("/api/v1/sessions/s{n}"), &[], "");
+        assert_eq!(process.exchange(forget).await.status(), 204);
+    }
+    until(|| process.memory_kib() < before + held / 4).await;
 }
 
 /// A session keeps the logs of its last turns alone.
