@@ -381,13 +381,13 @@ impl Gateway {
         self.sessions.sweep();
     }
 
-    /// Takes no new turns, lets those that run finish within `patience`, and
+    /// Takes no new turns, lets those that run finish within `within`, and
     /// cancels the rest, which get at most [`limits::turn::CANCEL_TIMEOUT`] to say so.
     /// Returns whether all finished by themselves.
-    pub async fn drain(&self, patience: Duration) -> bool {
+    pub async fn drain(&self, within: Duration) -> bool {
         self.draining.cancel();
         self.turns.close();
-        if timeout(patience, self.turns.wait()).await.is_ok() {
+        if timeout(within, self.turns.wait()).await.is_ok() {
             return true;
         }
         self.cancel_all();
@@ -502,9 +502,9 @@ mod tests {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         let _stuck = gateway.turns.token();
         let begun = Instant::now();
-        let patience = Duration::from_secs(3);
-        assert!(!gateway.drain(patience).await);
-        assert_eq!(begun.elapsed(), patience + limits::turn::CANCEL_TIMEOUT);
+        let within = Duration::from_secs(3);
+        assert!(!gateway.drain(within).await);
+        assert_eq!(begun.elapsed(), within + limits::turn::CANCEL_TIMEOUT);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use crate::config::{CallContract, Config, Constrain, History, ModelServerConfig,
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
-use crate::server::{self, AuthOptions, Patience};
+use crate::server::{self, AuthOptions, Timeouts};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
@@ -66,13 +66,13 @@ pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
 }
 
 /// How the server serves.
-pub(super) fn server_options(config: &Config, patience: Patience) -> server::Options {
+pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Options {
     let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
     server::Options {
         auth: AuthOptions { api_keys: keys.collect(), origins: config.server.cors_origins.clone() },
         max_body_bytes: config.server.max_body_bytes,
         keep_alive: config.stream.keep_alive,
-        patience,
+        timeouts,
     }
 }
 

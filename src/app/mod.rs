@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::gateway::Gateway;
-use crate::server::Patience;
+use crate::server::Timeouts;
 use crate::tools::Registry;
 
 pub use assemble::{AssemblyError, tools};
@@ -48,7 +48,7 @@ pub fn run(config: &Config, tools: Registry, out: &mut impl Write) -> Result<(),
 async fn serve(config: &Config, tools: Registry, out: &mut impl Write) -> Result<(), RunError> {
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let signals = Signals::new().map_err(RunError::System)?;
-    let running = start(config, tools, Patience::default(), metrics).await?;
+    let running = start(config, tools, Timeouts::default(), metrics).await?;
     let model = running.gateway().default_upstream().name();
     let wants_key = !config.server.api_keys.is_empty();
     if let Err(error) = greet(out, running.address(), model, wants_key) {
@@ -88,11 +88,11 @@ fn greet(
 
 /// Waits for the signal to stop, then for the turns that run. After a second
 /// signal they are cancelled.
-async fn drain(gateway: &Gateway, mut signals: Signals, patience: Duration) {
+async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
     let name = signals.next().await;
     info!(signal = name, running = gateway.running(), "draining");
     tokio::select! {
-        finished = gateway.drain(patience) => {
+        finished = gateway.drain(within) => {
             if !finished {
                 warn!("server.drain_timeout_sec is over; running turns were cancelled");
             }

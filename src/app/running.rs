@@ -14,7 +14,7 @@ use super::assemble::{self, AssemblyError};
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::limits;
-use crate::server::{Patience, Server};
+use crate::server::{Server, Timeouts};
 use crate::tools::Registry;
 use crate::upstream::Upstream;
 
@@ -55,7 +55,7 @@ pub enum StartError {
 pub async fn start(
     config: &Config,
     tools: Registry,
-    patience: Patience,
+    timeouts: Timeouts,
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
     let gateway = Arc::new(assemble::gateway(config, tools)?);
@@ -63,7 +63,7 @@ pub async fn start(
     let no_socket = |error| StartError::Listen { listen, error };
     let listener = TcpListener::bind(listen).await.map_err(no_socket)?;
     let address = listener.local_addr().map_err(no_socket)?;
-    let options = assemble::server_options(config, patience);
+    let options = assemble::server_options(config, timeouts);
     let server =
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
     info!(%address, model = gateway.default_upstream().name(), "listening");

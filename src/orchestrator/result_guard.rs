@@ -3,16 +3,16 @@
 //!
 //! ```text
 //!               a first byte that may begin a block
-//!   LineStart ───────────────────────────────────────> Held ── the whole pattern ──> Found
+//!   LineStart ──────────────────────────────────────> Candidate ── the whole pattern ──> Found
 //!     ^   │                                             │
 //!     │   └─ any other ─> MidLine <── it was none ──────┘
 //!     └────── line break ────┘
 //! ```
 //! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``), the JSON of one, or
 //! what the call format puts around one, each at the start of a line; JSON in a code fence or
-//! not. After a call in the same message, any
-//! JSON object counts, since the real result is not known yet. White space makes no difference, nor
-//! does Markdown that begins the line, such as `> `, which is shown.
+//! not. After a call in the same message, any JSON object counts, since the real result is not
+//! known yet. White space makes no difference, nor does Markdown that begins the line, such as
+//! `> `, which is shown.
 //!
 //! Text is held only while it may still be a block, and at most [`HELD_BYTES_MAX`]; text that
 //! begins with a letter is never held. Of held text that was none, the last line is read again:
@@ -43,13 +43,13 @@ pub(super) struct ResultGuard {
 enum State {
     #[default]
     LineStart,
-    Held(Held),
+    Candidate(Candidate),
     MidLine,
 }
 
 /// Text that may begin a block.
 #[derive(Debug, Default)]
-struct Held {
+struct Candidate {
     text: String,
     /// Bytes of `text` that are no white space.
     matched: usize,
@@ -140,21 +140,23 @@ impl ResultGuard {
                         if first == '{' && self.has_called && !self.allows_json {
                             return true;
                         }
-                        let held = Held::begin(first, self.frame, self.results.len());
-                        self.state = held.map_or(State::MidLine, State::Held);
+                        let candidate = Candidate::begin(first, self.frame, self.results.len());
+                        self.state = candidate.map_or(State::MidLine, State::Candidate);
                     }
                 }
-                State::Held(held) => match held.read(rest, &self.tools, &self.results) {
-                    Read::Found => return true,
-                    Read::More => return false,
-                    Read::NoBlock(read) => {
-                        rest = &rest[read..];
-                        let text = std::mem::take(&mut held.text);
-                        if self.let_go(&text, out) {
-                            return true;
+                State::Candidate(candidate) => {
+                    match candidate.read(rest, &self.tools, &self.results) {
+                        Read::Found => return true,
+                        Read::More => return false,
+                        Read::NoBlock(read) => {
+                            rest = &rest[read..];
+                            let text = std::mem::take(&mut candidate.text);
+                            if self.release(&text, out) {
+                                return true;
+                            }
                         }
                     }
-                },
+                }
             }
         }
         false
@@ -163,11 +165,11 @@ impl ResultGuard {
     /// The message is over, or goes on with something else than words. Returns whether what
     /// is held is a block all the same, cut short; otherwise it is appended to `out`.
     pub(super) fn finish(&mut self, out: &mut String) -> bool {
-        while let State::Held(held) = &mut self.state {
-            let is_block = held.has_most_of_a_result();
-            let text = std::mem::take(&mut held.text);
+        while let State::Candidate(candidate) = &mut self.state {
+            let is_block = candidate.has_most_of_a_result();
+            let text = std::mem::take(&mut candidate.text);
             self.state = State::LineStart;
-            if is_block || self.let_go(&text, out) {
+            if is_block || self.release(&text, out) {
                 return true;
             }
         }
@@ -176,7 +178,7 @@ impl ResultGuard {
 
     /// Appends held `text`, which is no block, to `out`, and reads its last line again if it
     /// has several. Returns whether a block has been found there.
-    fn let_go(&mut self, text: &str, out: &mut String) -> bool {
+    fn release(&mut self, text: &str, out: &mut String) -> bool {
         let Some(end) = memchr::memrchr2(b'\n', b'\r', text.as_bytes()) else {
             self.state = State::MidLine;
             out.push_str(text);
@@ -208,19 +210,19 @@ enum Read {
     NoBlock(usize),
 }
 
-impl Held {
+impl Candidate {
     /// `None` if no block begins so.
     fn begin(first: char, frame: &'static [u8], results: usize) -> Option<Self> {
-        let held = |heading| Self {
+        let candidate = |heading| Self {
             heading,
             results: (0..results).flat_map(|at| FENCES.map(|fence| (at, fence))).collect(),
             ..Self::default()
         };
         match first {
-            '`' => Some(held(Some(Heading::Name))),
-            '{' | '[' if results > 0 => Some(held(None)),
+            '`' => Some(candidate(Some(Heading::Name))),
+            '{' | '[' if results > 0 => Some(candidate(None)),
             _ if frame.first().is_some_and(|byte| char::from(*byte) == first) => {
-                Some(held(Some(Heading::Frame(frame))))
+                Some(candidate(Some(Heading::Frame(frame))))
             }
             _ => None,
         }

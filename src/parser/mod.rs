@@ -93,12 +93,13 @@ mod examined;
 mod find;
 mod gap;
 mod json_scan;
+mod native_call;
 mod openers;
 mod payload;
 mod prose;
 mod repair;
 mod segment;
-mod separate;
+
 mod settings;
 mod stream;
 mod tail;
@@ -113,9 +114,9 @@ mod tests;
 use std::mem;
 
 pub use arguments::Arguments;
+pub use native_call::read_call;
 pub use repair::Repair;
 pub use segment::{Call, ErrorCode, ParseError, Place, Segment, Span};
-pub use separate::read_call;
 pub use settings::{Settings, SettingsError};
 
 use closing::Closing;

@@ -19,17 +19,17 @@ use tracing::debug;
 use super::places::Place;
 use super::socket::Socket;
 use super::stall::{Pace, StreamExecutor, Watched};
-use super::{App, Patience, handlers, route};
+use super::{App, Timeouts, handlers, route};
 use crate::limits;
 use crate::telemetry::metrics;
 
 /// The protocol's settings.
-fn builder(patience: Patience, pace: &Arc<Pace>) -> Builder<StreamExecutor> {
-    let mut builder = Builder::new(StreamExecutor::new(Arc::clone(pace), patience.reader));
+fn builder(timeouts: Timeouts, pace: &Arc<Pace>) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(StreamExecutor::new(Arc::clone(pace), timeouts.reader));
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience.head)
+        .header_read_timeout(timeouts.head)
         // A client that has sent its request may end its side, and reads on. Bodies find out
         // whether it is gone.
         .half_close(true)
@@ -71,8 +71,8 @@ pub(super) async fn serve(
     }
     let _open = metrics::connection_open();
     let pace = Pace::new();
-    let patience = app.patience;
-    let builder = builder(patience, &pace);
+    let timeouts = app.timeouts;
+    let builder = builder(timeouts, &pace);
     let socket = Socket::new(socket);
     let io = TokioIo::new(Watched::new(socket.clone(), Arc::clone(&pace)));
     let service = {
@@ -94,9 +94,9 @@ pub(super) async fn serve(
         TowerToHyperService::new(cors.layer(answer))
     };
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
-    let mut stalled = std::pin::pin!(pace.stalled(patience.reader));
+    let mut stalled = std::pin::pin!(pace.stalled(timeouts.reader));
     let mut lost = std::pin::pin!(own_place.lost());
-    let mut first_head = std::pin::pin!(sleep(patience.head));
+    let mut first_head = std::pin::pin!(sleep(timeouts.head));
     let (mut spoken, mut stopping) = (false, false);
     loop {
         tokio::select! {

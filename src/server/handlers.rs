@@ -87,7 +87,7 @@ async fn begin(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply,
     check_media_type(&request.headers)?;
     let key = request.headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let body = incoming::read(body, app.max_body_bytes, app.patience.body).await?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let new = request::parse(&body, key)?;
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).map_err(Refusal::Begin)?;
@@ -122,7 +122,7 @@ fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
 
 async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
-    let body = incoming::read(body, app.max_body_bytes, app.patience.body).await?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     let session = app.gateway.session(&session_id).ok_or(Refusal::NO_SESSION)?;
     if session.cancel() {
@@ -134,8 +134,8 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
 
 fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
-    let glance = session.glance();
-    Ok(json_reply(StatusCode::OK, &transcript::transcript(session.id(), &glance)))
+    let snapshot = session.snapshot();
+    Ok(json_reply(StatusCode::OK, &transcript::transcript(session.id(), &snapshot)))
 }
 
 fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {

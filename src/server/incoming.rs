@@ -27,22 +27,22 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Reads a body of at most `bytes_max`, within `patience`.
+/// Reads a body of at most `bytes_max`, within `within`.
 pub(super) async fn read(
     body: impl Incoming,
     bytes_max: usize,
-    patience: Duration,
+    within: Duration,
 ) -> Result<Bytes, Refusal> {
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(Refusal::BodyTooLarge { bytes_max });
     }
-    let collected = timeout(patience, Limited::new(body, bytes_max).collect()).await;
+    let collected = timeout(within, Limited::new(body, bytes_max).collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(Refusal::BodyTooLarge { bytes_max })
         }
         Ok(Err(error)) => Err(Refusal::BodyBroken(error.to_string())),
-        Err(_) => Err(Refusal::BodyTimeout(patience)),
+        Err(_) => Err(Refusal::BodyTimeout(within)),
     }
 }

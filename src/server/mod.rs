@@ -46,12 +46,12 @@ pub struct Options {
     /// A comment goes out after this much silence.
     pub keep_alive: Duration,
     /// How long clients are waited for.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 /// How long clients are waited for.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// For a request's head, and on an idle connection.
     pub head: Duration,
     /// For a request's body.
@@ -60,7 +60,7 @@ pub struct Patience {
     pub reader: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             head: limits::server::HEAD_TIMEOUT,
@@ -76,7 +76,7 @@ impl Default for Options {
             auth: AuthOptions::default(),
             max_body_bytes: limits::server::BODY_BYTES_MAX,
             keep_alive: limits::stream::KEEP_ALIVE,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
         }
     }
 }
@@ -89,7 +89,7 @@ struct App {
     metrics: PrometheusHandle,
     max_body_bytes: usize,
     keep_alive: Duration,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 /// A server that listens.
@@ -111,8 +111,8 @@ impl Server {
         metrics: PrometheusHandle,
     ) -> std::io::Result<Self> {
         let auth = Auth::new(options.auth, listener.local_addr()?);
-        let Options { max_body_bytes, keep_alive, patience, .. } = options;
-        let app = App { gateway, auth, metrics, max_body_bytes, keep_alive, patience };
+        let Options { max_body_bytes, keep_alive, timeouts, .. } = options;
+        let app = App { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts };
         Ok(Self { listener, app: Arc::new(app) })
     }
 

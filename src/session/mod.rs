@@ -4,11 +4,11 @@
 //! A session has one turn at a time. What a turn leaves, its place in the
 //! conversation and its log, does not depend on any client being there.
 
-mod ledger;
+mod finished_logs;
 pub(crate) mod log;
 pub mod record;
+mod session_bytes;
 mod table;
-mod tally;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -21,8 +21,8 @@ use crate::conversation::{self, AnswerError, Ask, Conversation, Opening, Questio
 use crate::event::TurnState;
 use crate::limits::session as limits;
 
-use ledger::{Entry, Ledger, Ticket};
-use tally::{Share, Tally};
+use finished_logs::{FinishedLogs, Place, Ticket};
+use session_bytes::{SessionBytes, Share};
 
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use table::{Held, Sessions};
@@ -38,7 +38,7 @@ pub struct Session {
     epoch: u64,
     /// What nobody outside can guess, eight hexadecimal digits; for markers.
     nonce: OnceLock<String>,
-    ledger: Arc<Ledger>,
+    finished_logs: Arc<FinishedLogs>,
     state: Mutex<State>,
 }
 
@@ -60,7 +60,7 @@ struct State {
 struct FinishedTurn {
     turn: LoggedTurn,
     bytes: usize,
-    entry: Entry,
+    place: Place,
 }
 
 /// A turn that can be read.
@@ -102,7 +102,7 @@ pub struct Begun {
 
 /// A session as of one moment.
 #[derive(Debug)]
-pub struct Glance {
+pub struct Snapshot {
     /// Where the turn is that runs, or where the latest has ended; `None` where no
     /// turn has left anything.
     pub state: Option<TurnState>,
@@ -112,7 +112,7 @@ pub struct Glance {
     pub conversation: Conversation,
 }
 
-impl Glance {
+impl Snapshot {
     /// The question that can be answered now.
     #[must_use]
     pub fn question(&self) -> Option<&Question> {
@@ -132,18 +132,24 @@ pub enum Found {
 }
 
 impl Session {
-    fn new(id: &str, tally: &Arc<Tally>, ledger: &Arc<Ledger>) -> Self {
+    fn new(id: &str, session_bytes: &Arc<SessionBytes>, finished_logs: &Arc<FinishedLogs>) -> Self {
         let mut state = State {
             conversation: Conversation::default(),
             running: None,
             finished: VecDeque::new(),
             keys: VecDeque::new(),
             used_at: Instant::now(),
-            share: tally.share(),
+            share: session_bytes.share(),
         };
         state.count();
-        let (nonce, ledger) = (OnceLock::new(), Arc::clone(ledger));
-        Self { id: id.to_owned(), epoch: FIRST_EPOCH, nonce, ledger, state: Mutex::new(state) }
+        let (nonce, finished_logs) = (OnceLock::new(), Arc::clone(finished_logs));
+        Self {
+            id: id.to_owned(),
+            epoch: FIRST_EPOCH,
+            nonce,
+            finished_logs,
+            state: Mutex::new(state),
+        }
     }
 
     /// The session's id.
@@ -202,10 +208,10 @@ impl Session {
 
     /// What the session holds now.
     #[must_use]
-    pub fn glance(&self) -> Glance {
+    pub fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
         let (running, conversation) = (state.running.clone(), state.conversation.clone());
-        Glance { state: state.turn_state(), running, conversation }
+        Snapshot { state: state.turn_state(), running, conversation }
     }
 
     /// The turn that runs.
@@ -215,8 +221,8 @@ impl Session {
     }
 
     /// Lets go of a finished turn's log.
-    fn let_go(&self, ticket: Ticket) {
-        self.state.lock().finished.retain(|turn| turn.entry.ticket != ticket);
+    fn evict(&self, ticket: Ticket) {
+        self.state.lock().finished.retain(|turn| turn.place.ticket != ticket);
     }
 
     /// Whether no turn runs in it. One that is idle may be forgotten.
@@ -311,10 +317,10 @@ impl Drop for TurnGuard {
         let Some(turn) = state.running.take() else { return };
         turn.log.set_turn_state(turn_state);
         let bytes = turn.log.memory();
-        let entry = self.session.ledger.enter(&self.session, bytes);
-        state.keep(FinishedTurn { turn, bytes, entry });
+        let place = self.session.finished_logs.enter(&self.session, bytes);
+        state.keep(FinishedTurn { turn, bytes, place });
         drop(state);
-        self.session.ledger.make_room();
+        self.session.finished_logs.make_room();
     }
 }
 

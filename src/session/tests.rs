@@ -42,7 +42,7 @@ async fn a_session_has_one_turn_at_a_time() {
     // The last event is still to come, and the place is free.
     begin(&session, "two", None);
     drop(writer);
-    assert_eq!(session.glance().conversation.turns().len(), 1);
+    assert_eq!(session.snapshot().conversation.turns().len(), 1);
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_turn_whose_driver_dies_frees_its_place() {
     let session = sessions.open("s");
     drop(begin(&session, "one", None));
     begin(&session, "two", None);
-    assert_eq!(session.glance().conversation.turns().len(), 0);
+    assert_eq!(session.snapshot().conversation.turns().len(), 0);
 }
 
 #[tokio::test]
@@ -112,19 +112,19 @@ fn a_session_that_was_forgotten_begins_anew() {
 async fn a_session_tells_where_its_turn_is() {
     let sessions = Sessions::new(Duration::from_secs(1));
     let session = sessions.open("s");
-    assert_eq!(session.glance().state, None);
+    assert_eq!(session.snapshot().state, None);
     let (guard, writer) = begin(&session, "one", None);
-    assert_eq!(session.glance().state, Some(TurnState::Planning));
+    assert_eq!(session.snapshot().state, Some(TurnState::Planning));
     writer.log().set_turn_state(TurnState::Executing);
-    assert_eq!(session.glance().state, Some(TurnState::Executing));
+    assert_eq!(session.snapshot().state, Some(TurnState::Executing));
     guard.finish(record("one"));
-    assert_eq!(session.glance().state, Some(TurnState::Completed));
+    assert_eq!(session.snapshot().state, Some(TurnState::Completed));
 
     // Its driver has died and left nothing but its log.
     drop(begin(&session, "two", None));
-    assert_eq!(session.glance().state, Some(TurnState::Failed));
+    assert_eq!(session.snapshot().state, Some(TurnState::Failed));
     session.state.lock().finished.clear();
-    assert_eq!(session.glance().state, Some(TurnState::Completed));
+    assert_eq!(session.snapshot().state, Some(TurnState::Completed));
 }
 
 /// What an answer that is not taken would have begun is as if never asked for.

@@ -1,8 +1,8 @@
 //! Why a round came to nothing, in words for the person who can mend it.
 
 use super::client::ClientError;
-use super::patience::OutOfPatience;
 use super::server_error::ServerError;
+use super::timeouts::TimedOut;
 use crate::event::FailureCode;
 use crate::http;
 use crate::limits::{MIB, upstream as limits};
@@ -51,16 +51,16 @@ impl RoundFailure {
     }
 
     /// It is waited for no longer.
-    pub(super) fn out_of_patience(end: OutOfPatience) -> Self {
+    pub(super) fn timed_out(end: TimedOut) -> Self {
         match end {
-            OutOfPatience::Silent(longest) => {
+            TimedOut::Silent(longest) => {
                 let seconds = longest.as_secs_f32();
                 let message = format!(
                     "the model server said nothing for {seconds} s; if it reads a long prompt, raise idle_timeout_sec"
                 );
                 Self::new(FailureCode::UpstreamTimeout, true, message)
             }
-            OutOfPatience::Wordless(longest) => {
+            TimedOut::Wordless(longest) => {
                 let message = format!(
                     "the model server sent no word for {} s, only signs of life; if it does not \
                      hang but reads a long prompt, raise idle_timeout_sec, of which that is {} \
@@ -70,7 +70,7 @@ impl RoundFailure {
                 );
                 Self::new(FailureCode::UpstreamTimeout, true, message)
             }
-            OutOfPatience::WordlessBytes(bytes_max) => {
+            TimedOut::WordlessBytes(bytes_max) => {
                 let message = format!(
                     "the model server sent more than {} MiB that hold no words; look at what it \
                      sends, and whether base_url leads to a server of chat completions",

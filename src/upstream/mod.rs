@@ -1,6 +1,6 @@
 //! Model servers: how a round is asked for, and how its answer is read.
 //!
-//! `client`, `server`, `round` and `patience` do the I/O; what is between the bytes and the
+//! `client`, `server`, `round` and `timeouts` do the I/O; what is between the bytes and the
 //! turn is pure: bytes become frames ([`sse`]), frames become [`Delta`]s (one file
 //! per dialect).
 
@@ -11,17 +11,17 @@ mod cool_down;
 pub mod dialect;
 mod failure;
 mod frame_error;
-mod held;
 mod local;
 mod message;
 mod models;
 mod native_calls;
-mod patience;
+mod prelude;
 mod round;
 mod route;
 mod server;
 pub mod server_error;
 pub mod sse;
+mod timeouts;
 
 pub use configured::{Kind, Options, Upstream};
 pub use failure::RoundFailure;

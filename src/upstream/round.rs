@@ -10,10 +10,10 @@ use bytes::Bytes;
 use super::client::Answer;
 use super::dialect::{Decode, openai_chat};
 use super::frame_error::FrameError;
-use super::held::Held;
 use super::local::LocalAnswer;
-use super::patience::{OutOfPatience, Patience, words_bytes};
+use super::prelude::Prelude;
 use super::sse;
+use super::timeouts::{TimedOut, Timeouts, words_bytes};
 use super::{Delta, RoundFailure};
 use crate::limits::upstream as limits;
 
@@ -26,9 +26,9 @@ pub struct Round {
     source: Option<Source>,
     frames: sse::Decoder,
     events: Box<dyn Decode>,
-    patience: Patience,
+    timeouts: Timeouts,
     /// What came while it was waited for the beginning.
-    held: Option<Box<Held>>,
+    held: Option<Box<Prelude>>,
 }
 
 /// Where the bytes come from.
@@ -65,7 +65,7 @@ impl Round {
             source: Some(source),
             frames: sse::Decoder::default(),
             events,
-            patience: Patience::new(idle_timeout),
+            timeouts: Timeouts::new(idle_timeout),
             held: None,
         }
     }
@@ -76,7 +76,7 @@ impl Round {
     /// # Errors
     /// The round broke off before; nobody has heard anything of it.
     pub(super) async fn begin(&mut self) -> Result<(), RoundFailure> {
-        let mut held = Held::default();
+        let mut held = Prelude::default();
         poll_fn(|cx| {
             let mut more = false;
             match self.poll(cx, &mut more, |delta| held.keep(delta)) {
@@ -130,7 +130,7 @@ impl Round {
                 words += words_bytes(&delta);
                 sink(delta);
             })?;
-            if let Err(end) = self.patience.took(chunk.len(), words) {
+            if let Err(end) = self.timeouts.took(chunk.len(), words) {
                 return Poll::Ready(self.give_up(end));
             }
             if self.events.is_done() {
@@ -144,13 +144,13 @@ impl Round {
 
     /// `has_heard`: something came in this poll.
     fn wait(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<Result<(), RoundFailure>> {
-        self.patience.poll(cx, has_heard).map(|end| self.give_up(end))
+        self.timeouts.poll(cx, has_heard).map(|end| self.give_up(end))
     }
 
     /// A model that has finished has said all, whatever its server does then.
-    fn give_up(&mut self, end: OutOfPatience) -> Result<(), RoundFailure> {
+    fn give_up(&mut self, end: TimedOut) -> Result<(), RoundFailure> {
         self.source = None;
-        if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::out_of_patience(end)) }
+        if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::timed_out(end)) }
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, RoundFailure>> {

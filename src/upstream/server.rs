@@ -88,7 +88,7 @@ pub(super) struct Server {
     idle_timeout: Duration,
     known: Mutex<Known>,
     reasoning: Mutex<Reasoning>,
-    /// Held by the round that asks what the server is.
+    /// Prelude by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
 
@@ -297,9 +297,9 @@ impl Server {
     async fn send(
         &self,
         request: Request<Full<Bytes>>,
-        patience: Duration,
+        within: Duration,
     ) -> Result<Answer, ClientError> {
-        let outcome = self.client.send(request, patience).await;
+        let outcome = self.client.send(request, within).await;
         if outcome.as_ref().is_err_and(ClientError::is_unreachable) {
             self.forget();
         }
@@ -372,11 +372,11 @@ fn coding(answer: &Answer) -> Option<&str> {
 }
 
 /// What an answer says that is no event stream: at most `bytes_max` of it, and what comes
-/// within `patience`.
-async fn said(answer: &mut Answer, bytes_max: usize, patience: Duration) -> String {
+/// within `within`.
+async fn said(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
     match coding(answer) {
         Some(coding) => format!("(in Content-Encoding {coding}, which was not asked for)"),
-        None => answer.read_to_string(bytes_max, patience).await,
+        None => answer.read_to_string(bytes_max, within).await,
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tether::app;
 use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
-use tether::server::Patience;
+use tether::server::Timeouts;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
@@ -52,7 +52,7 @@ pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Erro
     let registry = tools::registry(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
     // Not installed: there is a gateway for each task, and one recorder for a process.
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let running = app::start(&config, registry, Patience::default(), metrics).await?;
+    let running = app::start(&config, registry, Timeouts::default(), metrics).await?;
     let client = Client::new(running.address());
 
     let started = Instant::now();

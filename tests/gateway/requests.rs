@@ -11,7 +11,7 @@ use crate::support::{Gateway, Model, ms};
 #[tokio::test]
 async fn a_head_that_never_ends() {
     let model = Model::listen();
-    let gateway = Gateway::with(model.address, |s| s.patience.head = ms(50)).await;
+    let gateway = Gateway::with(model.address, |s| s.timeouts.head = ms(50)).await;
     for start in ["", "G", "PRI * HTTP/2.0\r\n", "GET /healthz HTTP/1.1\r\nHost: local"] {
         let mut client = gateway.client().await;
         client.send(start).await;
@@ -42,7 +42,7 @@ async fn silent_connections_keep_nobody_out() {
 #[tokio::test]
 async fn a_connection_that_is_not_used_again_is_closed() {
     let model = Model::listen();
-    let gateway = Gateway::with(model.address, |s| s.patience.head = ms(50)).await;
+    let gateway = Gateway::with(model.address, |s| s.timeouts.head = ms(50)).await;
     let mut client = gateway.client().await;
     client.send(request("GET", "/healthz", &[], "")).await;
     assert_eq!(client.reply().await.status(), 200);
@@ -54,7 +54,7 @@ async fn a_connection_that_is_not_used_again_is_closed() {
 async fn a_stream_outlives_the_time_for_a_head() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| {
-        s.patience.head = ms(20);
+        s.timeouts.head = ms(20);
         s.config.stream.keep_alive = ms(25);
     })
     .await;
@@ -68,7 +68,7 @@ async fn a_stream_outlives_the_time_for_a_head() {
 #[tokio::test]
 async fn a_body_that_never_ends() {
     let model = Model::listen();
-    let gateway = Gateway::with(model.address, |s| s.patience.body = ms(50)).await;
+    let gateway = Gateway::with(model.address, |s| s.timeouts.body = ms(50)).await;
     for headers in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let mut client = gateway.client().await;
         let start = if headers.contains("chunked") { "1\r\n{\r\n" } else { "{" };

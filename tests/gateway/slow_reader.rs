@@ -43,7 +43,7 @@ fn roomy(setup: &mut Setup) {
 /// that its end at the model shows the cut.
 fn impatient(setup: &mut Setup) {
     roomy(setup);
-    setup.patience.reader = ms(300);
+    setup.timeouts.reader = ms(300);
     setup.config.stream.disconnect_grace = ms(1);
 }
 
@@ -99,7 +99,7 @@ async fn others_are_not_cut_with_it() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
-        setup.patience.reader = ms(1000);
+        setup.timeouts.reader = ms(1000);
         setup.config.stream.keep_alive = ms(100);
     })
     .await;
@@ -122,7 +122,7 @@ async fn a_reader_who_has_caught_up_is_not_cut() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
-        setup.patience.reader = ms(60);
+        setup.timeouts.reader = ms(60);
         setup.config.stream.keep_alive = ms(400);
     })
     .await;
@@ -231,7 +231,7 @@ async fn a_connection_that_is_read_slowly_is_not_cut() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
-        setup.patience.reader = ms(2000);
+        setup.timeouts.reader = ms(2000);
     })
     .await;
     let (mut slow, mut round) = begin_unread(&gateway, &mut model).await;

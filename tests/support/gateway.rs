@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use tether::app::{self, Running};
 use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
-use tether::server::Patience;
+use tether::server::Timeouts;
 use tether::tools::Registry;
 use tokio::net::TcpStream;
 
@@ -23,7 +23,7 @@ pub(crate) const CANCEL: &str = "/api/v1/chat/cancel";
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     pub(crate) tools: Registry,
 }
 
@@ -66,12 +66,12 @@ impl Gateway {
         };
         config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tools = app::tools(&config).unwrap();
-        let mut setup = Setup { config, patience: Patience::default(), tools };
+        let mut setup = Setup { config, timeouts: Timeouts::default(), tools };
         change(&mut setup);
         // Not installed: tests of one process would count into each other's.
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let Setup { config, patience, tools } = setup;
-        let running = app::start(&config, tools, patience, metrics).await.unwrap();
+        let Setup { config, timeouts, tools } = setup;
+        let running = app::start(&config, tools, timeouts, metrics).await.unwrap();
         Self { door: Door { address: running.address() }, running }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!            a tool starts,                     message over, words, or time
-//!   Unsaid ── no words yet ──> Waiting{held}  ──────────────┬──> Said
+//!   Unsaid ── no words yet ──> Waiting{events}  ──────────────┬──> Said
 //!     │ ^                                                    │
 //!     │ '──────────────── no tool has a hint ────────────────'
 //!     '───── a tool starts, words before it ────────────────────> Said
@@ -24,7 +24,7 @@ pub(super) enum Acknowledgement {
     Unsaid,
     /// A tool runs. What is to be said of tools waits here, until this time at the latest, in
     /// milliseconds since the Unix epoch.
-    Waiting { held: Vec<EventDraft>, until_ms: u64 },
+    Waiting { events: Vec<EventDraft>, until_ms: u64 },
     /// The user has heard this.
     Said(Heard),
 }
@@ -38,9 +38,9 @@ pub(super) struct Heard {
 
 impl Acknowledgement {
     /// What waits for it.
-    pub(super) fn held(&self) -> &[EventDraft] {
+    pub(super) fn waiting(&self) -> &[EventDraft] {
         match self {
-            Self::Waiting { held, .. } => held,
+            Self::Waiting { events, .. } => events,
             Self::Unsaid | Self::Said(_) => &[],
         }
     }
@@ -53,24 +53,24 @@ impl Acknowledgement {
         }
     }
 
-    /// Holds an event back while others are. Gives it back if it may be said.
-    pub(super) fn hold(&mut self, event: EventDraft) -> Option<EventDraft> {
+    /// Defers an event while others wait. Gives it back if it may be said.
+    pub(super) fn defer(&mut self, event: EventDraft) -> Option<EventDraft> {
         match self {
-            Self::Waiting { held, .. } => {
-                held.push(event);
+            Self::Waiting { events, .. } => {
+                events.push(event);
                 None
             }
             Self::Unsaid | Self::Said(_) => Some(event),
         }
     }
 
-    /// Lets go of what it holds.
+    /// What has waited, in its order.
     pub(super) fn release(&mut self) -> Vec<EventDraft> {
         match self {
-            Self::Waiting { held, .. } => {
-                let held = std::mem::take(held);
+            Self::Waiting { events, .. } => {
+                let events = std::mem::take(events);
                 *self = Self::Unsaid;
-                held
+                events
             }
             Self::Unsaid | Self::Said(_) => Vec::new(),
         }

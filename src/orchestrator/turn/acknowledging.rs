@@ -17,7 +17,8 @@ impl OpenRound<'_> {
             let text = self.round.message.words_before(at, &self.core.script.text).to_owned();
             if text.is_empty() {
                 let until_ms = self.core.in_ms(ACKNOWLEDGEMENT_WAIT);
-                self.core.acknowledgement = Acknowledgement::Waiting { held: Vec::new(), until_ms };
+                self.core.acknowledgement =
+                    Acknowledgement::Waiting { events: Vec::new(), until_ms };
             } else {
                 let heard = Heard { text, source: AcknowledgementSource::Model };
                 self.acknowledge(heard, self.taken_tools());
@@ -26,23 +27,23 @@ impl OpenRound<'_> {
         self.say_of_tool(EventDraft::ToolStarted { call: at });
     }
 
-    /// Says something of a tool, after what is held back.
+    /// Says something of a tool, after what waits.
     pub(super) fn say_of_tool(&mut self, event: EventDraft) {
-        if let Some(event) = self.core.acknowledgement.hold(event) {
+        if let Some(event) = self.core.acknowledgement.defer(event) {
             self.core.script.say(event);
         }
     }
 
-    /// Says what becomes of a call, after what is held back.
+    /// Says what becomes of a call, after what waits.
     pub(super) fn say_of_call(&mut self, status: String) {
         let now_ms = self.core.now_ms;
         self.round.message.push_said(UtteranceKind::Status, status.clone(), now_ms);
         self.say_of_tool(EventDraft::Status(status));
     }
 
-    /// Says what was held back for the acknowledgement.
-    pub(super) fn acknowledge_if_held(&mut self) {
-        if self.core.acknowledgement.held().is_empty() {
+    /// Says what waits for the acknowledgement, and that first.
+    pub(super) fn acknowledge_now(&mut self) {
+        if self.core.acknowledgement.waiting().is_empty() {
             return;
         }
         // It comes first, also where more words have come before it was polled.
@@ -50,11 +51,11 @@ impl OpenRound<'_> {
         let hints = self.hints();
         let sentence = hints::sentence(hints.iter().map(String::as_str));
         let tools = self.taken_tools();
-        let held = self.core.acknowledgement.release();
+        let waiting = self.core.acknowledgement.release();
         if let Some(text) = sentence {
             self.acknowledge(Heard { text, source: AcknowledgementSource::Hints }, tools);
         }
-        for event in held {
+        for event in waiting {
             self.core.script.say(event);
         }
         self.core.script.put_back(words);
@@ -69,10 +70,10 @@ impl OpenRound<'_> {
     /// The message's calls that run, could, or did while the acknowledgement waited. What
     /// waits for others may never run, and is not promised.
     fn taken_calls(&self) -> impl Iterator<Item = CallAt> {
-        let held = self.core.acknowledgement.held();
+        let waiting = self.core.acknowledgement.waiting();
         let ran = |at: CallAt| {
             let is_its = |event: &EventDraft| matches!(event, EventDraft::ToolStarted { call } if *call == at);
-            held.iter().any(is_its)
+            waiting.iter().any(is_its)
         };
         let chain = self.chain();
         let calls = &self.core.calls;

@@ -303,7 +303,7 @@ impl OpenRound<'_> {
         self.move_calls();
         if !self.is_arriving() {
             // No further words of the model are to come, nor other calls.
-            self.acknowledge_if_held();
+            self.acknowledge_now();
         }
         false
     }

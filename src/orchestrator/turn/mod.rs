@@ -218,7 +218,7 @@ impl Turn {
         if has_come(self.core.acknowledgement.deadline_ms())
             && let Some(mut round) = self.state.open_round(&mut self.core)
         {
-            round.acknowledge_if_held();
+            round.acknowledge_now();
         }
         self.tell_progress();
         if is_abandoned {

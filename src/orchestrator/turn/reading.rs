@@ -101,7 +101,7 @@ impl OpenRound<'_> {
             self.move_calls();
         }
         if self.round.has_words_after_call == Some(true) {
-            self.acknowledge_if_held();
+            self.acknowledge_now();
         }
         if self.round.is_last_with_tools || self.round.surplus.is_some() {
             return Flow::Break(());

@@ -104,7 +104,7 @@ impl Turn {
         if let Some(mut round) = self.state.open_round(&mut self.core) {
             round.check_new_calls();
             round.move_calls();
-            round.acknowledge_if_held();
+            round.acknowledge_now();
         }
         self.end_step_if_done();
     }
@@ -154,7 +154,7 @@ impl Turn {
 
     pub(super) fn stop_all(&mut self) {
         if let Some(mut round) = self.state.open_round(&mut self.core) {
-            round.acknowledge_if_held();
+            round.acknowledge_now();
         }
         self.core.script.act(Action::StopRound);
         self.core.script.act(Action::StopTools);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::ledger::Ledger;
-use super::tally::Tally;
+use super::finished_logs::FinishedLogs;
+use super::session_bytes::SessionBytes;
 use super::{Begin, Session};
 use crate::conversation::{AnswerError, Ask};
 use crate::limits::session as limits;
@@ -30,8 +30,8 @@ pub struct Sessions {
     by_id: Mutex<HashMap<String, Arc<Session>>>,
     ttl: Duration,
     bytes_max: usize,
-    tally: Arc<Tally>,
-    ledger: Arc<Ledger>,
+    session_bytes: Arc<SessionBytes>,
+    finished_logs: Arc<FinishedLogs>,
 }
 
 impl Sessions {
@@ -43,8 +43,8 @@ impl Sessions {
 
     /// The same with bounds of its own on the bytes of sessions and of logs.
     pub(super) fn bounded(ttl: Duration, bytes_max: usize, log_bytes_max: usize) -> Self {
-        let (tally, ledger) = (Arc::default(), Ledger::new(log_bytes_max));
-        Self { by_id: Mutex::default(), ttl, bytes_max, tally, ledger }
+        let (session_bytes, finished_logs) = (Arc::default(), FinishedLogs::new(log_bytes_max));
+        Self { by_id: Mutex::default(), ttl, bytes_max, session_bytes, finished_logs }
     }
 
     /// Begins a turn in the session of that id, which begins with it where there is
@@ -71,7 +71,7 @@ impl Sessions {
     }
 
     fn add(&self, by_id: &mut HashMap<String, Arc<Session>>, id: &str) -> Arc<Session> {
-        let session = Arc::new(Session::new(id, &self.tally, &self.ledger));
+        let session = Arc::new(Session::new(id, &self.session_bytes, &self.finished_logs));
         by_id.insert(id.to_owned(), Arc::clone(&session));
         session
     }
@@ -86,7 +86,8 @@ impl Sessions {
     /// What all of them hold now.
     pub fn held(&self) -> Held {
         let sessions = self.by_id.lock().len();
-        let (session_bytes, turn_log_bytes) = (self.tally.bytes(), self.ledger.bytes());
+        let (session_bytes, turn_log_bytes) =
+            (self.session_bytes.bytes(), self.finished_logs.bytes());
         Held { sessions, session_bytes, turn_log_bytes }
     }
 
@@ -118,7 +119,7 @@ impl Sessions {
     /// Where one of the bounds is passed, forgets idle sessions, those used longest ago first,
     /// until a sixteenth of both is free: many at once, since to find them is to look at all.
     fn make_room(&self, by_id: &mut HashMap<String, Arc<Session>>) -> Vec<Arc<Session>> {
-        if by_id.len() <= limits::SESSIONS_MAX && self.tally.bytes() <= self.bytes_max {
+        if by_id.len() <= limits::SESSIONS_MAX && self.session_bytes.bytes() <= self.bytes_max {
             return Vec::new();
         }
         let most = |max: usize| max - max / 16;
@@ -129,7 +130,7 @@ impl Sessions {
             .map(|session| (session.state.lock().used_at, Arc::clone(session)))
             .collect();
         idle.sort_unstable_by_key(|(used_at, _)| *used_at);
-        let mut bytes = self.tally.bytes();
+        let mut bytes = self.session_bytes.bytes();
         let mut forgotten = Vec::new();
         for (_, session) in idle {
             if by_id.len() <= count_goal && bytes <= bytes_goal {

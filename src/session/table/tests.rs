@@ -68,13 +68,13 @@ async fn the_sessions_used_longest_ago_are_forgotten_first() {
     drop(sessions.open("b"));
     check(&sessions, &["a", "b", "c", "d"]);
     // At the bound nobody is forgotten, and over it the one unused longest.
-    sessions.bytes_max = sessions.tally.bytes();
+    sessions.bytes_max = sessions.session_bytes.bytes();
     drop(sessions.open("b"));
     check(&sessions, &["a", "b", "c", "d"]);
     sessions.bytes_max -= 1;
     drop(sessions.open("b"));
     check(&sessions, &["a", "b", "d"]);
-    assert!(sessions.tally.bytes() < sessions.bytes_max);
+    assert!(sessions.session_bytes.bytes() < sessions.bytes_max);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,25 +122,25 @@ async fn sessions_are_held_up_to_their_number() {
 async fn what_sessions_take_is_counted_until_they_are_gone() {
     let sessions = Sessions::new(TTL);
     let session = sessions.open("s");
-    let empty = sessions.tally.bytes();
+    let empty = sessions.session_bytes.bytes();
     assert!(empty >= size_of::<Session>());
     say(&session, "one", 5000);
-    let said = sessions.tally.bytes();
+    let said = sessions.session_bytes.bytes();
     assert!((5000..6000).contains(&(said - empty)));
     let key = "k".repeat(256);
     drop(begin(&session, "two", Some(&key)));
-    assert!((256..1000).contains(&(sessions.tally.bytes() - said)), "keys count, too");
+    assert!((256..1000).contains(&(sessions.session_bytes.bytes() - said)), "keys count, too");
     assert!(sessions.forget("s"));
-    assert_ne!(sessions.tally.bytes(), 0, "it is still held");
+    assert_ne!(sessions.session_bytes.bytes(), 0, "it is still held");
     drop(session);
-    assert_eq!(sessions.tally.bytes(), 0);
+    assert_eq!(sessions.session_bytes.bytes(), 0);
 }
 
 #[tokio::test]
 async fn logs_of_all_sessions_are_held_up_to_their_bytes() {
     let measured = Sessions::new(TTL);
     finish(&measured.open("s"), "turn", 4_000);
-    let bytes = measured.ledger.bytes();
+    let bytes = measured.finished_logs.bytes();
     for (bytes_max, is_held) in [(3 * bytes, true), (3 * bytes - 1, false)] {
         let sessions = Sessions::bounded(TTL, WIDE, bytes_max);
         let (old, new) = (sessions.open("old"), sessions.open("new"));
@@ -167,8 +167,8 @@ async fn the_last_event_counts_although_it_is_not_published_yet() {
         Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: &"x".repeat(30_000) };
     writer.push(&Event::TurnCompleted { finish_reason: TurnFinish::Stop, summary });
     guard.finish(record("turn"));
-    assert!(sessions.ledger.bytes() > 30_000);
-    let counted = sessions.ledger.bytes();
+    assert!(sessions.finished_logs.bytes() > 30_000);
+    let counted = sessions.finished_logs.bytes();
     let log = Arc::clone(writer.log());
     drop(writer);
     assert!(counted >= log.bytes(), "{counted} of {}", log.bytes());
@@ -182,10 +182,10 @@ async fn logs_that_are_gone_do_not_count() {
     for turn in 0..limits::TURN_LOGS_MAX {
         finish(&session, &turn.to_string(), 4_000);
     }
-    let full = sessions.ledger.bytes();
+    let full = sessions.finished_logs.bytes();
     finish(&session, "next", 4_000);
-    assert_eq!(sessions.ledger.bytes(), full);
+    assert_eq!(sessions.finished_logs.bytes(), full);
     sessions.forget("s");
     drop(session);
-    assert_eq!(sessions.ledger.bytes(), 0);
+    assert_eq!(sessions.finished_logs.bytes(), 0);
 }

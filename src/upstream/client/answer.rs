@@ -79,8 +79,8 @@ impl Answer {
     }
 
     /// Reads what is left of the body as text: at most `bytes_max` of it, and what
-    /// comes within `patience`.
-    pub async fn read_to_string(&mut self, bytes_max: usize, patience: Duration) -> String {
+    /// comes within `within`.
+    pub async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
         let mut body = Vec::new();
         let read = async {
             while let Some(Ok(chunk)) = poll_fn(|cx| self.poll_chunk(cx)).await {
@@ -92,7 +92,7 @@ impl Answer {
             }
         };
         // Half of an error says more than the news that it did not end.
-        let _ = timeout(patience, read).await;
+        let _ = timeout(within, read).await;
         String::from_utf8_lossy(&body).into_owned()
     }
 

@@ -109,7 +109,7 @@ impl Client {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Sends a request and waits for the head of its answer, at most `patience`.
+    /// Sends a request and waits for the head of its answer, at most `within`.
     ///
     /// Dropping the future drops the connection. Where a connection from the pool
     /// breaks before one byte of an answer came, the request goes out again on a
@@ -122,26 +122,26 @@ impl Client {
     pub async fn send(
         &self,
         request: Request<Full<Bytes>>,
-        patience: Duration,
+        within: Duration,
     ) -> Result<Answer, ClientError> {
         if let Some(pooled) = self.shared.pool.take() {
-            match self.exchange(pooled, request.clone(), patience).await {
+            match self.exchange(pooled, request.clone(), within).await {
                 Err(ClientError::Broken { heard: false, .. }) => {}
                 outcome => return outcome,
             }
         }
         let connection = self.shared.connect().await?;
-        self.exchange(connection, request, patience).await
+        self.exchange(connection, request, within).await
     }
 
     async fn exchange(
         &self,
         mut connection: Connection,
         request: Request<Full<Bytes>>,
-        patience: Duration,
+        within: Duration,
     ) -> Result<Answer, ClientError> {
-        match timeout(patience, connection.exchange(request)).await {
-            Err(_) => Err(ClientError::AnswerTimeout { after: patience }),
+        match timeout(within, connection.exchange(request)).await {
+            Err(_) => Err(ClientError::AnswerTimeout { after: within }),
             Ok(Ok(response)) => Ok(Answer::new(response, connection, self.clone())),
             Ok(Err(source)) => Err(ClientError::Broken { source, heard: connection.has_heard() }),
         }

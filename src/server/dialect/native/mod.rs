@@ -14,7 +14,7 @@ pub(in crate::server) mod request;
 #[cfg(test)]
 mod tests;
 pub(in crate::server) mod transcript;
-mod wanted;
+mod type_mismatch;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};

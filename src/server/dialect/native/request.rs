@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::wanted;
+use super::type_mismatch;
 use crate::conversation::{Ask, Choice};
 use crate::gateway::NewTurn;
 use crate::limits;
@@ -174,7 +174,7 @@ fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
         // What is no JSON at all is not the fault of the field that it begins in.
         let is_field = error.inner().is_data() && path.iter().next().is_some();
         let param = is_field.then(|| path.to_string());
-        let reason = wanted::mismatch(body, path, error.inner());
+        let reason = type_mismatch::explain(body, path, error.inner());
         let error = reason.unwrap_or_else(|| error.inner().to_string());
         Refusal::BadJson { param, error }
     })?;

@@ -12,11 +12,11 @@ use crate::conversation::{
 };
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnState};
 use crate::parser::Arguments;
-use crate::session::Glance;
+use crate::session::Snapshot;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
 /// The session `id` as of one moment, as JSON.
-pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Glance) -> impl Serialize + 'a {
+pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Snapshot) -> impl Serialize + 'a {
     Transcript {
         session_id: id,
         state: session.state,

@@ -486,15 +486,15 @@ impl Play {
         self.check_barriers();
         self.checked_events = self.scene.events.len();
         assert_eq!(self.ended, self.scene.turn.is_over());
-        let held = self.scene.turn.core.acknowledgement.held();
+        let waiting = self.scene.turn.core.acknowledgement.waiting();
         let is_planning = self.scene.turn.state() == TurnState::Planning;
-        assert!(held.is_empty() || is_planning, "only while the model speaks: {held:?}");
+        assert!(waiting.is_empty() || is_planning, "only while the model speaks: {waiting:?}");
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
         // What waits for the acknowledgement runs already.
-        let held =
-            held.iter().filter(|event| matches!(event, EventDraft::ToolStarted { .. })).count();
-        assert_eq!(starts, self.started.len() + held);
+        let waiting =
+            waiting.iter().filter(|event| matches!(event, EventDraft::ToolStarted { .. })).count();
+        assert_eq!(starts, self.started.len() + waiting);
         for request in &self.scene.rounds[self.checked_rounds..] {
             if let Err(wrong) = check_sequence(&request.messages) {
                 panic!("{wrong}: {:#?}", request.messages);

@@ -16,9 +16,9 @@ use crate::limits::upstream as limits;
 /// The most bytes that JSON writes for one of text: `\u0001`.
 const ESCAPED_BYTES_MAX: usize = 6;
 
-/// The patience that one round has with its server.
+/// How long one round waits for its server.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     /// Longest time without a byte.
     idle: Duration,
     /// When the last byte came.
@@ -38,7 +38,7 @@ pub(super) struct Patience {
 
 /// Why a server is waited for no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OutOfPatience {
+pub(super) enum TimedOut {
     /// Not a byte came for so long.
     Silent(Duration),
     /// Bytes came, but not a word for so long.
@@ -47,7 +47,7 @@ pub(super) enum OutOfPatience {
     WordlessBytes(usize),
 }
 
-impl Patience {
+impl Timeouts {
     pub(super) fn new(idle: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -67,17 +67,17 @@ impl Patience {
         &mut self,
         chunk_bytes: usize,
         words_bytes: usize,
-    ) -> Result<(), OutOfPatience> {
+    ) -> Result<(), TimedOut> {
         self.has_spoken |= words_bytes > 0;
         self.wordless_bytes = (self.wordless_bytes + chunk_bytes).saturating_sub(words_bytes);
         if self.wordless_bytes > limits::WORDLESS_BYTES_MAX {
-            return Err(OutOfPatience::WordlessBytes(limits::WORDLESS_BYTES_MAX));
+            return Err(TimedOut::WordlessBytes(limits::WORDLESS_BYTES_MAX));
         }
         Ok(())
     }
 
     /// Waits for the end of it. `has_heard`: chunks were taken since the last call.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<OutOfPatience> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<TimedOut> {
         if has_heard {
             self.heard = Instant::now();
             if std::mem::take(&mut self.has_spoken) {
@@ -101,11 +101,11 @@ impl Patience {
         Poll::Pending
     }
 
-    fn end(&self, now: Instant) -> Option<OutOfPatience> {
+    fn end(&self, now: Instant) -> Option<TimedOut> {
         if now >= self.heard + self.idle {
-            Some(OutOfPatience::Silent(self.idle))
+            Some(TimedOut::Silent(self.idle))
         } else if now >= self.spoke + self.wordless() {
-            Some(OutOfPatience::Wordless(self.wordless()))
+            Some(TimedOut::Wordless(self.wordless()))
         } else {
             None
         }
@@ -142,8 +142,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Whether it has ended, asked after a chunk or not.
-    async fn poll(patience: &mut Patience, has_heard: bool) -> Option<OutOfPatience> {
-        poll_fn(|cx| match patience.poll(cx, has_heard) {
+    async fn poll(timeouts: &mut Timeouts, has_heard: bool) -> Option<TimedOut> {
+        poll_fn(|cx| match timeouts.poll(cx, has_heard) {
             Poll::Ready(end) => Poll::Ready(Some(end)),
             Poll::Pending => Poll::Ready(None),
         })
@@ -153,77 +153,77 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_ends_it_to_the_moment() {
         let begun = Instant::now();
-        let mut patience = Patience::new(IDLE);
-        let end = poll_fn(|cx| patience.poll(cx, false)).await;
-        assert_eq!((end, begun.elapsed().as_secs()), (OutOfPatience::Silent(IDLE), 3));
+        let mut timeouts = Timeouts::new(IDLE);
+        let end = poll_fn(|cx| timeouts.poll(cx, false)).await;
+        assert_eq!((end, begun.elapsed().as_secs()), (TimedOut::Silent(IDLE), 3));
     }
 
     /// The first look may find bytes already: the timer has to be set all the same.
     #[tokio::test(start_paused = true)]
     async fn silence_behind_the_first_bytes_ends_it() {
         let begun = Instant::now();
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         let mut has_heard = true;
-        let end = poll_fn(|cx| patience.poll(cx, std::mem::take(&mut has_heard)));
+        let end = poll_fn(|cx| timeouts.poll(cx, std::mem::take(&mut has_heard)));
         // Without the timer, this wakes the task.
         let end = timeout(IDLE * 2, end).await;
-        assert_eq!((end, begun.elapsed()), (Ok(OutOfPatience::Silent(IDLE)), IDLE));
+        assert_eq!((end, begun.elapsed()), (Ok(TimedOut::Silent(IDLE)), IDLE));
     }
 
     #[tokio::test(start_paused = true)]
     async fn bytes_without_words_are_life_but_not_for_ever() {
         for is_polled_without in [true, false] {
             let begun = Instant::now();
-            let mut patience = Patience::new(IDLE);
+            let mut timeouts = Timeouts::new(IDLE);
             let end = loop {
                 advance(SECOND).await;
-                patience.took(8, 0).unwrap();
-                let mut end = poll(&mut patience, true).await;
+                timeouts.took(8, 0).unwrap();
+                let mut end = poll(&mut timeouts, true).await;
                 if is_polled_without && end.is_none() {
-                    end = poll(&mut patience, false).await;
+                    end = poll(&mut timeouts, false).await;
                 }
                 if let Some(end) = end {
                     break end;
                 }
             };
             let longest = IDLE * limits::WORDLESS_IDLE_TIMEOUTS_MAX;
-            assert_eq!(end, OutOfPatience::Wordless(longest));
+            assert_eq!(end, TimedOut::Wordless(longest));
             assert_eq!(begun.elapsed().as_secs(), longest.as_secs());
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn words_begin_both_waits_anew() {
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         for _ in 0..100 {
             advance(SECOND).await;
-            patience.took(200, words_bytes(&Delta::Text("a"))).unwrap();
-            assert_eq!(poll(&mut patience, true).await, None);
+            timeouts.took(200, words_bytes(&Delta::Text("a"))).unwrap();
+            assert_eq!(poll(&mut timeouts, true).await, None);
         }
     }
 
     #[tokio::test]
     async fn wordless_bytes_are_taken_up_to_the_limit() {
-        let mut patience = Patience::new(IDLE);
-        assert_eq!(patience.took(limits::WORDLESS_BYTES_MAX, 0), Ok(()));
-        let end = OutOfPatience::WordlessBytes(limits::WORDLESS_BYTES_MAX);
-        assert_eq!(patience.took(1, 0), Err(end));
+        let mut timeouts = Timeouts::new(IDLE);
+        assert_eq!(timeouts.took(limits::WORDLESS_BYTES_MAX, 0), Ok(()));
+        let end = TimedOut::WordlessBytes(limits::WORDLESS_BYTES_MAX);
+        assert_eq!(timeouts.took(1, 0), Err(end));
     }
 
     /// However long words are, escaped as much as can be, and cut into chunks: they
     /// account for their own bytes.
     #[tokio::test]
     async fn words_of_any_length_are_not_wordless() {
-        let mut patience = Patience::new(IDLE);
+        let mut timeouts = Timeouts::new(IDLE);
         for length in [1, 4, 1000, 100_000] {
             let words = "\u{1}".repeat(length);
             let frame = format!(r#"data: {{"choices":[{{"delta":{{"content":{words:?}}}}}]}}"#);
             let room = words_bytes(&Delta::Text(&words));
             for _ in 0..limits::WORDLESS_BYTES_MAX / length / 4 {
-                patience.took(frame.len() / 2, 0).unwrap();
-                patience.took(frame.len() - frame.len() / 2, room).unwrap();
+                timeouts.took(frame.len() / 2, 0).unwrap();
+                timeouts.took(frame.len() - frame.len() / 2, room).unwrap();
             }
-            assert_eq!(patience.wordless_bytes, 0);
+            assert_eq!(timeouts.wordless_bytes, 0);
         }
     }
 

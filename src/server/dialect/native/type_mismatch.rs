@@ -1,4 +1,4 @@
-//! What a field of a request wants and what it got, in JSON's words.
+//! What a field of a request takes and what it got, in JSON's words.
 
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -8,21 +8,21 @@ use crate::text::cut;
 
 /// Why `body` cannot be read, where its JSON has another type or size at `path` than the
 /// field takes. `None` where that is not why.
-pub(super) fn mismatch(body: &[u8], path: &Path, error: &serde_json::Error) -> Option<String> {
+pub(super) fn explain(body: &[u8], path: &Path, error: &serde_json::Error) -> Option<String> {
     let reason = error.to_string();
     let is_mismatch = ["invalid type", "invalid value"].iter().any(|it| reason.starts_with(it));
-    let wanted = wanted(path).filter(|_| is_mismatch)?;
+    let expected = expected(path).filter(|_| is_mismatch)?;
     let got = match serde_json::from_slice(body) {
         Ok(whole) => cut(&at(&whole, path)?.to_string(), REFUSED_VALUE_BYTES_MAX),
         // It breaks off behind the field.
         Err(_) => "something else".to_owned(),
     };
     let (line, column) = (error.line(), error.column());
-    Some(format!("expected {wanted}, got {got}, at line {line} column {column}"))
+    Some(format!("expected {expected}, got {got}, at line {line} column {column}"))
 }
 
 /// What a field takes. The request's shape is in `request`; a test holds the two together.
-fn wanted(path: &Path) -> Option<&'static str> {
+fn expected(path: &Path) -> Option<&'static str> {
     Some(match &*pattern(path) {
         "" | "clarification_response" | "clarification_response.selected_option" | "sampling" => {
             "an object"

@@ -6,7 +6,7 @@ use crate::event::Usage;
 
 /// What a round brought before it was handed on.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct Prelude {
     deltas: Vec<Kept>,
     has_begun: bool,
     end: Option<Result<(), RoundFailure>>,
@@ -25,7 +25,7 @@ enum Kept {
     Usage(Usage),
 }
 
-impl Held {
+impl Prelude {
     /// Whether the model has said something: words, reasoning, a call.
     pub(super) const fn has_begun(&self) -> bool {
         self.has_begun

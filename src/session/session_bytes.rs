@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The bytes of all sessions together.
 #[derive(Debug, Default)]
-pub(super) struct Tally(AtomicUsize);
+pub(super) struct SessionBytes(AtomicUsize);
 
 /// One session's part of the sum, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
-    tally: Arc<Tally>,
+    session_bytes: Arc<SessionBytes>,
     bytes: usize,
 }
 
-impl Tally {
+impl SessionBytes {
     /// The sum.
     pub(super) fn bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
@@ -22,7 +22,7 @@ impl Tally {
 
     /// A part of it, still nothing.
     pub(super) fn share(self: &Arc<Self>) -> Share {
-        Share { tally: Arc::clone(self), bytes: 0 }
+        Share { session_bytes: Arc::clone(self), bytes: 0 }
     }
 }
 
@@ -35,14 +35,14 @@ impl Share {
     /// Makes the part so large.
     pub(super) fn set(&mut self, bytes: usize) {
         // Added before it is taken off: the sum never falls below nothing.
-        self.tally.0.fetch_add(bytes, Ordering::Relaxed);
-        self.tally.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.session_bytes.0.fetch_add(bytes, Ordering::Relaxed);
+        self.session_bytes.0.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.tally.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.session_bytes.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
