@@ -381,7 +381,7 @@ impl Gateway {
         self.sessions.sweep();
     }
 
-    /// Takes no new turns, lets those that run finish within `within`, and
+    /// Takes no new turns, lets those that run finish within this time, and
     /// cancels the rest, which get at most [`limits::turn::CANCEL_TIMEOUT`] to say so.
     /// Returns whether all finished by themselves.
     pub async fn drain(&self, within: Duration) -> bool {

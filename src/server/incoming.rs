@@ -27,7 +27,7 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Reads a body of at most `bytes_max`, within `within`.
+/// Reads a body of at most `bytes_max`, within this time.
 pub(super) async fn read(
     body: impl Incoming,
     bytes_max: usize,

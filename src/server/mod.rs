@@ -159,3 +159,6 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

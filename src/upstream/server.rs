@@ -372,7 +372,7 @@ fn coding(answer: &Answer) -> Option<&str> {
 }
 
 /// What an answer says that is no event stream: at most `bytes_max` of it, and what comes
-/// within `within`.
+/// within this time.
 async fn said(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
     match coding(answer) {
         Some(coding) => format!("(in Content-Encoding {coding}, which was not asked for)"),

@@ -79,7 +79,7 @@ impl Answer {
     }
 
     /// Reads what is left of the body as text: at most `bytes_max` of it, and what
-    /// comes within `within`.
+    /// comes within this time.
     pub async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
         let mut body = Vec::new();
         let read = async {

@@ -109,7 +109,7 @@ impl Client {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Sends a request and waits for the head of its answer, at most `within`.
+    /// Sends a request and waits for the head of its answer, at most this long.
     ///
     /// Dropping the future drops the connection. Where a connection from the pool
     /// breaks before one byte of an answer came, the request goes out again on a

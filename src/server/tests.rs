@@ -1,0 +1,53 @@
+//! Requests that do not come from hyper's own server: any front end can hand one over.
+
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Bytes, Frame};
+use hyper::header::{HOST, HeaderValue};
+use hyper::{Request, StatusCode};
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+use super::*;
+use crate::gateway;
+use crate::rehearsal::Rehearsal;
+use crate::tools::Registry;
+use crate::upstream::{self, History, Kind, Upstream};
+
+fn app() -> Arc<App> {
+    let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100_000 }));
+    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
+    let gateway =
+        Gateway::new(gateway::Options::default(), upstreams, Registry::default()).unwrap();
+    let Options { auth, max_body_bytes, keep_alive, timeouts } = Options::default();
+    Arc::new(App {
+        gateway: Arc::new(gateway),
+        auth: Auth::new(auth, SocketAddr::from(([127, 0, 0, 1], 8080))),
+        metrics: PrometheusBuilder::new().build_recorder().handle(),
+        max_body_bytes,
+        keep_alive,
+        timeouts,
+    })
+}
+
+fn post<B>(body: B) -> Request<B> {
+    let request = Request::post("/api/v1/chat/stream");
+    request.header(HOST, HeaderValue::from_static("localhost")).body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_that_is_in_memory_is_read() {
+    let body = Full::new(Bytes::from_static(b"{\"prompt\":\"Hello?\"}"));
+    let reply = handlers::answer(post(body), app()).await;
+    assert_eq!(reply.status(), StatusCode::OK);
+    let events = reply.into_body().collect().await.unwrap().to_bytes();
+    let events = String::from_utf8(events.to_vec()).unwrap();
+    assert!(events.contains("event: turn_completed"), "{events}");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_refused() {
+    let pieces = [Ok(Frame::data(Bytes::from_static(b"{"))), Err("the client is gone")];
+    let body = StreamBody::new(tokio_stream::iter(pieces));
+    let reply = handlers::answer(post(body), app()).await;
+    assert_eq!(reply.status(), StatusCode::BAD_REQUEST);
+}
