@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "what the targets do not call is called by the product")]
 
+#[path = "../../src/call_format/mod.rs"]
+pub mod call_format;
 #[path = "../../src/limits.rs"]
 pub mod limits;
 #[path = "../../src/parser/mod.rs"]
