@@ -6,8 +6,8 @@
 //!             '--+- taken '-- taken ----'---'---- taken --'---'
 //! ```
 //! What is taken belongs to the call. What comes after it may, until a byte shows that it does
-//! not; then it is text. A model that closes twice means it once, and one that forgets to close
-//! has called all the same.
+//! not; then it is text. A model that closes twice means it once, one that forgets to close has
+//! called all the same, and a bracket too many before the closer is no word to the user.
 
 use super::segment::{Place, Segment};
 use super::stream::Stream;
@@ -123,7 +123,7 @@ impl Closing {
             ) => return Step::Refuse,
             (_, b'`') if self.fence => (Step::Keep, Part::Ticks(1)),
             (_, byte) if closer.first() == Some(&byte) => (Step::Keep, Part::Closer(1)),
-            (_, b' ' | b'\t' | b'\r' | b'\n') if stream.buffer.len() < GAP_BYTES_MAX => {
+            (_, byte) if is_slip(byte) && stream.buffer.len() < GAP_BYTES_MAX => {
                 (Step::Keep, Part::Space)
             }
             _ => return Step::Refuse,
@@ -131,4 +131,10 @@ impl Closing {
         self.part = part;
         step
     }
+}
+
+/// White space, and what models write between a call and its closer by mistake: a bracket too
+/// many, or a comma.
+const fn is_slip(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'}' | b']' | b',' | b';')
 }

@@ -89,6 +89,12 @@ impl Stream {
         self.settings.format.openers().nth(usize::from(which)).unwrap_or_default()
     }
 
+    /// Whether the closer of a call stands anywhere in a payload.
+    pub(super) fn holds_closer(&self, payload: &[u8]) -> bool {
+        let closer = self.settings.format.row().closer.as_ref();
+        closer.is_some_and(|closer| memchr::memmem::find(payload, closer.text.as_bytes()).is_some())
+    }
+
     /// What comes after a payload.
     pub(super) fn after(&self, opened: Opened, place: Place, fence: bool) -> Next {
         if self.settings.format.row().closer.is_some() {

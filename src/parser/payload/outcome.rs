@@ -46,7 +46,8 @@ impl Payload {
     }
 
     /// Mends a payload that lacks its end, if that is allowed and possible; otherwise it has
-    /// this fault.
+    /// this fault. A closer in it stands in a string that may never have been meant to go on so
+    /// long: what comes after the call, up to the message's end, would become an argument.
     fn decide_unfinished(
         &mut self,
         fault: Fault,
@@ -54,7 +55,8 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Place {
         let bytes = mem::take(&mut stream.buffer);
-        let text = unfinished(&bytes).filter(|_| !stream.settings.strict_balancing);
+        let may_mend = !stream.settings.strict_balancing && !stream.holds_closer(&bytes);
+        let text = unfinished(&bytes).filter(|_| may_mend);
         let mended = text.map(|text| repair::mend(text, &mut self.repaired));
         let content = mended.as_deref().and_then(|text| call::read(text, stream.keys()).ok());
         let place = self.tell(content.ok_or(fault), &bytes, stream, sink);

@@ -177,8 +177,11 @@ impl Reference<'_> {
                 };
                 let mut repaired = repaired;
                 let mended = repair::mend(text, &mut repaired);
+                let holds_closer =
+                    |closer: &[u8]| (0..bytes.len()).any(|at| bytes[at..].starts_with(closer));
+                let may_mend = !self.s.strict_balancing && !self.closer().is_some_and(holds_closer);
                 match read(&mended) {
-                    Ok(calls) if !self.s.strict_balancing => {
+                    Ok(calls) if may_mend => {
                         self.hand_out(start, index, &calls, &repaired, &refuse);
                     }
                     _ => self.events.push(refuse(code, bytes, index)),
@@ -310,10 +313,10 @@ fn tail(input: &[u8], at: usize, fence: bool) -> usize {
 /// The end of the bytes behind a payload that belong to it, in a format that closes calls.
 fn closing(input: &[u8], at: usize, fence: bool, closer: &[u8]) -> usize {
     let behind = line(input, at);
-    // White space that is no line ending, then perhaps a fence, then more of it.
+    // White space and slips, then perhaps a fence, then more of them.
     let space = |from: usize| {
         let rest = &input[from..];
-        from + rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count()
+        from + rest.iter().take_while(|byte| b" \t\r\n}],;".contains(byte)).count()
     };
     let mut end = behind;
     let mut next = space(behind);

@@ -67,7 +67,7 @@ fn a_call_that_is_not_closed_is_one_all_the_same() {
         ("\nBye.", Some("Bye.")),
         ("\n\nBye.", Some("\\nBye.")),
         (" </tool_calls>", Some(" </tool_calls>")),
-        ("}</tool_call>", Some("}</tool_call>")),
+        ("} and more </tool_call>", Some("} and more </tool_call>")),
     ] {
         let input = format!("<tool_call>{{\"name\":\"f\"}}{behind}");
         let mut expected = vec!["start 0@0".to_owned(), "call 0 f {}".to_owned()];
@@ -78,6 +78,19 @@ fn a_call_that_is_not_closed_is_one_all_the_same() {
         &hermes(),
         "<tool_call>{\"name\":\"f\"}\n<tool_call>{\"name\":\"g\"}",
         &["start 0@0", "call 0 f {}", "start 1@24", "call 1 g {}"],
+    );
+}
+
+#[test]
+fn a_bracket_too_many_before_the_closer_is_dropped() {
+    for slip in ["}", "}\n", "\n}\n", "]]", ";", ",\n"] {
+        let input = format!("<tool_call>{{\"name\":\"f\"}}{slip}</tool_call>\nBye.");
+        check(&hermes(), input, &["start 0@0", "call 0 f {}", "text «Bye.»"]);
+    }
+    check(
+        &hermes(),
+        r#"<tool_call>{"name":"f"}} Bye."#,
+        &["start 0@0", "call 0 f {}", "text «} Bye.»"],
     );
 }
 
@@ -120,6 +133,19 @@ fn a_closer_outside_of_strings_ends_the_payload() {
         &lenient_hermes(),
         "<tool_call>{\"name\"</tool_call>\nBye.",
         &["start 0@0", r#"error unbalanced_payload@0 of 0 «{"name"»"#, "text «Bye.»"],
+    );
+}
+
+/// What comes after the call would be an argument otherwise.
+#[test]
+fn a_string_that_runs_over_the_closer_is_not_mended() {
+    let call = r#"{"name":"f","arguments":{"to":"John}}</tool_call> I have told him."#;
+    let quoted = format!("error incomplete_payload@0 of 0 «{call}»");
+    check(&lenient_hermes(), format!("<tool_call>{call}"), &["start 0@0", &quoted]);
+    check(
+        &lenient_hermes(),
+        r#"<tool_call>{"name":"f","arguments":{"to":"John"#,
+        &["start 0@0", r#"call 0 f {"to":"John"} mended [open_string, open_bracket]"#],
     );
 }
 
