@@ -23,7 +23,7 @@ use crate::conversation;
 use crate::session::Writer;
 use crate::telemetry::millis;
 use crate::tools::Registry;
-use crate::tools::run::Run;
+use crate::tools::run::{Run, RunEnd};
 use crate::upstream::{Instead, Opened, Round, RoundFailure, Route};
 
 /// What a turn is driven with.
@@ -259,12 +259,14 @@ impl Driver {
 
     fn take_tools(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(news) = self.tools.poll(cx) {
-            self.unpolled = true;
-            self.turn.handle(match news {
+            let input = match news {
                 News::Progressed { call, progress, attempt } => {
-                    Input::ToolProgressed { call, progress, attempt }
+                    self.turn.handle(Input::ToolProgressed { call, progress, attempt });
+                    // A tool may report without pause: let others run before the next.
+                    return cx.waker().wake_by_ref();
                 }
-                News::Asked { call, question, duration, attempts } => {
+                News::Asked { call, name, question, duration, attempts } => {
+                    self.meter.tool_ended(name, RunEnd::Done, duration);
                     let duration_ms = millis(duration);
                     Input::ToolAsked { call, question: *question, duration_ms, attempts }
                 }
@@ -272,7 +274,9 @@ impl Driver {
                     self.meter.tool_ended(name, end, duration);
                     Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
                 }
-            });
+            };
+            self.turn.handle(input);
+            self.unpolled = true;
         }
     }
 }

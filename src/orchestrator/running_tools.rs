@@ -51,9 +51,24 @@ struct Ended {
 
 /// What happened to a call.
 pub(super) enum News {
-    Progressed { call: CallAt, progress: Progress, attempt: u32 },
-    Asked { call: CallAt, question: Box<Clarification>, duration: Duration, attempts: u32 },
-    Ended { call: CallAt, name: String, run: Run, duration: Duration },
+    Progressed {
+        call: CallAt,
+        progress: Progress,
+        attempt: u32,
+    },
+    Asked {
+        call: CallAt,
+        name: String,
+        question: Box<Clarification>,
+        duration: Duration,
+        attempts: u32,
+    },
+    Ended {
+        call: CallAt,
+        name: String,
+        run: Run,
+        duration: Duration,
+    },
 }
 
 impl fmt::Debug for RunningTools {
@@ -109,21 +124,30 @@ impl RunningTools {
         if let Some(news) = self.untold.pop_front() {
             return Poll::Ready(news);
         }
-        for running in &mut self.running {
-            if let Poll::Ready(report) = running.reports.poll(cx) {
-                return Poll::Ready(running.news(report));
-            }
-        }
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             // Of what was stopped there is nothing to tell.
             let Ok(Ended { call, run, duration }) = ended else { continue };
             let Some(mut ran) = self.remove(call) else { continue };
-            while let Some(report) = ran.reports.take() {
+            // A question that the tool did not wait for is none.
+            if let Some(report @ Report::Progress { .. }) = ran.reports.take() {
                 let news = ran.news(report);
                 self.untold.push_back(news);
             }
             self.untold.push_back(News::Ended { call, name: ran.name, run, duration });
             return self.untold.pop_front().map_or(Poll::Pending, Poll::Ready);
+        }
+        self.poll_reports(cx)
+    }
+
+    /// What a tool has reported. The one that was heard last comes last, so that none drowns
+    /// the others.
+    fn poll_reports(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+        for at in 0..self.running.len() {
+            if let Poll::Ready(report) = self.running[at].reports.poll(cx) {
+                let news = self.running[at].news(report);
+                self.running[at..].rotate_left(1);
+                return Poll::Ready(news);
+            }
         }
         Poll::Pending
     }
@@ -140,7 +164,8 @@ impl Running {
         match report {
             Report::Progress { progress, attempt } => News::Progressed { call, progress, attempt },
             Report::Question { question, attempt } => {
-                News::Asked { call, question, duration: self.begun.elapsed(), attempts: attempt }
+                let (name, duration) = (self.name.clone(), self.begun.elapsed());
+                News::Asked { call, name, question, duration, attempts: attempt }
             }
         }
     }

@@ -57,7 +57,7 @@ impl FinishedLogs {
         Place { finished_logs: Arc::clone(self), ticket }
     }
 
-    /// The bytes of all logs that are state.
+    /// The bytes of all logs that are kept.
     pub(super) fn bytes(&self) -> usize {
         self.state.lock().bytes
     }

@@ -45,10 +45,16 @@ impl Progress {
         Self { total: Some(total), ..self }
     }
 
-    /// The same with what the tool is doing. Control characters are left out, but for tabs and
-    /// line breaks, and what is longer than [`PROGRESS_MESSAGE_BYTES_MAX`] is cut.
+    /// The same with what the tool is doing.
     #[must_use]
-    pub fn saying(self, message: &str) -> Self {
+    pub fn saying(self, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..self }
+    }
+
+    /// The same with a message for people: without control characters, but for tabs and line
+    /// breaks, and cut at [`PROGRESS_MESSAGE_BYTES_MAX`].
+    fn cleaned(self) -> Self {
+        let Some(message) = self.message else { return self };
         let is_shown = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
         // One character more than there is room for, so that a cut is seen. The rest of a giant
         // is not looked at.
@@ -118,9 +124,11 @@ impl Reporter {
     /// Reports how far the tool is. It never waits, and may be called as often as the tool
     /// likes; the user sees the newest, at most one in
     /// [`PROGRESS_INTERVAL`](crate::limits::tools::PROGRESS_INTERVAL), and always the last.
-    /// Numbers that are not finite are not reported.
+    /// Numbers that are not finite are not reported. A message loses its control characters, but
+    /// for tabs and line breaks, and all beyond [`PROGRESS_MESSAGE_BYTES_MAX`].
     pub fn progress(&self, progress: Progress) {
         if progress.is_finite() {
+            let progress = progress.cleaned();
             self.put(|slot| slot.newest = Some(progress));
         }
     }
@@ -260,7 +268,14 @@ mod tests {
 
     #[test]
     fn messages_are_cleaned_and_cut() {
-        let said = |message: &str| Progress::new(1.0).saying(message).message.unwrap();
+        let said = |message: &str| {
+            let (reporter, mut reports) = Reporter::new();
+            reporter.progress(Progress { message: Some(message.to_owned()), ..Progress::new(1.0) });
+            let Some(Report::Progress { progress, .. }) = reports.take() else {
+                panic!("no report")
+            };
+            progress.message.unwrap()
+        };
         assert_eq!(said("\u{1b}[31mred\u{7}\n\tnext\u{9b}"), "[31mred\n\tnext");
         let longest = "m".repeat(PROGRESS_MESSAGE_BYTES_MAX);
         assert_eq!(said(&longest), longest);

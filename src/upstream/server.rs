@@ -88,7 +88,7 @@ pub(super) struct Server {
     idle_timeout: Duration,
     known: Mutex<Known>,
     reasoning: Mutex<Reasoning>,
-    /// Prelude by the round that asks what the server is.
+    /// Held by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::support::events::{names, outcome, said};
 use crate::support::model::call;
-use crate::support::tools::{Slow, Step};
+use crate::support::tools::{Floods, Slow, Step};
 use crate::support::{EventStream, Gateway, Model, until};
 
 /// A turn whose model has called a slow tool.
@@ -78,6 +78,23 @@ async fn a_flood_of_reports_is_thinned_out() {
     assert!(told.len() as u64 <= 2 + ran_ms / 100, "{} in {ran_ms} ms", told.len());
     scene.model.round().await.answer("Done.").await;
     assert_eq!(outcome(&scene.stream.rest().await), "stop");
+}
+
+/// It keeps neither the turn nor its readers from anything else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_tool_that_reports_without_pause_can_be_cancelled() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.tools.add(Arc::new(Floods::new("flood"))).unwrap();
+    })
+    .await;
+    let (mut stream, round) = gateway.begin(&mut model, "s").await;
+    round.answer_at_once(&format!("One moment.\n{}", call("flood", &json!({})))).await;
+    for _ in 0..3 {
+        stream.up_to("tool_progress").await;
+    }
+    assert_eq!(gateway.cancel("s").await, 202);
+    assert_eq!(outcome(&stream.rest().await), "cancelled");
 }
 
 #[tokio::test]

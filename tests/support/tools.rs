@@ -136,6 +136,37 @@ impl Tool for Slow {
     }
 }
 
+/// A tool that reports without pause, from a thread of its own, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Floods(ToolSpec);
+
+impl Floods {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(Always::new(name, Policy::default(), ToolResult::error("")).spec)
+    }
+}
+
+impl Tool for Floods {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call(&self, _arguments: Value, context: CallContext) -> ToolFuture {
+        Box::pin(async move {
+            let (alive, gone) = tokio::sync::oneshot::channel::<()>();
+            tokio::task::spawn_blocking(move || {
+                let mut done = 0.0;
+                while !alive.is_closed() {
+                    done += 1.0;
+                    context.reporter.progress(Progress::new(done));
+                }
+            });
+            let _ = gone.await;
+            Ok(ToolResult::error("it never ends"))
+        })
+    }
+}
+
 /// What a tool was called with, in the order of the calls.
 pub(crate) type Seen = Arc<Mutex<Vec<Value>>>;
 

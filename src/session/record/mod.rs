@@ -19,7 +19,7 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// How often the session has begun to be served, by this gateway or another. Ids of
-    /// events begin with it, so that no two events have one id.
+    /// events begin with it, so that no two of those who serve a turn give out the same.
     pub epoch: u64,
     /// What nobody outside can guess, eight hexadecimal digits; for markers. Absent until it is
     /// needed.
