@@ -6,10 +6,10 @@
 //! Let me look. <<function_call>> {"name": "get_weather", "arguments": {"city": "Oslo"}}
 //! ```
 //!
-//! A [`Parser`] takes that text in chunks cut anywhere, between two bytes of the
-//! marker or of one character, and gives back [`Segment`]s: text, reasoning, calls,
-//! errors. It does no I/O, knows no clock and starts no thread. It does not know which
-//! tools exist, and it runs nothing.
+//! A [`Parser`] takes that text in chunks cut anywhere, even inside the marker or inside
+//! a character, and returns [`Segment`]s: text, reasoning, calls, errors. It does no I/O,
+//! reads no clock and starts no thread. It does not know which tools exist, and it runs
+//! nothing.
 //!
 //! ```
 //! use tether::parser::{Parser, Segment, Settings};
@@ -33,60 +33,61 @@
 //! # Ok::<(), tether::parser::SettingsError>(())
 //! ```
 //!
-//! # What is promised
+//! # Promises
 //!
-//! 1. **Chunking never matters.** The segments, adjacent text merged, depend on the
-//!    whole input and the settings alone. ([Argument deltas](Segment::ArgumentsDelta) are
-//!    cut by the chunks; merged, and apart from where they stand, they do not either.)
-//! 2. **Nothing waits without need.** Held back is at most a proper prefix of an opener,
-//!    a marker with what stands before its payload, the line ending and code fence behind
-//!    a payload, or an unfinished UTF-8 character.
+//! 1. **Chunking never matters.** With adjacent text merged, the segments depend only on
+//!    the whole input and the settings. (Chunks cut the [argument
+//!    deltas](Segment::ArgumentsDelta); merged, these too are always the same.)
+//! 2. **Nothing waits without need.** The parser holds back only a proper prefix of an
+//!    opener, an opener with the gap after it, the line ending and code fence after a
+//!    payload, the white space and the closer after it in formats that close calls, or
+//!    an unfinished UTF-8 character.
 //! 3. **Nothing is lost and nothing leaks.** Every input byte ends up in exactly one
-//!    place; [`Settings::spans`] says in which.
-//! 4. **Linear and bounded.** Each byte is looked at a constant number of times. Memory is
-//!    bounded by [`Settings::max_payload_bytes`] plus a constant; mending and a call that
-//!    is handed out take that much again. Text is borrowed from the chunk: no copy,
-//!    no allocation.
-//! 5. **It cannot be broken.** No input panics, overflows, hangs or grows it.
-//! 6. **After an error it goes on** with the next byte, as text.
+//!    place, which [`Settings::spans`] reports.
+//! 4. **Linear and bounded.** Each byte is read a constant number of times. Memory is
+//!    bounded by [`Settings::max_payload_bytes`] plus a constant; a repair takes that much
+//!    again, and so does a completed call. Text is borrowed from the chunk, without a copy
+//!    or an allocation.
+//! 5. **No input breaks it**: none makes it panic, overflow, hang or grow.
+//! 6. **It recovers from every error** and reads the next byte as text.
 //!
 //! # Errors
 //!
-//! A model's bad output is ordinary input: it comes out as [`Segment::Error`], and the
-//! parser goes on. Nothing else fails, except settings that no parser can be made of
-//! ([`SettingsError`]).
+//! A model's bad output is ordinary input: it becomes a [`Segment::Error`], and the parser
+//! carries on. The only real failure is [`SettingsError`].
 //!
-//! | [`ErrorCode`] | what was wrong | goes on |
+//! | [`ErrorCode`] | cause | carries on |
 //! | --- | --- | --- |
-//! | `missing_payload` | no `{` or `[` behind a marker: it was talked about | with marker and gap as text |
-//! | `unbalanced_payload` | a closing bracket of the wrong kind | behind it |
-//! | | a marker outside strings: the model began anew | with that marker |
-//! | `payload_too_large` | longer than [`Settings::max_payload_bytes`] | behind the balancing bracket |
-//! | `payload_too_deep` | nested deeper than 128 | behind the balancing bracket |
+//! | `missing_payload` | no `{` or `[` after an opener, which was only mentioned | with the opener and the gap as text |
+//! | `unbalanced_payload` | a closing bracket of the wrong kind | after it |
+//! | | an opener outside strings: the model started over | with that opener |
+//! | | the closer before the brackets balance | after the closer |
+//! | `payload_too_large` | longer than [`Settings::max_payload_bytes`] | after the balancing bracket |
+//! | `payload_too_deep` | nested deeper than 128 | after the balancing bracket |
 //! | `incomplete_payload` | the stream ended inside it | |
-//! | `invalid_json` | balanced, but not JSON | behind it |
-//! | `invalid_call` | JSON, but no object with a `name` and `arguments`; or a key stands twice in one object of these | behind it; in an array, with the next element |
+//! | `invalid_json` | balanced, but not JSON | after it |
+//! | `invalid_call` | JSON, but not an object with a `name` and `arguments`; or one of its keys occurs twice | after it; in an array, with the next element |
 //!
 //! # The states
 //!
 //! ```text
 //!        <think>, </think>
 //!           .------.
-//!           v      |      marker           { or [          balanced
+//!           v      |      opener           { or [          balanced
 //!  ----->  prose --'  ------------> gap ----------> payload ---------> tail
 //!           ^                        |               |   |               |
-//!           |       anything else    |  wrong closer |   | too large     | one line
-//!           +------------------------+---------------'   | too deep      | ending
+//!           |       anything else    | wrong bracket |   | too large     | line ending,
+//!           +------------------------+---------------'   | too deep      | fence, closer
 //!           |                     balanced               v               |
 //!           +--------------------------------------- discard             |
 //!           '------------------------------------------------------------'
 //! ```
 //!
-//! A marker outside strings leads from payload and discard back to gap.
+//! An opener outside strings leads from payload and discard back to gap. In a format that
+//! closes calls, a closer leads from there to tail, and so does the end of what was refused.
 
 mod arguments;
 mod call;
-mod closing;
 mod deltas;
 mod discard;
 mod examined;
@@ -99,7 +100,6 @@ mod payload;
 mod prose;
 mod repair;
 mod segment;
-
 mod settings;
 mod stream;
 mod tail;
@@ -119,7 +119,6 @@ pub use repair::Repair;
 pub use segment::{Call, ErrorCode, ParseError, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
 
-use closing::Closing;
 use discard::Discard;
 use gap::Gap;
 use openers::{Opener, Openers};
@@ -132,29 +131,27 @@ use transition::{Flow, Next};
 
 /// Reads one model's output.
 ///
-/// **Push chunks in the order they came, then finish once.** After
-/// [`finish`](Self::finish) the parser is as new and may read another stream; it keeps
-/// its buffer.
+/// **Push chunks in order, then finish once.** After [`finish`](Self::finish) the parser is
+/// as good as new and can read another stream; it keeps its buffer.
 #[derive(Debug)]
 pub struct Parser {
     state: State,
     stream: Stream,
     /// What ends a run of text, and of reasoning.
     openers: [Openers; 2],
-    /// In prose with nothing held back: a chunk in which no opener begins goes straight
-    /// through.
+    /// In prose with nothing held back: a chunk without the beginning of an opener goes
+    /// straight through.
     calm: bool,
 }
 
-/// What the next byte is part of. Each state reads on for itself ([`Flow`]) and knows
-/// what the end of input means to it.
+/// What the next byte is part of. Each state reads as far as it can ([`Flow`]) and decides
+/// what the end of the input means.
 #[derive(Debug)]
 enum State {
     Prose(Prose),
     Gap(Gap),
     Payload(Payload),
     Discard(Discard),
-    Closing(Closing),
     Tail(Tail),
 }
 
@@ -169,7 +166,7 @@ impl Parser {
         Ok(Self { state, stream, openers, calm })
     }
 
-    /// Reads a chunk of bytes and hands what it decides to `sink`.
+    /// Reads a chunk of bytes and passes the finished segments to `sink`.
     #[inline]
     pub fn push(&mut self, chunk: &[u8], mut sink: impl FnMut(Segment<'_>)) {
         if self.lets_through(chunk)
@@ -180,10 +177,10 @@ impl Parser {
         self.drive(Unchecked(chunk), &mut sink);
     }
 
-    /// Reads a chunk that the caller vouches to be UTF-8, which saves looking.
+    /// Reads a chunk that is known to be UTF-8, which saves the check.
     ///
-    /// It may be mixed with [`push`](Self::push); a character that was left unfinished
-    /// there is replaced by U+FFFD then.
+    /// Calls may alternate with [`push`](Self::push); a character left unfinished there
+    /// becomes U+FFFD.
     #[inline]
     pub fn push_str(&mut self, chunk: &str, mut sink: impl FnMut(Segment<'_>)) {
         if self.lets_through(chunk.as_bytes()) {
@@ -192,7 +189,7 @@ impl Parser {
         self.drive(Vouched(chunk), &mut sink);
     }
 
-    /// Ends the stream: what was held back is decided.
+    /// Ends the stream and decides what was held back.
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         let sink = &mut sink;
         loop {
@@ -203,7 +200,6 @@ impl Parser {
                 State::Gap(gap) => gap.finish(stream, sink),
                 State::Payload(payload) => payload.finish(stream, sink),
                 State::Discard(discard) => discard.finish(stream, sink),
-                State::Closing(closing) => closing.finish(stream, sink),
                 State::Tail(tail) => tail.finish(stream, sink),
             };
             match flow {
@@ -217,8 +213,8 @@ impl Parser {
         self.calm = self.stream.is_calm();
     }
 
-    /// Ends the stream without its end, for a caller who has heard enough: what was
-    /// held back, half a marker or half a call, is forgotten and not decided.
+    /// Drops the rest of the stream. What was held back, half an opener or half a call, is
+    /// forgotten.
     pub fn abandon(&mut self) {
         self.state = State::default();
         self.stream.abandon();
@@ -230,7 +226,7 @@ impl Parser {
         self.calm && self.openers[usize::from(self.stream.reasoning)].absent(chunk)
     }
 
-    /// Hands a chunk through that is nothing but text.
+    /// Passes on a chunk that is nothing but text.
     #[inline]
     fn pass(&mut self, chunk: &str, mut sink: impl FnMut(Segment<'_>)) {
         let Some(&last) = chunk.as_bytes().last() else { return };
@@ -239,7 +235,7 @@ impl Parser {
         sink(stream::prose(self.stream.reasoning, chunk));
     }
 
-    /// Reads a chunk; one inside a string is soon read.
+    /// Reads a chunk, with a shortcut for one that lies inside a string.
     fn drive<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
         if let State::Payload(payload) = &mut self.state
             && payload.takes(chunk.bytes(), &mut self.stream, sink)
@@ -267,7 +263,6 @@ impl Parser {
                 State::Gap(gap) => gap.read(stream, bytes, at, sink),
                 State::Payload(payload) => payload.read(stream, bytes, at, sink),
                 State::Discard(discard) => discard.read(stream, bytes, at, sink),
-                State::Closing(closing) => closing.read(stream, bytes, at, sink),
                 State::Tail(tail) => tail.read(stream, bytes, at, sink),
             };
             at = match flow {
@@ -285,7 +280,7 @@ impl Parser {
         self.stream.offset += bytes.len() as u64;
     }
 
-    /// Makes the state that the last one leads to.
+    /// Enters the state that the last one led to.
     fn enter<S: FnMut(Segment<'_>)>(&mut self, next: Next, sink: &mut S) {
         let stream = &mut self.stream;
         self.state = match next {
@@ -302,15 +297,14 @@ impl Parser {
                 stream.buffer.clear();
                 State::Discard(Discard::new(opened, code, scanner))
             }
-            Next::Closing { opened, place, fence, is_closed } => {
+            Next::Tail { opened, place, fence, is_closed } => {
                 stream.buffer.clear();
-                State::Closing(Closing::new(opened, place, fence, is_closed))
+                State::Tail(Tail::new(opened, place, fence, is_closed, stream))
             }
-            Next::Tail { opened, place, fence } => State::Tail(Tail::new(opened, place, fence)),
         };
     }
 
-    /// Reads bytes of earlier chunks again, in a state that gives them another meaning.
+    /// Reads bytes of earlier chunks again, in a state that reads them differently.
     fn reread<S: FnMut(Segment<'_>)>(&mut self, next: Next, bytes: &[u8], sink: &mut S) {
         self.enter(next, sink);
         self.stream.offset -= bytes.len() as u64;

@@ -89,22 +89,12 @@ impl Stream {
         self.settings.format.openers().nth(usize::from(which)).unwrap_or_default()
     }
 
-    /// Whether the closer of a call stands anywhere in a payload.
-    pub(super) fn holds_closer(&self, payload: &[u8]) -> bool {
-        let closer = self.settings.format.row().closer.as_ref();
-        closer.is_some_and(|closer| memchr::memmem::find(payload, closer.text.as_bytes()).is_some())
+    /// What closes a call, if anything does.
+    pub(super) fn closer(&self) -> Option<&'static [u8]> {
+        self.settings.format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
     }
 
-    /// What comes after a payload.
-    pub(super) fn after(&self, opened: Opened, place: Place, fence: bool) -> Next {
-        if self.settings.format.row().closer.is_some() {
-            Next::Closing { opened, place, fence, is_closed: false }
-        } else {
-            Next::Tail { opened, place, fence }
-        }
-    }
-
-    /// Ends a payload that was refused, and what comes after it.
+    /// Ends a payload that was refused at its end, and says what follows it.
     pub(super) fn end_refused(
         &mut self,
         opened: Opened,
@@ -112,8 +102,8 @@ impl Stream {
         end: u64,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
-        if self.settings.format.row().closer.is_some() {
-            return self.after(opened, place, false);
+        if self.closer().is_some() {
+            return Next::Tail { opened, place, fence: false, is_closed: false };
         }
         self.end_call(opened, place, end, sink);
         Next::prose()

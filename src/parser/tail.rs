@@ -1,46 +1,81 @@
-//! What stands behind a payload and still belongs to it.
+//! What follows a payload and still belongs to its call.
+//!
+//! ```text
+//!    a format without a closer       payload }  \n  ``` \n  text
+//!                                             |  |        |
+//!                                             '--+- taken '- end
+//!
+//!    a format with one               payload }  \n  ``` \n  </tool_call>  \n  </tool_call>  \n  text
+//!                                             |  |        |             |   |             |   |
+//!                                             '--+- taken '-- taken ----'---'---- taken --'---'
+//! ```
+//!
+//! What is taken belongs to the call. Later bytes are kept until one of them decides: a closer
+//! takes them all, anything else makes them text. A model that closes twice means it once, one
+//! that forgets to close has still made a call, and a bracket too many before the closer is not
+//! for the user.
 
 use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
+use crate::limits::parser::GAP_BYTES_MAX;
 
-/// The bytes behind a payload: one line ending, and the end of a code fence that the
-/// gap began.
+/// The bytes after a payload. Those that are kept are in the stream's buffer.
 #[derive(Debug)]
 pub(super) struct Tail {
     opened: Opened,
     /// Where the payload went.
     place: Place,
-    /// Whether a closing fence may come, with a line ending of its own behind it.
+    /// Whether the end of a code fence may come.
     fence: bool,
+    /// What closes the call; empty if nothing does.
+    closer: &'static [u8],
     part: Part,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    /// After the payload or a fence: one line ending belongs to the call whatever follows.
     Line,
-    /// Behind a CR, which counts only with an LF.
+    /// After a CR there.
     Return,
-    /// Behind a line ending, where a fence may close.
-    Fence,
-    /// Behind so many backticks of it.
+    /// After that line ending, before the closer.
+    Space,
+    /// After this many backticks of a fence.
     Ticks(u8),
+    /// After this many bytes of the closer.
+    Closer(usize),
+    /// After the closer, where one line ending belongs to the call.
+    Closed,
+    /// After a CR there.
+    ClosedReturn,
+    /// After that line ending, where only another closer can come.
+    Over,
 }
 
 /// What a byte means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It may belong to the call; the next byte decides or goes on.
-    Skip,
-    /// It is the last byte of the call.
+    /// It may belong to the call; a later byte decides.
+    Keep,
+    /// It belongs to the call, and so do the bytes that were kept.
+    Take,
+    /// The same, and the call ends here.
     Last,
-    /// The call ended before it.
-    Ended,
+    /// It does not belong to the call, nor do the bytes that were kept.
+    Refuse,
 }
 
 impl Tail {
-    pub(super) fn new(opened: Opened, place: Place, fence: bool) -> Self {
-        Self { opened, place, fence, part: Part::Line }
+    pub(super) fn new(
+        opened: Opened,
+        place: Place,
+        fence: bool,
+        is_closed: bool,
+        stream: &Stream,
+    ) -> Self {
+        let part = if is_closed { Part::Closed } else { Part::Line };
+        Self { opened, place, fence, closer: stream.closer().unwrap_or_default(), part }
     }
 
     pub(super) fn read(
@@ -51,13 +86,16 @@ impl Tail {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
-            match self.step(byte) {
-                Step::Skip => {}
+            let (step, part) = self.step(byte, stream.buffer.len());
+            self.part = part;
+            match step {
+                Step::Keep => stream.keep(&[byte], GAP_BYTES_MAX),
+                Step::Take => stream.buffer.clear(),
                 Step::Last => {
                     stream.end_call(self.opened, self.place, stream.position(at + 1), sink);
                     return Flow::Enter(Next::prose(), at + 1);
                 }
-                Step::Ended => return self.end(at, stream, sink),
+                Step::Refuse => return self.end(at, stream, sink),
             }
         }
         Flow::Stay
@@ -67,39 +105,67 @@ impl Tail {
         self.end(0, stream, sink)
     }
 
-    /// Ends the call in front of `at`, less what was skipped and does not belong to it:
-    /// that is read again, as text.
+    /// Ends the call before `at`, less the bytes that were kept: they are read again, as text.
     fn end(&self, at: usize, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) -> Flow {
-        let given_back = self.given_back();
-        let end = stream.position(at) - given_back.len() as u64;
-        stream.end_call(self.opened, self.place, end, sink);
-        let next = Next::prose();
-        match at.checked_sub(given_back.len()) {
-            Some(at) => Flow::Enter(next, at),
-            None => Flow::Reread(next, given_back[..given_back.len() - at].to_vec()),
+        let kept = stream.buffer.len();
+        stream.end_call(self.opened, self.place, stream.position(at) - kept as u64, sink);
+        match at.checked_sub(kept) {
+            Some(at) => Flow::Enter(Next::prose(), at),
+            None => Flow::Reread(Next::prose(), stream.buffer[..kept - at].to_vec()),
         }
     }
 
-    fn step(&mut self, byte: u8) -> Step {
+    /// What a byte means after `kept` bytes, and where it leads.
+    fn step(&mut self, byte: u8, kept: usize) -> (Step, Part) {
         match (self.part, byte) {
-            (Part::Line, b'\r') => self.part = Part::Return,
-            (Part::Line | Part::Return, b'\n') if self.fence => self.part = Part::Fence,
-            (Part::Line | Part::Return, b'\n') => return Step::Last,
-            (Part::Line | Part::Fence, b'`') if self.fence => self.part = Part::Ticks(1),
-            (Part::Ticks(1), b'`') => self.part = Part::Ticks(2),
-            (Part::Ticks(_), b'`') => (self.fence, self.part) = (false, Part::Line),
-            _ => return Step::Ended,
+            // Nothing more can come, so nothing waits for it.
+            (Part::Line | Part::Return, b'\n') if !self.closes() && !self.fence => {
+                (Step::Last, Part::Space)
+            }
+            (Part::Line | Part::Return, b'\n') => (Step::Take, Part::Space),
+            (Part::Line, b'\r') => (Step::Keep, Part::Return),
+            (Part::Closed | Part::ClosedReturn, b'\n') => (Step::Take, Part::Over),
+            (Part::Closed, b'\r') => (Step::Keep, Part::ClosedReturn),
+            (Part::Ticks(1), b'`') => (Step::Keep, Part::Ticks(2)),
+            (Part::Ticks(_), b'`') => {
+                self.fence = false;
+                (Step::Take, Part::Line)
+            }
+            (Part::Closer(read), _) if self.closer.get(read) == Some(&byte) => self.closer(read),
+            (Part::Line | Part::Return | Part::Space, _) => self.before_closer(byte, kept),
+            (Part::Closed | Part::Over, _) if self.closer.first() == Some(&byte) => self.closer(0),
+            (part, _) => (Step::Refuse, part),
         }
-        Step::Skip
     }
 
-    /// What was skipped but does not belong to the call, if it ends here.
-    fn given_back(&self) -> &'static [u8] {
-        match self.part {
-            Part::Line | Part::Fence => b"",
-            Part::Return => b"\r",
-            Part::Ticks(1) => b"`",
-            Part::Ticks(_) => b"``",
+    /// What a byte means that is no line ending, where a fence or the closer may come.
+    fn before_closer(&self, byte: u8, kept: usize) -> (Step, Part) {
+        match byte {
+            b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
+            _ if self.closer.first() == Some(&byte) => self.closer(0),
+            _ if self.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
+                (Step::Keep, Part::Space)
+            }
+            _ => (Step::Refuse, self.part),
         }
     }
+
+    /// The byte of the closer that comes after `read` others.
+    fn closer(&self, read: usize) -> (Step, Part) {
+        if read + 1 == self.closer.len() {
+            (Step::Take, Part::Closed)
+        } else {
+            (Step::Keep, Part::Closer(read + 1))
+        }
+    }
+
+    fn closes(&self) -> bool {
+        !self.closer.is_empty()
+    }
+}
+
+/// White space, and what models write between a call and its closer by mistake: a bracket too
+/// many, or a comma.
+const fn is_slip(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'}' | b']' | b',' | b';')
 }

@@ -43,8 +43,8 @@ pub(super) enum Next {
         /// Where in its brackets it is.
         scanner: Scanner,
     },
-    /// What comes after a payload, in a format that closes calls.
-    Closing {
+    /// What comes after a payload.
+    Tail {
         opened: Opened,
         /// Where the payload went.
         place: Place,
@@ -52,14 +52,6 @@ pub(super) enum Next {
         fence: bool,
         /// Whether the closer was read already.
         is_closed: bool,
-    },
-    /// What comes after a payload, in one that does not.
-    Tail {
-        opened: Opened,
-        /// Where the payload went.
-        place: Place,
-        /// Whether a code fence may close.
-        fence: bool,
     },
 }
 
@@ -71,7 +63,7 @@ impl Next {
 
     /// What comes after the closer of a call.
     pub(super) const fn closed(opened: Opened, place: Place) -> Self {
-        Self::Closing { opened, place, fence: false, is_closed: true }
+        Self::Tail { opened, place, fence: false, is_closed: true }
     }
 }
 

@@ -20,7 +20,7 @@ impl Payload {
         let bytes = mem::take(&mut stream.buffer);
         let place = self.decide(&bytes, stream, sink);
         stream.buffer = bytes;
-        stream.after(self.opened, place, self.fence)
+        Next::Tail { opened: self.opened, place, fence: self.fence, is_closed: false }
     }
 
     /// The closer, of this length, stands in the payload: no more of it is to come.
@@ -46,8 +46,8 @@ impl Payload {
     }
 
     /// Mends a payload that lacks its end, if that is allowed and possible; otherwise it has
-    /// this fault. A closer in it stands in a string that may never have been meant to go on so
-    /// long: what comes after the call, up to the message's end, would become an argument.
+    /// this fault. A closer inside it is in a string that may have been meant to end long
+    /// before: the rest of the message would become an argument.
     fn decide_unfinished(
         &mut self,
         fault: Fault,
@@ -55,7 +55,7 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Place {
         let bytes = mem::take(&mut stream.buffer);
-        let may_mend = !stream.settings.strict_balancing && !stream.holds_closer(&bytes);
+        let may_mend = !stream.settings.strict_balancing && !holds_closer(&bytes, stream);
         let text = unfinished(&bytes).filter(|_| may_mend);
         let mended = text.map(|text| repair::mend(text, &mut self.repaired));
         let content = mended.as_deref().and_then(|text| call::read(text, stream.keys()).ok());
@@ -142,6 +142,11 @@ fn hand_out(call: Call, tracker: &Tracker, stream: &Stream, sink: &mut impl FnMu
 
 fn is_json(content: &Result<Content<'_>, Fault>) -> bool {
     !matches!(content, Err(Fault { code: ErrorCode::InvalidJson, .. }))
+}
+
+/// Whether a payload has the closer of a call anywhere in it.
+fn holds_closer(payload: &[u8], stream: &Stream) -> bool {
+    stream.closer().is_some_and(|closer| memchr::memmem::find(payload, closer).is_some())
 }
 
 /// Bytes as text, less a character that their end cut.

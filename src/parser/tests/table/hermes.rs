@@ -57,22 +57,28 @@ fn one_line_ending_belongs_to_the_call_and_other_space_does_not() {
     }
 }
 
+/// Checks that `text` is what remains of `after`, which follows a call's payload.
+#[track_caller]
+fn check_after_call(after: &str, text: &str) {
+    let text = format!("text «{text}»");
+    let expected = ["start 0@0", "call 0 f {}", text.as_str()];
+    let expected = if text == "text «»" { &expected[..2] } else { &expected[..] };
+    check(&hermes(), format!("<tool_call>{{\"name\":\"f\"}}{after}"), expected);
+}
+
 #[test]
-fn a_call_that_is_not_closed_is_one_all_the_same() {
-    for (behind, text) in [
-        ("", None),
-        ("\n", None),
-        ("</tool_", Some("</tool_")),
-        (" \n", Some(" \\n")),
-        ("\nBye.", Some("Bye.")),
-        ("\n\nBye.", Some("\\nBye.")),
-        (" </tool_calls>", Some(" </tool_calls>")),
-        ("} and more </tool_call>", Some("} and more </tool_call>")),
+fn a_call_that_is_not_closed_is_a_call_all_the_same() {
+    for (after, text) in [
+        ("", ""),
+        ("\n", ""),
+        ("</tool_", "</tool_"),
+        (" \n", " \\n"),
+        ("\nBye.", "Bye."),
+        ("\n\nBye.", "\\nBye."),
+        (" </tool_calls>", " </tool_calls>"),
+        ("} and more </tool_call>", "} and more </tool_call>"),
     ] {
-        let input = format!("<tool_call>{{\"name\":\"f\"}}{behind}");
-        let mut expected = vec!["start 0@0".to_owned(), "call 0 f {}".to_owned()];
-        expected.extend(text.map(|text| format!("text «{text}»")));
-        check(&hermes(), input, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        check_after_call(after, text);
     }
     check(
         &hermes(),
@@ -84,28 +90,15 @@ fn a_call_that_is_not_closed_is_one_all_the_same() {
 #[test]
 fn a_bracket_too_many_before_the_closer_is_dropped() {
     for slip in ["}", "}\n", "\n}\n", "]]", ";", ",\n"] {
-        let input = format!("<tool_call>{{\"name\":\"f\"}}{slip}</tool_call>\nBye.");
-        check(&hermes(), input, &["start 0@0", "call 0 f {}", "text «Bye.»"]);
+        check_after_call(&format!("{slip}</tool_call>\nBye."), "Bye.");
     }
-    check(
-        &hermes(),
-        r#"<tool_call>{"name":"f"}} Bye."#,
-        &["start 0@0", "call 0 f {}", "text «} Bye.»"],
-    );
+    check_after_call("} Bye.", "} Bye.");
 }
 
 #[test]
-fn one_that_is_closed_twice_is_closed() {
-    check(
-        &hermes(),
-        "<tool_call>{\"name\":\"f\"}</tool_call></tool_call>\n</tool_call>\nBye.",
-        &["start 0@0", "call 0 f {}", "text «Bye.»"],
-    );
-    check(
-        &hermes(),
-        "<tool_call>{\"name\":\"f\"}</tool_call>\n\n</tool_call>",
-        &["start 0@0", "call 0 f {}", "text «\\n</tool_call>»"],
-    );
+fn a_call_that_is_closed_twice_is_closed() {
+    check_after_call("</tool_call></tool_call>\n</tool_call>\nBye.", "Bye.");
+    check_after_call("</tool_call>\n\n</tool_call>", "\\n</tool_call>");
 }
 
 #[test]
