@@ -1,6 +1,6 @@
 //! Tether: a gateway that makes the tool calls of local language models solid.
 //!
-//! The library behind the `tether` binary. Two parts of it are meant for use by others:
+//! The library behind the `tether` binary. Two parts of it are meant for other programs:
 //!
 //! - [`parser`] finds the tool calls in a model's streamed text, without async, I/O or
 //!   clocks. Its interface is kept stable.

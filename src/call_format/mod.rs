@@ -108,22 +108,24 @@ impl CallFormat {
     /// [`MARKER_JSON`] with this marker as its opener.
     #[must_use]
     pub fn marker(marker: &str) -> Self {
-        Self { row: &MARKER_JSON, opener: marker.into() }
+        Self::of(&MARKER_JSON).with_opener(marker)
     }
 
-    /// The same with a nonce in the opener, behind its last letter or digit: of
-    /// `<<function_call>>`, `<<function_call:7f3a>>`. Text from outside cannot name it.
-    ///
-    /// Formats that models were trained on stay as they are.
+    /// The same format with another opener. Formats that models were trained on keep theirs.
+    #[must_use]
+    pub fn with_opener(self, opener: &str) -> Self {
+        if self.row.is_taught { Self { opener: opener.into(), ..self } } else { self }
+    }
+
+    /// The same format with a nonce in the opener, after its last letter or digit:
+    /// `<<function_call>>` becomes `<<function_call:7f3a>>`. Text from outside cannot guess it.
+    /// Formats that models were trained on keep their opener.
     #[must_use]
     pub fn with_nonce(&self, nonce: &str) -> Self {
-        if !self.row.is_taught {
-            return self.clone();
-        }
         let last = self.opener.char_indices().rev().find(|(_, char)| char.is_alphanumeric());
         let end = last.map_or(self.opener.len(), |(at, char)| at + char.len_utf8());
         let opener = format!("{}:{nonce}{}", &self.opener[..end], &self.opener[end..]);
-        Self { row: self.row, opener: opener.into() }
+        self.clone().with_opener(&opener)
     }
 
     /// Its row.
@@ -151,10 +153,8 @@ impl CallFormat {
     /// Adds a call, and what stands between it and the next. `arguments` is a JSON object.
     pub fn push_call(&self, text: &mut String, name: &str, arguments: &str) {
         let Row { gap, between, closer, .. } = self.row;
-        let JsonKeys { name: [name_key, ..], arguments: [arguments_key, ..] } = self.row.keys()
-        else {
-            unreachable!("each row has a standard key")
-        };
+        let JsonKeys { name: name_keys, arguments: arguments_keys } = self.row.keys();
+        let (name_key, arguments_key) = (name_keys[0], arguments_keys[0]);
         let name = serde_json::Value::from(name);
         let opener = &self.opener;
         let _ = write!(

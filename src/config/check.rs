@@ -48,8 +48,7 @@ pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
 fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
     let ParserConfig { marker, marker_nonce, .. } = &config.stream.parser;
     let mut refuse = |key: &str, message: String| {
-        let key = format!("stream.parser.{key}");
-        mistakes.push(Mistake { place: None, key, message });
+        mistakes.push(Mistake::of_several(format!("stream.parser.{key}"), message));
     };
     if let CallContract::InText(row) = config.tools.call_contract
         && !row.is_taught
@@ -83,8 +82,7 @@ fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
                  which makes no other calls",
                 upstream.name
             );
-            let key = "tools.call_contract".to_owned();
-            mistakes.push(Mistake { place: None, key, message });
+            mistakes.push(Mistake::of_several("tools.call_contract".to_owned(), message));
         }
     }
 }

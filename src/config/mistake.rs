@@ -29,6 +29,13 @@ pub struct Mistake {
     pub message: String,
 }
 
+impl Mistake {
+    /// A mistake of several keys together, and so of no single place.
+    pub(super) const fn of_several(key: String, message: String) -> Self {
+        Self { place: None, key, message }
+    }
+}
+
 impl ConfigError {
     /// An error with `mistakes` brought into the order of the file.
     #[must_use]

@@ -234,11 +234,11 @@ impl StreamConfig {
     }
 }
 
-/// How calls are written: the marker is of formats that the prompt teaches.
+/// How calls are written. The marker opens those of formats that the prompt teaches.
 fn format(contract: CallContract, marker: &str) -> CallFormat {
     match contract {
-        CallContract::InText(row) if !row.is_taught => CallFormat::of(row),
-        CallContract::InText(_) | CallContract::Native => CallFormat::marker(marker),
+        CallContract::InText(row) => CallFormat::of(row).with_opener(marker),
+        CallContract::Native => CallFormat::marker(marker),
     }
 }
 

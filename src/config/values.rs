@@ -8,6 +8,7 @@ use url::Url;
 use super::raw::Node;
 use super::reader::{Refused, closest, enumerate, text};
 use super::{NotBuilt, Secret, ToolsConfig, base_url};
+use crate::call_format::MARKER_JSON;
 use crate::limits::config::NAME_BYTES_MAX;
 use crate::limits::parser::MARKER_BYTES_MAX;
 
@@ -102,7 +103,7 @@ pub(super) fn marker(node: &Node) -> Result<String, Refused> {
         "a marker that is not only white space".to_owned()
     } else if text.contains(['\n', '\r']) {
         "a marker on one line".to_owned()
-    } else if ["<think>", "</think>"].contains(&text) {
+    } else if MARKER_JSON.reasoning.contains(&text) {
         "a marker that is no reasoning tag".to_owned()
     } else {
         return Ok(text.to_owned());

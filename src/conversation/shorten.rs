@@ -1,6 +1,6 @@
-//! Fitting the running turn into a context. Its steps stay, since the model goes on from
-//! them. But a call that was not run can be as long as any call, there can be many, and
-//! nothing has come of them: they are shortened, and left out if that is not enough.
+//! Fits the running turn into a context. Its steps stay, because the model continues from
+//! them. Calls that did not run have no result worth keeping, but can be as long as any
+//! other: they are shortened, and left out if that is not enough.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,10 +11,9 @@ use crate::parser::Arguments;
 use crate::text;
 use crate::tools::ToolResult;
 
-/// The turn as it fits into `budget`, with what it takes: its calls that were not run are
-/// shortened until it does, oldest first, and then left out, oldest first. The newest stays,
-/// shortened: the model is to make it again. What was run stays whole, so that the result
-/// may not fit.
+/// The turn, cut to fit into `budget`, and its size. Calls that did not run are shortened,
+/// oldest first, then left out, oldest first. The newest stays, shortened, because the model
+/// is to make it again. Calls that ran stay whole, so the turn may still be too large.
 pub(super) fn to_fit(
     turn: &Turn,
     budget: usize,
@@ -25,7 +24,7 @@ pub(super) fn to_fit(
     if whole <= budget || unrun == 0 {
         return (Cow::Borrowed(turn), whole);
     }
-    // Each cut takes something away, so the fewest that are enough are found by halves.
+    // Each cut makes the turn smaller, so a binary search finds the fewest.
     let cuts = |count: usize| {
         let turn = with_cuts(turn, count.min(unrun), count.saturating_sub(unrun));
         let tokens = tokens(&turn);
@@ -44,7 +43,7 @@ pub(super) fn to_fit(
     (Cow::Owned(turn), tokens)
 }
 
-/// Whether nothing but a reason has come of a call.
+/// Whether a call has a reason instead of a result.
 fn is_unrun(call: &Call) -> bool {
     match &call.outcome {
         Outcome::NotRun(result) => !result.success,
@@ -53,22 +52,25 @@ fn is_unrun(call: &Call) -> bool {
     }
 }
 
-/// The turn without the first `left_out` of its calls that were not run, and with the first
-/// `shortened` short.
+/// The turn without the first `left_out` of the calls that did not run, and with the first
+/// `shortened` of them shortened.
 fn with_cuts(turn: &Turn, shortened: usize, left_out: usize) -> Turn {
     let mut turn = turn.clone();
     let mut unrun = 0;
     for step in &mut turn.steps {
         let mut parts = Vec::with_capacity(step.parts.len());
+        let mut lost_its_call = false;
         for part in step.parts.drain(..) {
+            // Reasoning without the calls it led to makes no sense.
+            if lost_its_call && !matches!(part, Part::Call(_)) {
+                drop_reasoning(&mut parts);
+                lost_its_call = false;
+            }
             match part {
                 Part::Call(call) if is_unrun(&call) => {
                     unrun += 1;
                     if unrun <= left_out {
-                        // The reasoning that came with it makes no sense without it.
-                        while matches!(parts.last(), Some(Part::Reasoning(_))) {
-                            parts.pop();
-                        }
+                        lost_its_call = true;
                     } else if unrun <= shortened {
                         parts.push(Part::Call(Arc::new(shorten(&call))));
                     } else {
@@ -78,12 +80,22 @@ fn with_cuts(turn: &Turn, shortened: usize, left_out: usize) -> Turn {
                 part => parts.push(part),
             }
         }
+        if lost_its_call {
+            drop_reasoning(&mut parts);
+        }
         step.parts = parts;
     }
     turn
 }
 
-/// The call with little of its arguments and of why it was not run.
+/// Drops the reasoning at the end, if no call follows it.
+fn drop_reasoning(parts: &mut Vec<Part>) {
+    while matches!(parts.last(), Some(Part::Reasoning(_))) {
+        parts.pop();
+    }
+}
+
+/// The call with the first bytes of its arguments and of the reason why it did not run.
 fn shorten(call: &Call) -> Call {
     let arguments = match call.arguments.as_str().len() {
         ..=limits::UNRUN_ARGUMENTS_BYTES_MAX => call.arguments.clone(),
@@ -192,16 +204,27 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_goes_with_its_call() {
+    fn reasoning_goes_with_its_last_call() {
         let thought = || {
             let (upstream, json) = ("u".to_owned(), "{}".to_owned());
             Part::Reasoning(Arc::new(ReasoningItem { upstream, json }))
         };
-        let parts = vec![thought(), refused(), thought(), refused()];
-        let turn = Turn { steps: vec![Step { parts, ..Step::default() }], ..Turn::default() };
-        let (fitted, _) = to_fit(&turn, 0, bytes);
-        let [Part::Reasoning(_), Part::Call(_)] = &fitted.steps[0].parts[..] else {
-            panic!("{:?}", fitted.steps[0].parts);
-        };
+        let ran = || call(10, Outcome::Ended(ToolResult::data(json!(1))));
+        // Everything is left out but the newest call, which did not run, and what ran.
+        for (parts, left) in [
+            (vec![thought(), refused(), thought(), refused()], "rc"),
+            (vec![thought(), refused(), refused()], "rc"),
+            (vec![thought(), refused(), ran(), thought(), refused()], "rcrc"),
+            (vec![thought(), ran(), refused(), refused()], "rcc"),
+        ] {
+            let turn = Turn { steps: vec![Step { parts, ..Step::default() }], ..Turn::default() };
+            let (fitted, _) = to_fit(&turn, 0, bytes);
+            let kinds = fitted.steps[0].parts.iter().map(|part| match part {
+                Part::Reasoning(_) => 'r',
+                Part::Call(_) => 'c',
+                _ => '?',
+            });
+            assert_eq!(kinds.collect::<String>(), left);
+        }
     }
 }

@@ -4,9 +4,10 @@
 //! Small models read these. So: short sentences, the allowed values in place,
 //! and the exact line to write.
 
+use crate::call_format::CallFormat;
 use crate::event::FeedbackReason;
 use crate::limits::tools::FEEDBACK_BYTES_MAX;
-use crate::parser::{ErrorCode, ParseError, Settings};
+use crate::parser::{ErrorCode, ParseError};
 use crate::text;
 use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::ToolChoice;
@@ -99,11 +100,12 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
 /// The payload is no call. `cut` says that the token limit cut the message off.
 pub(super) fn malformed(
     error: &ParseError,
-    settings: &Settings,
+    format: &CallFormat,
+    max_payload_bytes: usize,
     contract: CallContract,
     cut: bool,
 ) -> (FeedbackReason, String) {
-    let example = settings.format.example();
+    let example = format.example();
     let (like_this, on_one_line) = match contract {
         CallContract::InText(_) => {
             let is_one_line = !example.contains('\n');
@@ -127,15 +129,15 @@ pub(super) fn malformed(
         ErrorCode::PayloadTooLarge => (
             FeedbackReason::PayloadTooLarge,
             format!(
-                "Your function call was longer than {} bytes and was not run. Send a shorter call.",
-                settings.max_payload_bytes
+                "Your function call was longer than {max_payload_bytes} bytes and was not run. \
+                 Send a shorter call."
             ),
         ),
         ErrorCode::MissingPayload => (
             FeedbackReason::MalformedCall,
             format!(
                 "Behind {} there was no JSON, so nothing was called. Write: {example}",
-                settings.format.opener()
+                format.opener()
             ),
         ),
         ErrorCode::UnbalancedPayload

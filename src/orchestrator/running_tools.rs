@@ -1,7 +1,6 @@
-//! The tools that run for a turn: started, listened to, stopped. What follows from what they
-//! report is the turn's to decide.
+//! A turn's running tools: starts them, passes on their reports, stops them. The turn decides
+//! what follows from a report.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -19,21 +18,21 @@ use crate::tools::report::{Report, Reporter, Reports};
 use crate::tools::run::{self, Run};
 use crate::tools::{Clarification, Progress, Registry};
 
-/// See the module.
+/// A turn's running tools.
 pub(super) struct RunningTools {
-    /// The tools that the turn's briefing is on.
+    /// The tools that the turn's briefing lists.
     tools: Arc<Registry>,
-    /// Longest run of a tool that has no limit of its own.
+    /// The longest run of a tool without a limit of its own.
     timeout: Duration,
-    /// Names the turn's calls to the tools: unique, as the turn is.
+    /// Makes the calls' idempotency keys unique.
     turn_id: String,
     tasks: JoinSet<Ended>,
     running: Vec<Running>,
-    /// What has happened and was not told yet.
-    untold: VecDeque<News>,
+    /// The end of a tool whose last progress was returned first.
+    next: Option<News>,
 }
 
-/// A tool that runs.
+/// A running tool.
 struct Running {
     call: CallAt,
     name: String,
@@ -42,7 +41,7 @@ struct Running {
     task: AbortHandle,
 }
 
-/// A tool that has ended.
+/// A tool that ended.
 struct Ended {
     call: CallAt,
     run: Run,
@@ -80,7 +79,7 @@ impl fmt::Debug for RunningTools {
 impl RunningTools {
     pub(super) fn new(tools: Arc<Registry>, timeout: Duration, turn_id: &str) -> Self {
         let (turn_id, tasks) = (turn_id.to_owned(), JoinSet::new());
-        Self { tools, timeout, turn_id, tasks, running: Vec::new(), untold: VecDeque::new() }
+        Self { tools, timeout, turn_id, tasks, running: Vec::new(), next: None }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -96,7 +95,7 @@ impl RunningTools {
         span: Span,
     ) {
         let tool = self.tools.get(name);
-        let tool = tool.expect("a turn's briefing is on the tools that it is driven with");
+        let tool = tool.expect("a turn's briefing lists the tools it runs with");
         let key = Arc::from(format!("{}/{call_id}", self.turn_id));
         let (reporter, reports) = Reporter::new();
         let run = run::run(Arc::clone(tool), arguments, key, reporter, self.timeout);
@@ -105,42 +104,47 @@ impl RunningTools {
         self.running.push(Running { call, name, begun, reports, task });
     }
 
-    /// Drops a tool that runs.
+    /// Drops a running tool.
     pub(super) fn stop(&mut self, call: CallAt) {
         if let Some(stopped) = self.remove(call) {
             stopped.task.abort();
         }
     }
 
-    /// Drops all tools that run.
+    /// Drops all running tools.
     pub(super) fn stop_all(&mut self) {
         self.tasks.abort_all();
         self.running.clear();
-        self.untold.clear();
+        self.next = None;
     }
 
-    /// What happened next. Wakes the task when something does.
+    /// The next news. Wakes the task when there is some.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<News> {
-        if let Some(news) = self.untold.pop_front() {
+        if let Some(news) = self.next.take() {
             return Poll::Ready(news);
         }
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
-            // Of what was stopped there is nothing to tell.
+            // A stopped tool has no news.
             let Ok(Ended { call, run, duration }) = ended else { continue };
             let Some(mut ran) = self.remove(call) else { continue };
-            // A question that the tool did not wait for is none.
-            if let Some(report @ Report::Progress { .. }) = ran.reports.take() {
-                let news = ran.news(report);
-                self.untold.push_back(news);
-            }
-            self.untold.push_back(News::Ended { call, name: ran.name, run, duration });
-            return self.untold.pop_front().map_or(Poll::Pending, Poll::Ready);
+            // A question that the tool did not wait for does not count.
+            let last = ran.reports.take();
+            let last = last.filter(|report| matches!(report, Report::Progress { .. }));
+            let progress = last.map(|report| ran.news(report));
+            let end = News::Ended { call, name: ran.name, run, duration };
+            return Poll::Ready(match progress {
+                Some(progress) => {
+                    self.next = Some(end);
+                    progress
+                }
+                None => end,
+            });
         }
         self.poll_reports(cx)
     }
 
-    /// What a tool has reported. The one that was heard last comes last, so that none drowns
-    /// the others.
+    /// A tool's report. The tool then goes to the end of the list, so that none drowns out the
+    /// others.
     fn poll_reports(&mut self, cx: &mut Context<'_>) -> Poll<News> {
         for at in 0..self.running.len() {
             if let Poll::Ready(report) = self.running[at].reports.poll(cx) {

@@ -92,6 +92,20 @@ struct App {
     timeouts: Timeouts,
 }
 
+impl App {
+    /// What the requests to a server at `address` need.
+    fn new(
+        options: Options,
+        address: SocketAddr,
+        gateway: Arc<Gateway>,
+        metrics: PrometheusHandle,
+    ) -> Self {
+        let Options { auth, max_body_bytes, keep_alive, timeouts } = options;
+        let auth = Auth::new(auth, address);
+        Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts }
+    }
+}
+
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
@@ -110,9 +124,7 @@ impl Server {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> std::io::Result<Self> {
-        let auth = Auth::new(options.auth, listener.local_addr()?);
-        let Options { max_body_bytes, keep_alive, timeouts, .. } = options;
-        let app = App { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts };
+        let app = App::new(options, listener.local_addr()?, gateway, metrics);
         Ok(Self { listener, app: Arc::new(app) })
     }
 

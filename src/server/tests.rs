@@ -18,15 +18,9 @@ fn app() -> Arc<App> {
     let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
     let gateway =
         Gateway::new(gateway::Options::default(), upstreams, Registry::default()).unwrap();
-    let Options { auth, max_body_bytes, keep_alive, timeouts } = Options::default();
-    Arc::new(App {
-        gateway: Arc::new(gateway),
-        auth: Auth::new(auth, SocketAddr::from(([127, 0, 0, 1], 8080))),
-        metrics: PrometheusBuilder::new().build_recorder().handle(),
-        max_body_bytes,
-        keep_alive,
-        timeouts,
-    })
+    let address = SocketAddr::from(([127, 0, 0, 1], 8080));
+    let metrics = PrometheusBuilder::new().build_recorder().handle();
+    Arc::new(App::new(Options::default(), address, Arc::new(gateway), metrics))
 }
 
 fn post<B>(body: B) -> Request<B> {

@@ -1,16 +1,16 @@
-//! The acknowledgement: before tools run, the user hears that work has begun.
+//! The acknowledgement: before tools run, the user learns that work has begun.
 //!
-//! The model's own words do for it. Where it said none, one sentence is made of the hints of
-//! all the calls in its message, and so it waits for the message's end, for more words of
-//! the model, or for [`ACKNOWLEDGEMENT_WAIT`](crate::limits::turn::ACKNOWLEDGEMENT_WAIT), whichever is first. The tools do not wait for
-//! it, only what is said of them does.
+//! The model's own words will do. If it wrote none, the hints of all calls in its message make
+//! one sentence. It therefore waits for the end of the message, for words of the model, or for
+//! [`ACKNOWLEDGEMENT_WAIT`](crate::limits::turn::ACKNOWLEDGEMENT_WAIT), whichever comes first.
+//! The tools do not wait for it; their events do.
 //!
 //! ```text
-//!            a tool starts,                     message over, words, or time
-//!   Unsaid ── no words yet ──> Waiting{events}  ──────────────┬──> Said
-//!     │ ^                                                    │
-//!     │ '──────────────── no tool has a hint ────────────────'
-//!     '───── a tool starts, words before it ────────────────────> Said
+//!            a tool starts,                   message over, words, or time
+//!   Unsaid ── no words yet ──> Waiting{events} ─────────────┬──> Said
+//!     │ ^                                                   │
+//!     │ '──────────────── no tool has a hint ───────────────'
+//!     '───── a tool starts, words before it ───────────────────> Said
 //! ```
 
 use super::queue::EventDraft;

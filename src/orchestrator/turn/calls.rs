@@ -295,8 +295,8 @@ impl OpenRound<'_> {
         if let Some(message) = self.failure_of(at) {
             self.feed_back(Some(at), FeedbackReason::ToolFailed, feedback::brief(message));
         }
-        let progress = self.core.calls[at].standing();
-        let ends_chain = matches!(progress, Standing::Asked | Standing::Completed);
+        let standing = self.core.calls[at].standing();
+        let ends_chain = matches!(standing, Standing::Asked | Standing::Completed);
         if ends_chain && self.is_arriving() {
             return true;
         }

@@ -282,9 +282,9 @@ impl OpenRound<'_> {
                 ErrorCode::MissingPayload => is_marker_cut,
                 _ => is_cut,
             };
-            let contract = self.core.setup.rules.call_contract;
-            let settings = self.core.setup.parser_settings();
-            let (reason, message) = feedback::malformed(&error, &settings, contract, cut);
+            let (format, rules) = (self.core.setup.format(), &self.core.setup.rules);
+            let (most, contract) = (rules.parser.max_payload_bytes, rules.call_contract);
+            let (reason, message) = feedback::malformed(&error, format, most, contract, cut);
             self.tell_mistake(call, reason, message);
         }
     }

@@ -31,7 +31,8 @@ pub(super) fn reply(scene: &Scene<'_>, tools: &[OfferedTool], format: &CallForma
         reply.answer()
     };
     if intent::wants_reasoning(question) {
-        format!("<think>{}</think>{answer}", reply.reasoning())
+        let [open, close] = format.row().reasoning;
+        format!("{open}{}{close}{answer}", reply.reasoning())
     } else {
         answer
     }
