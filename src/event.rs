@@ -224,6 +224,25 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 15] = [
+        Self::TurnStarted,
+        Self::TextDelta,
+        Self::ReasoningDelta,
+        Self::ToolMarkerDetected,
+        Self::ToolArgumentsDelta,
+        Self::Acknowledgement,
+        Self::ToolStarted,
+        Self::ToolProgress,
+        Self::ToolCompleted,
+        Self::Feedback,
+        Self::ClarificationNeeded,
+        Self::Status,
+        Self::LoopLimitReached,
+        Self::TurnCompleted,
+        Self::TurnFailed,
+    ];
+
     /// Its name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -1,7 +1,11 @@
 //! What a front door can ask for: begin a turn, find one again, cancel it, read
 //! and forget sessions. Knows no HTTP.
 
+use std::future::{Future as _, poll_fn};
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
@@ -14,11 +18,14 @@ use tracing::{Instrument as _, debug, info_span, warn};
 use uuid::Uuid;
 
 use crate::call_format::CallFormat;
-use crate::conversation::{AnswerError, Ask, Conversation, Opening};
+use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, Settings, SettingsError};
-use crate::session::{Begin, Begun, Found, Held, LoggedTurn, Session, Sessions, TurnGuard};
+use crate::session::store::{Held, MemoryStore, Store};
+use crate::session::{
+    Begin, Begun, Cancel, Found, LoggedTurn, SessionError, Sessions, Snapshot, TurnGuard, Writer,
+};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Registry, RegistryError};
 use crate::upstream::{RoundFailure, Route, Sampling, ToolChoice, Upstream};
@@ -32,8 +39,8 @@ pub struct Options {
     pub tool_timeout: Duration,
     /// Turns that run at the same time.
     pub max_concurrent_turns: usize,
-    /// How long a session is kept when nobody uses it.
-    pub session_ttl: Duration,
+    /// Keeps the sessions.
+    pub store: Arc<dyn Store>,
 }
 
 impl Default for Options {
@@ -42,7 +49,7 @@ impl Default for Options {
             rules: Rules::default(),
             tool_timeout: limits::turn::TOOL_TIMEOUT,
             max_concurrent_turns: limits::server::CONCURRENT_TURNS_MAX,
-            session_ttl: limits::session::TTL,
+            store: Arc::new(MemoryStore::new(limits::session::TTL)),
         }
     }
 }
@@ -157,6 +164,9 @@ pub enum BeginError {
     /// The gateway is about to stop.
     #[error("the gateway is shutting down and takes no new turns; try again later")]
     Draining,
+    /// The session cannot be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
 }
 
 /// Why there is no gateway of such options.
@@ -194,18 +204,19 @@ impl Gateway {
             tool_timeout: options.tool_timeout,
             upstreams,
             offer,
-            sessions: Sessions::new(options.session_ttl),
+            sessions: Sessions::new(options.store),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
         })
     }
 
-    /// Begins a turn. It runs on its own, whoever reads it.
+    /// Begins a turn. It runs on its own, with or without readers. Dropping the future begins
+    /// nothing.
     ///
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
-    pub fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
+    pub async fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
         let asked = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
         let is_named = new.model.is_some();
@@ -214,12 +225,12 @@ impl Gateway {
         let (place, _counted) = match self.place() {
             Ok(place) => place,
             // What was begun before needs none.
-            Err(refusal) => return self.repeated(new).unwrap_or(Err(refusal)),
+            Err(refusal) => return self.repeated(new, refusal).await,
         };
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
-        let begun = match self.sessions.begin(&session_id, &turn_id, key, &new.ask) {
+        let begun = match self.sessions.begin(&session_id, &turn_id, key, &new.ask).await? {
             Begin::New(begun) => begun,
             Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
             Begin::Gone => return Err(BeginError::TurnGone),
@@ -272,13 +283,16 @@ impl Gateway {
         Ok((permit, counted))
     }
 
-    /// The turn that the same request has begun before, by its key.
-    fn repeated(&self, new: NewTurn) -> Option<Result<BegunTurn, BeginError>> {
-        let (session_id, key) = (new.session_id?, new.idempotency_key?);
-        Some(match self.sessions.find(&session_id)?.begun_by(&key)? {
+    /// The turn that the same request has begun before, by its key; refused if there is none.
+    async fn repeated(&self, new: NewTurn, refusal: BeginError) -> Result<BegunTurn, BeginError> {
+        let (Some(session_id), Some(key)) = (new.session_id, new.idempotency_key) else {
+            return Err(refusal);
+        };
+        match self.sessions.begun_by(&session_id, &key).await? {
             Found::Turn(turn) => Ok(BegunTurn { session_id, turn, repeated: true }),
-            Found::Gone | Found::Unknown => Err(BeginError::TurnGone),
-        })
+            Found::Gone => Err(BeginError::TurnGone),
+            Found::NoTurn | Found::NoSession => Err(refusal),
+        }
     }
 
     fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
@@ -312,15 +326,42 @@ impl Gateway {
         }
     }
 
-    /// The session, if there is one.
-    #[must_use]
-    pub fn session(&self, id: &str) -> Option<Arc<Session>> {
-        self.sessions.find(id)
+    /// A session as of now, if there is one.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn session(&self, id: &str) -> Result<Option<Snapshot>, SessionError> {
+        self.sessions.find(id).await
     }
 
-    /// Forgets a session and cancels what runs in it; false where there is none.
-    pub fn forget(&self, id: &str) -> bool {
-        self.sessions.forget(id)
+    /// A turn of a session, the latest if `turn_id` is absent, for a reader that has seen its
+    /// events up to `seen`.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn find(
+        &self,
+        session_id: &str,
+        turn_id: Option<&str>,
+        seen: u64,
+    ) -> Result<Found, SessionError> {
+        self.sessions.turn(session_id, turn_id, seen).await
+    }
+
+    /// Cancels the turn that runs in a session.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn cancel(&self, session_id: &str) -> Result<Cancel, SessionError> {
+        self.sessions.cancel(session_id).await
+    }
+
+    /// Forgets a session and cancels the turn that runs in it; false if there is none.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
+        self.sessions.forget(session_id).await
     }
 
     /// The tools that turns begin with now.
@@ -370,13 +411,13 @@ impl Gateway {
         self.draining.is_cancelled()
     }
 
-    /// What all sessions hold.
+    /// What the store of the sessions holds.
     #[must_use]
     pub fn held(&self) -> Held {
         self.sessions.held()
     }
 
-    /// Forgets sessions that nobody has used for long.
+    /// Forgets sessions that were not used for long.
     pub fn sweep(&self) {
         self.sessions.sweep();
     }
@@ -429,13 +470,26 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Runs a turn to its end. All is free before its last event is seen: a client may
-/// ask for the next turn at once.
+/// Runs a turn to its end. Everything is stored and free before a client sees its last event,
+/// because the client may ask for the next turn at once.
 async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
-    let (record, writer) = driver.run().await;
-    guard.finish(record);
+    let (record, mut writer) = drive(driver).await.unzip();
+    if let Some(writer) = &mut writer {
+        writer.seal();
+    }
+    guard.finish(record).await;
     drop(place);
     drop(writer);
+}
+
+/// Drives a turn to its end. `None` if the driver panics, which ends the log.
+async fn drive(driver: Driver) -> Option<(conversation::Turn, Writer)> {
+    let mut run = pin!(driver.run());
+    poll_fn(|cx| match panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
 }
 
 fn brief(rules: &Rules, nonce: Option<&str>, tools: &Catalog) -> Briefing {
@@ -464,7 +518,7 @@ mod tests {
 
     use crate::rehearsal::Rehearsal;
     use crate::tools::registry;
-    use crate::upstream::{self, History, Kind};
+    use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel};
 
     fn embedded() -> Vec<Arc<Upstream>> {
         let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100 }));
@@ -507,11 +561,45 @@ mod tests {
         assert_eq!(begun.elapsed(), within + limits::turn::CANCEL_TIMEOUT);
     }
 
+    #[derive(Debug)]
+    struct Panics;
+
+    impl LocalModel for Panics {
+        fn answer(&self, _request: &ChatRequest) -> LocalAnswer {
+            panic!("a bug of ours");
+        }
+    }
+
+    /// Its client sees a failure, and the session goes on.
+    #[tokio::test]
+    async fn a_turn_that_panics_ends_and_frees_its_session() {
+        let kind = Kind::Local(Arc::new(Panics));
+        let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+        let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
+        let gateway = gateway(Options::default(), upstreams).unwrap();
+        let ask = || NewTurn { session_id: Some("s".to_owned()), ..NewTurn::default() };
+        for _ in 0..2 {
+            let BegunTurn { turn, .. } = gateway.begin(ask()).await.unwrap();
+            let mut reader = turn.log.read_after(0);
+            let mut kinds = Vec::new();
+            while poll_fn(|cx| reader.poll_read(cx, |record| kinds.push(record.kind)))
+                .await
+                .is_some()
+            {}
+            assert_eq!(kinds.last(), Some(&crate::event::Kind::TurnFailed));
+            gateway.turns.close();
+            gateway.turns.wait().await;
+            gateway.turns.reopen();
+            let found = gateway.find("s", None, 0).await.unwrap();
+            assert!(matches!(found, Found::Turn(found) if found.turn_id == turn.turn_id));
+        }
+    }
+
     #[tokio::test]
     async fn a_gateway_that_drains_begins_no_turn() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         assert!(gateway.drain(Duration::ZERO).await);
-        let refused = gateway.begin(NewTurn::default());
+        let refused = gateway.begin(NewTurn::default()).await;
         assert!(matches!(refused, Err(BeginError::Draining)));
         assert_eq!(gateway.running(), 0);
     }
@@ -529,12 +617,13 @@ mod tests {
             tool_choice: ToolChoice::Named(name.to_owned()),
             ..NewTurn::default()
         };
-        gateway.begin(choose("old")).unwrap();
+        gateway.begin(choose("old")).await.unwrap();
         let held = gateway.tools();
         gateway.replace_tools(named("new"));
         assert_eq!(held.catalog().names(), ["old"]);
         assert_eq!(gateway.tools().catalog().names(), ["new"]);
-        assert!(matches!(gateway.begin(choose("old")), Err(BeginError::UnknownChoice { .. })));
-        gateway.begin(choose("new")).unwrap();
+        let refused = gateway.begin(choose("old")).await;
+        assert!(matches!(refused, Err(BeginError::UnknownChoice { .. })));
+        gateway.begin(choose("new")).await.unwrap();
     }
 }

@@ -107,7 +107,7 @@ fn no_more_is_in_use_than_is_counted_and_a_quarter() {
         (4, words(200, 1024)),
         (4, words(20, 16 * 1024)),
         (4, words(10, 64 * 1024)),
-        (20, Shape::Calls(1)),
+        (100, Shape::Calls(1)),
         (4, Shape::Calls(30)),
     ] {
         let (in_use, counted) = World::new().cost(turns, shape);

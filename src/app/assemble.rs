@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::config;
-use crate::config::{CallContract, Config, Constrain, History, ModelServerConfig, UpstreamKind};
+use crate::config::{
+    self, CallContract, Config, Constrain, History, ModelServerConfig, SessionsConfig, UpstreamKind,
+};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::Rules;
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
+use crate::session::store::{MemoryStore, Store};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
@@ -38,9 +40,16 @@ pub(super) fn gateway(config: &Config, tools: Registry) -> Result<Gateway, Assem
         rules: rules(config),
         tool_timeout: config.limits.tool_timeout,
         max_concurrent_turns: config.server.max_concurrent_turns,
-        session_ttl: config.sessions.ttl,
+        store: store(&config.sessions),
     };
     Ok(Gateway::new(options, upstreams, tools)?)
+}
+
+/// Where sessions are kept.
+fn store(config: &SessionsConfig) -> Arc<dyn Store> {
+    match config.store {
+        config::Store::Memory => Arc::new(MemoryStore::new(config.ttl)),
+    }
 }
 
 /// The tools that the model is told of, in the order of the configuration.

@@ -17,7 +17,8 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query};
 use crate::gateway::BegunTurn;
-use crate::session::{Found, Held};
+use crate::session::store::Held;
+use crate::session::{Cancel, Found};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -70,10 +71,10 @@ async fn dispatch(
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
         (&Method::POST, Route::ChatStream) => begin(request, body, app).await,
-        (&Method::GET, Route::ChatStream) => rejoin(request, app),
+        (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
-        (&Method::DELETE, Route::Session(id)) => forget(id, app),
-        (_, Route::Session(id)) if reads => transcript(id, app),
+        (&Method::DELETE, Route::Session(id)) => forget(id, app).await,
+        (_, Route::Session(id)) if reads => transcript(id, app).await,
         (_, Route::Tools) if reads => Ok(tools(app)),
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
         (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
@@ -90,7 +91,7 @@ async fn begin(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply,
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let new = request::parse(&body, key)?;
     let BegunTurn { session_id, turn, repeated } =
-        app.gateway.begin(new).map_err(Refusal::Begin)?;
+        app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     // A client that tries again under its key says what it has seen; of a turn that
     // has just begun, nobody has seen anything.
     let seen = if repeated { last_event_id(request)? } else { None };
@@ -104,18 +105,19 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
 }
 
-fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
+async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     let query = request.uri.query();
     let Some(session_id) = query::value(query, "session_id") else {
         return Err(Refusal::invalid("session_id", "session_id is required in the query"));
     };
     request::check_session_id(&session_id)?;
     let seen = last_event_id(request)?;
-    let session = app.gateway.session(&session_id).ok_or(Refusal::NO_SESSION)?;
-    let turn = match session.turn(query::value(query, "turn_id").as_deref()) {
+    let (turn_id, after) = (query::value(query, "turn_id"), seen.map_or(0, |id| id.sequence));
+    let turn = match app.gateway.find(&session_id, turn_id.as_deref(), after).await? {
         Found::Turn(turn) => turn,
         Found::Gone => return Err(Refusal::TURN_GONE),
-        Found::Unknown => return Err(Refusal::NO_TURN),
+        Found::NoTurn => return Err(Refusal::NO_TURN),
+        Found::NoSession => return Err(Refusal::NO_SESSION),
     };
     resume(&session_id, &turn, seen, &request.headers, app)
 }
@@ -124,22 +126,22 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     check_media_type(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
-    let session = app.gateway.session(&session_id).ok_or(Refusal::NO_SESSION)?;
-    if session.cancel() {
-        Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
-    } else {
-        Err(Refusal::NOTHING_RUNS)
+    match app.gateway.cancel(&session_id).await? {
+        Cancel::Cancelling => {
+            Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
+        }
+        Cancel::NothingRuns => Err(Refusal::NOTHING_RUNS),
+        Cancel::NoSession => Err(Refusal::NO_SESSION),
     }
 }
 
-fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
-    let session = app.gateway.session(id).ok_or(Refusal::NO_SESSION)?;
-    let snapshot = session.snapshot();
-    Ok(json_reply(StatusCode::OK, &transcript::transcript(session.id(), &snapshot)))
+async fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session = app.gateway.session(id).await?.ok_or(Refusal::NO_SESSION)?;
+    Ok(json_reply(StatusCode::OK, &transcript::transcript(id, &session)))
 }
 
-fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
-    if app.gateway.forget(id) {
+async fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
+    if app.gateway.forget(id).await? {
         Ok(empty(StatusCode::NO_CONTENT))
     } else {
         Err(Refusal::NO_SESSION)

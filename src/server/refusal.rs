@@ -6,6 +6,7 @@ use hyper::StatusCode;
 
 use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
+use crate::session::SessionError;
 
 /// Why a request is not done.
 #[derive(Debug)]
@@ -41,6 +42,14 @@ pub(super) enum Refusal {
     Gone(&'static str),
     /// No turn begins.
     Begin(BeginError),
+    /// The session cannot be used.
+    Session(SessionError),
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        Self::Session(error)
+    }
 }
 
 impl Refusal {
@@ -92,7 +101,9 @@ impl Refusal {
                 | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
                 BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
                 BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+                BeginError::Session(error) => session_kind(error),
             },
+            Self::Session(error) => session_kind(error),
         }
     }
 
@@ -155,6 +166,14 @@ impl Refusal {
             ),
             Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
             Self::Begin(error) => error.to_string(),
+            Self::Session(error) => error.to_string(),
         }
+    }
+}
+
+const fn session_kind(error: &SessionError) -> (StatusCode, &'static str) {
+    match error {
+        SessionError::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
+        SessionError::Record(_) => (StatusCode::INTERNAL_SERVER_ERROR, "session_unreadable"),
     }
 }

@@ -1,12 +1,12 @@
 //! The one place that decides what a client sees of an error, before a stream has
 //! begun. What goes wrong later is the turn's last event.
 
+use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
 use super::dialect::native;
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply};
-use crate::gateway::BeginError;
 use crate::limits;
 use crate::text::cut;
 
@@ -25,7 +25,7 @@ impl Refusal {
             Self::Method(allowed) => {
                 headers.insert(ALLOW, HeaderValue::from_static(allowed));
             }
-            Self::Begin(BeginError::Full(_) | BeginError::Draining) => {
+            _ if status == StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, limits::server::RETRY_AFTER_SEC.into());
             }
             _ => {}

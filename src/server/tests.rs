@@ -2,22 +2,26 @@
 
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
-use hyper::header::{HOST, HeaderValue};
-use hyper::{Request, StatusCode};
+use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, StatusCode};
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::*;
 use crate::gateway;
 use crate::rehearsal::Rehearsal;
+use crate::session::tests::Slow;
 use crate::tools::Registry;
 use crate::upstream::{self, History, Kind, Upstream};
 
 fn app() -> Arc<App> {
+    app_on(gateway::Options::default())
+}
+
+fn app_on(options: gateway::Options) -> Arc<App> {
     let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100_000 }));
-    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
-    let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
-    let gateway =
-        Gateway::new(gateway::Options::default(), upstreams, Registry::default()).unwrap();
+    let model = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let upstreams = vec![Arc::new(Upstream::new(model).unwrap())];
+    let gateway = Gateway::new(options, upstreams, Registry::default()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], 8080));
     let metrics = PrometheusBuilder::new().build_recorder().handle();
     Arc::new(App::new(Options::default(), address, Arc::new(gateway), metrics))
@@ -44,4 +48,29 @@ async fn a_body_that_breaks_off_is_refused() {
     let body = StreamBody::new(tokio_stream::iter(pieces));
     let reply = handlers::answer(post(body), app()).await;
     assert_eq!(reply.status(), StatusCode::BAD_REQUEST);
+}
+
+/// Every address that needs a session says that it cannot be had now.
+#[tokio::test]
+async fn a_store_that_is_down_is_said_to_be() {
+    let get = |method: Method, path: &str| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(HOST, HeaderValue::from_static("localhost"));
+        request.body(Full::new(Bytes::from_static(br#"{"session_id":"s"}"#))).unwrap()
+    };
+    for request in [
+        post(Full::new(Bytes::from_static(br#"{"prompt":"Hello?"}"#))),
+        get(Method::GET, "/api/v1/chat/stream?session_id=s"),
+        get(Method::POST, "/api/v1/chat/cancel"),
+        get(Method::GET, "/api/v1/sessions/s"),
+        get(Method::DELETE, "/api/v1/sessions/s"),
+    ] {
+        let options = gateway::Options { store: Slow::new(true), ..gateway::Options::default() };
+        let reply = handlers::answer(request, app_on(options)).await;
+        assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(reply.headers().contains_key(RETRY_AFTER));
+        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("\"code\":\"store_unavailable\""), "{body}");
+    }
 }

@@ -1,10 +1,23 @@
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::*;
-use crate::conversation::Ending;
-use crate::event::{Event, TurnFinish};
+use crate::conversation::{Ask, Choice, Ending};
+use crate::event::{Event, Summary, TurnFinish, Usage};
+use crate::limits::session as limits;
+use store::{
+    Batch, Held, MemoryStore, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+};
 
-pub(super) fn record(turn_id: &str) -> conversation::Turn {
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(limits::TTL))
+}
+
+fn sessions() -> Sessions {
+    Sessions::new(memory())
+}
+
+fn turn(turn_id: &str) -> conversation::Turn {
     conversation::Turn {
         turn_id: turn_id.to_owned(),
         prompt: "?".to_owned(),
@@ -13,131 +26,390 @@ pub(super) fn record(turn_id: &str) -> conversation::Turn {
     }
 }
 
-#[track_caller]
-pub(super) fn begin(
-    session: &Arc<Session>,
-    turn_id: &str,
-    key: Option<&str>,
-) -> (TurnGuard, Writer) {
-    match session.begin(turn_id, key, &Ask::default()) {
+async fn ask(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> Begin {
+    sessions.begin("s", turn_id, key, &Ask::default()).await.unwrap()
+}
+
+async fn begin(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
+    match ask(sessions, turn_id, key).await {
         Begin::New(begun) => (begun.guard, begun.writer),
         other => panic!("{other:?}"),
     }
 }
 
-pub(super) fn finish(session: &Arc<Session>, turn_id: &str, bytes: usize) {
-    let (guard, mut writer) = begin(session, turn_id, None);
-    writer.push(&Event::Status { message: &"x".repeat(bytes) });
+/// Plays a turn that says `text`.
+async fn play(sessions: &Sessions, turn_id: &str, key: Option<&str>, text: &str) {
+    let (guard, mut writer) = begin(sessions, turn_id, key).await;
+    writer.push(&Event::TextDelta { text });
     writer.publish();
-    guard.finish(record(turn_id));
+    let summary = Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text };
+    writer.push(&Event::TurnCompleted { finish_reason: TurnFinish::Stop, summary });
+    writer.seal();
+    guard.finish(Some(turn(turn_id))).await;
+}
+
+/// All that a log has after `seen`, as sequences with their epochs and lines.
+fn read(log: &Arc<TurnLog>, seen: u64) -> Vec<(u64, u64, String)> {
+    let (mut reader, mut lines) = (log.read_after(seen), Vec::new());
+    let mut keep = |record: Record<'_>| {
+        let line = String::from_utf8(record.data.to_vec()).unwrap();
+        lines.push((record.epoch, record.sequence, line));
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Some(())) = reader.poll_read(&mut cx, &mut keep) {}
+    lines
 }
 
 #[tokio::test]
 async fn a_session_has_one_turn_at_a_time() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    let session = sessions.open("s");
-    let (guard, writer) = begin(&session, "one", None);
-    assert!(matches!(session.begin("two", None, &Ask::default()), Begin::Busy));
-    guard.finish(record("one"));
-    // The last event is still to come, and the place is free.
-    begin(&session, "two", None);
+    let sessions = sessions();
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    assert!(matches!(ask(&sessions, "two", None).await, Begin::Busy));
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+    // The last event is not visible yet, and the place is free.
+    begin(&sessions, "two", None).await;
     drop(writer);
-    assert_eq!(session.snapshot().conversation.turns().len(), 1);
+    let snapshot = sessions.find("s").await.unwrap().unwrap();
+    assert_eq!(snapshot.conversation.turns().len(), 1);
 }
 
 #[tokio::test]
-async fn a_turn_whose_driver_dies_frees_its_place() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    let session = sessions.open("s");
-    drop(begin(&session, "one", None));
-    begin(&session, "two", None);
-    assert_eq!(session.snapshot().conversation.turns().len(), 0);
+async fn a_turn_whose_driver_dies_frees_its_place_and_leaves_its_log() {
+    let sessions = sessions();
+    play(&sessions, "one", None, "Hi.").await;
+    let (guard, writer) = begin(&sessions, "two", Some("key")).await;
+    drop(writer);
+    guard.finish(None).await;
+    let Found::Turn(found) = sessions.turn("s", None, 0).await.unwrap() else { panic!("no turn") };
+    assert_eq!(found.turn_id, "two");
+    assert!(read(&found.log, 0).last().unwrap().2.contains("turn_failed"));
+    assert!(matches!(ask(&sessions, "three", Some("key")).await, Begin::Repeated(_)));
+    assert_eq!(sessions.find("s").await.unwrap().unwrap().conversation.turns().len(), 1);
+    begin(&sessions, "three", None).await;
+}
+
+/// Its task was dropped: the runtime stops.
+#[tokio::test]
+async fn a_turn_that_is_dropped_frees_its_place() {
+    let sessions = sessions();
+    drop(begin(&sessions, "one", None).await);
+    begin(&sessions, "two", None).await;
+}
+
+/// The client that reads the last event may come back at once, and finds all of it.
+#[tokio::test]
+async fn a_log_is_stored_before_its_end_is_seen() {
+    let sessions = sessions();
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    let live = Arc::clone(writer.log());
+    for n in 0..200 {
+        let text = "x".repeat(n);
+        writer.push(&Event::TextDelta { text: &text });
+        writer.publish();
+    }
+    writer.seal();
+    assert_eq!(live.last_sequence(), 200, "the end is not visible");
+    guard.finish(None).await;
+    assert!(!live.has_ended());
+    let Found::Turn(stored) = sessions.turn("s", None, 0).await.unwrap() else { panic!("no log") };
+    drop(writer);
+    let events = read(&live, 0);
+    assert_eq!(events.len(), 201);
+    assert_eq!(read(&stored.log, 0), events);
+    assert!(stored.log.has_ended());
+    // From every place.
+    for seen in 0..=201 {
+        let found = sessions.turn("s", Some("one"), seen).await.unwrap();
+        let Found::Turn(found) = found else { panic!("no log") };
+        assert_eq!(found.log.last_sequence(), 201);
+        assert_eq!(read(&found.log, seen), events[usize::try_from(seen).unwrap()..]);
+    }
 }
 
 #[tokio::test]
-async fn logs_are_held_up_to_their_number_and_then_gone() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    let session = sessions.open("s");
+async fn logs_are_kept_up_to_their_number_and_then_gone() {
+    let sessions = sessions();
     let ids: Vec<_> = (0..=limits::TURN_LOGS_MAX).map(|n| format!("turn-{n}")).collect();
     for id in &ids {
-        finish(&session, id, 10);
+        play(&sessions, id, None, "Hi.").await;
     }
-    assert!(matches!(session.turn(Some(&ids[0])), Found::Gone));
+    let find = async |id: Option<&str>| sessions.turn("s", id, 0).await.unwrap();
+    assert!(matches!(find(Some(&ids[0])).await, Found::Gone));
     for id in &ids[1..] {
-        assert!(matches!(session.turn(Some(id)), Found::Turn(_)), "{id}");
+        assert!(matches!(find(Some(id)).await, Found::Turn(_)), "{id}");
     }
-    assert!(matches!(session.turn(Some("never")), Found::Unknown));
-    let Found::Turn(latest) = session.turn(None) else { panic!("no latest turn") };
+    assert!(matches!(find(Some("never")).await, Found::NoTurn));
+    let Found::Turn(latest) = find(None).await else { panic!("no latest turn") };
     assert_eq!(latest.turn_id, *ids.last().unwrap());
+    assert!(matches!(sessions.turn("other", None, 0).await.unwrap(), Found::NoSession));
 }
 
 #[tokio::test]
 async fn keys_are_remembered_up_to_their_number() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    let session = sessions.open("s");
+    let sessions = sessions();
     for n in 0..=limits::IDEMPOTENCY_KEYS_MAX {
-        let (guard, _writer) = begin(&session, &format!("turn-{n}"), Some(&format!("key-{n}")));
-        guard.finish(record(&format!("turn-{n}")));
+        play(&sessions, &format!("turn-{n}"), Some(&format!("key-{n}")), "Hi.").await;
     }
     let newest = format!("key-{}", limits::IDEMPOTENCY_KEYS_MAX);
-    assert!(matches!(session.begin("again", Some(&newest), &Ask::default()), Begin::Repeated(_)));
-    assert!(matches!(session.begin("again", Some("key-1"), &Ask::default()), Begin::Gone));
-    begin(&session, "again", Some("key-0"));
+    assert!(matches!(ask(&sessions, "again", Some(&newest)).await, Begin::Repeated(_)));
+    assert!(matches!(ask(&sessions, "again", Some("key-1")).await, Begin::Gone));
+    let _running = begin(&sessions, "again", Some("key-0")).await;
+    let running = ask(&sessions, "once more", Some("key-0")).await;
+    assert!(matches!(running, Begin::Repeated(turn) if turn.turn_id == "again"));
+}
+
+#[tokio::test]
+async fn a_turn_is_cancelled_where_it_runs() {
+    let sessions = sessions();
+    assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::NoSession);
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::Cancelling);
+    assert!(writer.log().watch_audience(&mut Context::from_waker(Waker::noop())).cancelled);
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+    assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::NothingRuns);
 }
 
 #[tokio::test]
 async fn forgetting_a_session_cancels_its_turn() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    let session = sessions.open("s");
-    let (_guard, writer) = begin(&session, "one", None);
-    assert!(sessions.forget("s"));
-    assert!(!sessions.forget("s"));
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(writer.log().watch_audience(&mut cx).cancelled);
+    let sessions = sessions();
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    assert!(sessions.forget("s").await.unwrap());
+    assert!(!sessions.forget("s").await.unwrap());
+    assert!(writer.log().watch_audience(&mut Context::from_waker(Waker::noop())).cancelled);
+    // It begins anew, and the old turn leaves nothing in it.
+    let (_new, _) = begin(&sessions, "two", None).await;
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+    let snapshot = sessions.find("s").await.unwrap().unwrap();
+    assert_eq!(snapshot.running.unwrap().turn_id, "two");
+    assert_eq!(snapshot.conversation.turns().len(), 0);
 }
 
-#[test]
-fn a_session_that_was_forgotten_begins_anew() {
-    let sessions = Sessions::new(Duration::from_secs(60));
-    let forgotten = sessions.open("s");
-    assert!(sessions.forget("s"));
-    let begun = sessions.begin("s", "one", None, &Ask::default());
-    let Begin::New(begun) = begun else { panic!("{begun:?}") };
-    assert!(Arc::ptr_eq(&begun.guard.session, &sessions.find("s").unwrap()));
-    assert!(!Arc::ptr_eq(&begun.guard.session, &forgotten));
-}
-
-/// From the running turn, from the latest one's log, and without any log.
 #[tokio::test]
-async fn a_session_tells_where_its_turn_is() {
-    let sessions = Sessions::new(Duration::from_secs(1));
-    let session = sessions.open("s");
-    assert_eq!(session.snapshot().state, None);
-    let (guard, writer) = begin(&session, "one", None);
-    assert_eq!(session.snapshot().state, Some(TurnState::Planning));
-    writer.log().set_turn_state(TurnState::Executing);
-    assert_eq!(session.snapshot().state, Some(TurnState::Executing));
-    guard.finish(record("one"));
-    assert_eq!(session.snapshot().state, Some(TurnState::Completed));
-
-    // Its driver has died and left nothing but its log.
-    drop(begin(&session, "two", None));
-    assert_eq!(session.snapshot().state, Some(TurnState::Failed));
-    session.state.lock().finished.clear();
-    assert_eq!(session.snapshot().state, Some(TurnState::Completed));
+async fn a_forgotten_session_stays_forgotten_when_its_turn_ends() {
+    let sessions = sessions();
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    assert!(sessions.forget("s").await.unwrap());
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+    assert!(sessions.find("s").await.unwrap().is_none());
+    assert_eq!(sessions.held(), Held::default());
 }
 
-/// What an answer that is not taken would have begun is as if never asked for.
+/// From the running turn, and from the latest one's ending.
+#[tokio::test]
+async fn a_session_knows_where_its_turn_is() {
+    let sessions = sessions();
+    let state = async || sessions.find("s").await.unwrap().and_then(|snapshot| snapshot.state);
+    assert_eq!(state().await, None);
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    assert_eq!(state().await, Some(TurnState::Planning));
+    writer.log().set_turn_state(TurnState::Executing);
+    assert_eq!(state().await, Some(TurnState::Executing));
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+    assert_eq!(state().await, Some(TurnState::Completed));
+}
+
+/// A refused answer leaves things as if it had never been sent.
 #[tokio::test]
 async fn a_refused_answer_leaves_no_key_and_no_session() {
-    let sessions = Sessions::new(Duration::from_secs(60));
-    let choice = conversation::Choice::Text("?".to_owned());
+    let sessions = sessions();
+    let choice = Choice::Text("?".to_owned());
     let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
-    assert!(matches!(sessions.begin("s", "one", Some("key"), &answer), Begin::Refused(_)));
-    assert!(sessions.find("s").is_none());
-    let session = sessions.open("s");
-    let refused = session.begin("one", Some("key"), &answer);
-    assert!(matches!(refused, Begin::Refused(_)), "{refused:?}");
-    assert!(session.begun_by("key").is_none() && session.running().is_none());
-    begin(&session, "one", Some("key"));
+    let refused = async || sessions.begin("s", "one", Some("key"), &answer).await.unwrap();
+    assert!(matches!(refused().await, Begin::Refused(_)));
+    assert!(sessions.find("s").await.unwrap().is_none());
+    assert_eq!(sessions.held(), Held::default());
+    play(&sessions, "one", None, "Hi.").await;
+    assert!(matches!(refused().await, Begin::Refused(_)));
+    assert!(matches!(sessions.begun_by("s", "key").await.unwrap(), Found::NoTurn));
+    begin(&sessions, "two", Some("key")).await;
+}
+
+/// Two gateways on one store: either continues what the other has begun.
+#[tokio::test]
+async fn a_session_continues_on_another_node() {
+    let store = memory();
+    let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
+    let (guard, mut writer) = begin(&a, "one", Some("key")).await;
+    let nonce = guard.nonce().to_owned();
+    assert!(matches!(ask(&b, "two", None).await, Begin::Busy), "it runs on the other");
+    assert_eq!(b.cancel("s").await.unwrap(), Cancel::NothingRuns);
+    writer.push(&Event::TextDelta { text: "Hi." });
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+
+    assert!(matches!(ask(&b, "two", Some("key")).await, Begin::Repeated(_)));
+    let Begin::New(begun) = ask(&b, "two", None).await else { panic!("not begun") };
+    assert_eq!(begun.guard.nonce(), nonce);
+    assert_eq!(begun.history.turns().len(), 1);
+    assert_eq!((writer.log().epoch(), begun.writer.log().epoch()), (1, 2));
+    let (guard, mut writer) = (begun.guard, begun.writer);
+    writer.seal();
+    guard.finish(Some(turn("two"))).await;
+
+    // The log of each turn keeps the epoch in which it was written.
+    for (turn_id, epoch) in [("one", 1), ("two", 2)] {
+        let Found::Turn(found) = a.turn("s", Some(turn_id), 0).await.unwrap() else { panic!() };
+        assert!(read(&found.log, 0).iter().all(|(written, ..)| *written == epoch));
+    }
+    assert_eq!(a.find("s").await.unwrap().unwrap().conversation.turns().len(), 2);
+}
+
+/// A store that answers when it is let, or not at all.
+#[derive(Debug)]
+pub(crate) struct Slow {
+    store: MemoryStore,
+    gate: tokio::sync::Semaphore,
+    is_down: bool,
+}
+
+impl Slow {
+    pub(crate) fn new(is_down: bool) -> Arc<Self> {
+        let gate = tokio::sync::Semaphore::new(0);
+        Arc::new(Self { store: MemoryStore::new(limits::TTL), gate, is_down })
+    }
+
+    async fn pass(&self) -> Result<&MemoryStore, StoreError> {
+        if self.is_down {
+            return Err(StoreError::Unavailable("connection refused".to_owned()));
+        }
+        self.gate.acquire().await.unwrap().forget();
+        Ok(&self.store)
+    }
+}
+
+impl Store for Slow {
+    fn acquire<'a>(&'a self, session: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
+        Box::pin(async move { self.pass().await?.acquire(session, node).await })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.pass().await?.release(lease).await })
+    }
+
+    fn load<'a>(&'a self, session: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        Box::pin(async move { self.pass().await?.load(session).await })
+    }
+
+    fn save<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: bytes::Bytes,
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(async move { self.pass().await?.save(lease, expected, record).await })
+    }
+
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn_id: &'a str,
+        batches: Vec<Batch>,
+    ) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.pass().await?.append(lease, turn_id, batches).await })
+    }
+
+    fn read<'a>(
+        &'a self,
+        session: &'a str,
+        turn_id: Option<&'a str>,
+        after: u64,
+    ) -> StoreFuture<'a, Option<StoredLog>> {
+        Box::pin(async move { self.pass().await?.read(session, turn_id, after).await })
+    }
+
+    fn forget<'a>(&'a self, session: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move { self.pass().await?.forget(session).await })
+    }
+
+    fn sweep(&self) {}
+
+    fn held(&self) -> Held {
+        self.store.held()
+    }
+}
+
+/// The second request waits for what becomes of the first, and repeats it by its key.
+#[tokio::test(start_paused = true)]
+async fn of_two_requests_at_once_one_begins() {
+    for (key, repeated) in [(None, false), (Some("key"), true)] {
+        let store = Slow::new(false);
+        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        let open = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            store.gate.add_permits(100);
+        };
+        let (first, second, ()) =
+            tokio::join!(ask(&sessions, "one", key), ask(&sessions, "two", key), open);
+        assert!(matches!(first, Begin::New(_)));
+        assert_eq!(matches!(second, Begin::Repeated(_)), repeated);
+        assert_eq!(matches!(second, Begin::Busy), !repeated);
+    }
+}
+
+/// A client that leaves while the store is asked leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_frees_the_session() {
+    for answers in 0..3 {
+        let store = Slow::new(false);
+        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        store.gate.add_permits(answers);
+        let gone = tokio::time::timeout(Duration::from_secs(1), ask(&sessions, "one", None));
+        assert!(gone.await.is_err(), "{answers}");
+        store.gate.add_permits(100);
+        begin(&sessions, "two", None).await;
+    }
+}
+
+/// One that is forgotten while it is opened does not come back.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
+    for answers in 0..3 {
+        let store = Slow::new(false);
+        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        store.gate.add_permits(answers);
+        let forget = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            store.store.forget("s").await.unwrap();
+            assert!(sessions.running.evict("s").is_none());
+            store.gate.add_permits(100);
+        };
+        let (begun, ()) = tokio::join!(ask(&sessions, "one", None), forget);
+        assert!(matches!(begun, Begin::Busy), "{answers}: {begun:?}");
+        begin(&sessions, "two", None).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_begins_and_finds_nothing() {
+    let sessions = Sessions::new(Slow::new(true));
+    let begun = sessions.begin("s", "one", None, &Ask::default()).await;
+    let SessionError::Store(StoreError::Unavailable(_)) = begun.unwrap_err() else {
+        panic!("another error")
+    };
+    assert!(sessions.find("s").await.is_err());
+    assert!(sessions.turn("s", None, 0).await.is_err());
+    assert!(sessions.cancel("s").await.is_err());
+    assert!(sessions.forget("s").await.is_err());
+}
+
+#[tokio::test]
+async fn a_record_that_no_gateway_wrote_is_refused() {
+    let store = memory();
+    let lease = store.acquire("s", NodeId::random()).await.unwrap().unwrap();
+    store.save(&lease, None, "{}".into()).await.unwrap();
+    let batch = Batch { first: 1, last: 1, bytes: "{}\n".into() };
+    store.append(&lease, "one", vec![batch]).await.unwrap();
+    store.release(&lease).await.unwrap();
+    let sessions = Sessions::new(store);
+    let begun = sessions.begin("s", "one", None, &Ask::default()).await;
+    assert!(matches!(begun, Err(SessionError::Record(_))));
+    assert!(matches!(sessions.find("s").await, Err(SessionError::Record(_))));
+    assert!(matches!(sessions.turn("s", None, 0).await, Err(SessionError::Record(_))));
+    assert!(sessions.forget("s").await.unwrap());
+    begin(&sessions, "one", None).await;
 }

@@ -5,32 +5,32 @@
 
 use std::io;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2, memmem};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use crate::event::Event;
+use crate::event::{Event, Kind};
 
-/// Appends an event to `out`. Gives where its text begins in what was appended, if it is
-/// one that carries a piece of text: behind the quotation mark, escaped as JSON; three bytes
-/// follow it.
+/// Appends an event to `out`. If the event carries a piece of text, returns where that begins
+/// in what was appended: after the quotation mark, escaped as JSON and followed by
+/// [`TEXT_END`].
 ///
-/// What comes with each token is written by hand. It takes a sixth of the instructions, and
-/// a test holds it to what serde writes.
+/// The events of each token are written by hand. That takes a sixth of the instructions; a test
+/// compares it with what serde writes.
 pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
     let start = out.len();
     let text = match *event {
         Event::TextDelta { text } => {
-            out.extend_from_slice(br#"{"type":"text_delta","data":{"text":""#);
+            out.extend_from_slice(TEXT_START);
             text
         }
         Event::ReasoningDelta { text } => {
-            out.extend_from_slice(br#"{"type":"reasoning_delta","data":{"text":""#);
+            out.extend_from_slice(REASONING_START);
             text
         }
         Event::ToolArgumentsDelta { call_id, delta } => {
-            out.extend_from_slice(br#"{"type":"tool_arguments_delta","data":{"call_id":""#);
+            out.extend_from_slice(ARGUMENTS_START);
             push_escaped(out, call_id);
-            out.extend_from_slice(br#"","delta":""#);
+            out.extend_from_slice(DELTA_START);
             delta
         }
         _ => {
@@ -44,8 +44,33 @@ pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
     Some(text_start)
 }
 
+const TEXT_START: &[u8] = br#"{"type":"text_delta","data":{"text":""#;
+const REASONING_START: &[u8] = br#"{"type":"reasoning_delta","data":{"text":""#;
+const ARGUMENTS_START: &[u8] = br#"{"type":"tool_arguments_delta","data":{"call_id":""#;
+const DELTA_START: &[u8] = br#"","delta":""#;
+
 /// What follows an event's text.
 pub(super) const TEXT_END: &[u8] = br#""}}"#;
+
+/// What an encoded event is, and where its text begins if it carries a piece of text: what
+/// [`encode`] knew of it. `None` if `line` is not an encoded event.
+pub(super) fn decode(line: &[u8]) -> Option<(Kind, Option<usize>)> {
+    let name = line.strip_prefix(br#"{"type":""#)?;
+    let name = &name[..memchr(b'"', name)?];
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)?;
+    let text_start = match kind {
+        Kind::TextDelta => Some(TEXT_START.len()),
+        Kind::ReasoningDelta => Some(REASONING_START.len()),
+        Kind::ToolArgumentsDelta => {
+            // Quotation marks in the call's id are escaped.
+            let call_id = line.get(ARGUMENTS_START.len()..)?;
+            Some(ARGUMENTS_START.len() + memmem::find(call_id, DELTA_START)? + DELTA_START.len())
+        }
+        _ => None,
+    };
+    let is_whole = text_start.is_none_or(|start| line.len() >= start + TEXT_END.len());
+    (is_whole && line.ends_with(b"}")).then_some((kind, text_start))
+}
 
 /// Writes a value as one line into memory.
 pub(crate) fn serialize(out: impl io::Write, value: &impl serde::Serialize) {

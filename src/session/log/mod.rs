@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use crate::event::{Event, FailureCode, Summary, TurnState, Usage};
 use crate::limits::stream as limits;
 
-pub use records::Record;
-use records::{Entry, Records, Run, Taken};
+pub use records::{Batch, Record};
+use records::{Entry, LF, Records, Run, Taken};
 
 /// A turn's events, and who reads them.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ struct State {
     /// Where the turn is.
     at: TurnState,
     records: Records,
+    /// The last record that readers see.
+    visible: u64,
     ended: bool,
     cancelled: bool,
     readers: usize,
@@ -55,6 +57,21 @@ pub struct Audience {
 }
 
 impl TurnLog {
+    /// The log of a turn that is over, as a store has it: from a batch on, to record `last`.
+    /// `None` if the batches are not what a log has stored.
+    #[must_use]
+    pub fn restore(epoch: u64, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
+        let records = Records::restore(batches, last)?;
+        let state = State { records, visible: last, ended: true, ..State::default() };
+        Some(Arc::new(Self { epoch, state: Mutex::new(state), ..Self::default() }))
+    }
+
+    /// What a store keeps of the log. Call it when the log is [sealed](Writer::seal).
+    #[must_use]
+    pub fn batches(&self) -> Vec<Batch> {
+        self.state.lock().records.batches()
+    }
+
     /// Which of those that have served the session one after the other has written the log.
     /// No two of them number an event alike.
     #[must_use]
@@ -81,7 +98,7 @@ impl TurnLog {
         self.state.lock().ended
     }
 
-    /// Where the turn is. That it is over is known when its session is free again.
+    /// Where the turn is, up to its end: see [`Snapshot`](crate::session::Snapshot).
     #[must_use]
     pub fn turn_state(&self) -> TurnState {
         self.state.lock().at
@@ -95,7 +112,7 @@ impl TurnLog {
     /// The last event's sequence number; 0 before the first.
     #[must_use]
     pub fn last_sequence(&self) -> u64 {
-        self.state.lock().records.last()
+        self.state.lock().visible
     }
 
     /// Bytes of all events, those included that are not published yet.
@@ -166,6 +183,7 @@ pub struct Writer {
     last: u64,
     /// Whether the last event was pushed.
     complete: bool,
+    is_sealed: bool,
 }
 
 /// Memory that is being filled. Readers share what was published of it.
@@ -227,6 +245,7 @@ impl Writer {
             full: Vec::new(),
             last: 0,
             complete: false,
+            is_sealed: false,
         };
         (log, writer)
     }
@@ -262,6 +281,7 @@ impl Writer {
     fn push_record(&mut self, event: &Event<'_>) {
         self.scratch.clear();
         let text_start = encode::encode(&mut self.scratch, event);
+        self.scratch.extend_from_slice(LF);
         let bytes = self.scratch.len();
         self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
         let sequence = self.last + 1;
@@ -272,8 +292,7 @@ impl Writer {
             self.push_to_block(sequence);
             u32::try_from(self.block.open.len()).expect("a block is small")
         };
-        let text_start = text_start.and_then(|start| u16::try_from(start).ok()).unwrap_or(0);
-        self.entries.push(Entry { end, text_start, kind: event.kind() });
+        self.entries.push(Entry::new(end, text_start, event.kind()));
         self.last = sequence;
     }
 
@@ -307,13 +326,23 @@ impl Writer {
     /// Shows the readers all that was pushed, at once.
     pub fn publish(&mut self) {
         if !self.entries.is_empty() {
-            let open = self.block.take_run(self.last + 1);
-            let mut state = self.log.state.lock();
-            state.records.push(&self.entries, self.runs.drain(..).chain(open));
+            let log = Arc::clone(&self.log);
+            let mut state = log.state.lock();
+            self.hand_over(&mut state);
+            state.visible = self.last;
             state.wake_readers();
-            drop(state);
-            self.entries.clear();
         }
+        self.join_blocks();
+    }
+
+    /// Puts all that was pushed into the log, still invisible.
+    fn hand_over(&mut self, state: &mut State) {
+        let open = self.block.take_run(self.last + 1);
+        state.records.push(&self.entries, self.runs.drain(..).chain(open));
+        self.entries.clear();
+    }
+
+    fn join_blocks(&mut self) {
         for block in self.full.drain(..) {
             self.log.join(&block);
         }
@@ -323,6 +352,23 @@ impl Writer {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.log.bytes()
+    }
+
+    /// Ends the log, with a failure if the turn's own last event was not pushed. A store can
+    /// take it now; readers see its end when the writer is dropped.
+    pub fn seal(&mut self) {
+        if self.is_sealed {
+            return;
+        }
+        self.is_sealed = true;
+        if !self.complete {
+            self.push(&DIED);
+        }
+        let end = self.last + 1;
+        self.change_block(end, Block::new(0, end));
+        self.hand_over(&mut self.log.clone().state.lock());
+        self.join_blocks();
+        self.log.state.lock().records.shrink();
     }
 
     /// The log that it writes.
@@ -342,17 +388,13 @@ const DIED: Event<'_> = Event::TurnFailed {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if !self.complete {
-            self.push(&DIED);
-        }
-        let end = self.last + 1;
-        self.change_block(end, Block::new(0, end));
-        self.publish();
+        self.seal();
         let mut state = self.log.state.lock();
+        state.visible = self.last;
         state.ended = true;
         state.driver = None;
-        state.seal();
         state.wake_readers();
+        state.waiting.shrink_to_fit();
     }
 }
 
@@ -362,12 +404,6 @@ impl State {
         for waker in self.waiting.drain(..) {
             waker.wake();
         }
-    }
-
-    /// A log that is over takes no more room than its events.
-    fn seal(&mut self) {
-        self.records.shrink();
-        self.waiting.shrink_to_fit();
     }
 }
 
@@ -390,7 +426,8 @@ impl Reader {
         sink: impl FnMut(Record<'_>),
     ) -> Poll<Option<()>> {
         let mut state = self.log.state.lock();
-        state.records.take_after(self.seen, limits::WRITE_BYTES_MAX, &mut self.taken);
+        let visible = state.visible;
+        state.records.take_after(self.seen, visible, limits::WRITE_BYTES_MAX, &mut self.taken);
         if !self.taken.is_empty() {
             drop(state);
             self.seen = self.taken.drain(self.log.epoch, sink);

@@ -2,19 +2,23 @@
 //!
 //! ```text
 //!  index   | end, kind, text | end, kind, text | end, kind, text | ...   a record each
-//!               |                   |                 |
-//!  runs    [{"type":..}{"type":..}] [{"type":..}] ...                    bytes, shared
-//!           first: 1                 first: 3
+//!                 |                 |                  |
+//!  runs    [{"type":..}LF{"type":..}LF]  [{"type":..}LF] ...             bytes, shared
+//!           first: 1                     first: 3
 //! ```
-//! Bytes that were published together are a run. Runs are small, so those of a block become
-//! one, of exact size, when the block is full.
+//! Bytes that were published together are a run: lines of JSON. Runs are small, so those of a
+//! block become one, of exact size, when the block is full. A store keeps runs without the
+//! index, which is made again from the lines.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::encode::TEXT_END;
+use super::encode::{self, TEXT_END};
 use crate::event::Kind;
+
+/// Ends each record in memory.
+pub(super) const LF: &[u8] = b"\n";
 
 /// An event of a turn, encoded.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +39,7 @@ pub struct Record<'a> {
 /// What the index knows of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Where it ends in its run, or [`WHOLE_RUN`](Self::WHOLE_RUN).
+    /// Where its line ends in its run, LF included, or [`WHOLE_RUN`](Self::WHOLE_RUN).
     pub(super) end: u32,
     /// Where its text begins in the record; 0 if it carries none.
     pub(super) text_start: u16,
@@ -45,6 +49,12 @@ pub(super) struct Entry {
 impl Entry {
     /// The end of a record that is alone in its run, however long that is.
     pub(super) const WHOLE_RUN: u32 = u32::MAX;
+
+    /// A record whose text begins at `text_start`, if it carries one.
+    pub(super) fn new(end: u32, text_start: Option<usize>, kind: Kind) -> Self {
+        let text_start = text_start.and_then(|start| u16::try_from(start).ok()).unwrap_or(0);
+        Self { end, text_start, kind }
+    }
 }
 
 /// Records that lie together.
@@ -65,14 +75,64 @@ impl Run {
 /// All published records.
 #[derive(Debug, Default)]
 pub(super) struct Records {
+    /// The records before them, which are not here: those of a log that was read from a place.
+    skipped: u64,
     index: Vec<Entry>,
     runs: Vec<Run>,
 }
 
+/// Events of a log as a store keeps them: one line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// The sequence of the first.
+    pub first: u64,
+    /// The sequence of the last.
+    pub last: u64,
+    /// The lines, each with its LF.
+    pub bytes: Bytes,
+}
+
 impl Records {
+    /// Makes the index of a stored log that ends with record `last`. `None` if the batches are
+    /// not what a log has stored.
+    pub(super) fn restore(batches: Vec<Batch>, last: u64) -> Option<Self> {
+        let skipped = batches.first().map_or(last, |batch| batch.first.saturating_sub(1));
+        let mut records = Self { skipped, ..Self::default() };
+        for Batch { first, last, bytes } in batches {
+            if first != records.last() + 1 {
+                return None;
+            }
+            records.index_lines(&bytes)?;
+            if records.last() != last {
+                return None;
+            }
+            records.runs.push(Run { first, bytes });
+        }
+        (records.last() == last).then_some(records)
+    }
+
+    pub(super) fn batches(&self) -> Vec<Batch> {
+        let ends = self.runs.iter().skip(1).map(|next| next.first - 1).chain([self.last()]);
+        let batch = |(run, last): (&Run, u64)| {
+            let Run { first, bytes } = run.clone();
+            Batch { first, last, bytes }
+        };
+        self.runs.iter().zip(ends).map(batch).collect()
+    }
+
+    fn index_lines(&mut self, run: &[u8]) -> Option<()> {
+        let mut start = 0;
+        for newline in memchr::memchr_iter(b'\n', run) {
+            let (kind, text_start) = encode::decode(&run[start..newline])?;
+            start = newline + 1;
+            self.index.push(Entry::new(u32::try_from(start).ok()?, text_start, kind));
+        }
+        (start == run.len()).then_some(())
+    }
+
     /// The sequence of the last record; 0 before the first.
     pub(super) const fn last(&self) -> u64 {
-        self.index.len() as u64
+        self.skipped + self.index.len() as u64
     }
 
     pub(super) fn push(&mut self, entries: &[Entry], runs: impl Iterator<Item = Run>) {
@@ -98,25 +158,28 @@ impl Records {
             let Run { first, bytes } = &self.runs[at];
             let next = self.runs.get(at + 1).map_or(end, |next| next.first);
             for sequence in *first..next {
-                self.index[index_of(sequence)].end += before;
+                let entry = self.place(sequence);
+                self.index[entry].end += before;
             }
             before += u32::try_from(bytes.len()).expect("a block is small");
         }
         self.runs.splice(places, [run]);
     }
 
-    /// What follows `seen`, at most `bytes_max` bytes or one record, into `taken`.
-    pub(super) fn take_after(&self, seen: u64, bytes_max: usize, taken: &mut Taken) {
+    /// Takes what follows `seen`, up to record `last` and at most `bytes_max` bytes or one
+    /// record.
+    pub(super) fn take_after(&self, seen: u64, last: u64, bytes_max: usize, taken: &mut Taken) {
+        let seen = seen.max(self.skipped);
         taken.seen = seen;
         let from = self.runs.partition_point(|run| run.first <= seen + 1);
         let Some(mut at) = from.checked_sub(1) else { return };
         let mut bytes = 0;
-        for sequence in seen + 1..=self.last() {
+        for sequence in seen + 1..=last {
             while self.runs.get(at + 1).is_some_and(|next| next.first <= sequence) {
                 at += 1;
             }
             let run = &self.runs[at];
-            let entry = self.index[index_of(sequence)];
+            let entry = self.index[self.place(sequence)];
             let start = self.start(run, sequence);
             bytes += run.end_of(entry) - start;
             if bytes > bytes_max && !taken.entries.is_empty() {
@@ -131,7 +194,13 @@ impl Records {
 
     /// Where a record begins in its run.
     fn start(&self, run: &Run, sequence: u64) -> usize {
-        if sequence == run.first { 0 } else { run.end_of(self.index[index_of(sequence - 1)]) }
+        if sequence == run.first { 0 } else { run.end_of(self.index[self.place(sequence - 1)]) }
+    }
+
+    /// Where a record is in the index.
+    #[expect(clippy::cast_possible_truncation, reason = "a log has no more records than bytes")]
+    const fn place(&self, sequence: u64) -> usize {
+        (sequence - self.skipped) as usize - 1
     }
 
     /// Gives back what is more than needed.
@@ -144,11 +213,6 @@ impl Records {
     pub(super) const fn memory(&self) -> usize {
         self.index.capacity() * size_of::<Entry>() + self.runs.capacity() * size_of::<Run>()
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a log has no more records than bytes")]
-const fn index_of(sequence: u64) -> usize {
-    sequence as usize - 1
 }
 
 /// Records that a reader has taken out of a log: they stay as they are, whatever is written.
@@ -176,7 +240,7 @@ impl Taken {
             }
             let Some((start, run)) = &mut open else { break };
             let end = run.end_of(entry);
-            let data = &run.bytes[std::mem::replace(start, end)..end];
+            let data = &run.bytes[std::mem::replace(start, end)..end - LF.len()];
             let text = (entry.text_start > 0)
                 .then(|| &data[usize::from(entry.text_start)..data.len() - TEXT_END.len()]);
             sink(Record { epoch, sequence, kind: entry.kind, data, text });

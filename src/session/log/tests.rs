@@ -315,3 +315,76 @@ fn a_log_that_is_over_keeps_no_room() {
     let index = log.state.lock().records.memory();
     assert_eq!(log.memory(), size_of::<TurnLog>() + index + log.bytes());
 }
+
+/// What a store has of a log is the log: each record with its kind and its text.
+#[test]
+fn a_stored_log_is_read_as_it_was_written() {
+    let delta = Event::ToolArgumentsDelta { call_id: "a\",\"delta\":\"b", delta: "{\"a\":\"" };
+    let long = "x".repeat(5000);
+    let events = [
+        Event::TurnStarted { session_id: "s", turn_id: "t", model: "m", max_tool_loops: 1 },
+        text("\n\"}}"),
+        text(""),
+        Event::ReasoningDelta { text: "\u{2028}" },
+        delta,
+        Event::Status { message: &long },
+        Event::Status { message: "m" },
+        END,
+    ];
+    for together in 1..=events.len() {
+        let (live, mut writer) = Writer::new(3);
+        for batch in events.chunks(together) {
+            for event in batch {
+                writer.push(event);
+            }
+            writer.publish();
+        }
+        drop(writer);
+        let all = every_record(&live.read_after(0));
+        let batches = live.batches();
+        for first in 0..batches.len() {
+            let seen = batches[first].first - 1;
+            let restored = TurnLog::restore(3, batches[first..].to_vec(), live.last_sequence());
+            let rest = every_record(&restored.unwrap().read_after(seen));
+            assert_eq!(rest, all[usize::try_from(seen).unwrap()..], "{together}");
+        }
+        let none = TurnLog::restore(3, Vec::new(), live.last_sequence()).unwrap();
+        assert_eq!(none.last_sequence(), live.last_sequence());
+        assert!(none.has_ended());
+    }
+}
+
+type Owned = (u64, u64, crate::event::Kind, Vec<u8>, Option<Vec<u8>>);
+
+fn every_record(reader: &Reader) -> Vec<Owned> {
+    let mut all = Vec::new();
+    let mut reader = reader.log.read_after(reader.seen);
+    let mut keep = |record: Record<'_>| {
+        let Record { epoch, sequence, kind, data, text } = record;
+        all.push((epoch, sequence, kind, data.to_vec(), text.map(<[u8]>::to_vec)));
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Some(())) = reader.poll_read(&mut cx, &mut keep) {}
+    all
+}
+
+#[test]
+fn what_no_log_has_stored_is_refused() {
+    let batch = |first, last, text: &'static str| Batch { first, last, bytes: text.into() };
+    let line = "{\"type\":\"status\",\"data\":{}}\n";
+    assert!(TurnLog::restore(1, vec![batch(1, 1, line), batch(2, 2, line)], 2).is_some());
+    for (batches, last) in [
+        (vec![batch(1, 2, line)], 2),
+        (vec![batch(1, 1, line)], 2),
+        (vec![batch(1, 1, line), batch(3, 3, line)], 3),
+        (vec![batch(0, 0, line)], 0),
+        (vec![batch(1, 1, &line[..line.len() - 1])], 1),
+        (vec![batch(1, 1, "{}\n")], 1),
+        (vec![batch(1, 1, "{\"type\":\"nonsense\"}\n")], 1),
+        (vec![batch(1, 1, "{\"type\":\"text_delta\"}\n")], 1),
+        (vec![batch(1, 1, "{\"type\":\"tool_arguments_delta\",\"data\":{\"call_id\":\"}\n")], 1),
+        (vec![batch(1, 1, "\n")], 1),
+    ] {
+        assert!(TurnLog::restore(1, batches.clone(), last).is_none(), "{batches:?}");
+    }
+}

@@ -1,30 +1,30 @@
-//! A session as it is written down: all that it takes to go on with it elsewhere.
+//! A session in writing: all that another gateway needs to continue it.
 //!
 //! ```text
 //! {"version": 1, "session": {"epoch": 3, "nonce": "7f3a90c2", "keys": [...], "conversation": {...}}}
 //! ```
-//! A newer gateway reads what an older one wrote: `tests/data/session` keeps a record of each
-//! version. An older one refuses a newer one's, since it would lose what it does not know.
+//! A newer gateway reads what an older one wrote; `tests/data/session` keeps a record of each
+//! version. An older one refuses a newer record, because it would lose what it does not know.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Conversation;
-use crate::limits::session::RECORD_DEPTH_MAX as DEPTH_MAX;
+use crate::limits::session as limits;
 
-/// The version that is written. It rises when what was written before is read in another way.
+/// The version that is written. It rises whenever older records need another reading.
 pub const VERSION: u32 = 1;
 
-/// See the module.
+/// A session between two turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// How often the session has begun to be served, by this gateway or another. Ids of
-    /// events begin with it, so that no two of those who serve a turn give out the same.
+    /// The epoch in which it was written: how often the session had changed hands, from 1. Ids of
+    /// events begin with it, so that no two gateways give out the same.
     pub epoch: u64,
-    /// What nobody outside can guess, eight hexadecimal digits; for markers. Absent until it is
+    /// Eight hexadecimal digits that text from outside cannot guess, for markers. Absent until
     /// needed.
     pub nonce: Option<String>,
-    /// Idempotency keys and the turns that they began, the latest last.
+    /// Idempotency keys and the turns that they have begun, the latest last.
     pub keys: Vec<(String, String)>,
     /// The turns that are over.
     pub conversation: Conversation,
@@ -42,9 +42,12 @@ pub enum RecordError {
         /// Its version.
         found: u32,
     },
-    /// It is not what any gateway writes.
-    #[error("the session's record cannot be read: {0}")]
+    /// No gateway writes such a record.
+    #[error("the session's record cannot be read: {0}; delete the session")]
     Damaged(#[from] serde_json::Error),
+    /// No gateway writes such a log.
+    #[error("the turn's log cannot be read; delete the session")]
+    DamagedLog,
 }
 
 /// What every version has.
@@ -60,6 +63,20 @@ struct Envelope<T> {
 }
 
 impl SessionRecord {
+    /// The turn that an idempotency key has begun.
+    pub(super) fn begun_by(&self, key: &str) -> Option<&str> {
+        let (_, turn_id) = self.keys.iter().find(|(known, _)| known == key)?;
+        Some(turn_id)
+    }
+
+    /// Remembers the turn that a key has begun, in place of the oldest if there are many.
+    pub(super) fn note_key(&mut self, key: &str, turn_id: &str) {
+        if self.keys.len() == limits::IDEMPOTENCY_KEYS_MAX {
+            self.keys.remove(0);
+        }
+        self.keys.push((key.to_owned(), turn_id.to_owned()));
+    }
+
     /// The record as text.
     #[must_use]
     #[expect(
@@ -80,9 +97,10 @@ impl SessionRecord {
         if version > VERSION {
             return Err(RecordError::Newer { found: version });
         }
-        // Results are nested as deep as `serde_json` reads by itself, and the record is around them.
-        if is_deeper(text, DEPTH_MAX) {
-            let message = format_args!("it is nested deeper than {DEPTH_MAX}");
+        // `serde_json` would refuse results of the greatest depth, because the record is around
+        // them.
+        if is_deeper(text, limits::RECORD_DEPTH_MAX) {
+            let message = format_args!("it is nested deeper than {}", limits::RECORD_DEPTH_MAX);
             return Err(serde_json::Error::custom(message).into());
         }
         let mut deserializer = serde_json::Deserializer::from_str(text);

@@ -11,6 +11,7 @@ use crate::conversation::{
     Utterance, UtteranceKind,
 };
 use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinish};
+use crate::limits::session::RECORD_DEPTH_MAX;
 use crate::limits::tools::DATA_DEPTH_MAX;
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
@@ -106,9 +107,9 @@ fn results_are_as_deep_as_they_may_be() {
         let text = serde_json::to_string(&result).unwrap();
         assert!(!is_deeper(&text, DATA_DEPTH_MAX + 1));
     }
-    let deepest = format!("{}{}", "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
-    assert!(!is_deeper(&deepest, DEPTH_MAX));
-    assert!(is_deeper(&format!("[{deepest}]"), DEPTH_MAX));
+    let deepest = format!("{}{}", "[".repeat(RECORD_DEPTH_MAX), "]".repeat(RECORD_DEPTH_MAX));
+    assert!(!is_deeper(&deepest, RECORD_DEPTH_MAX));
+    assert!(is_deeper(&format!("[{deepest}]"), RECORD_DEPTH_MAX));
     let bomb = format!("{{\"version\":1,\"session\":{}", "[".repeat(1_000_000));
     assert!(matches!(SessionRecord::read(&bomb), Err(RecordError::Damaged(_))));
 }

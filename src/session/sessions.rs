@@ -1,0 +1,290 @@
+//! All sessions: those with a running turn are here, the others in the store.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::{debug, warn};
+
+use super::log::{TurnLog, Writer};
+use super::record::{RecordError, SessionRecord};
+use super::running::{Claim, Claimed, Running};
+use super::store::{Held, Lease, NodeId, Store, StoreError, StoredRecord};
+use super::{Begin, Begun, Cancel, Found, LoggedTurn, Session, Snapshot};
+use crate::conversation::{self, AnswerError, Ask};
+
+/// All sessions of a gateway.
+#[derive(Debug)]
+pub struct Sessions {
+    store: Arc<dyn Store>,
+    node: NodeId,
+    pub(super) running: Arc<Running>,
+}
+
+/// Why a session cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What it has cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+impl Sessions {
+    /// The sessions of a store, for a gateway of their own.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, node: NodeId::random(), running: Arc::default() }
+    }
+
+    /// Begins a turn in the session of that id, which begins with it if there is none yet. An
+    /// answer begins no session, because nothing was asked there.
+    ///
+    /// A session has one turn at a time. An answer is looked up in the same step, so that of
+    /// two only one is accepted. Dropping the future leaves the session free.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; nothing has begun then.
+    pub async fn begin(
+        &self,
+        id: &str,
+        turn_id: &str,
+        key: Option<&str>,
+        ask: &Ask,
+    ) -> Result<Begin, SessionError> {
+        let claim = loop {
+            match self.running.claim(id) {
+                Claimed::Free(claim) => break claim,
+                Claimed::Opening(opened) => opened.cancelled().await,
+                Claimed::Running(session) => {
+                    let begun = key.and_then(|key| session.record.begun_by(key));
+                    let Some(turn_id) = begun else { return Ok(Begin::Busy) };
+                    return self.repeated(id, turn_id).await.map(Begin::of_repeated);
+                }
+            }
+        };
+        let Some(lease) = self.store.acquire(id, self.node).await? else { return Ok(Begin::Busy) };
+        let begin = self.open(claim, lease.clone(), turn_id, key, ask).await;
+        if !matches!(begin, Ok(Begin::New(_))) {
+            self.store.release(&lease).await?;
+        }
+        match begin {
+            // Somebody was faster.
+            Err(SessionError::Store(StoreError::Superseded)) => Ok(Begin::Busy),
+            begin => begin,
+        }
+    }
+
+    /// Begins a turn in a session that is claimed and leased.
+    async fn open(
+        &self,
+        claim: Claim,
+        lease: Lease,
+        turn_id: &str,
+        key: Option<&str>,
+        ask: &Ask,
+    ) -> Result<Begin, SessionError> {
+        let stored = self.store.load(&lease.session).await?;
+        let mut record = match &stored {
+            Some(stored) => read(stored)?,
+            None => SessionRecord::default(),
+        };
+        if let Some(begun) = key.and_then(|key| record.begun_by(key)) {
+            return self.repeated(&lease.session, begun).await.map(Begin::of_repeated);
+        }
+        if let (None, Ask::Answer { clarification_id, .. }) = (&stored, ask) {
+            let id = clarification_id.clone();
+            return Ok(Begin::Refused(AnswerError::UnknownQuestion { id, open: None }));
+        }
+        let opening = match record.conversation.open(ask) {
+            Ok(opening) => opening,
+            Err(error) => return Ok(Begin::Refused(error)),
+        };
+        record.epoch = lease.epoch;
+        let version = match &stored {
+            Some(stored) => stored.version,
+            // From now on there is such a session, whoever asks.
+            None => self.store.save(&lease, None, write(&record)).await?,
+        };
+        if let Some(key) = key {
+            record.note_key(key, turn_id);
+        }
+        let (log, writer) = Writer::new(record.epoch);
+        let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
+        let history = record.conversation.clone();
+        let session = Arc::new(Session::new(lease, version, record, turn));
+        if !claim.run(Arc::clone(&session)) {
+            return Ok(Begin::Busy);
+        }
+        let guard = TurnGuard { store: Arc::clone(&self.store), claim, session };
+        Ok(Begin::New(Box::new(Begun { guard, writer, opening, history })))
+    }
+
+    /// A turn that was begun, even if it has left nothing in the conversation.
+    async fn repeated(&self, id: &str, turn_id: &str) -> Result<Found, SessionError> {
+        Ok(match self.turn(id, Some(turn_id), 0).await? {
+            Found::NoTurn | Found::NoSession => Found::Gone,
+            found => found,
+        })
+    }
+
+    /// The turn that an idempotency key has begun.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn begun_by(&self, id: &str, key: &str) -> Result<Found, SessionError> {
+        let Some(record) = self.record(id).await? else { return Ok(Found::NoSession) };
+        match record.begun_by(key) {
+            Some(turn_id) => self.repeated(id, turn_id).await,
+            None => Ok(Found::NoTurn),
+        }
+    }
+
+    /// The record of a session: of one with a running turn, with that turn's key.
+    async fn record(&self, id: &str) -> Result<Option<SessionRecord>, SessionError> {
+        if let Some(session) = self.running.get(id) {
+            return Ok(Some(session.record.clone()));
+        }
+        let stored = self.store.load(id).await?;
+        Ok(stored.as_ref().map(read).transpose()?)
+    }
+
+    /// The turn of that id, or the session's latest, for a reader that has seen its events up
+    /// to `seen`.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn turn(
+        &self,
+        id: &str,
+        turn_id: Option<&str>,
+        seen: u64,
+    ) -> Result<Found, SessionError> {
+        if let Some(session) = self.running.get(id)
+            && turn_id.is_none_or(|turn_id| session.turn.turn_id == turn_id)
+        {
+            return Ok(Found::Turn(session.turn.clone()));
+        }
+        if let Some(stored) = self.store.read(id, turn_id, seen).await? {
+            let log = TurnLog::restore(stored.epoch, stored.batches, stored.last);
+            let log = log.ok_or(RecordError::DamagedLog)?;
+            return Ok(Found::Turn(LoggedTurn { turn_id: stored.turn_id, log }));
+        }
+        let Some(SessionRecord { conversation, .. }) = self.record(id).await? else {
+            return Ok(Found::NoSession);
+        };
+        let is_known = |id| conversation.turns().any(|turn| turn.turn_id == id);
+        Ok(if turn_id.is_some_and(is_known) { Found::Gone } else { Found::NoTurn })
+    }
+
+    /// The session as of now, if there is one.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn find(&self, id: &str) -> Result<Option<Snapshot>, SessionError> {
+        if let Some(session) = self.running.get(id) {
+            return Ok(Some(session.snapshot()));
+        }
+        let record = self.record(id).await?;
+        Ok(record.map(|record| Snapshot::idle(record.conversation)))
+    }
+
+    /// Cancels the turn that runs in a session.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn cancel(&self, id: &str) -> Result<Cancel, SessionError> {
+        if self.running.get(id).is_some_and(|session| session.turn.log.cancel()) {
+            return Ok(Cancel::Cancelling);
+        }
+        let is_known = self.store.load(id).await?.is_some();
+        Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
+    }
+
+    /// Forgets a session and cancels the turn that runs in it; false if there is none.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn forget(&self, id: &str) -> Result<bool, SessionError> {
+        let was_stored = self.store.forget(id).await?;
+        let evicted = self.running.evict(id);
+        if let Some(session) = &evicted {
+            session.turn.log.cancel();
+        }
+        Ok(was_stored || evicted.is_some())
+    }
+
+    /// Cancels all running turns.
+    pub fn cancel_all(&self) {
+        for session in self.running.all() {
+            session.turn.log.cancel();
+        }
+    }
+
+    /// Forgets the sessions that were not used for long.
+    pub fn sweep(&self) {
+        self.store.sweep();
+    }
+
+    /// What the store holds in this process.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.store.held()
+    }
+}
+
+fn read(stored: &StoredRecord) -> Result<SessionRecord, RecordError> {
+    SessionRecord::read(&String::from_utf8_lossy(&stored.bytes))
+}
+
+/// The record in memory of its exact size: it may stay long.
+fn write(record: &SessionRecord) -> Bytes {
+    record.write().into_boxed_str().into_boxed_bytes().into()
+}
+
+/// A session's one place for a running turn. Dropping it frees the place; what the turn leaves
+/// is kept by [`finish`](Self::finish) alone.
+#[derive(Debug)]
+pub struct TurnGuard {
+    store: Arc<dyn Store>,
+    claim: Claim,
+    session: Arc<Session>,
+}
+
+impl TurnGuard {
+    /// The session's nonce, eight hexadecimal digits.
+    #[must_use]
+    pub fn nonce(&self) -> &str {
+        self.session.nonce()
+    }
+
+    /// The running session's log.
+    #[must_use]
+    pub fn log(&self) -> &Arc<TurnLog> {
+        &self.session.turn.log
+    }
+
+    /// Stores the log of the turn, which is sealed, and adds the turn to the conversation;
+    /// `None` if its driver died, which leaves nothing else. Then the place is free.
+    pub async fn finish(self, turn: Option<conversation::Turn>) {
+        if !self.claim.is_current() {
+            return;
+        }
+        match self.store(turn).await {
+            Ok(()) => {}
+            Err(StoreError::Superseded) => {
+                debug!("the session was forgotten before its turn ended");
+            }
+            Err(error) => warn!("the turn is lost for the session: {error}"),
+        }
+    }
+
+    async fn store(&self, turn: Option<conversation::Turn>) -> Result<(), StoreError> {
+        let Session { lease, version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
+        let record = self.session.record_with(turn);
+        self.store.append(lease, turn_id, log.batches()).await?;
+        self.store.save(lease, Some(*version), write(&record)).await?;
+        self.store.release(lease).await
+    }
+}

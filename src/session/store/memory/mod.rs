@@ -1,0 +1,380 @@
+//! Sessions in memory, up to their number, their bytes and their age. They end with the process.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{
+    Batch, Held, Lease, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+};
+use crate::limits::session as limits;
+
+/// Keeps sessions in memory. Those with a held lease are never dropped.
+#[derive(Debug)]
+pub struct MemoryStore {
+    ttl: Duration,
+    bounds: Bounds,
+    state: Mutex<State>,
+}
+
+/// What the store may hold.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    sessions: usize,
+    session_bytes: usize,
+    turn_log_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: HashMap<Arc<str>, Entry>,
+    /// All logs with their sessions, the oldest first.
+    logs: BTreeMap<Ticket, Arc<str>>,
+    last_ticket: Ticket,
+    last_version: u64,
+    session_bytes: usize,
+    turn_log_bytes: usize,
+}
+
+/// Orders the logs of all sessions by age.
+type Ticket = u64;
+
+#[derive(Debug)]
+struct Entry {
+    /// Its key, shared.
+    id: Arc<str>,
+    record: Option<StoredRecord>,
+    epoch: u64,
+    /// Who has the lease, or had it last.
+    node: NodeId,
+    /// Whether a turn runs. A session without one may be dropped.
+    is_held: bool,
+    used_at: Instant,
+    /// The oldest first.
+    logs: VecDeque<Log>,
+}
+
+#[derive(Debug)]
+struct Log {
+    ticket: Ticket,
+    bytes: usize,
+    stored: StoredLog,
+}
+
+impl MemoryStore {
+    /// A store that drops sessions unused for `ttl`.
+    #[must_use]
+    pub fn new(ttl: Duration) -> Self {
+        let bounds = Bounds {
+            sessions: limits::SESSIONS_MAX,
+            session_bytes: limits::ALL_BYTES_MAX,
+            turn_log_bytes: limits::ALL_TURN_LOG_BYTES_MAX,
+        };
+        Self { ttl, bounds, state: Mutex::default() }
+    }
+
+    fn save_now(
+        &self,
+        lease: &Lease,
+        expected: Option<Version>,
+        bytes: Bytes,
+    ) -> Result<Version, StoreError> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let version = Version(state.last_version + 1);
+        let entry = held(&mut state.sessions, lease)?;
+        if entry.record.as_ref().map(|record| record.version) != expected {
+            return Err(StoreError::Superseded);
+        }
+        state.session_bytes += bytes.len();
+        let before = entry.record.replace(StoredRecord { version, bytes });
+        state.session_bytes -= before.as_ref().map_or(0, |record| record.bytes.len());
+        state.last_version = version.0;
+        let dropped = state.make_room(self.bounds);
+        drop(guard);
+        drop((before, dropped));
+        Ok(version)
+    }
+
+    fn append_now(
+        &self,
+        lease: &Lease,
+        turn_id: &str,
+        batches: Vec<Batch>,
+    ) -> Result<(), StoreError> {
+        let mut state = self.state.lock();
+        let dropped = state.append(lease, turn_id, batches, self.bounds)?;
+        drop(state);
+        drop(dropped);
+        Ok(())
+    }
+
+    fn forget_now(&self, session: &str) -> bool {
+        let mut state = self.state.lock();
+        let forgotten = state.remove(session);
+        drop(state);
+        forgotten.is_some_and(|entry| entry.record.is_some())
+    }
+}
+
+/// The session that a lease is for.
+fn held<'a>(
+    sessions: &'a mut HashMap<Arc<str>, Entry>,
+    lease: &Lease,
+) -> Result<&'a mut Entry, StoreError> {
+    let entry = sessions.get_mut(&*lease.session);
+    let entry = entry.filter(|entry| entry.is_held && entry.epoch == lease.epoch);
+    entry.filter(|entry| entry.node == lease.node).ok_or(StoreError::Superseded)
+}
+
+impl State {
+    fn acquire(&mut self, session: &str, node: NodeId) -> Option<Lease> {
+        if !self.sessions.contains_key(session) {
+            let id: Arc<str> = session.into();
+            let entry = Entry {
+                id: Arc::clone(&id),
+                record: None,
+                epoch: 1,
+                node,
+                is_held: false,
+                used_at: Instant::now(),
+                logs: VecDeque::new(),
+            };
+            self.session_bytes += entry_bytes(&id);
+            self.sessions.insert(id, entry);
+        }
+        let entry = self.sessions.get_mut(session)?;
+        if entry.node != node {
+            if entry.is_held {
+                return None;
+            }
+            entry.node = node;
+            entry.epoch += 1;
+        }
+        entry.is_held = true;
+        entry.used_at = Instant::now();
+        Some(Lease { session: session.to_owned(), node, epoch: entry.epoch })
+    }
+
+    /// Gives a lease back. A session that was never saved has nothing to keep.
+    fn release(&mut self, lease: &Lease) {
+        let Ok(entry) = held(&mut self.sessions, lease) else { return };
+        entry.is_held = false;
+        entry.used_at = Instant::now();
+        if entry.record.is_none() {
+            self.remove(&lease.session);
+        }
+    }
+
+    /// Appends to a log, and gives back the logs that had to make room.
+    fn append(
+        &mut self,
+        lease: &Lease,
+        turn_id: &str,
+        batches: Vec<Batch>,
+        bounds: Bounds,
+    ) -> Result<Vec<Log>, StoreError> {
+        let entry = held(&mut self.sessions, lease)?;
+        let session = &entry.id;
+        let mut bytes = batch_bytes(&batches);
+        let last = batches.last().map_or(0, |batch| batch.last);
+        if let Some(log) = entry.logs.iter_mut().find(|log| log.stored.turn_id == turn_id) {
+            log.bytes += bytes;
+            log.stored.last = log.stored.last.max(last);
+            log.stored.batches.extend(batches);
+        } else {
+            bytes += log_bytes(turn_id);
+            self.last_ticket += 1;
+            let (turn_id, epoch) = (turn_id.to_owned(), lease.epoch);
+            let stored = StoredLog { turn_id, epoch, last, batches };
+            entry.logs.reserve_exact(1);
+            entry.logs.push_back(Log { ticket: self.last_ticket, bytes, stored });
+            self.logs.insert(self.last_ticket, Arc::clone(session));
+        }
+        self.turn_log_bytes += bytes;
+        let mut dropped = self.drop_logs_of(&lease.session);
+        while self.turn_log_bytes > bounds.turn_log_bytes {
+            let Some((_, session)) = self.logs.first_key_value() else { break };
+            let session = Arc::clone(session);
+            dropped.extend(self.drop_oldest_log(&session));
+        }
+        Ok(dropped)
+    }
+
+    /// Drops the oldest logs of a session beyond what one session may keep.
+    fn drop_logs_of(&mut self, session: &str) -> Vec<Log> {
+        let mut dropped = Vec::new();
+        while let Some(entry) = self.sessions.get(session) {
+            let bytes: usize = entry.logs.iter().map(|log| log.bytes).sum();
+            let is_over = entry.logs.len() > limits::TURN_LOGS_MAX
+                || (bytes > limits::TURN_LOG_BYTES_MAX && entry.logs.len() > 1);
+            if !is_over {
+                break;
+            }
+            dropped.extend(self.drop_oldest_log(session));
+        }
+        dropped
+    }
+
+    fn drop_oldest_log(&mut self, session: &str) -> Option<Log> {
+        let log = self.sessions.get_mut(session)?.logs.pop_front()?;
+        self.logs.remove(&log.ticket);
+        self.turn_log_bytes -= log.bytes;
+        Some(log)
+    }
+
+    fn remove(&mut self, session: &str) -> Option<Entry> {
+        let entry = self.sessions.remove(session)?;
+        let record = entry.record.as_ref().map_or(0, |record| record.bytes.len());
+        self.session_bytes -= entry_bytes(&entry.id) + record;
+        for log in &entry.logs {
+            self.logs.remove(&log.ticket);
+            self.turn_log_bytes -= log.bytes;
+        }
+        Some(entry)
+    }
+
+    /// Beyond a bound, drops idle sessions, those used longest ago first, until a sixteenth of
+    /// each is free: many at once, because finding them takes a look at all.
+    fn make_room(&mut self, bounds: Bounds) -> Vec<Entry> {
+        if self.sessions.len() <= bounds.sessions && self.session_bytes <= bounds.session_bytes {
+            return Vec::new();
+        }
+        let goal = |max: usize| max - max / 16;
+        let mut idle: Vec<(Instant, Arc<str>)> = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| !entry.is_held)
+            .map(|(session, entry)| (entry.used_at, Arc::clone(session)))
+            .collect();
+        idle.sort_unstable();
+        let mut dropped = Vec::new();
+        for (_, session) in idle {
+            if self.sessions.len() <= goal(bounds.sessions)
+                && self.session_bytes <= goal(bounds.session_bytes)
+            {
+                break;
+            }
+            dropped.extend(self.remove(&session));
+        }
+        dropped
+    }
+
+    fn expired(&mut self, ttl: Duration) -> Vec<Entry> {
+        let is_old = |entry: &Entry| !entry.is_held && entry.used_at.elapsed() >= ttl;
+        let old = self.sessions.iter().filter(|(_, entry)| is_old(entry));
+        let old: Vec<_> = old.map(|(session, _)| Arc::clone(session)).collect();
+        old.iter().filter_map(|session| self.remove(session)).collect()
+    }
+}
+
+/// What a session takes in memory, its record and its logs apart. The table is between seven
+/// sixteenths and seven eighths full.
+const fn entry_bytes(session: &str) -> usize {
+    session.len() + size_of::<(Arc<str>, Entry)>() * 3 / 2
+}
+
+/// What a log takes in memory, its batches apart: itself, and its place among all.
+const fn log_bytes(turn_id: &str) -> usize {
+    turn_id.len() + size_of::<Log>() + size_of::<(Ticket, Arc<str>)>() * 3 / 2
+}
+
+fn batch_bytes(batches: &[Batch]) -> usize {
+    batches.iter().map(|batch| size_of::<Batch>() + batch.bytes.len()).sum()
+}
+
+impl Store for MemoryStore {
+    fn acquire<'a>(&'a self, session: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
+        let mut state = self.state.lock();
+        let lease = state.acquire(session, node);
+        let dropped = state.make_room(self.bounds);
+        drop(state);
+        drop(dropped);
+        Box::pin(ready(Ok(lease)))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
+        self.state.lock().release(lease);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn load<'a>(&'a self, session: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        let mut state = self.state.lock();
+        let record = state.sessions.get_mut(session).and_then(|entry| {
+            entry.used_at = Instant::now();
+            entry.record.clone()
+        });
+        drop(state);
+        Box::pin(ready(Ok(record)))
+    }
+
+    fn save<'a>(
+        &'a self,
+        lease: &'a Lease,
+        expected: Option<Version>,
+        record: Bytes,
+    ) -> StoreFuture<'a, Version> {
+        Box::pin(ready(self.save_now(lease, expected, record)))
+    }
+
+    fn append<'a>(
+        &'a self,
+        lease: &'a Lease,
+        turn_id: &'a str,
+        batches: Vec<Batch>,
+    ) -> StoreFuture<'a, ()> {
+        Box::pin(ready(self.append_now(lease, turn_id, batches)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        session: &'a str,
+        turn_id: Option<&'a str>,
+        after: u64,
+    ) -> StoreFuture<'a, Option<StoredLog>> {
+        let mut state = self.state.lock();
+        let log = state.sessions.get_mut(session).and_then(|entry| {
+            entry.used_at = Instant::now();
+            let mut logs = entry.logs.iter().rev();
+            logs.find(|log| turn_id.is_none_or(|id| log.stored.turn_id == id))
+        });
+        let log = log.map(|log| log.stored.from(after));
+        drop(state);
+        Box::pin(ready(Ok(log)))
+    }
+
+    fn forget<'a>(&'a self, session: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(ready(Ok(self.forget_now(session))))
+    }
+
+    fn sweep(&self) {
+        let dropped = self.state.lock().expired(self.ttl);
+        drop(dropped);
+    }
+
+    fn held(&self) -> Held {
+        let state = self.state.lock();
+        Held {
+            sessions: state.sessions.len(),
+            session_bytes: state.session_bytes,
+            turn_log_bytes: state.turn_log_bytes,
+        }
+    }
+}
+
+impl StoredLog {
+    /// The log from the batch with the event after `after`.
+    fn from(&self, after: u64) -> Self {
+        let skipped = self.batches.partition_point(|batch| batch.last <= after);
+        let (turn_id, batches) = (self.turn_id.clone(), self.batches[skipped..].to_vec());
+        Self { turn_id, epoch: self.epoch, last: self.last, batches }
+    }
+}
+
+#[cfg(test)]
+mod tests;

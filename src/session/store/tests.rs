@@ -1,0 +1,152 @@
+//! What every store has to do, whatever it is made of.
+
+use super::*;
+use crate::limits::session::TTL;
+
+/// A check that a new store has to pass.
+async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
+    rule(Box::new(MemoryStore::new(TTL))).await;
+}
+
+fn bytes(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+/// Events from `first` to `last`, as lines that say their number.
+fn batch(first: u64, last: u64) -> Batch {
+    let lines: Vec<_> = (first..=last).map(|sequence| sequence.to_string()).collect();
+    Batch { first, last, bytes: (lines.join("\n") + "\n").into() }
+}
+
+async fn take(store: &dyn Store, node: NodeId) -> Lease {
+    store.acquire("s", node).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_record_is_read_as_it_was_saved() {
+    check(async |store| {
+        assert_eq!(store.load("s").await, Ok(None));
+        let lease = take(&*store, NodeId::random()).await;
+        let first = store.save(&lease, None, bytes("one")).await.unwrap();
+        let second = store.save(&lease, Some(first), bytes("two")).await.unwrap();
+        assert_ne!(first, second);
+        let stored = StoredRecord { version: second, bytes: bytes("two") };
+        assert_eq!(store.load("s").await, Ok(Some(stored)));
+        assert_eq!(store.load("other").await, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_record_is_saved_over_the_expected_version_only() {
+    check(async |store| {
+        let lease = take(&*store, NodeId::random()).await;
+        let version = store.save(&lease, None, bytes("one")).await.unwrap();
+        for wrong in [None, Some(Version(version.0 + 1))] {
+            let refused = store.save(&lease, wrong, bytes("two")).await;
+            assert_eq!(refused, Err(StoreError::Superseded));
+        }
+        assert_eq!(store.load("s").await.unwrap().unwrap().bytes, "one");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_node_at_a_time_holds_the_lease() {
+    check(async |store| {
+        let (a, b) = (NodeId::random(), NodeId::random());
+        let lease = take(&*store, a).await;
+        store.save(&lease, None, bytes("a")).await.unwrap();
+        assert_eq!(store.acquire("s", b).await, Ok(None));
+        assert_eq!(take(&*store, a).await, lease, "renewed");
+        store.release(&lease).await.unwrap();
+        assert_eq!(take(&*store, a).await.epoch, 1, "it did not change hands");
+        store.release(&lease).await.unwrap();
+        let taken = take(&*store, b).await;
+        assert_eq!((taken.node, taken.epoch), (b, 2));
+    })
+    .await;
+}
+
+/// A node that lost its lease without noticing changes nothing.
+#[tokio::test]
+async fn a_lost_lease_writes_nothing() {
+    check(async |store| {
+        let old = take(&*store, NodeId::random()).await;
+        let version = store.save(&old, None, bytes("a")).await.unwrap();
+        store.release(&old).await.unwrap();
+        let superseded = Err(StoreError::Superseded);
+        assert_eq!(store.save(&old, Some(version), bytes("b")).await, Err(StoreError::Superseded));
+        let new = take(&*store, NodeId::random()).await;
+        assert_eq!(store.save(&old, Some(version), bytes("b")).await, Err(StoreError::Superseded));
+        assert_eq!(store.append(&old, "t", vec![batch(1, 1)]).await, superseded);
+        store.release(&old).await.unwrap();
+        store.save(&new, Some(version), bytes("c")).await.unwrap();
+        assert_eq!(store.read("s", Some("t"), 0).await, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_log_is_read_from_a_place() {
+    check(async |store| {
+        let lease = take(&*store, NodeId::random()).await;
+        store.save(&lease, None, bytes("a")).await.unwrap();
+        store.append(&lease, "t", vec![batch(1, 2), batch(3, 3)]).await.unwrap();
+        store.append(&lease, "t", vec![batch(4, 9)]).await.unwrap();
+        for (after, from) in [(0, 0), (1, 0), (2, 1), (3, 2), (8, 2), (9, 3), (10, 3)] {
+            let log = store.read("s", Some("t"), after).await.unwrap().unwrap();
+            let batches = [batch(1, 2), batch(3, 3), batch(4, 9)];
+            assert_eq!(log.batches, batches[from..], "after {after}");
+            assert_eq!((log.turn_id.as_str(), log.epoch, log.last), ("t", 1, 9));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_latest_log_needs_no_name() {
+    check(async |store| {
+        assert_eq!(store.read("s", None, 0).await, Ok(None));
+        let lease = take(&*store, NodeId::random()).await;
+        store.save(&lease, None, bytes("a")).await.unwrap();
+        for turn in ["one", "two"] {
+            store.append(&lease, turn, vec![batch(1, 1)]).await.unwrap();
+        }
+        assert_eq!(store.read("s", None, 0).await.unwrap().unwrap().turn_id, "two");
+        assert_eq!(store.read("s", Some("one"), 0).await.unwrap().unwrap().turn_id, "one");
+        assert_eq!(store.read("s", Some("three"), 0).await, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_gone_with_its_lease() {
+    check(async |store| {
+        assert_eq!(store.forget("s").await, Ok(false));
+        let old = take(&*store, NodeId::random()).await;
+        let version = store.save(&old, None, bytes("a")).await.unwrap();
+        store.append(&old, "t", vec![batch(1, 1)]).await.unwrap();
+        assert_eq!(store.forget("s").await, Ok(true));
+        assert_eq!(store.forget("s").await, Ok(false));
+        assert_eq!(store.load("s").await, Ok(None));
+        assert_eq!(store.read("s", None, 0).await, Ok(None));
+        // Whoever begins it anew is not overwritten.
+        let new = take(&*store, old.node).await;
+        let begun = store.save(&new, None, bytes("b")).await.unwrap();
+        assert_ne!(begun, version);
+        let late = store.save(&old, Some(version), bytes("c")).await;
+        assert_eq!(late, Err(StoreError::Superseded));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lease_without_a_record_leaves_nothing() {
+    check(async |store| {
+        let lease = take(&*store, NodeId::random()).await;
+        store.release(&lease).await.unwrap();
+        assert_eq!(store.held(), Held::default());
+    })
+    .await;
+}
