@@ -1,5 +1,5 @@
-//! What a turn's model is told before anything is said: made once for a set of
-//! tools, shared by all turns that have it.
+//! A turn's briefing: what its model is told before the conversation begins. It is made once for a
+//! set of tools and shared by every turn that offers them.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::upstream::OfferedTool;
 pub enum CallContract {
     /// It writes calls in its text, in this format, as the system prompt teaches.
     InText(&'static Row),
-    /// Its server is told of the tools and tells the calls from the words.
+    /// The server is sent the tools and reports calls separately from the text.
     Native,
 }
 
 impl CallContract {
-    /// All of them, by name.
+    /// Every contract, with its name.
     pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
         let in_text = ROWS.iter().map(|row| (row.name, Self::InText(row)));
         in_text.chain([("native", Self::Native)])
@@ -55,26 +55,26 @@ impl Serialize for CallContract {
     }
 }
 
-/// A set of tools, and how a model hears of it.
+/// A set of tools, and how the model learns about them.
 #[derive(Debug)]
 pub struct Briefing {
     pub(super) tools: Catalog,
-    /// The tools as constraints and native calls are made from them.
+    /// The tools in the form that constraints and native calls need.
     pub(super) offered: Arc<[OfferedTool]>,
     /// The system message.
     pub(super) system: String,
-    /// Exchanges that are shown to the model before the session's own.
+    /// Exchanges shown to the model before the session's own.
     pub(super) examples: Arc<[Turn]>,
-    /// How calls are written, and what data from outside may not hold.
+    /// How calls are written, and what outside data must not contain.
     pub(super) format: CallFormat,
-    /// Tokens that the server's own telling of the tools takes, about; none where the
-    /// system message tells of them.
+    /// Roughly how many tokens the server adds to its prompt for the tools; 0 if the system
+    /// message lists them instead.
     pub(super) offer_tokens: usize,
 }
 
 impl Briefing {
-    /// A briefing on `tools`, whose calls are written in this format, after the operator's own
-    /// instructions.
+    /// A briefing on `tools` for a model that writes its calls in this format. The system message
+    /// begins with the operator's instructions.
     #[must_use]
     pub fn new(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
         let system = prompt::system(instructions, tools, format);
@@ -82,8 +82,8 @@ impl Briefing {
         Self { examples, ..Self::with(tools, system, format) }
     }
 
-    /// A briefing on `tools` for servers that tell the model of them: no call is
-    /// taught.
+    /// A briefing on `tools` for a server that presents them to the model itself. The prompt does
+    /// not teach how to call them.
     #[must_use]
     pub fn native(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
         let system = prompt::native_system(instructions, tools);
@@ -115,7 +115,7 @@ impl Briefing {
         &self.tools
     }
 
-    /// The system message that the model is sent.
+    /// The system message sent to the model.
     #[must_use]
     pub fn system(&self) -> &str {
         &self.system

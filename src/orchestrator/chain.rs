@@ -1,10 +1,10 @@
-//! The calls of one message: which of them may begin now, and which never will.
+//! The calls of one message: which may start now, and which never will.
 //!
-//! A tool whose policy says `may_clarify`, `mutates` or `sequential` is a barrier:
-//! calls behind it wait for it, and are not run where it asks the user, fails or ends
-//! the chain. A mutating call waits for more: for the end of the message, and for
-//! the success of every call before it, and it is put off where a lookup stands behind
-//! it. So nothing is sent to the wrong John because the sending ran beside the looking up.
+//! A tool whose policy says `may_clarify`, `mutates` or `sequential` is a barrier: later calls
+//! wait for it, and do not run if it asks the user, fails or ends the chain. A mutating call also
+//! waits for the end of the message and for every earlier call to succeed, and it is put off if a
+//! lookup follows it. Otherwise a message could go to the wrong John because the send ran
+//! alongside the lookup.
 
 use serde::Serialize;
 
@@ -14,53 +14,53 @@ use super::call::{CallAt, Calls, Standing};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
-    /// The moment its payload is whole, while the model still speaks.
+    /// As soon as its payload is whole, while the model is still writing.
     #[default]
     Eager,
     /// When the model's message is over.
     AfterTurn,
 }
 
-/// How the model's message stands.
+/// Whether the model's message is over, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageEnd {
-    /// The model still speaks.
+    /// The model is still writing.
     NotYet,
-    /// It said all that it wanted to.
+    /// It ended normally.
     Well,
     /// It was cut off.
     Cut,
 }
 
-/// What is to be done with a waiting call.
+/// What to do with a waiting call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Move {
-    /// It may run.
+    /// Run it.
     Start(CallAt),
-    /// It is not run; the reason goes to the model.
+    /// Do not run it; the model is told why.
     Skip(CallAt, String),
-    /// It is not run now, and what stands behind it goes on.
+    /// Do not run it now; the calls after it go ahead.
     PutOff(CallAt, String),
 }
 
-/// A message's calls, with what decides about them.
+/// A message's calls, with everything that decides about them.
 #[derive(Debug)]
 pub(super) struct Chain<'a> {
     /// All calls of the turn.
     pub(super) calls: &'a Calls,
-    /// Where the message's calls begin.
+    /// Where this message's calls begin.
     pub(super) first: CallAt,
-    /// Whether all of the message that was meant as a call was read as one.
+    /// Whether everything meant as a call could be read as one.
     pub(super) is_readable: bool,
     pub(super) execution: Execution,
     pub(super) message_end: MessageEnd,
     pub(super) max_parallel: usize,
 }
 
-/// Whether a call can go on.
+/// Whether a call may start.
 enum Gate {
     Open,
-    /// Something before it has not ended yet.
+    /// An earlier call has not ended yet.
     Closed,
     /// It will never open.
     Broken(String),
@@ -69,7 +69,7 @@ enum Gate {
 }
 
 impl Chain<'_> {
-    /// What to do next; `None` while everything waits, or nothing does.
+    /// The next move; `None` if everything has to wait, or nothing is waiting.
     pub(super) fn next_move(&self) -> Option<Move> {
         let running = self.calls.since(self.first).iter().filter(|call| call.is_running()).count();
         let may_start = running < self.max_parallel
@@ -123,14 +123,14 @@ impl Chain<'_> {
         }
     }
 
-    /// Whether a waiting call could run now.
+    /// Whether a waiting call could start now.
     pub(super) fn is_ready(&self, at: CallAt) -> bool {
         matches!(self.gate(at), Gate::Open)
     }
 
-    /// Why a call that changes the world does not run in this message: models write the
-    /// sending before the looking up, with an id that they have made up. One that names
-    /// what a lookup finds has its id from there.
+    /// Why a mutating call does not run in this message. Models write the send before the lookup,
+    /// with an id they made up. A call that refers to a lookup's result is exempt: its id comes
+    /// from there.
     fn puts_off(&self, at: CallAt) -> Option<String> {
         let call = &self.calls[at];
         let is_found = call.needs().iter().any(|named| self.calls[*named].policy().is_lookup());

@@ -1,10 +1,9 @@
 //! The I/O of a turn: one task, one loop, no policy.
 //!
-//! Each wake-up of the task takes all that is ready, runs it through the turn
-//! machine, and publishes what came of it at once: text that arrived together
-//! leaves together. It is written as one `poll` and not as a `select!`, because a
-//! token would otherwise be polled for twice, once to take it and once more to
-//! find that there is nothing after it.
+//! Each time the task wakes up, it takes all that is ready, runs it through the turn machine and
+//! publishes the results at once, so text that arrived together leaves together. This is a
+//! hand-written `poll` rather than a `select!`, which would poll twice per token: once to take it
+//! and once to find nothing after it.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -26,18 +25,18 @@ use crate::tools::Registry;
 use crate::tools::run::{Run, RunEnd};
 use crate::upstream::{Instead, Opened, Round, RoundFailure, Route};
 
-/// What a turn is driven with.
+/// What the driver needs for a turn.
 #[derive(Debug)]
 pub struct Parts {
-    /// The machine, just begun.
+    /// The machine, newly created.
     pub turn: Turn,
     /// Where its events go.
     pub writer: Writer,
     /// The models that may answer.
     pub route: Route,
-    /// The tools that the turn's briefing is on.
+    /// The tools that the turn's briefing offers.
     pub tools: Arc<Registry>,
-    /// Longest run of a tool that has no limit of its own.
+    /// Time limit for tools that set none of their own.
     pub tool_timeout: Duration,
 }
 
@@ -49,17 +48,17 @@ enum RoundState {
     Open(Box<Round>),
 }
 
-/// Longest sleep, well below where clocks overflow. A turn that waits longer is woken in
+/// Longest sleep, well below the overflow of clocks. A turn with a later deadline just wakes up in
 /// between.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A sleep to the turn's next deadline.
+/// A timer for the turn's next deadline.
 struct Timer {
     deadline_ms: u64,
     sleep: Pin<Box<Sleep>>,
 }
 
-/// A turn that is being driven.
+/// Drives one turn.
 pub struct Driver {
     turn: Turn,
     writer: Writer,
@@ -68,7 +67,7 @@ pub struct Driver {
     tools: RunningTools,
     timer: Option<Timer>,
     meter: Meter,
-    /// Whether something was started that has not been polled yet.
+    /// Whether something has been started but not polled yet.
     unpolled: bool,
 }
 
@@ -79,8 +78,8 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// Begins to drive a turn. Its first events are in the log when this returns,
-    /// so that they go out with the head of the answer.
+    /// Starts the turn. Its first events are in the log when this returns, so that they go out
+    /// with the head of the response.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { turn, writer, route, tools, tool_timeout } = parts;
@@ -100,12 +99,12 @@ impl Driver {
         driver
     }
 
-    /// Drives the turn to its end. Returns it as it goes into the history, and the
-    /// writer with the last event still unpublished: a client that reads it may
-    /// ask for the next turn at once, so the session has to be free by then.
+    /// Drives the turn to its end. Returns the turn for the history, and the writer with the last
+    /// event still unpublished: a client may ask for the next turn as soon as it reads that event,
+    /// so the session has to be free by then.
     ///
-    /// Dropping the future drops the upstream's connection and all running tools;
-    /// the log then ends with a failure.
+    /// Dropping the future drops the upstream connection and all running tools. The log then ends
+    /// with a failure.
     pub async fn run(mut self) -> (conversation::Turn, Writer) {
         poll_fn(|cx| self.poll(cx)).await;
         self.meter.turn_ended(&self.turn);
@@ -139,7 +138,7 @@ impl Driver {
         self.turn.set_now(self.turn.started_at_ms().saturating_add(passed));
     }
 
-    /// Tells a new state. Of the last one the session tells, once it is free.
+    /// Publishes a new state. The session publishes the final one, once it is free.
     fn tell_state(&mut self) {
         let state = self.turn.state();
         if self.meter.note_state(state) && !state.is_over() {
@@ -147,7 +146,7 @@ impl Driver {
         }
     }
 
-    /// Does what the machine wants done.
+    /// Carries out the machine's outputs.
     fn act(&mut self) {
         while let Some(output) = self.turn.poll() {
             match output {
@@ -183,7 +182,7 @@ impl Driver {
         }
     }
 
-    /// Tells who cancels, and whether anybody is there.
+    /// Passes on cancellation, and whether anyone is reading.
     fn take_audience(&mut self, cx: &mut Context<'_>) {
         let audience = self.writer.log().watch_audience(cx);
         if audience.cancelled {
@@ -236,7 +235,7 @@ impl Driver {
         });
         match ended {
             Poll::Ready(outcome) => self.end_round(outcome),
-            // A flood: let others run before the rest of it is taken.
+            // A flood: let other tasks run before taking the rest.
             Poll::Pending if more => cx.waker().wake_by_ref(),
             Poll::Pending => {}
         }
@@ -262,7 +261,7 @@ impl Driver {
             let input = match news {
                 News::Progressed { call, progress, attempt } => {
                     self.turn.handle(Input::ToolProgressed { call, progress, attempt });
-                    // A tool may report without pause: let others run before the next.
+                    // A tool may report without pause: let other tasks run before the next report.
                     return cx.waker().wake_by_ref();
                 }
                 News::Asked { call, name, question, duration, attempts } => {

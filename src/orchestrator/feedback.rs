@@ -1,8 +1,8 @@
-//! What the model is told about its mistakes, in one form: what was wrong, what
-//! is allowed, what to do now.
+//! What the model is told about its mistakes, always in the same form: what was wrong, what is
+//! allowed, what to do now.
 //!
-//! Small models read these. So: short sentences, the allowed values in place,
-//! and the exact line to write.
+//! Small models read these, hence the short sentences, the allowed values in place and the exact
+//! line to write.
 
 use crate::call_format::CallFormat;
 use crate::event::FeedbackReason;
@@ -15,15 +15,15 @@ use crate::upstream::ToolChoice;
 use super::briefing::CallContract;
 use super::prompt::NATIVE_EXAMPLE;
 
-/// Nothing was said and nothing called.
+/// The model neither said nor called anything.
 pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the user now: either \
      in words, or with a function call.";
 
-/// The same, where that did not help.
+/// The same, if the first did not help.
 pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Again your message was empty: no words, no call. Write \
      the answer to the user's last message now, in one or two plain sentences.";
 
-/// The model wrote a result, real or not, in place of an answer.
+/// The model wrote a result, real or not, instead of an answer.
 pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function yourself. Results \
      come from me alone. Call the function, or answer me in words.";
 
@@ -31,7 +31,7 @@ pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function you
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";
 
-/// The message has no call, and this turn has to begin with one.
+/// The message has no call, but this turn has to begin with one.
 pub(super) fn call_required(choice: &ToolChoice) -> String {
     let what = match choice {
         ToolChoice::Named(name) => format!("a call of {name}"),
@@ -42,7 +42,7 @@ pub(super) fn call_required(choice: &ToolChoice) -> String {
     )
 }
 
-/// A message cut to what a model is sent of a mistake.
+/// Cuts a message to the length that feedback may have.
 pub(super) fn brief(message: String) -> String {
     if message.len() <= FEEDBACK_BYTES_MAX {
         message
@@ -56,7 +56,7 @@ pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
     format!("The call of {name} was not run. {refusal}\nWrite it again, corrected.")
 }
 
-/// A reference to a result that is not there, with the calls that it could have named.
+/// A reference to a missing result, with the calls that it could have named.
 pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> String {
     let known = match before {
         [] => "no call stands before it in its message".to_owned(),
@@ -71,7 +71,7 @@ pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> S
     )
 }
 
-/// Arguments that are fine until the results that they name stand in them.
+/// The arguments are fine until the results they refer to are filled in.
 pub(super) fn resolved_too_deep(name: &str) -> String {
     format!(
         "The call of {name} was not run. The results that its arguments name are nested too deep. \
@@ -79,7 +79,7 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
     )
 }
 
-/// It would act on an option that the user was offered and has not taken.
+/// The call uses an option that was offered to the user but not chosen.
 pub(super) fn not_chosen(name: &str, id: &str) -> String {
     let id = text::quote(id);
     format!(
@@ -88,8 +88,7 @@ pub(super) fn not_chosen(name: &str, id: &str) -> String {
     )
 }
 
-/// What a tool's failure comes to: its error and its guidance, as the model reads them
-/// in the result.
+/// A tool's failure: its error and its guidance, as the model reads them in the result.
 pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
     let error = result.error.as_deref()?.trim_end();
     let stop = if error.ends_with(['.', '!', '?']) { "" } else { "." };
@@ -97,7 +96,7 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
     Some(format!("The tool \"{name}\" failed: {error}{stop} {guidance}").trim_end().to_owned())
 }
 
-/// The payload is no call. `cut` says that the token limit cut the message off.
+/// The payload is not a call. `cut` says that the token limit cut the message off.
 pub(super) fn malformed(
     error: &ParseError,
     format: &CallFormat,

@@ -1,9 +1,9 @@
-//! The sentence that users hear before tools run, made from the tools' waiting hints.
+//! The sentence that users see before tools run, made from the tools' waiting hints.
 
 use crate::limits::turn::ACKNOWLEDGED_HINTS_MAX;
 
-/// Joins waiting hints as a person would say them: "Looking up your appointments and
-/// checking your billing." `None` where there are none.
+/// Joins waiting hints as a person would: "Looking up your appointments and checking your
+/// billing." `None` if there are none.
 pub(super) fn sentence<'a>(hints: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut said: Vec<&str> = Vec::new();
     for hint in hints.map(|hint| hint.trim().trim_end_matches(['.', '…'])) {
@@ -27,8 +27,8 @@ pub(super) fn sentence<'a>(hints: impl Iterator<Item = &'a str>) -> Option<Strin
     Some(sentence)
 }
 
-/// Inside of a sentence a word begins small, unless it is one that does not:
-/// "checking", but "CRM".
+/// Appends a hint and lowers its first letter, unless its first word is an acronym: "checking", but
+/// "CRM".
 fn push_inside(sentence: &mut String, hint: &str) {
     let mut chars = hint.chars();
     let (first, second) = (chars.next(), chars.next());

@@ -1,5 +1,5 @@
-//! What operators see of a running turn: its spans, its lines in the log, its metrics. It
-//! measures and decides nothing.
+//! What operators see of a running turn: its spans, log lines and metrics. It only measures and
+//! decides nothing.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::telemetry::millis;
 use crate::tools::RunEnd;
 use crate::upstream::{Delta, RoundFinish};
 
-/// The measurements of a turn.
+/// The measurements of one turn.
 #[derive(Debug)]
 pub(super) struct Meter {
     begun: Instant,
-    /// The state that was told last, and the turn's place among those that are in it.
+    /// The last state reported, and its entry in the gauge of running turns.
     state: Option<(TurnState, Option<Gauged>)>,
-    /// Rounds so far, and the span of the last.
+    /// The number of rounds so far, and the span of the last.
     rounds: u32,
     span: Span,
     round_begun: Instant,
-    /// How the model of the last round has finished.
+    /// Why the model stopped in the last round.
     finish: Option<RoundFinish>,
-    /// Since when the model writes nothing.
+    /// When the model stopped writing.
     silent_since: Option<Instant>,
-    /// Whether the model has said anything yet.
+    /// Whether the model has written anything yet.
     spoke: bool,
 }
 
@@ -56,13 +56,13 @@ impl Meter {
         &self.span
     }
 
-    /// Notes the turn's state; whether it is new.
+    /// Notes the turn's state. Returns whether it is new.
     pub(super) fn note_state(&mut self, state: TurnState) -> bool {
         if self.state.as_ref().is_some_and(|(told, _)| *told == state) {
             return false;
         }
         debug!(state = state.name(), "the turn's state has changed");
-        // The last one first: no turn counts twice.
+        // Drop the old entry first, so that no turn counts twice.
         self.state = None;
         let running = (!state.is_over()).then(|| metrics::turn_running(state.name()));
         self.state = Some((state, running));
@@ -93,14 +93,14 @@ impl Meter {
         self.round_ends(self.finish.map_or("unknown", RoundFinish::name), None);
     }
 
-    /// The one line that a round's end leaves in the log.
+    /// Writes the one log line that ends a round.
     pub(super) fn round_ends(&mut self, outcome: &'static str, reason: Option<&str>) {
         self.silent_since = Some(Instant::now());
         let duration_ms = millis(self.round_begun.elapsed());
         self.span.in_scope(|| debug!(outcome, duration_ms, reason, "round ended"));
     }
 
-    /// A tool begins; the span that it runs in.
+    /// Returns the span that the tool runs in.
     pub(super) fn tool_begins(&self, call_id: &str, tool: &str, position: usize) -> Span {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
         span.in_scope(|| debug!("tool begins"));
@@ -109,7 +109,7 @@ impl Meter {
 
     pub(super) fn tool_ended(&self, name: String, end: RunEnd, duration: Duration) {
         metrics::tool_ended(name, end.name(), duration);
-        // What of it passed while the model still wrote cost nobody any time.
+        // Time that passed while the model was still writing did not delay the turn.
         let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
         metrics::tool_hidden(duration.saturating_sub(waited));
     }
@@ -120,7 +120,7 @@ impl Meter {
         }
     }
 
-    /// Counts and logs what operators look at in what clients are told.
+    /// Counts and logs the client events that operators care about.
     pub(super) fn note_event(&self, event: &Event<'_>) {
         self.span.in_scope(|| match event {
             Event::Acknowledgement { source, .. } => {
@@ -141,7 +141,7 @@ impl Meter {
         });
     }
 
-    /// Counts and logs what clients are not told.
+    /// Counts and logs what clients do not see.
     pub(super) fn note(&self, line: LogLine<'_>) {
         self.span.in_scope(|| match line {
             LogLine::SaidNothing => {
@@ -156,7 +156,7 @@ impl Meter {
         });
     }
 
-    /// The one line that a turn leaves in the log.
+    /// Writes the one log line that ends a turn.
     pub(super) fn turn_ended(&self, turn: &Turn) {
         let summary = turn.summary();
         let duration = self.begun.elapsed();

@@ -1,8 +1,7 @@
 //! A turn from the user's words to the answer: model, tools, model again.
 //!
-//! [`turn`] decides, [`driver`] acts. The turn machine is pure: what happened
-//! goes in, what is to be done and said comes out, so that thousands of random
-//! schedules can test it without a runtime. The driver has no policy.
+//! [`turn`] decides, [`driver`] acts. The turn machine is pure: events go in and actions come out,
+//! so thousands of random schedules can test it without a runtime. The driver has no policy.
 
 mod briefing;
 mod call;

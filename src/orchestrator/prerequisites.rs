@@ -1,13 +1,13 @@
-//! Prerequisites: a call fails, its error names another tool (`find it with find_contact`),
-//! and that tool finds what was missing, or had already found it.
+//! Prerequisites: a call fails, its error names another tool (`find it with find_contact`), and
+//! that tool finds what was missing, or had already found it.
 //!
-//! Small models stop there and tell the user what they have found, or call again with another
-//! value that they made up. Told to retry the call, and with what, they go on.
+//! Small models stop there and tell the user what they found, or call again with another made-up
+//! value. Told to retry the call, and with which value, they carry on.
 //!
-//! Only a call that the model has made itself is named: any other might do something the user
-//! never asked for. And only a value that cannot be meant for another call: one argument, from
-//! the only lookup of its kind in the turn, and of several values none for a call that changes
-//! the world.
+//! Only a call that the model itself has made is suggested: any other might do something the user
+//! never asked for. And a value is suggested only if it cannot belong to another call: it must be
+//! for a single argument and come from the only lookup of its kind in the turn. A mutating call
+//! never gets a choice of several values.
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ use crate::limits::turn::{RETRY_VALUE_BYTES_MAX, RETRY_VALUES_MAX};
 use crate::text::{self, is_of_name};
 use crate::tools::ToolResult;
 
-/// The call to make again after `step`. `mutates` tells the tools that change the world.
+/// The call to make again after `step`. `mutates` says whether a tool is mutating.
 pub(super) fn call_to_retry(
     earlier: &[Step],
     step: &Step,
@@ -38,15 +38,15 @@ pub(super) fn call_to_retry(
         return None;
     }
     let argument = wrong_argument(call, &calls, mutates(&call.name));
-    // A call that failed after the lookup has read its result: without a value there is
-    // nothing to tell it.
+    // A call that failed after the lookup has already seen its result: without a value there is
+    // nothing new to tell.
     let is_worth_it = waiting.is_some() || argument.is_some();
     is_worth_it.then(|| Retry { tool: call.name.clone(), argument })
 }
 
-/// The one argument for which the one lookup that the call's error names has found values
-/// under its name, but not its own. For a call that changes the world there must be one value,
-/// and the lookup must have been for what the call said.
+/// The one argument that the call got wrong: the lookup that the call's error names found other
+/// values under its name. For a mutating call there must be exactly one value, and the lookup must
+/// have searched for what the call said.
 fn wrong_argument(call: &Call, calls: &[&Call], mutates: bool) -> Option<Found> {
     let Value::Object(arguments) = call.taken_arguments().to_value() else { return None };
     let mut named = calls.iter().filter(|other| is_for_want_of(call, &[**other]));
@@ -68,15 +68,15 @@ fn wrong_argument(call: &Call, calls: &[&Call], mutates: bool) -> Option<Found> 
     Some(argument)
 }
 
-/// Whether a lookup was for a value: `{"name": "Priya Raman"}` for `priya`.
+/// Whether a lookup searched for a value: `{"name": "Priya Raman"}` for `priya`.
 fn is_about(lookup: &Call, value: &Value) -> bool {
     let Some(value) = value.as_str() else { return false };
     let (sought, value) = (lookup.arguments.as_str().to_lowercase(), value.to_lowercase());
     text::find_whole(&sought, &value, char::is_alphanumeric).next().is_some()
 }
 
-/// Adds the ids that stand under `key`, each once, and none from inside an object that has
-/// one: that would be the id of a part.
+/// Adds the ids found under `key`, each once. Objects that have the key are not searched further:
+/// an id inside would belong to a part.
 fn push_values(values: &mut Vec<String>, data: &Value, key: &str) {
     match data {
         Value::Array(items) => items.iter().for_each(|item| push_values(values, item, key)),
@@ -92,7 +92,7 @@ fn push_member(values: &mut Vec<String>, members: &Map<String, Value>, key: &str
     }
 }
 
-/// A value that may be an id, as JSON: a short word or a whole number.
+/// A value that could be an id, as JSON: a short word or a whole number.
 fn id(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => {
@@ -104,21 +104,21 @@ fn id(value: &Value) -> Option<String> {
     }
 }
 
-/// The result of a call that has succeeded.
+/// The result of a successful call.
 fn success(call: &Call) -> Option<&ToolResult> {
     match &call.outcome {
-        // One that was not run and succeeded repeats another.
+        // A call that succeeded without a run repeats another.
         Outcome::Ended(result) | Outcome::NotRun(result) if result.success => Some(result),
         _ => None,
     }
 }
 
-/// Whether a call has succeeded and its result is more than empty lists.
+/// Whether a call succeeded with more than empty lists.
 fn has_found(call: &Call) -> bool {
     success(call).is_some_and(|result| !result.data.as_ref().is_some_and(is_empty_list))
 }
 
-/// Whether this is an empty list, or an object with such a list in it and none with items.
+/// Whether this is an empty list, or an object whose lists are all empty.
 fn is_empty_list(data: &Value) -> bool {
     match data {
         Value::Array(items) => items.is_empty(),
@@ -130,12 +130,12 @@ fn is_empty_list(data: &Value) -> bool {
     }
 }
 
-/// Whether a call failed with an error, or an instruction, that names one of these tools.
+/// Whether a call failed with an error or instruction that names one of these tools.
 fn is_for_want_of(call: &Call, others: &[&Call]) -> bool {
     let Outcome::Ended(result) = &call.outcome else { return false };
     let said = [&result.error, &result.instruction_for_ai];
     let names = |text: &str, tool: &str| text::find_whole(text, tool, is_of_name).next().is_some();
-    // An error may quote an argument.
+    // The name may be part of an argument that the error quotes.
     let is_quoted = |tool: &str| names(call.arguments.as_str(), tool);
     let says =
         |tool: &str| said.into_iter().flatten().any(|text| names(text, tool)) && !is_quoted(tool);
@@ -196,8 +196,8 @@ mod tests {
         Arc::get_mut(call).unwrap().arguments = Arguments::parse(&arguments.to_string()).unwrap();
     }
 
-    /// What a message is to be sent with that was sent `to` somebody, after `find_contact` has
-    /// brought `data`: before it and after it.
+    /// Checks which value is suggested for a message sent `to` someone, if `find_contact` returns
+    /// `data` before it or after it.
     #[track_caller]
     fn check_argument(to: &Value, data: Value, expected: Option<&[&str]>) {
         let sent = sent(&json!({ "text": "hello", "contact_id": to, "urgent": true }));

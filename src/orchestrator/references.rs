@@ -1,18 +1,17 @@
-//! Arguments that name the result of an earlier call of the same message:
+//! References: arguments that name the result of an earlier call of the same message, as in
 //! `{"$result": "call_1.data.contact_id"}`.
 //!
-//! The first part is the call's id, as events and results show it: calls are counted
-//! over the whole session, so that an id which the model has read before in a result
-//! never names another call than that one. What follows is a path through its result in the
-//! standard shape, or through its data alone, which is what the model reads of a result:
-//! `call_1.contact_id` will do. A number is a place in an array, from 0.
+//! The first part is the call's id, as events and results show it. Calls are counted over the whole
+//! session, so an id that the model has seen in a result never names a different call. The rest is
+//! a path through the result in its standard shape, or through its data alone, which is what the
+//! model reads of a result: `call_1.contact_id` will do. Numbers are array indices.
 
 use serde_json::Value;
 
 /// The one key of a reference.
 const KEY: &str = "$result";
 
-/// The references in some arguments, as they are written.
+/// The references in these arguments, as written.
 pub(super) fn find(arguments: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     let mut open = vec![arguments];
@@ -27,8 +26,8 @@ pub(super) fn find(arguments: &Value) -> Vec<&str> {
     found
 }
 
-/// The call that a reference names: its position among `calls`, the ids of those
-/// that stand before it in its message.
+/// The position, among the ids in `calls`, of the call that a reference names. `calls` are the
+/// ones before it in its message.
 pub(super) fn target<'a>(
     reference: &str,
     mut calls: impl Iterator<Item = &'a str>,
@@ -37,7 +36,7 @@ pub(super) fn target<'a>(
     calls.position(|call| call == id)
 }
 
-/// The arguments with each reference replaced by what `result_of` its call has.
+/// Replaces each reference in the arguments by a value from `result_of` its call.
 ///
 /// # Errors
 /// The first reference whose path leads nowhere.

@@ -1,17 +1,17 @@
-//! Why a call is not run although somebody might have meant it to.
+//! Refusals: reasons not to run a call that may have been meant seriously.
 
 use crate::tools::CallRefusal;
 
-/// Why a call is not run, which the model is told.
+/// Why a call is not run, as reported to the model.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// There is no such tool, or its arguments are not valid.
     Call(CallRefusal),
-    /// Its arguments name a result that is not there.
+    /// Its arguments refer to a missing result.
     Reference(String),
-    /// With the results that it names in place, its arguments are nested too deep.
+    /// With references filled in, its arguments are nested too deeply.
     ResolvedTooDeep,
-    /// It would change the world for an option that the user has not chosen.
+    /// It would mutate something using an option that the user has not chosen.
     NotChosen(String),
 }
 

@@ -1,10 +1,9 @@
 //! Calls that repeat an earlier one: same tool, same arguments.
 //!
-//! A call that has succeeded is not run again in its turn. A model that goes in circles
-//! learns nothing from it, whatever comes back: a clock never returns the same twice. A
-//! message must not be sent twice either. There are two exceptions. A read is run again
-//! once something was changed after it, and a tool whose policy says `repeatable`, such
-//! as one that polls a job, is always run.
+//! A call that has succeeded is not run again in its turn. A model that goes in circles learns
+//! nothing from another result, and a clock never returns the same one twice. Nor may a message be
+//! sent twice. There are two exceptions. A read runs again once something has changed since, and a
+//! tool whose policy says `repeatable`, such as one that polls a job, always runs.
 //!
 //! Calls that differ in their arguments are never repeats.
 
@@ -17,11 +16,11 @@ use crate::tools::{Policy, ToolResult};
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     done: Vec<Done>,
-    /// Calls so far that changed the world.
+    /// How many calls have changed something so far.
     changes: usize,
-    /// Messages so far that repeated a call of an earlier message.
+    /// How many messages so far repeated a call of an earlier message.
     messages: u32,
-    /// The last of them, by the round that wrote it.
+    /// The round that wrote the last of them.
     last_round: Option<u32>,
 }
 
@@ -32,7 +31,7 @@ struct Done {
     result: ToolResult,
     /// The round that wrote the call; `None` if it was in an earlier turn.
     round: Option<u32>,
-    /// How many changes came before its result.
+    /// How many changes had been made when its result came in.
     changes: usize,
 }
 
@@ -41,12 +40,12 @@ struct Done {
 pub(super) struct Repeated {
     /// The earlier result.
     pub(super) result: ToolResult,
-    /// Whether the model has been told before, and has to answer now.
+    /// Whether the model has repeated itself before and has to answer now.
     pub(super) is_last: bool,
 }
 
 impl Repeats {
-    /// Whether a call of this round, about to run, repeats an earlier one.
+    /// The earlier result, if a call of this round that is about to run repeats another.
     pub(super) fn check(
         &mut self,
         name: &str,
@@ -91,11 +90,11 @@ impl Done {
     }
 }
 
-/// Whether two arguments are the same to a tool: `1` and `1.0` are one number.
+/// Whether two arguments are equal to a tool: `1` and `1.0` are the same number.
 pub(super) fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
-            // Not of two integers: large ids would be the same as floats.
+            // Never compare two integers as floats: large ids would become equal.
             let as_floats = (one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64();
             one == other || as_floats
         }
@@ -121,7 +120,7 @@ mod tests {
     const WRITES: Policy = Policy { mutates: true, ..Policy::NONE };
     const POLLS: Policy = Policy { repeatable: true, ..Policy::NONE };
 
-    /// Calls a tool in a round; if it runs, it returns `n`. Gives what a repeat gets.
+    /// Calls a tool in a round; if it runs, it returns `n`. Returns what a repeat gets.
     fn call(
         repeats: &mut Repeats,
         (name, policy): (&str, Policy),

@@ -1,5 +1,5 @@
-//! Keeps blocks of results out of the model's words. Only the gateway writes them: one that
-//! the model writes is invented, or an echo of the message before.
+//! Keeps result blocks out of the model's words. Only the gateway writes them, so one written by
+//! the model is invented, or echoes an earlier message.
 //!
 //! ```text
 //!               a first byte that may begin a block
@@ -8,15 +8,19 @@
 //!     │   └─ any other ─> MidLine <── it was none ──────┘
 //!     └────── line break ────┘
 //! ```
-//! A block is the heading of a tool's result (`` `NAME` (ID) returned: ``), the JSON of one, or
-//! what the call format puts around one, each at the start of a line; JSON in a code fence or
-//! not. After a call in the same message, any JSON object counts, since the real result is not
-//! known yet. White space makes no difference, nor does Markdown that begins the line, such as
-//! `> `, which is shown.
+//! A block begins at the start of a line. It is one of these:
 //!
-//! Text is held only while it may still be a block, and at most [`HELD_BYTES_MAX`]; text that
-//! begins with a letter is never held. Of held text that was none, the last line is read again:
-//! it may begin one, too.
+//! - the heading of a tool's result, `` `NAME` (ID) returned: ``
+//! - the result's JSON, in a code fence or not
+//! - what the call format puts around a result
+//! - any JSON object after a call in the same message, since the real result is not known yet
+//!
+//! White space is ignored. Markdown at the start of the line, such as `> `, is shown but otherwise
+//! ignored too.
+//!
+//! Text is held back only while it may still be a block, and never more than [`HELD_BYTES_MAX`];
+//! text that begins with a letter is never held back. If the held text turns out not to be a
+//! block, its last line is read again, because it may begin one.
 
 use crate::conversation::render::results::RETURNED;
 use crate::limits::tools::NAME_BYTES_MAX;
@@ -25,16 +29,15 @@ use crate::limits::turn::{ECHO_BYTES_MIN, GUARDED_TOOLS_MAX, HELD_BYTES_MAX, MAT
 /// Reads the words of a turn's messages, in pieces cut anywhere.
 #[derive(Debug, Default)]
 pub(super) struct ResultGuard {
-    /// What opens a result in the call format; nothing in some.
+    /// What opens a result in the call format; empty if nothing does.
     frame: &'static [u8],
     /// The tools whose results have a heading.
     tools: Vec<String>,
-    /// The results that may be echoed: as much of their JSON as is compared, without white
-    /// space.
+    /// The results that may be echoed: as much of their JSON as is compared, without white space.
     results: Vec<String>,
-    /// Whether an answer may be JSON, so that none is taken for a result.
+    /// Whether answers may be JSON, so that no JSON is taken for a result.
     allows_json: bool,
-    /// Whether the message has called a tool: JSON after that is a result that it invents.
+    /// Whether the message has called a tool: any JSON after that is an invented result.
     has_called: bool,
     state: State,
 }
@@ -51,37 +54,37 @@ enum State {
 #[derive(Debug, Default)]
 struct Candidate {
     text: String,
-    /// Bytes of `text` that are no white space.
+    /// Bytes of `text` other than white space.
     matched: usize,
     heading: Option<Heading>,
-    /// Results that `text` is the beginning of, by position, each with the fence before it.
+    /// The results that `text` may begin, by position, each with the fence before it.
     results: Vec<(usize, &'static str)>,
 }
 
 /// What comes next in a heading.
 #[derive(Debug, Clone, Copy)]
 enum Heading {
-    /// This rest of what opens a result in the call format.
+    /// The rest of what opens a result in the call format.
     Frame(&'static [u8]),
     /// More of the tool's name, between backticks.
     Name,
-    /// The call's id in brackets, or [`RETURNED`] at once.
+    /// The call's id in parentheses, or [`RETURNED`].
     AfterName,
     Id,
-    /// This byte of [`RETURNED`].
+    /// The byte of [`RETURNED`] at this index.
     Returned(usize),
 }
 
-/// What opens a block of JSON, beside the JSON itself.
+/// What may come before a block of JSON.
 const FENCES: [&str; 3] = ["", "```json", "```"];
 
 impl ResultGuard {
-    /// A guard of a turn that is offered `tools`, and whose results stand in this frame.
+    /// A guard for a turn that is offered `tools`, and whose results are opened by `frame`.
     pub(super) fn new(tools: Vec<String>, frame: &'static str, allows_json: bool) -> Self {
         Self { tools, frame: frame.trim_ascii().as_bytes(), allows_json, ..Self::default() }
     }
 
-    /// Learns the name of a tool that was called, whether there is such a tool or not.
+    /// Learns the name of a tool that was called, even if there is no such tool.
     pub(super) fn learn_tool(&mut self, name: &str) {
         let is_new = !self.tools.iter().any(|known| known == name);
         if is_new && self.tools.len() < GUARDED_TOOLS_MAX && name.len() <= NAME_BYTES_MAX {
@@ -89,7 +92,7 @@ impl ResultGuard {
         }
     }
 
-    /// Learns a result that the messages from here on may echo, as JSON.
+    /// Learns a result, as JSON, that later messages may echo.
     pub(super) fn learn_result(&mut self, json: impl FnOnce() -> String) {
         if self.allows_json {
             return;
@@ -106,19 +109,19 @@ impl ResultGuard {
         }
     }
 
-    /// A message begins. What was held of the one before is not wanted any more.
+    /// A message begins. Drops what was held back of the previous one.
     pub(super) fn begin_message(&mut self) {
         (self.state, self.has_called) = (State::LineStart, false);
     }
 
-    /// A call of the message is over. Its result, which the message may go on with, is not
-    /// known yet.
+    /// A call of the message is over. The message may continue with its result, which is not known
+    /// yet.
     pub(super) fn end_call(&mut self) {
         (self.state, self.has_called) = (State::LineStart, true);
     }
 
-    /// Takes the next words and appends to `out` what is not held. Returns whether a
-    /// block has been found: what the message goes on with is not to be read.
+    /// Takes the next words and appends to `out` whatever is not held back. Returns whether a
+    /// block was found; if so, the rest of the message should not be read.
     pub(super) fn push(&mut self, words: &str, out: &mut String) -> bool {
         let mut rest = words;
         while !rest.is_empty() {
@@ -162,8 +165,8 @@ impl ResultGuard {
         false
     }
 
-    /// The message is over, or goes on with something else than words. Returns whether what
-    /// is held is a block all the same, cut short; otherwise it is appended to `out`.
+    /// The message is over, or continues with something other than words. Returns whether the held
+    /// text is a block after all, cut short; otherwise appends it to `out`.
     pub(super) fn finish(&mut self, out: &mut String) -> bool {
         while let State::Candidate(candidate) = &mut self.state {
             let is_block = candidate.has_most_of_a_result();
@@ -176,8 +179,8 @@ impl ResultGuard {
         false
     }
 
-    /// Appends held `text`, which is no block, to `out`, and reads its last line again if it
-    /// has several. Returns whether a block has been found there.
+    /// Appends held `text`, which is not a block, to `out`. If it has several lines, reads the
+    /// last one again. Returns whether a block was found there.
     fn release(&mut self, text: &str, out: &mut String) -> bool {
         let Some(end) = memchr::memrchr2(b'\n', b'\r', text.as_bytes()) else {
             self.state = State::MidLine;
@@ -191,27 +194,27 @@ impl ResultGuard {
     }
 }
 
-/// White space, and what looks like none at all.
+/// White space and zero-width characters.
 fn is_blank(char: char) -> bool {
     char.is_whitespace() || matches!(char, '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
 
-/// White space, and Markdown that a line begins with.
+/// White space, and Markdown that may begin a line.
 fn is_before_words(char: char) -> bool {
     is_blank(char) || matches!(char, '*' | '>' | '-' | '#')
 }
 
-/// What came of reading on.
+/// The outcome of reading on.
 enum Read {
     /// It may still be a block.
     More,
     Found,
-    /// It is none, as this many bytes have shown.
+    /// It is not a block; this many bytes were read to find out.
     NoBlock(usize),
 }
 
 impl Candidate {
-    /// `None` if no block begins so.
+    /// `None` if no block begins with `first`.
     fn begin(first: char, frame: &'static [u8], results: usize) -> Option<Self> {
         let candidate = |heading| Self {
             heading,
@@ -248,12 +251,12 @@ impl Candidate {
         Read::More
     }
 
-    /// Whether enough of a result is there to tell it from an answer that was cut.
+    /// Whether there is enough of a result to tell it from an answer that was cut off.
     fn has_most_of_a_result(&self) -> bool {
         self.results.iter().any(|(_, fence)| self.matched >= fence.len() + ECHO_BYTES_MIN)
     }
 
-    /// Whether the heading is whole with this character.
+    /// Whether this character completes the heading.
     fn read_heading(&mut self, char: char, tools: &[String]) -> bool {
         let is_of_name = char.is_ascii_alphanumeric() || matches!(char, '_' | '.' | '-');
         self.heading = match self.heading {
@@ -282,13 +285,13 @@ impl Candidate {
         false
     }
 
-    /// Whether what stands between the backticks is the name of a tool.
+    /// Whether the text between the backticks is the name of a tool.
     fn names_one_of(&self, tools: &[String]) -> bool {
         let name = self.text.trim_matches('`').trim_ascii();
         tools.iter().any(|tool| tool == name)
     }
 
-    /// Whether as much of a result is there as it takes to tell it from an answer.
+    /// Whether there is now enough of a result to tell it from an answer.
     fn read_results(&mut self, char: &str, results: &[String]) -> bool {
         let (matched, mut is_found) = (self.matched, false);
         self.matched += char.len();
@@ -321,7 +324,7 @@ mod tests {
         guard
     }
 
-    /// What gets out of a message cut into these pieces, and whether a block was in it.
+    /// What a message cut into these pieces lets through, and whether it had a block.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, bool) {
         let (mut guard, mut out) = (guard(), String::new());
         let is_found = pieces.into_iter().any(|piece| guard.push(piece, &mut out));
@@ -329,7 +332,7 @@ mod tests {
         (out, is_found)
     }
 
-    /// Reads it whole, in single characters, and cut at every place.
+    /// Reads the message whole, character by character, and cut at every place.
     #[track_caller]
     fn check(message: &str, out: &str, is_found: bool) {
         let expected = (out.to_owned(), is_found);

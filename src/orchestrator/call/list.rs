@@ -12,7 +12,7 @@ use crate::orchestrator::refusal::Refusal;
 #[derive(Debug, Default)]
 pub(in crate::orchestrator) struct Calls {
     list: Vec<CallDraft>,
-    /// How many ids the turns before have given out.
+    /// How many call ids earlier turns have used.
     ids_before: usize,
 }
 
@@ -31,7 +31,7 @@ impl IndexMut<CallAt> for Calls {
 }
 
 impl Calls {
-    /// None yet, in a session that has given out so many ids.
+    /// An empty list, in a session that has already used this many call ids.
     pub(in crate::orchestrator) const fn new(ids_before: usize) -> Self {
         Self { list: Vec::new(), ids_before }
     }
@@ -40,7 +40,7 @@ impl Calls {
         self.list.len()
     }
 
-    /// Where the next call will be.
+    /// The place of the next call.
     pub(in crate::orchestrator) fn end(&self) -> CallAt {
         CallAt::new(self.list.len())
     }
@@ -53,7 +53,7 @@ impl Calls {
         self.list.get_mut(at.place())
     }
 
-    /// A call begins, in this round.
+    /// Adds a call that begins in this round.
     pub(in crate::orchestrator) fn begin(&mut self, round: u32) -> CallAt {
         let at = self.end();
         let call_id = format!("call_{}", self.ids_before + self.list.len() + 1);
@@ -65,7 +65,7 @@ impl Calls {
         self.list.iter()
     }
 
-    /// The places from one on.
+    /// The places from `from` on.
     pub(in crate::orchestrator) fn places(
         &self,
         from: CallAt,
@@ -73,7 +73,7 @@ impl Calls {
         (from.place()..self.list.len()).map(CallAt::new)
     }
 
-    /// The calls from one on.
+    /// The calls from `from` on.
     pub(in crate::orchestrator) fn since(&self, from: CallAt) -> &[CallDraft] {
         &self.list[from.place()..]
     }
@@ -82,32 +82,32 @@ impl Calls {
         &mut self.list[from.place()..]
     }
 
-    /// The calls from one up to another.
+    /// The calls from `from` up to, but not including, `to`.
     pub(in crate::orchestrator) fn between(&self, from: CallAt, to: CallAt) -> &[CallDraft] {
         &self.list[from.place()..to.place()]
     }
 
-    /// The call of this index in the round whose calls begin at `first`.
+    /// The call with this index in the round whose calls begin at `first`.
     pub(in crate::orchestrator) fn of_round(&self, first: CallAt, index: u32) -> Option<CallAt> {
         let place = first.place() + index as usize;
         (place < self.list.len()).then(|| CallAt::new(place))
     }
 
-    /// A call's place in its message, from 1.
+    /// A call's position in its message, from 1.
     pub(in crate::orchestrator) fn position(&self, at: CallAt) -> usize {
         let round = self[at].round;
         let before = self.list[..at.place()].iter().rev();
         1 + before.take_while(|before| before.round == round).count()
     }
 
-    /// How many the model has written whole.
+    /// How many calls the model has written in full.
     pub(in crate::orchestrator) fn made(&self) -> u32 {
         let whole = self.list.iter().filter(|call| call.whole().is_some()).count();
         u32::try_from(whole).unwrap_or(u32::MAX)
     }
 
-    /// The calls whose results some arguments of the call `at` name. Those before it in its
-    /// message, which begins at `first`, can be named.
+    /// The calls whose results the arguments of the call `at` refer to. They must come before it
+    /// in its message, whose calls begin at `first`.
     pub(in crate::orchestrator) fn named(
         &self,
         first: CallAt,
@@ -121,7 +121,7 @@ impl Calls {
         references::find(arguments).into_iter().map(target).collect()
     }
 
-    /// A waiting call's arguments, with the results they name in place.
+    /// A waiting call's arguments, with references replaced by the results they name.
     pub(in crate::orchestrator) fn resolved(
         &self,
         first: CallAt,

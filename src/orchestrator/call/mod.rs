@@ -6,8 +6,8 @@
 //!      v           v          └─────┬─────┘
 //!  Malformed    Dropped           Ended
 //! ```
-//! Each state holds what only it needs. A malformed or a dropped call leaves nothing in
-//! the history; an ended one is there, with its outcome.
+//! Each state owns only what it needs. A malformed or dropped call leaves nothing in the history;
+//! an ended one is kept there with its outcome.
 
 mod list;
 mod reported;
@@ -27,7 +27,7 @@ use crate::tools::{NextAction, Policy};
 pub(super) use list::Calls;
 pub(super) use reported::Reported;
 
-/// Names a call of the turn: its place among all of them.
+/// Identifies a call of the turn by its place among all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallAt(u32);
 
@@ -40,7 +40,7 @@ impl CallAt {
         self.0 as usize
     }
 
-    /// The call after it.
+    /// The next call.
     pub(super) const fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -56,17 +56,17 @@ pub(super) struct CallDraft {
     pub(super) state: CallState,
 }
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Debug)]
 pub(super) enum CallState {
     /// Its payload is arriving.
     Arriving,
-    /// Its payload was no call.
+    /// Its payload was not a call.
     Malformed,
-    /// It can be read, but has not been checked yet.
+    /// It was read, but has not been checked yet.
     Whole(Written),
-    /// It could be read and is ignored: it repeats another call of its message, was cut off,
-    /// or comes after the last call that is read.
+    /// It was read but is ignored: it repeats another call of its message, was cut off, or comes
+    /// after the last call that is read.
     Dropped { written: Written, tool: Option<Policy> },
     /// It has been checked.
     Checked { facts: Facts, stage: Stage },
@@ -77,64 +77,64 @@ pub(super) enum CallState {
 pub(super) struct Written {
     pub(super) name: String,
     pub(super) arguments: Arguments,
-    /// Whether the parser had to add its end.
+    /// Whether the parser had to add the closing brackets or quotes.
     pub(super) end_is_mended: bool,
 }
 
-/// What checking a call has shown.
+/// What checking a call revealed.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// How to treat its tool; `None` if there is no such tool.
     pub(super) tool: Option<Policy>,
     /// The calls whose results its arguments name.
     pub(super) needs: Vec<CallAt>,
-    /// An earlier call of the message that asks the same. This one waits for its result.
+    /// An earlier, identical call of the same message. This one waits for its result.
     pub(super) duplicate_of: Option<CallAt>,
 }
 
-/// How far a checked call is.
+/// The stage of a checked call.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// It waits for its turn.
+    /// It waits until it may start.
     Waiting(Ready),
     /// Its tool runs.
     Running { written: Written, resolved: Option<Arguments>, reported: Reported },
     /// It is over.
     Ended {
         call: Arc<conversation::Call>,
-        /// Whether it did not run because a lookup comes after it.
+        /// Whether it was put off because a lookup comes after it.
         is_put_off: bool,
     },
 }
 
-/// A call that could run, with the arguments as its tool takes them.
+/// A call that is ready to run, with the arguments its tool will receive.
 #[derive(Debug)]
 pub(super) struct Ready {
     written: Written,
-    /// The arguments with the results they name in place.
+    /// The arguments with references replaced by results.
     resolved: Option<Arguments>,
     pub(super) arguments: Value,
 }
 
-/// What a call means for those after it.
+/// What a call means for the ones after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It has not ended yet.
     Open,
-    /// It did what it was asked to, and the chain goes on.
+    /// It succeeded, and the chain continues.
     Done,
     /// Its tool asks the user.
     Asked,
-    /// Its tool says that the chain is done.
+    /// Its tool ended the chain.
     Completed,
     /// It does not run now, through no fault of its own.
     PutOff,
-    /// Nothing came of it; how, in words.
+    /// It failed or did not run; the words say how.
     Failed(&'static str),
 }
 
 impl CallDraft {
-    /// Name, and arguments as the tool takes them, once the call is whole.
+    /// Its name and the arguments its tool takes, once the call is whole.
     pub(super) fn whole(&self) -> Option<(&str, &Arguments)> {
         let (written, resolved) = match &self.state {
             CallState::Arriving | CallState::Malformed => return None,
@@ -148,7 +148,7 @@ impl CallDraft {
         Some((&written.name, resolved.as_ref().unwrap_or(&written.arguments)))
     }
 
-    /// A whole call's name; empty before that.
+    /// The name of a whole call, or an empty string.
     pub(super) fn name(&self) -> &str {
         self.whole().map_or("", |(name, _)| name)
     }
@@ -167,7 +167,7 @@ impl CallDraft {
         }
     }
 
-    /// How its tool is to be treated, as far as that is known.
+    /// Its tool's policy, or the default if it is not known.
     pub(super) fn policy(&self) -> Policy {
         let tool = match &self.state {
             CallState::Dropped { tool, .. } => *tool,
@@ -181,12 +181,12 @@ impl CallDraft {
         self.facts().map_or(&[], |facts| &facts.needs)
     }
 
-    /// An earlier call of its message that asks the same.
+    /// An earlier, identical call of the same message.
     pub(super) fn duplicate_of(&self) -> Option<CallAt> {
         self.facts()?.duplicate_of
     }
 
-    /// The call as history, once it is over.
+    /// The call as history, once it has ended.
     pub(super) const fn ended(&self) -> Option<&Arc<conversation::Call>> {
         match self.stage() {
             Some(Stage::Ended { call, .. }) => Some(call),
@@ -194,7 +194,7 @@ impl CallDraft {
         }
     }
 
-    /// The call while it waits.
+    /// The call, while it waits.
     pub(super) const fn waiting(&self) -> Option<&Ready> {
         match self.stage() {
             Some(Stage::Waiting(ready)) => Some(ready),
@@ -225,7 +225,7 @@ impl CallDraft {
         matches!(self.state, CallState::Malformed | CallState::Dropped { .. })
     }
 
-    /// Whether the turn still waits for it.
+    /// Whether the turn is still waiting for it.
     pub(super) const fn is_open(&self) -> bool {
         match &self.state {
             CallState::Arriving | CallState::Malformed | CallState::Dropped { .. } => false,
@@ -234,25 +234,25 @@ impl CallDraft {
         }
     }
 
-    /// Whether it was refused: something is wrong with it.
+    /// Whether it was refused as invalid.
     pub(super) fn is_refused(&self) -> bool {
         let outcome = self.ended().map(|call| &call.outcome);
         matches!(outcome, Some(Outcome::NotRun(result)) if !result.success)
     }
 
-    /// Whether it was a call, and nothing was wrong with it.
+    /// Whether it is a valid call.
     pub(super) fn is_taken(&self) -> bool {
         !self.is_malformed() && !self.is_refused()
     }
 
-    /// How it went so far.
+    /// Its current standing.
     pub(super) fn standing(&self) -> Standing {
         if self.is_malformed() {
             return Standing::Failed("could not be read");
         }
         let Some(Stage::Ended { call, is_put_off }) = self.stage() else { return Standing::Open };
         match &call.outcome {
-            // What the user was asked before is not asked again.
+            // It repeats a question that the user has already seen.
             Outcome::NotRun(result) if result.clarification.is_some() => {
                 Standing::Failed("was not run again")
             }
@@ -268,7 +268,7 @@ impl CallDraft {
         }
     }
 
-    /// Whether it asks the same of the same tool.
+    /// Whether both calls use the same tool with the same arguments.
     pub(super) fn repeats(&self, other: &Self) -> bool {
         let (Some((name, arguments)), Some((other_name, others))) = (self.whole(), other.whole())
         else {
@@ -283,7 +283,7 @@ impl CallDraft {
         self.is_malformed() || self.facts().is_some_and(|facts| is_lookup(facts.tool))
     }
 
-    /// Its tool and its id, for the model.
+    /// Its tool and id, as shown to the model.
     pub(super) fn title(&self) -> String {
         match self.whole() {
             Some((name, _)) => format!("{} ({})", text::cut(name, NAME_BYTES_MAX), self.call_id),
@@ -291,13 +291,13 @@ impl CallDraft {
         }
     }
 
-    /// Its payload is whole, and this is what it says.
+    /// Its payload is whole and says this.
     pub(super) fn complete(&mut self, written: Written) {
         self.state = CallState::Whole(written);
     }
 
-    /// It is ignored. `tool` is how its tool is to be treated, where that is known: a barrier
-    /// is one for those after it all the same.
+    /// Ignores the call. `tool` is its policy, if known: even an ignored barrier blocks the
+    /// calls after it.
     pub(super) fn discard(&mut self, tool: Option<Policy>) {
         self.state = match self.take_state() {
             CallState::Whole(written) => CallState::Dropped { written, tool },
@@ -305,7 +305,7 @@ impl CallDraft {
         };
     }
 
-    /// It was checked, and waits for its turn with these arguments.
+    /// It has been checked and waits with these arguments.
     pub(super) fn wait(&mut self, facts: Facts, arguments: Value) {
         self.state = match self.take_state() {
             CallState::Whole(written) => {
@@ -316,7 +316,7 @@ impl CallDraft {
         };
     }
 
-    /// Puts the results that its arguments name in their place.
+    /// Stores the arguments with references replaced by results.
     pub(super) fn resolve(&mut self, arguments: Value) -> Result<(), Refusal> {
         let resolved =
             Arguments::parse(&arguments.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
@@ -326,7 +326,7 @@ impl CallDraft {
         Ok(())
     }
 
-    /// Lets a waiting call run, with the arguments given back.
+    /// Starts a waiting call and returns its arguments.
     pub(super) fn start(&mut self) -> Option<Value> {
         match self.take_state() {
             CallState::Checked { facts, stage: Stage::Waiting(ready) } => {
@@ -342,13 +342,12 @@ impl CallDraft {
         }
     }
 
-    /// Gives it its outcome. Nothing more comes of a call that has ended, or that was never
-    /// whole.
+    /// Sets its outcome. Does nothing if the call has already ended or was never whole.
     pub(super) fn end(&mut self, outcome: Outcome) {
         self.end_as(outcome, false);
     }
 
-    /// It does not run in this message, since a lookup comes after it.
+    /// Ends it without a run, because a lookup comes after it in its message.
     pub(super) fn put_off(&mut self, outcome: Outcome) {
         self.end_as(outcome, true);
     }
@@ -374,7 +373,7 @@ impl CallDraft {
         self.state = CallState::Checked { facts, stage };
     }
 
-    /// The state, to be made into the next.
+    /// Takes the state out, to turn it into the next.
     const fn take_state(&mut self) -> CallState {
         std::mem::replace(&mut self.state, CallState::Arriving)
     }

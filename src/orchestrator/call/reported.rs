@@ -1,23 +1,23 @@
-//! What a running tool has reported, and when the user is told of it: the newest, at most one
-//! in [`PROGRESS_INTERVAL`](crate::limits::tools::PROGRESS_INTERVAL), and always the last.
+//! Progress reports of a running tool, and when clients see them: the latest, at most once per
+//! [`PROGRESS_INTERVAL`](crate::limits::tools::PROGRESS_INTERVAL), and always the last.
 
 use crate::tools::Progress;
 
 /// The reports of one call.
 #[derive(Debug, Default)]
 pub(in crate::orchestrator) struct Reported {
-    /// The attempt that reports. Each begins anew.
+    /// The attempt that reports. Each attempt starts over.
     attempt: u32,
-    /// The highest so far.
+    /// The highest value so far.
     highest: Option<f64>,
-    /// The newest, until it is told.
+    /// The latest report, until it is sent.
     untold: Option<Progress>,
-    /// When the next may be told, in milliseconds since the Unix epoch.
+    /// When the next report may be sent, in milliseconds since the Unix epoch.
     next_ms: u64,
 }
 
 impl Reported {
-    /// Takes a report. One that is no higher than those before it is dropped.
+    /// Takes a report. Drops it if its value is no higher than the highest so far.
     pub(in crate::orchestrator) fn take(&mut self, progress: Progress, attempt: u32) {
         if attempt != self.attempt {
             (self.attempt, self.highest) = (attempt, None);
@@ -28,12 +28,12 @@ impl Reported {
         }
     }
 
-    /// When there is something to tell, in milliseconds since the Unix epoch.
+    /// When a report is due, in milliseconds since the Unix epoch.
     pub(in crate::orchestrator) fn due_ms(&self) -> Option<u64> {
         self.untold.as_ref().map(|_| self.next_ms)
     }
 
-    /// What is to be told now. What comes after it waits until `next_ms`.
+    /// The report to send now. Later ones wait until `next_ms`.
     pub(in crate::orchestrator) fn tell(&mut self, now_ms: u64, next_ms: u64) -> Option<Progress> {
         if now_ms < self.next_ms {
             return None;
@@ -43,7 +43,7 @@ impl Reported {
         Some(progress)
     }
 
-    /// What has not been told. The tool is about to end, so it is told whatever the time.
+    /// The last unsent report. The tool is about to end, so this ignores the interval.
     pub(in crate::orchestrator) const fn tell_last(&mut self) -> Option<Progress> {
         self.untold.take()
     }

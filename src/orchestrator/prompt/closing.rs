@@ -1,9 +1,9 @@
-//! The last word to a model that may call nothing more.
+//! The closing request, to a model that may make no more calls.
 
-/// What it is told at first.
+/// The first request.
 pub(in crate::orchestrator) const SYNTHESIS: &str = "Now answer in words, with what is known so \
      far. Do not call any function.";
 
-/// The same, for a model that has not listened.
+/// The same, for a model that ignored the first.
 pub(in crate::orchestrator) const SYNTHESIS_AGAIN: &str = "Answer the question above in one or two \
      plain sentences. Functions are switched off.";

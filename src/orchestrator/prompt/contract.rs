@@ -9,7 +9,7 @@ pub(super) const RULES: &str = "Call a function only when the question needs wha
      or do. Small talk, jokes, translations and general knowledge need none: answer in words. \
      Never guess a result, and never repeat what you have said before a call.";
 
-/// Adds it, the rules last: what is read last is followed most.
+/// Adds the contract, rules last: models follow best what they read last.
 pub(super) fn push(prompt: &mut String, format: &CallFormat) {
     let _ = write!(prompt, "\n# How to call a function\n{}\n{RULES}", format.lesson());
 }

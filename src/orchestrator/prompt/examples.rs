@@ -1,8 +1,8 @@
-//! What is shown instead of told: whole exchanges, as turns that come before the session's
-//! own. In them a model sees that not every message needs a call, how a call is written, what
-//! comes back, and that an answer in words follows.
+//! Examples, which show rather than tell: whole exchanges, as turns before the session's own. They
+//! show that not every message needs a call, how a call is written, what comes back, and that an
+//! answer in words follows.
 //!
-//! Calls come last, and nothing is said before them: a model does what it saw last.
+//! Calls come last, and no words come before them: a model does what it saw last.
 //! `docs/prompting.md` has the figures.
 
 use std::iter;
@@ -15,11 +15,10 @@ use crate::event::TurnFinish;
 use crate::parser::Arguments;
 use crate::tools::{Catalog, Example, ToolResult, ToolSpec};
 
-/// Tools whose use is shown: with one, small models make its call whatever they are asked.
+/// How many tools are shown in use. With just one, small models call it whatever they are asked.
 const TOOLS_MAX: usize = 2;
 
-/// A greeting, and the use of the first tools that bring an example, or of one that everybody
-/// knows.
+/// A greeting, and a use of the first tools that have an example, or else of a well-known one.
 pub(super) fn turns(tools: &Catalog) -> Vec<Turn> {
     let greeting = turn("Hello!", vec![Part::Text("Hello! How can I help you?".to_owned())]);
     let mut uses: Vec<Turn> = tools.specs().filter_map(of_tool).take(TOOLS_MAX).collect();
@@ -43,7 +42,7 @@ fn well_known() -> Turn {
     use_of("get_weather", example).expect("its arguments are an object")
 }
 
-/// Nothing if the arguments are no object: no call could have them.
+/// `None` if the arguments are not an object: no call could have them.
 fn use_of(name: &str, example: Example) -> Option<Turn> {
     let Example { question, arguments, result, answer } = example;
     let call = Call {

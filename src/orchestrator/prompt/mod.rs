@@ -1,8 +1,8 @@
 //! The system prompt: the operator's words, the tools, how to call one.
 //!
-//! Vague prompts are why models describe a call instead of making it. Its order
-//! and wording were measured with a small model (`docs/prompting.md`): the tools
-//! come first, the rules last, and examples are messages of their own.
+//! Given a vague prompt, models describe a call instead of making it. The order and wording were
+//! measured with a small model (`docs/prompting.md`): tools come first, rules last, and examples
+//! are messages of their own.
 
 mod closing;
 mod contract;
@@ -20,7 +20,7 @@ use crate::call_format::CallFormat;
 use crate::conversation::Turn;
 use crate::tools::Catalog;
 
-/// The system message of a model that writes its calls in this format.
+/// The system message for a model that writes its calls in this format.
 pub(super) fn system(operator: &str, tools: &Catalog, format: &CallFormat) -> String {
     let mut prompt = operator.trim_end().to_owned();
     if !tools.is_empty() {
@@ -31,12 +31,12 @@ pub(super) fn system(operator: &str, tools: &Catalog, format: &CallFormat) -> St
     prompt
 }
 
-/// Exchanges that come before those of the session, for a model that writes its calls itself.
+/// Exchanges that precede the session's own, for a model that writes its calls itself.
 pub(super) fn examples(tools: &Catalog) -> Vec<Turn> {
     if tools.is_empty() { Vec::new() } else { examples::turns(tools) }
 }
 
-/// The system message of a model whose server tells it of the tools.
+/// The system message for a model whose server presents the tools to it.
 pub(super) fn native_system(operator: &str, tools: &Catalog) -> String {
     let mut prompt = operator.trim_end().to_owned();
     if !tools.is_empty() {

@@ -1,4 +1,4 @@
-//! What a server cannot know that tells its model of the tools itself.
+//! The prompt for a server that presents the tools itself: only what the server cannot know.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use super::contract::RULES;
 use super::order;
 use crate::tools::Catalog;
 
-/// How a call's arguments are to be written: told to a model that wrote something else.
+/// How to write a call's arguments, for a model that wrote something else.
 pub(in crate::orchestrator) const EXAMPLE: &str =
     "with its arguments as one JSON object, such as {\"key\": \"value\"}";
 
-/// Adds when to call, and for whom calls wait. How to call is the server's to teach, and
-/// what calls are named by: a reference cannot be taught.
+/// Adds when to call and which calls wait for others. The server teaches how to call and chooses
+/// the call ids, so references cannot be taught here.
 pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     let _ = write!(prompt, "\n\n{RULES}");
     for spec in tools.specs() {

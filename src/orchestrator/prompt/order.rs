@@ -1,15 +1,15 @@
-//! When calls run, in words: what `chain.rs` makes true of a message's calls.
+//! When calls run, in words: what `chain.rs` enforces.
 //!
-//! Only what can happen is told. A small model that reads of waiting right before it is
-//! to write makes a third of its calls, so a prompt says this in front of the contract.
+//! Only what can happen is mentioned. A small model that reads about waiting right before it
+//! writes makes only a third as many calls, so this section comes before the contract.
 
 use std::fmt::Write as _;
 
 use crate::conversation::render::results;
 use crate::tools::{Catalog, Policy};
 
-/// When a tool's calls run, and what that means for those behind them; nothing where
-/// they neither wait nor are waited for.
+/// When a tool's calls run, and what that means for later ones; `None` if they neither wait nor
+/// make others wait.
 pub(super) fn words(policy: Policy) -> Option<String> {
     if !policy.is_barrier() {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn words(policy: Policy) -> Option<String> {
     Some(format!("{begins}Later calls wait for it; if it {breaks}, they are not run."))
 }
 
-/// Adds a section with what holds between calls, if anything does.
+/// Adds a section on how calls depend on each other, if they can.
 pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     let stop = stop(tools).map(|(tool, stop)| {
         let heading = results::heading(tool, "call_1");
@@ -41,7 +41,7 @@ pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     }
 }
 
-/// What a question to the user means for the model, with the first tool that may ask one.
+/// What a question to the user means for the model, and the first tool that may ask one.
 pub(super) fn stop(tools: &Catalog) -> Option<(&str, &'static str)> {
     let asking = tools.specs().find(|spec| spec.policy.may_clarify)?;
     Some((
@@ -51,8 +51,8 @@ pub(super) fn stop(tools: &Catalog) -> Option<(&str, &'static str)> {
     ))
 }
 
-/// How a call uses what an earlier one of its message will bring; nothing where no
-/// tool's calls are made to follow another's.
+/// How a call uses the result of an earlier call of the same message; `None` if there is only one
+/// tool, or no tool has calls that others wait for.
 pub(super) fn reference(tools: &Catalog) -> Option<&'static str> {
     let chains = tools.specs().count() > 1 && tools.specs().any(|spec| spec.policy.is_barrier());
     chains.then_some(

@@ -1,7 +1,7 @@
-//! Whole prompts, as they are kept in `tests/data/prompts` for people to read.
+//! Snapshots of whole prompts, kept in `tests/data/prompts` for people to read.
 //!
-//! Where a change is meant, `TETHER_KEEP_PROMPTS=1` keeps what is made now; what it does to
-//! small models, `tests/effect` tells.
+//! For an intended change, `TETHER_KEEP_PROMPTS=1` updates them. `tests/effect` shows what the
+//! change does to small models.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::upstream::{History, Prompt as _};
 const OPERATOR: &str = "You are a helpful assistant.\n";
 const MARKER: &str = "<<function_call>>";
 
-/// Fails with the lines that differ.
+/// Compares a prompt with its snapshot and fails with the differing lines.
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "a test's own knob")]
 fn check(name: &str, made: &str) {
@@ -41,7 +41,7 @@ fn check(name: &str, made: &str) {
 /// The lines that only one of them has, in order.
 fn difference(kept: &str, made: &str) -> String {
     let (kept, made): (Vec<_>, Vec<_>) = (kept.lines().collect(), made.lines().collect());
-    // How many lines are common to what stands from line `k` of one and `m` of the other.
+    // The length of the longest common subsequence from lines `k` and `m` on.
     let mut common = vec![vec![0; made.len() + 1]; kept.len() + 1];
     for k in (0..kept.len()).rev() {
         for m in (0..made.len()).rev() {
@@ -107,7 +107,7 @@ fn with_demo() -> Catalog {
     registry(builtin().into_iter().chain(demo::tools()))
 }
 
-/// Tools as a real assistant has them, without examples of their own.
+/// The tools of a realistic assistant, without examples of their own.
 fn ten() -> Catalog {
     let rows = include_str!("../../../tests/data/prompts/ten_tools.json");
     let rows: Vec<Row> = serde_json::from_str(rows).unwrap();
@@ -135,8 +135,8 @@ fn format() -> CallFormat {
     CallFormat::default()
 }
 
-/// All that comes before the user's first words: the system message, then the examples, each
-/// message under a line with its role.
+/// Everything before the user's first words: the system message and the examples, each message
+/// under a line with its role.
 fn whole(tools: &Catalog, format: &CallFormat) -> String {
     let context = Context {
         system: system(OPERATOR, tools, format),
@@ -148,7 +148,7 @@ fn whole(tools: &Catalog, format: &CallFormat) -> String {
     let messages = context.messages(History::Text);
     let (system, examples) = messages.split_first().unwrap();
     let mut whole = system.words().unwrap().into_owned();
-    // Last comes what the user says.
+    // The last message is the user's.
     for message in &examples[..examples.len() - 1] {
         let role = serde_json::to_value(message.role).unwrap();
         write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), message.words().unwrap()).unwrap();
@@ -245,7 +245,7 @@ fn a_tool_says_when_its_calls_run() {
     assert!(!native_system("", &with_policy(none)).contains("Later calls"));
 }
 
-/// Each costs a model's attention, so it is told only where it can happen.
+/// Each line costs some of the model's attention, so it appears only if its case can occur.
 #[test]
 fn what_cannot_happen_is_not_told_of() {
     #[track_caller]
@@ -254,7 +254,7 @@ fn what_cannot_happen_is_not_told_of() {
             |prompt: &str| ["$result", "clarification_needed"].map(|word| prompt.contains(word));
         let prompt = system("", tools, &format());
         assert_eq!(tells(&prompt), told_of, "{prompt}");
-        // What a server's own calls are named by is not ours to know.
+        // The gateway does not know the ids that the server gives to calls.
         let native = native_system("", tools);
         assert_eq!(tells(&native), [false, told_of[1]], "{native}");
     }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::order;
 use crate::tools::Catalog;
 
-/// Adds a section with all of them. Their schemas are on one line and otherwise as
-/// they are: models have seen nothing more often, and calls are checked against them.
+/// Adds a section with every tool. Schemas are on one line but otherwise unchanged: models have
+/// seen JSON Schema countless times, and calls are checked against these.
 pub(super) fn push(prompt: &mut String, tools: &Catalog) {
     prompt.push_str("\n\n# The functions you can call\n");
     for spec in tools.specs() {

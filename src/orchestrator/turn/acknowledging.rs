@@ -1,4 +1,4 @@
-//! What is said of tools, in its order: the acknowledgement first.
+//! Events about tools, in order: the acknowledgement comes first.
 
 use super::acknowledgement::{Acknowledgement, Heard};
 use super::queue::EventDraft;
@@ -10,10 +10,10 @@ use crate::orchestrator::call::CallAt;
 use crate::orchestrator::hints;
 
 impl OpenRound<'_> {
-    /// Says that a tool runs, once the user has heard that work has begun.
+    /// Reports that a tool has started, after the acknowledgement.
     pub(super) fn say_started(&mut self, at: CallAt) {
         if let Acknowledgement::Unsaid = self.core.acknowledgement {
-            // Words after a call that runs already come too late.
+            // Words that follow a call come too late: it is already running.
             let text = self.round.message.words_before(at, &self.core.script.text).to_owned();
             if text.is_empty() {
                 let until_ms = self.core.in_ms(ACKNOWLEDGEMENT_WAIT);
@@ -27,26 +27,26 @@ impl OpenRound<'_> {
         self.say_of_tool(EventDraft::ToolStarted { call: at });
     }
 
-    /// Says something of a tool, after what waits.
+    /// Sends an event about a tool, after any that are waiting.
     pub(super) fn say_of_tool(&mut self, event: EventDraft) {
         if let Some(event) = self.core.acknowledgement.defer(event) {
             self.core.script.say(event);
         }
     }
 
-    /// Says what becomes of a call, after what waits.
+    /// Sends a status about a call, after any events that are waiting.
     pub(super) fn say_of_call(&mut self, status: String) {
         let now_ms = self.core.now_ms;
         self.round.message.push_said(UtteranceKind::Status, status.clone(), now_ms);
         self.say_of_tool(EventDraft::Status(status));
     }
 
-    /// Says what waits for the acknowledgement, and that first.
+    /// Sends the acknowledgement and then the events waiting for it.
     pub(super) fn acknowledge_now(&mut self) {
         if self.core.acknowledgement.waiting().is_empty() {
             return;
         }
-        // It comes first, also where more words have come before it was polled.
+        // It comes first, even if more words arrived before it was polled.
         let words = self.core.script.take_back_words();
         let hints = self.hints();
         let sentence = hints::sentence(hints.iter().map(String::as_str));
@@ -67,8 +67,8 @@ impl OpenRound<'_> {
         self.taken_calls().filter_map(spec).map(|spec| spec.waiting_hint.clone()).collect()
     }
 
-    /// The message's calls that run, could, or did while the acknowledgement waited. What
-    /// waits for others may never run, and is not promised.
+    /// The message's calls that run, may run now, or ran while the acknowledgement waited. Calls
+    /// that wait for others may never run, so they are not promised.
     fn taken_calls(&self) -> impl Iterator<Item = CallAt> {
         let waiting = self.core.acknowledgement.waiting();
         let ran = |at: CallAt| {

@@ -1,4 +1,4 @@
-//! Calls: checked, started, ended, fed back.
+//! Calls: checking, starting and ending them, and feeding mistakes back.
 
 use serde_json::Value;
 
@@ -17,17 +17,17 @@ use crate::orchestrator::repeats::Repeated;
 use crate::text;
 use crate::tools::{CallRefusal, Policy, ToolResult};
 
-/// What checking a whole call comes to.
+/// The result of checking a whole call.
 enum Verdict {
-    /// The token limit has cut it, and what was cut is not ours to complete.
+    /// The token limit cut it off, and completing it is not up to us.
     Cut,
-    /// The turn has made as many calls as it may.
+    /// The turn has used up its calls.
     OverCap,
-    /// The message has made it before.
+    /// It repeats an earlier call of the message.
     Repeat,
     /// Something is wrong with it.
     Refused(Refusal),
-    /// It waits for its turn.
+    /// It waits until it may start.
     Taken,
 }
 
@@ -40,10 +40,10 @@ pub(super) struct Run {
 }
 
 impl OpenRound<'_> {
-    /// Checks the calls that have become whole; whether there were any.
+    /// Checks the calls that have become whole. Returns whether there were any.
     pub(super) fn check_new_calls(&mut self) -> bool {
         let mut found = false;
-        // Calls become whole in their order, so none is looked at twice.
+        // Calls become whole in order, so each is checked only once.
         while let Some(call) = self.core.calls.get(self.round.unchecked) {
             match &call.state {
                 CallState::Arriving => break,
@@ -55,7 +55,7 @@ impl OpenRound<'_> {
             }
             self.round.unchecked = self.round.unchecked.next();
             if self.round.is_last_with_tools || self.round.surplus == Some(Surplus::Repeats) {
-                // That was one too many: what comes after it is not looked at.
+                // That was one too many: the rest is not checked.
                 self.discard_unchecked();
             }
         }
@@ -76,8 +76,8 @@ impl OpenRound<'_> {
                 self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
             }
             Verdict::Repeat => {
-                // Small models do not notice that they are done and start over; the rest of
-                // the message is not read.
+                // Small models do not notice that they are done, and start over. The rest of the
+                // message is not read.
                 self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Repeated });
                 self.discard(at);
                 self.round.surplus.get_or_insert(Surplus::Repeats);
@@ -92,8 +92,8 @@ impl OpenRound<'_> {
         self.core.calls[at].discard(tool);
     }
 
-    /// Checks a whole call. One that is not to be discarded waits after this, with what is
-    /// known of it, also where it is refused: that decides about those after it.
+    /// Checks a whole call. Unless it is to be discarded, it then waits with what is now known
+    /// about it. That includes refused calls, because they affect the ones after them.
     fn verdict(&mut self, at: CallAt) -> Verdict {
         let CallState::Whole(written) = &self.core.calls[at].state else { return Verdict::Taken };
         if written.end_is_mended && self.round.message.ran_into_token_limit() {
@@ -121,8 +121,8 @@ impl OpenRound<'_> {
         verdict
     }
 
-    /// Checks the arguments of a call; gives the calls whose results they name. Those that
-    /// name any are known to be valid only when these have ended.
+    /// Checks a call's arguments. Returns the calls whose results they refer to. If there are any,
+    /// the arguments can only be validated once those calls have ended.
     fn check_arguments(
         &self,
         at: CallAt,
@@ -142,8 +142,7 @@ impl OpenRound<'_> {
         Ok(named)
     }
 
-    /// The earlier call of the message that asks the same of a tool that would return the
-    /// same.
+    /// The earlier, identical call of the message, unless its tool is repeatable.
     fn original_of(&self, at: CallAt, tool: Option<Policy>) -> Option<CallAt> {
         let calls = &self.core.calls;
         let mut before = calls.places(self.round.first_call).take_while(|before| *before < at);
@@ -151,14 +150,14 @@ impl OpenRound<'_> {
         original.filter(|_| !tool.is_some_and(|tool| tool.repeatable))
     }
 
-    /// Whether a call of this tool, or one before it in the message, may change the world.
-    /// Such a message is read to its end: what follows decides whether its calls may run.
+    /// Whether this tool, or an earlier call of the message, is mutating. Such a message is read
+    /// to its end, because the rest decides whether its calls may run.
     fn changes_the_world(&self, tool: Option<Policy>) -> bool {
         tool.is_some_and(|tool| tool.mutates)
             || self.calls().iter().any(|call| call.policy().mutates)
     }
 
-    /// Says that the turn may make no further calls, and takes the tools away.
+    /// Reports that the turn may make no more calls, and takes the tools away.
     pub(super) fn tell_call_cap(&mut self) {
         let cap = self.core.setup.rules.max_calls;
         let status = format!(
@@ -169,12 +168,12 @@ impl OpenRound<'_> {
         self.end_tools();
     }
 
-    /// No further round may call tools; the next one answers in words.
+    /// Makes the next round the closing one: no more tools.
     pub(super) const fn end_tools(&mut self) {
         self.round.is_last_with_tools = true;
     }
 
-    /// A call that is not run for what is wrong with it.
+    /// Ends an invalid call and tells the model what is wrong.
     fn refuse(&mut self, at: CallAt, refusal: Refusal) {
         let (reason, message) = self.told_of(at, refusal);
         let message = feedback::brief(message);
@@ -184,7 +183,7 @@ impl OpenRound<'_> {
         self.feed_back(Some(at), reason, message);
     }
 
-    /// What the model is told of a refusal.
+    /// What the model is told about a refusal.
     fn told_of(&self, at: CallAt, refusal: Refusal) -> (FeedbackReason, String) {
         let name = self.core.calls[at].name();
         match refusal {
@@ -215,7 +214,7 @@ impl OpenRound<'_> {
         self.core.calls[at].end(outcome);
     }
 
-    /// Starts what may start, and gives up what never will.
+    /// Starts the calls that may start, and skips those that never will.
     pub(super) fn move_calls(&mut self) {
         loop {
             match self.chain().next_move() {
@@ -268,8 +267,8 @@ impl OpenRound<'_> {
         Ok(())
     }
 
-    /// A call that repeats an earlier one gets the earlier result without a comment: small
-    /// models pass a comment on as their answer. The last repeat allowed ends the tools.
+    /// Gives a repeated call the earlier result without comment: small models pass a comment on as
+    /// their answer. The last repeat allowed ends the tools.
     fn end_repeated(&mut self, at: CallAt, Repeated { result, is_last }: Repeated) {
         let name = self.core.calls[at].name();
         let status = format!("{name} was called again with the same arguments; it was not run");
@@ -280,8 +279,8 @@ impl OpenRound<'_> {
         }
     }
 
-    /// A tool that ran has ended. Gives whether that ends the message, too: nothing that
-    /// would still come of it may run.
+    /// Ends a call whose tool has run. Returns whether the message ends too, because none of its
+    /// further calls may run.
     pub(super) fn end_tool(&mut self, at: CallAt, run: Run) -> bool {
         let Run { result, duration_ms, attempts } = run;
         self.tell_last_progress(at);
@@ -302,27 +301,27 @@ impl OpenRound<'_> {
         }
         self.move_calls();
         if !self.is_arriving() {
-            // No further words of the model are to come, nor other calls.
+            // The model will write no more words or calls in this message.
             self.acknowledge_now();
         }
         false
     }
 
-    /// What the model is told of a call whose tool failed.
+    /// What the model is told about a tool's failure.
     fn failure_of(&self, at: CallAt) -> Option<String> {
         let call = self.core.calls[at].ended()?;
         feedback::tool_failed(&call.name, &call.result())
     }
 
-    /// Counts a mistake and says so; too many of one kind, and the model is asked for an
-    /// answer without tools.
+    /// Counts a mistake and reports it. After too many of one kind, the model must answer without
+    /// tools.
     fn feed_back(&mut self, call: Option<CallAt>, reason: FeedbackReason, message: String) {
         if self.say_mistake(call, reason, message) >= self.core.setup.rules.feedback_attempts {
             self.end_tools();
         }
     }
 
-    /// Counts a mistake and says so. Returns how many of its kind there have been.
+    /// Counts a mistake and reports it. Returns how many of its kind there have been.
     pub(super) fn say_mistake(
         &mut self,
         call: Option<CallAt>,
@@ -334,7 +333,7 @@ impl OpenRound<'_> {
         attempt
     }
 
-    /// Tells the model of a mistake that has no result to stand in.
+    /// Tells the model about a mistake that no result can report.
     pub(super) fn tell_mistake(
         &mut self,
         call: Option<CallAt>,

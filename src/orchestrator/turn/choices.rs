@@ -1,5 +1,5 @@
-//! What the user has chosen, and has not: nobody is sent anything for an option that was
-//! offered and left.
+//! What the user has and has not chosen: nothing is sent to an option that was offered and passed
+//! over.
 
 use serde_json::Value;
 
@@ -9,9 +9,8 @@ use crate::limits::turn::OPTION_ID_BYTES_MIN;
 use crate::orchestrator::call::CallDraft;
 
 impl OpenRound<'_> {
-    /// The option in some arguments that the user was offered and has not chosen, by its
-    /// id: in this turn or in those that it goes on from. A lookup that has found it by
-    /// another name clears it.
+    /// The id of an option in these arguments that the user was offered and did not choose, in
+    /// this turn or in those that it continues. If a lookup has returned the id, it is allowed.
     pub(super) fn not_chosen(&self, arguments: &Value) -> Option<String> {
         let answers = self.answers();
         let ids = answers.iter().flat_map(|answer| &answer.not_chosen);
@@ -22,8 +21,8 @@ impl OpenRound<'_> {
         ids.find(|id| !is_cleared(id)).cloned()
     }
 
-    /// The answers that this turn goes on from, the latest first. Of two that choose
-    /// from the same options the later one counts.
+    /// The answers that this turn continues from, latest first. If two choose from the same
+    /// options, the later one counts.
     fn answers(&self) -> Vec<&Answer> {
         let core = &self.core;
         let history = &core.setup.request.history;
@@ -38,7 +37,7 @@ impl OpenRound<'_> {
         answers
     }
 
-    /// Whether a lookup has brought this id as its one result.
+    /// Whether a lookup has returned this id in its data.
     fn has_found(&self, id: &str) -> bool {
         let core = &self.core;
         let before = core.setup.request.history.chain().flat_map(|turn| &turn.steps);
@@ -55,7 +54,7 @@ impl OpenRound<'_> {
     }
 }
 
-/// Whether a string stands in a value, as a value of its own.
+/// Whether a value contains this string as a value of its own.
 fn holds(value: &Value, string: &str) -> bool {
     match value {
         Value::String(value) => value == string,

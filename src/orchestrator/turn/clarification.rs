@@ -7,8 +7,8 @@ use crate::conversation::{self, Outcome, Question};
 use crate::orchestrator::call::{CallDraft, Standing};
 
 impl OpenRound<'_> {
-    /// The questions that the message's calls came back with, in the order of the
-    /// calls: the first is asked, the others wait their turn.
+    /// The questions that the message's calls ask, in call order: the first is asked now, the
+    /// others wait.
     pub(super) fn questions(&self) -> Vec<Question> {
         let ended = self.calls().iter().filter_map(CallDraft::ended);
         let asked = ended.filter_map(|call| Some((call, call.asks()?)));
@@ -23,9 +23,9 @@ impl OpenRound<'_> {
             .collect()
     }
 
-    /// The message's lookups that were not run since one before them asks: they have
-    /// changed nothing, and get their turn when that is answered. What the same lookup
-    /// has asked is not asked again.
+    /// The lookups that were not run because an earlier call of the message asks the user. They
+    /// have changed nothing, and run once that is answered. A repeat of a lookup that asks is left
+    /// out, so that its question is not asked twice.
     pub(super) fn deferred_calls(&self) -> Vec<Arc<conversation::Call>> {
         let calls = self.calls();
         let Some(first) = calls.iter().position(|call| call.standing() == Standing::Asked) else {

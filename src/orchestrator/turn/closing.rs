@@ -1,8 +1,8 @@
-//! The closing answer: the model's last round, which can call no tools, and what the user
-//! gets if it brings no words.
+//! The closing answer: the model's last round, without tools, and what the user gets if it
+//! contains no words.
 //!
-//! A turn whose tools have found something does not fail for want of words: the gateway
-//! then answers with what they found.
+//! If tools have found something, a turn does not fail for lack of words: the gateway answers with
+//! what they found.
 
 use super::core::Core;
 use super::queue::LogDraft;
@@ -21,17 +21,17 @@ use crate::tools::ToolResult;
 #[derive(Debug)]
 pub(super) struct Closing {
     pub(super) message: Message,
-    /// How the turn completes with it.
+    /// How the turn completes after it.
     finish: TurnFinish,
-    /// Whether it came without words and is asked for once more.
+    /// Whether this is the second request, after an answer without words.
     is_repeated: bool,
-    /// Whether it has tried to call a tool.
+    /// Whether the model tried to call a tool.
     has_stray_call: bool,
-    /// Whether it goes on with a block of results, which is not shown.
+    /// Whether it continues with a block of results, which is not shown.
     ends_in_results: bool,
 }
 
-/// How a turn is over.
+/// How a turn ends.
 #[derive(Debug)]
 pub(super) enum Over {
     Completed(TurnFinish),
@@ -39,7 +39,7 @@ pub(super) enum Over {
 }
 
 impl Over {
-    /// The model has said nothing; asked again, it may.
+    /// The model said nothing; a retry may help.
     pub(super) fn empty_response(message: &str) -> Self {
         let (code, message) = (FailureCode::EmptyResponse, message.to_owned());
         Self::Failed { code, message, retryable: true }
@@ -47,12 +47,12 @@ impl Over {
 }
 
 impl Closing {
-    /// Asks for the closing answer, which completes the turn in this way.
+    /// Asks for the closing answer. The turn then completes with `finish`.
     pub(super) fn begin(finish: TurnFinish, core: &mut Core) -> Self {
         Self::of(core.ask_to_close(prompt::SYNTHESIS), finish, false)
     }
 
-    /// Asks for it once more.
+    /// Asks again.
     fn again(&self, core: &mut Core) -> Self {
         Self::of(core.ask_to_close(prompt::SYNTHESIS_AGAIN), self.finish, true)
     }
@@ -61,7 +61,7 @@ impl Closing {
         Self { message, finish, is_repeated, has_stray_call: false, ends_in_results: false }
     }
 
-    /// Takes a piece of the message: its words. Calls are left unread.
+    /// Takes a segment of the message and shows its words. Calls are not read.
     pub(super) fn take(&mut self, segment: &Segment<'_>, core: &mut Core) -> Flow {
         if !matches!(segment, Segment::Text(_)) {
             self.release_words(core);
@@ -79,7 +79,7 @@ impl Closing {
         if self.ends_in_results { Flow::Break(()) } else { Flow::Continue(()) }
     }
 
-    /// Says what was held back as the possible start of a block of results.
+    /// Shows the text that was held back as the possible start of a result block.
     pub(super) fn release_words(&mut self, core: &mut Core) {
         let shown = core.script.release_words();
         self.note_words(shown);
@@ -90,14 +90,13 @@ impl Closing {
         self.message.push_text(range);
     }
 
-    /// Whether its words are an answer: what leads to a block of results, which is not
-    /// shown, is none.
+    /// Whether its words are an answer. A lead-in to a result block, which is not shown, is not.
     fn has_answer(&self, text: &str) -> bool {
         let leads_to_results = self.ends_in_results && text.trim_ascii_end().ends_with(':');
         self.message.has_words(text) && !leads_to_results
     }
 
-    /// The message is over. Either the turn is, too, or the answer is asked for once more.
+    /// Ends the message. Either the turn ends too, or the model is asked once again.
     pub(super) fn end(&mut self, core: &mut Core) -> Result<Over, Self> {
         if self.has_stray_call {
             let status = "the model tried to call a tool in its closing answer; it was not run";
@@ -123,19 +122,18 @@ impl Closing {
 }
 
 impl Core {
-    /// Answers with the turn's results. Gives whether it had any.
+    /// Answers with the turn's results. Returns whether there were any.
     pub(super) fn answer_with_results(&mut self, message: &mut Message) -> bool {
         let Some(found) = self.found() else { return false };
         let status = "the model gave no answer in words; here is what its tools found";
         self.say_status(message, status);
         self.script.push_answer(&found);
-        // What tools have found is in it, so it does not go into the history as the model's
-        // words.
+        // It consists of tool results, so it does not go into the history as the model's words.
         message.push_said(UtteranceKind::Response, found, self.now_ms);
         true
     }
 
-    /// What the turn's tools found, for a person.
+    /// What the turn's tools found, in readable form.
     fn found(&self) -> Option<String> {
         let found: Vec<_> = self
             .results()
@@ -153,7 +151,7 @@ impl Core {
         self.results().next().is_some()
     }
 
-    /// The tools that have done what they were asked, and their results.
+    /// The successful tools and their results.
     fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
         let calls = self.record.steps.iter().flat_map(Step::calls);
         calls.filter_map(|call| match &call.outcome {

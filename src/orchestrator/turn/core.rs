@@ -1,4 +1,4 @@
-//! What a turn has besides its state: all that outlives a round.
+//! Everything in a turn, apart from its state, that outlives a round.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,44 +18,43 @@ use crate::orchestrator::prerequisites;
 use crate::orchestrator::repeats::Repeats;
 use crate::upstream::{OfferedTool, PassedOver, RoundRequest, Sampling, ToolChoice};
 
-/// See the module.
+/// See the module docs.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) setup: Setup,
     pub(super) script: Script,
     pub(super) calls: Calls,
     pub(super) acknowledgement: Acknowledgement,
-    /// The turn as history. The message that is being written is not in it yet.
-    /// The request of a round shares it while it is read.
+    /// The turn as history, without the message being written. The request of a round shares it
+    /// while the round is read.
     pub(super) record: Arc<conversation::Turn>,
     pub(super) repeats: Repeats,
     pub(super) mistakes: MistakeCounts,
-    /// How often in a row the model has answered with nothing, the turns before included.
+    /// How many times in a row the model has answered with nothing, including in earlier turns.
     pub(super) empty_answers: u32,
-    /// Whether it has answered although it had to call a tool, and was told so.
+    /// Whether the model answered without a required call and was told so.
     pub(super) was_told_to_call: bool,
-    /// The tokens of the rounds that are over.
+    /// The tokens of the finished rounds.
     pub(super) usage: Usage,
-    /// What the model has written, in bytes.
+    /// Bytes that the model has written.
     pub(super) bytes: usize,
-    /// What the turn's events take, in bytes, as far as it was told.
+    /// Bytes that the turn's events take, as last reported.
     pub(super) logged_bytes: usize,
-    /// How many rounds were asked for.
+    /// How many rounds have been requested.
     pub(super) rounds: u32,
     /// The upstream that answers.
     answering: Answering,
-    /// When the turn is given up if nobody comes to read it, in milliseconds since the Unix
-    /// epoch.
+    /// When to give up the turn if it still has no reader, in milliseconds since the Unix epoch.
     pub(super) give_up_at_ms: Option<u64>,
-    /// Milliseconds since the Unix epoch, as far as the turn was told.
+    /// The last time reported, in milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
 }
 
 /// An upstream of the turn's route.
 #[derive(Debug)]
 struct Answering {
-    /// Its place, if it answers instead of another. It is asked first in the next round then:
-    /// whoever could not be reached is not waited for in each of them.
+    /// Its place, if it stands in for another. The next round then asks it first, so that an
+    /// unreachable upstream does not delay every round.
     instead: Option<usize>,
     name: String,
 }
@@ -82,7 +81,7 @@ impl Core {
         }
     }
 
-    /// The turn as history, to write. No request of a round is alive by now, or it is copied.
+    /// The turn as history, for writing. Copies it if a round's request still shares it.
     pub(super) fn record_mut(&mut self) -> &mut conversation::Turn {
         Arc::make_mut(&mut self.record)
     }
@@ -139,37 +138,37 @@ impl Core {
         }
     }
 
-    /// Whether the next round has to call a tool. Once the model has, it does as it sees fit:
-    /// nothing would ever be answered otherwise.
+    /// Whether the next round has to call a tool. After the first call the model is free:
+    /// otherwise it would never answer.
     fn tool_choice(&self) -> ToolChoice {
         let request = &self.setup.request;
         if self.has_called_as_asked() { ToolChoice::Auto } else { request.tool_choice.clone() }
     }
 
-    /// Whether the model has called what it had to. A call that was refused does not count.
+    /// Whether the model has made the required call. A refused call does not count.
     pub(super) fn has_called_as_asked(&self) -> bool {
         let allows = |(name, _): (&str, _)| self.setup.request.tool_choice.allows(name);
         self.calls.iter().any(|call| {
-            // Lookups that had waited for the user's answer are of an earlier turn.
+            // Lookups that waited for the user's answer belong to an earlier turn.
             call.round > 0 && call.is_taken() && call.whole().is_some_and(allows)
         })
     }
 
-    /// Each mistake makes the model a little warmer, so that it does not repeat itself.
+    /// Raises the temperature with each mistake, so that the model does not repeat itself.
     fn sampling(&self) -> Sampling {
         let mut sampling = self.setup.request.sampling.clone();
         let mistakes = self.mistakes.rounds();
         if mistakes > 0 {
             let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);
             let warmer = self.setup.rules.temperature_step.mul_add(f64::from(mistakes), base);
-            // In hundredths, as people write them.
+            // Rounded to hundredths, as people write it.
             let warmer = (warmer * 100.0).round() / 100.0;
             sampling.temperature = Some(warmer.min(limits::turn::WARMED_TEMPERATURE_MAX).max(base));
         }
         sampling
     }
 
-    /// Another upstream answers than the one that was asked.
+    /// Reports that another upstream answers, and prefers it from now on.
     pub(super) fn reroute(
         &mut self,
         message: &mut Message,
@@ -187,7 +186,7 @@ impl Core {
         &self.answering.name
     }
 
-    /// Somebody reads the turn, or nobody does.
+    /// Notes whether anyone reads the turn.
     pub(super) fn note_audience(&mut self, is_present: bool) {
         self.give_up_at_ms = match self.give_up_at_ms {
             _ if is_present => None,
@@ -196,21 +195,21 @@ impl Core {
         };
     }
 
-    /// The time when this much of it has passed.
+    /// The time this far from now.
     pub(super) fn in_ms(&self, wait: Duration) -> u64 {
         let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.now_ms.saturating_add(wait)
     }
 
-    /// Says a status, and keeps it for the transcript.
+    /// Sends a status and keeps it for the transcript.
     pub(super) fn say_status(&mut self, message: &mut Message, status: impl Into<String>) {
         let status = status.into();
         message.push_said(UtteranceKind::Status, status.clone(), self.now_ms);
         self.script.say(EventDraft::Status(status));
     }
 
-    /// Adds a message, with what its calls from `first_call` on came to, to the history.
-    /// Calls that still run are cancelled; others never begin.
+    /// Adds a message to the history, with the outcomes of its calls from `first_call` on. Calls
+    /// that are still running are cancelled, and the rest never start.
     pub(super) fn push_step(&mut self, message: &mut Message, first_call: CallAt) {
         for call in self.calls.since_mut(first_call) {
             if call.is_running() {

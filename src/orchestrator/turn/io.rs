@@ -1,4 +1,4 @@
-//! What goes into the turn machine, and what comes out of it.
+//! Inputs and outputs of the turn machine.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use crate::orchestrator::call::CallAt;
 use crate::tools::{Clarification, Progress, ToolResult};
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
-/// One turn as it was asked for.
+/// A request for one turn.
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
-    /// The session.
+    /// The session's id.
     pub session_id: String,
-    /// The turn's id in it.
+    /// The turn's id in the session.
     pub turn_id: String,
     /// When it began, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
-    /// The user's words, or an answer.
+    /// The user's words, or an answer to a question.
     pub opening: Opening,
-    /// Name of the upstream that answers.
+    /// Name of the upstream to ask.
     pub model: String,
-    /// How the next tokens are chosen.
+    /// How tokens are sampled.
     pub sampling: Sampling,
     /// Lowers the cap of [`Rules::max_tool_loops`](super::Rules::max_tool_loops).
     pub max_tool_loops: Option<u32>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,
-    /// The tools of this turn.
+    /// The tools of this turn, and how the model learns about them.
     pub briefing: Arc<Briefing>,
     /// The turns before this one.
     pub history: Conversation,
@@ -39,39 +39,38 @@ pub struct TurnRequest {
 /// What happened.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// Another upstream answers the running round than the one that was asked. Comes before
-    /// the round's first delta.
+    /// Another upstream answers the running round. Comes before the round's first delta.
     Rerouted {
         /// Its place in the turn's route.
         place: usize,
         /// Its name.
         answering: String,
-        /// Why the last does not.
+        /// Why the previous one does not answer.
         why: PassedOver,
     },
-    /// The running round brought something.
+    /// The running round produced something.
     Delta(Delta<'a>),
-    /// The running round ended well.
+    /// The running round ended normally.
     RoundEnded,
-    /// The running round could not be started, or broke off.
+    /// The running round failed to start, or broke off.
     RoundFailed {
         /// What it means for the turn.
         code: FailureCode,
-        /// For a person, with what to do.
+        /// For people; says what to do.
         message: String,
         /// Whether the same request may succeed later.
         retryable: bool,
     },
-    /// A running tool reports how far it is.
+    /// A running tool reports progress.
     ToolProgressed {
         /// The call, as [`Output::StartTool`] named it.
         call: CallAt,
-        /// How far.
+        /// Its progress.
         progress: Progress,
         /// The attempt that reports, from 1.
         attempt: u32,
     },
-    /// A running tool asks the user, and does not go on.
+    /// A running tool asks the user. It does not continue.
     ToolAsked {
         /// The call, as [`Output::StartTool`] named it.
         call: CallAt,
@@ -79,45 +78,45 @@ pub enum Input<'a> {
         question: Clarification,
         /// How long it ran.
         duration_ms: u64,
-        /// How often it was tried.
+        /// How many attempts it made.
         attempts: u32,
     },
     /// A tool ended.
     ToolEnded {
         /// The call, as [`Output::StartTool`] named it.
         call: CallAt,
-        /// What came back.
+        /// Its result.
         result: ToolResult,
         /// How long it ran.
         duration_ms: u64,
-        /// How often it was tried.
+        /// How many attempts it made.
         attempts: u32,
     },
-    /// The turn's events take this many bytes by now.
+    /// The turn's events now take this many bytes.
     Logged(usize),
-    /// A client wants no answer any more.
+    /// A client cancels the turn.
     Cancel,
-    /// Whether anybody reads the turn now.
+    /// Whether anyone is reading the turn.
     Audience {
-        /// Somebody does.
+        /// Whether there is a reader.
         is_present: bool,
     },
-    /// Time has passed, as [`Turn::set_now`](super::Turn::set_now) tells. Comes at
-    /// [`Turn::deadline_ms`](super::Turn::deadline_ms), or later.
+    /// Time has passed, as set by [`Turn::set_now`](super::Turn::set_now). Comes at
+    /// [`Turn::deadline_ms`](super::Turn::deadline_ms) or later.
     Tick,
 }
 
 /// Why a call is not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NotRun {
-    /// Something is wrong with it: its tool, its arguments.
+    /// Its tool or its arguments are invalid.
     Refused,
-    /// It stands behind one that asked, failed or ended the chain, or changes the world
-    /// in a message that was cut off.
+    /// It comes after a call that asked, failed or ended the chain. Or it is mutating, and a lookup
+    /// follows it, or its message was cut off or could not be read in full.
     Skipped,
-    /// The turn has made as many calls as it may.
+    /// The turn has used up its calls.
     OverCap,
-    /// It would bring nothing new.
+    /// It repeats an earlier call.
     Repeated,
 }
 
@@ -134,14 +133,14 @@ impl NotRun {
     }
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug)]
 pub enum Output<'a> {
-    /// Tell the clients.
+    /// Send an event to clients.
     Event(Event<'a>),
     /// Ask the model.
     StartRound(Box<RoundRequest>),
-    /// Drop the running round; nothing of it is wanted any more.
+    /// Drop the running round; the rest of it is not needed.
     StopRound,
     /// Run a tool.
     StartTool {
@@ -149,11 +148,11 @@ pub enum Output<'a> {
         call: CallAt,
         /// Its id.
         call_id: &'a str,
-        /// The tool, by the name that the model knows.
+        /// The tool's name, as the model knows it.
         name: &'a str,
-        /// Its place in its message, from 1.
+        /// The call's position in its message, from 1.
         position: usize,
-        /// The arguments, valid.
+        /// The validated arguments.
         arguments: Value,
     },
     /// Drop a running tool.
@@ -163,26 +162,26 @@ pub enum Output<'a> {
     },
     /// Drop all running tools.
     StopTools,
-    /// Log and count this. What follows from it comes as events and actions of its own.
+    /// Log and count this. Its consequences come as separate events and actions.
     Log(LogLine<'a>),
 }
 
-/// What operators are told, and clients are not.
+/// What operators see and clients do not.
 #[derive(Debug, Clone, Copy)]
 pub enum LogLine<'a> {
-    /// The model wrote nothing for the user: no words, and no call that is taken.
+    /// The model wrote nothing for the user: no words and no valid call.
     SaidNothing,
     /// A call is not run.
     NotRun {
-        /// The call's id in this turn.
+        /// The call's id.
         call_id: &'a str,
-        /// The tool that it names.
+        /// The tool's name, as the model wrote it.
         name: &'a str,
-        /// Its place in its message, from 1.
+        /// The call's position in its message, from 1.
         position: usize,
         /// Why.
         why: NotRun,
     },
-    /// Nobody has read the turn for so long that it ends.
+    /// The turn is cancelled because it has had no reader for too long.
     Abandoned,
 }

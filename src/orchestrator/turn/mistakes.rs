@@ -1,13 +1,13 @@
-//! How often a model was wrong.
+//! Counts the model's mistakes.
 
 use crate::event::FeedbackReason;
 
-/// In how many rounds of the turn each kind of mistake was made: what a model writes in
-/// one message is one attempt, however often it is wrong in it.
+/// In how many rounds of the turn each kind of mistake occurred. All mistakes of a kind in one
+/// message count as one attempt.
 #[derive(Debug, Default)]
 pub(super) struct MistakeCounts {
     kinds: Vec<KindCount>,
-    /// How many rounds had any.
+    /// How many rounds had any mistake.
     rounds: u32,
     last_round: Option<u32>,
 }
@@ -20,7 +20,7 @@ struct KindCount {
 }
 
 impl MistakeCounts {
-    /// Counts a mistake of a round; the attempt that it belongs to, from 1.
+    /// Counts a mistake in a round. Returns which attempt it is, from 1.
     pub(super) fn count(&mut self, reason: FeedbackReason, round: u32) -> u32 {
         if self.last_round.replace(round) != Some(round) {
             self.rounds += 1;

@@ -1,9 +1,8 @@
 //! The turn machine: every decision of a turn, and no I/O.
 //!
-//! **After each [`Turn::handle`], [`Turn::poll`] until it returns `None`.** What
-//! comes out is to be done in that order. Text that several deltas brought comes
-//! out as one event if they were handled before the poll, so a driver handles all
-//! that has arrived and polls once.
+//! **After each [`Turn::handle`], [`Turn::poll`] until it returns `None`.** Outputs must be
+//! carried out in order. Text from several deltas comes out as one event if they were all handled
+//! before the poll, so a driver should handle everything that has arrived and then poll.
 //!
 //! ```text
 //!             ┌──────────── calls ended ───────────┐
@@ -13,11 +12,10 @@
 //!        │  └── cap, or too many mistakes ─────────┴──> Synthesizing
 //!        └───────────── an answer ────────> Completed <────┘
 //! ```
-//! Cancelling leads to `Completed` and failing to `Failed` from everywhere, with a
-//! history that is valid: what was said is kept, calls without an outcome are
-//! cancelled. A turn that answers one of several questions begins with the next one
-//! and ends with it, without a round; one that answers the last begins with the lookups
-//! that waited for it, if there are any.
+//! From any state, cancelling leads to `Completed` and failing to `Failed`. The history stays
+//! valid: what was said is kept, and calls without an outcome are cancelled. If several questions
+//! are open, a turn that answers one just asks the next and ends without a round. A turn that
+//! answers the last one begins with the lookups that waited for it, if any.
 
 mod acknowledgement;
 mod acknowledging;
@@ -60,22 +58,22 @@ use state::State;
 pub use io::{Input, LogLine, NotRun, Output, TurnRequest};
 pub use rules::Rules;
 
-/// A turn. See the module for its contract.
+/// A turn. See the module docs for its contract.
 #[derive(Debug)]
 pub struct Turn {
-    /// Reads the model's words, one message after the other.
+    /// Reads the model's words, one message after another.
     parser: Box<Parser>,
     state: State,
     core: Core,
-    /// The event that was polled last; what came out borrows from it.
+    /// The last polled event; the output borrows from it.
     polled: Option<EventDraft>,
 }
 
 impl Turn {
-    /// Begins a turn: the first thing to poll is its start and its first round.
+    /// Begins a turn. Its start and its first round are the first outputs.
     ///
     /// # Errors
-    /// When the parser's settings are not usable.
+    /// If the parser's settings are not usable.
     pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
         let setup = Setup::new(rules, request);
         let parser = Box::new(Parser::new(setup.parser_settings())?);
@@ -100,20 +98,20 @@ impl Turn {
         self.core.record.started_at_ms
     }
 
-    /// Where the turn is.
+    /// The state of the turn.
     #[must_use]
     pub const fn state(&self) -> TurnState {
         self.state.name()
     }
 
-    /// Whether the turn is over. What is still to be polled is the rest of it.
+    /// Whether the turn is over. Its last outputs may still have to be polled.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.state, State::Over(_))
     }
 
-    /// Tells the time, in milliseconds since the Unix epoch. What the turn writes
-    /// down next bears it.
+    /// Sets the time, in milliseconds since the Unix epoch. What the turn records next gets this
+    /// timestamp.
     pub const fn set_now(&mut self, now_ms: u64) {
         self.core.now_ms = now_ms;
     }
@@ -128,7 +126,7 @@ impl Turn {
         }
     }
 
-    /// The turn as it goes into the history. Call it when [`is_over`](Self::is_over).
+    /// Turns it into a record for the history. Call this once [`is_over`](Self::is_over) is true.
     #[must_use]
     pub fn into_record(self) -> conversation::Turn {
         let ending = self.ending();
@@ -148,14 +146,14 @@ impl Turn {
         }
     }
 
-    /// What the turn took so far.
+    /// What the turn has used so far.
     #[must_use]
     pub fn summary(&self) -> Summary<'_> {
         self.core.summary()
     }
 
-    /// Takes what happened. What comes of a round that was stopped is nobody's any more, and
-    /// an ended turn takes nothing.
+    /// Handles an input. Late input from a stopped round is ignored, and so is everything after
+    /// the end of the turn.
     pub fn handle(&mut self, input: Input<'_>) {
         if self.is_over() {
             return;
@@ -192,8 +190,8 @@ impl Turn {
         }
     }
 
-    /// What is to be done next. Nothing more comes until the next
-    /// [`handle`](Self::handle) once this has returned `None`.
+    /// The next output. Once this returns `None`, there is nothing more until the next
+    /// [`handle`](Self::handle).
     pub fn poll(&mut self) -> Option<Output<'_>> {
         Some(match self.core.script.next()? {
             Entry::Say(event) => Output::Event(self.core.event(self.polled.insert(event))),
@@ -201,7 +199,7 @@ impl Turn {
         })
     }
 
-    /// When [`Input::Tick`] is wanted, in milliseconds since the Unix epoch.
+    /// When to send [`Input::Tick`], in milliseconds since the Unix epoch.
     #[must_use]
     pub fn deadline_ms(&self) -> Option<u64> {
         if self.is_over() {
@@ -254,7 +252,7 @@ impl Turn {
             | Delta::CallArguments { .. }
             | Delta::CallCompleted { .. } => {
                 if core.setup.rules.call_contract != CallContract::Native {
-                    // Servers that were told of no tools have no calls to tell of.
+                    // A server that was sent no tools cannot report calls.
                     return;
                 }
                 state.take_native(delta, core)
@@ -282,7 +280,7 @@ impl Turn {
         }
     }
 
-    /// Counts what the model has written; over the limit, the turn fails.
+    /// Counts what the model has written. Fails the turn if it is over the limit.
     fn count(&mut self, bytes: usize) {
         self.core.bytes += bytes;
         let max = self.core.setup.rules.max_turn_bytes;
@@ -294,7 +292,7 @@ impl Turn {
         }
     }
 
-    /// Fails the turn whose events take too much, tools' results included.
+    /// Fails the turn if its events, tool results included, take too much space.
     fn check_logged(&mut self, bytes: usize) {
         let max = self.core.setup.log_bytes_max();
         if bytes > max {

@@ -1,4 +1,4 @@
-//! Entries of the queue as they come out.
+//! Turns queue entries into outputs.
 
 use super::acknowledgement::{Acknowledgement, Heard};
 use super::core::Core;
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    /// What the turn took so far.
+    /// What the turn has used so far.
     pub(super) fn summary(&self) -> Summary<'_> {
         Summary {
             loops: self.rounds,
@@ -110,7 +110,7 @@ impl Core {
         }
     }
 
-    /// A call's id, its tool, and its place in its message, from 1.
+    /// A call's id, its tool, and its position in its message, from 1.
     fn place_of(&self, at: CallAt) -> (&str, &str, usize) {
         let call = &self.calls[at];
         (&call.call_id, call.name(), self.calls.position(at))

@@ -1,4 +1,4 @@
-//! What tools report while they run: progress, and questions to the user.
+//! What tools send while they run: progress, and questions to the user.
 
 use super::Turn;
 use super::calls::Run;
@@ -10,7 +10,7 @@ use crate::orchestrator::call::{CallAt, CallDraft, Reported};
 use crate::tools::{Clarification, Progress, ToolResult};
 
 impl Turn {
-    /// A running tool reports how far it is.
+    /// Takes a running tool's progress.
     pub(super) fn take_progress(&mut self, call: CallAt, progress: Progress, attempt: u32) {
         let Some(mut round) = self.state.open_round(&mut self.core) else { return };
         if let Some(reported) = round.reported_mut(call) {
@@ -19,7 +19,7 @@ impl Turn {
         }
     }
 
-    /// A running tool asks the user: its run ends with the question.
+    /// Takes a running tool's question, which ends its run.
     pub(super) fn take_question(
         &mut self,
         call: CallAt,
@@ -35,7 +35,7 @@ impl Turn {
         self.end_tool(call, Run { result, duration_ms, attempts });
     }
 
-    /// When there is progress to tell of, in milliseconds since the Unix epoch.
+    /// When the next progress report is due, in milliseconds since the Unix epoch.
     pub(super) fn progress_due_ms(&self) -> Option<u64> {
         let (State::Asking(round) | State::Executing { round, .. }) = &self.state else {
             return None;
@@ -45,7 +45,7 @@ impl Turn {
         reported.filter_map(Reported::due_ms).min()
     }
 
-    /// Tells the progress that had to wait.
+    /// Sends the progress that was waiting.
     pub(super) fn tell_progress(&mut self) {
         let Some(mut round) = self.state.open_round(&mut self.core) else { return };
         for call in round.core.calls.places(round.round.first_call) {
@@ -55,7 +55,7 @@ impl Turn {
 }
 
 impl OpenRound<'_> {
-    /// Tells a call's newest progress, unless it is too early.
+    /// Sends a call's latest progress, unless it is too early.
     fn tell_progress(&mut self, call: CallAt) {
         let (now_ms, next_ms) = (self.core.now_ms, self.core.in_ms(PROGRESS_INTERVAL));
         if let Some(progress) = self.reported_mut(call).and_then(|it| it.tell(now_ms, next_ms)) {
@@ -63,7 +63,7 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Tells the progress that a tool has made last, before it is told that it has ended.
+    /// Sends a tool's last progress, just before it is reported as ended.
     pub(super) fn tell_last_progress(&mut self, call: CallAt) {
         if let Some(progress) = self.reported_mut(call).and_then(Reported::tell_last) {
             self.say_progress(call, progress);
@@ -74,7 +74,7 @@ impl OpenRound<'_> {
         self.core.calls.get_mut(call)?.reported_mut()
     }
 
-    /// Progress does not end a turn by its size: a tool that reports for long falls silent.
+    /// Progress never ends a turn by its size: once reports take too much space, they are dropped.
     fn say_progress(&mut self, call: CallAt, progress: Progress) {
         if self.core.logged_bytes <= self.core.setup.log_bytes_max() / PROGRESS_SHARE {
             self.say_of_tool(EventDraft::ToolProgress { call, progress });

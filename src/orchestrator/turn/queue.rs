@@ -1,4 +1,4 @@
-//! What a turn is to say and to do, in the order in which it comes out.
+//! A turn's pending events and actions, in output order.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) enum Entry {
     Do(Action),
 }
 
-/// An event, with what it speaks of left where it is.
+/// An event that refers to text and calls instead of copying them.
 #[derive(Debug)]
 pub(super) enum EventDraft {
     TurnStarted,
@@ -37,7 +37,7 @@ pub(super) enum EventDraft {
     Failed { code: FailureCode, message: String, retryable: bool },
 }
 
-/// What is to be done.
+/// Something to do.
 #[derive(Debug)]
 pub(super) enum Action {
     StartRound(Box<RoundRequest>),

@@ -1,5 +1,5 @@
-//! Reading: what the parser finds in the model's words, or its server tells, becomes text
-//! and calls of the round.
+//! Reading: segments from the parser, and native calls from the server, become text and calls of
+//! the round.
 
 use super::core::Core;
 use super::queue::EventDraft;
@@ -11,8 +11,8 @@ use crate::orchestrator::call::{CallAt, CallState, Written};
 use crate::parser::{self, Call, ErrorCode, ParseError, Parser, Repair, Segment};
 use crate::upstream::{Delta, ReasoningItem};
 
-/// Reads more of the model's words. What they decide is decided at the byte that decides
-/// it: nothing after a stop is read, though it came in the same delta.
+/// Reads more of the model's words. Each decision takes effect at the byte that causes it: after a
+/// stop nothing more is read, even within the same delta.
 pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mut Core) -> Flow {
     let mut flow = Flow::Continue(());
     parser.push_str(text, |segment| {
@@ -24,7 +24,7 @@ pub(super) fn read(parser: &mut Parser, text: &str, state: &mut State, core: &mu
 }
 
 impl State {
-    /// Takes a piece of the model's message.
+    /// Takes a segment of the model's message.
     pub(super) fn take(&mut self, segment: Segment<'_>, core: &mut Core) -> Flow {
         match self {
             Self::Closing(closing) => closing.take(&segment, core),
@@ -35,8 +35,8 @@ impl State {
         }
     }
 
-    /// Takes what the server tells of a call: the same as what the parser finds, from here
-    /// on.
+    /// Takes a native call from the server. From here on it is treated like one that the parser
+    /// found.
     pub(super) fn take_native(&mut self, delta: Delta<'_>, core: &mut Core) -> Flow {
         let settings = &core.setup.rules.parser;
         let segment = match delta {
@@ -53,7 +53,7 @@ impl State {
         self.take(segment, core)
     }
 
-    /// Takes what ends the message: what the parser still holds, and what was held back.
+    /// Ends the message: takes what the parser and the result guard still hold.
     pub(super) fn finish_reading(&mut self, parser: &mut Parser, core: &mut Core) {
         match self {
             Self::Closing(closing) => {
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Takes what a server says of the message as a whole.
+    /// Takes what a server says about the message as a whole.
     pub(super) fn take_end(&mut self, delta: Delta<'_>) {
         let Some(message) = self.unread() else { return };
         match delta {
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// Keeps what the server wants back beside what was thought for it.
+    /// Keeps a reasoning item, which the server wants sent back with the message.
     pub(super) fn take_reasoning_item(&mut self, json: &str, core: &Core) {
         if let Some(message) = self.unread() {
             let (upstream, json) = (core.answering().to_owned(), json.to_owned());
@@ -92,9 +92,9 @@ impl State {
 }
 
 impl OpenRound<'_> {
-    /// Takes a piece of the message. Starts the calls that have become whole with it, and
-    /// stops a round that can bring nothing more: one that has used up its calls or its
-    /// mistakes, that repeats a call, or that invents results.
+    /// Takes a segment of the message and starts the calls that it completes. Stops a round from
+    /// which nothing more can come: it has used up its calls or its mistakes, repeats a call, or
+    /// invents results.
     fn take(&mut self, segment: Segment<'_>) -> Flow {
         self.note(segment);
         if self.check_new_calls() {
@@ -109,7 +109,7 @@ impl OpenRound<'_> {
         Flow::Continue(())
     }
 
-    /// Notes a piece of the message, and decides nothing.
+    /// Notes a segment of the message without deciding anything.
     fn note(&mut self, segment: Segment<'_>) {
         if !matches!(segment, Segment::Text(_)) {
             self.release_words();
@@ -155,7 +155,7 @@ impl OpenRound<'_> {
         self.round.message.push_text(range);
     }
 
-    /// A call begins. One more than the turn may make is taken, to be told of.
+    /// A call begins. One over the limit is still taken, so that it can be reported.
     fn begin_call(&mut self) {
         if self.core.calls.len() > self.core.setup.rules.max_calls as usize {
             self.round.surplus = Some(Surplus::Excess);
@@ -176,7 +176,7 @@ impl OpenRound<'_> {
     }
 
     fn note_mistake(&mut self, error: ParseError) {
-        // Words about calls are no mistake; only a line that begins as a call is.
+        // Mentioning the marker is not a mistake; only a line that begins with it is.
         if error.code == ErrorCode::MissingPayload && !error.at_line_start {
             return;
         }
@@ -192,12 +192,12 @@ impl OpenRound<'_> {
         self.round.mistakes.push(Mistake { call, error });
     }
 
-    /// The call of this index in the round, if it was taken.
+    /// The call with this index in the round, if it was taken.
     fn at(&self, index: u32) -> Option<CallAt> {
         self.core.calls.of_round(self.round.first_call, index)
     }
 
-    /// Nothing more comes of the calls that nobody has checked.
+    /// Discards the calls that have not been checked.
     pub(super) fn discard_unchecked(&mut self) {
         for call in self.core.calls.since_mut(self.round.unchecked) {
             if matches!(call.state, CallState::Arriving | CallState::Whole(_)) {
@@ -206,7 +206,7 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Makes mistakes of the calls that nothing more comes of: they were cut.
+    /// Turns unfinished calls into mistakes: they were cut off.
     pub(super) fn fail_unfinished(&mut self) {
         for (at, index) in self.core.calls.places(self.round.first_call).zip(0..) {
             if matches!(self.core.calls[at].state, CallState::Arriving) {

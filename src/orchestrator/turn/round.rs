@@ -1,4 +1,4 @@
-//! A round: one message of the model, what it calls, and what is known of both.
+//! A round: one message of the model, its calls, and what is known about both.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use crate::orchestrator::chain::MessageEnd;
 use crate::parser::ParseError;
 use crate::upstream::{ReasoningItem, RoundFinish};
 
-/// Whether a message is read on.
+/// Whether to keep reading a message.
 pub(super) type Flow = ControlFlow<()>;
 
 /// A message of the model. Its text is in the turn's script.
 #[derive(Debug, Default)]
 pub(super) struct Message {
-    /// Its round, from 1; 0 for the lookups that had waited for an answer of the user.
+    /// Its round, from 1; 0 for the lookups that waited for the user's answer.
     pub(super) round: u32,
     /// When the model was asked for it, in milliseconds since the Unix epoch.
     asked_at_ms: u64,
-    /// Whether the driver knows that it is asked for. What comes in before that belongs to
-    /// the round before, and is nobody's any more.
+    /// Whether the driver has been told to ask for it. Input that comes earlier belongs to the
+    /// previous round and is ignored.
     pub(super) is_asked_for: bool,
     /// Where its text begins in the turn's.
     text_from: usize,
-    /// What it holds, in order.
+    /// What it consists of, in order.
     pieces: Vec<Piece>,
-    /// What the model is told of its mistakes, besides the results of its calls.
+    /// Notes to the model on its mistakes, besides the results of its calls.
     pub(super) notes: Vec<Note>,
     /// Why the model stopped, once it has said so.
     pub(super) finish: Option<RoundFinish>,
@@ -35,7 +35,7 @@ pub(super) struct Message {
     pub(super) usage: Usage,
 }
 
-/// A part of a message that is not history yet.
+/// A part of a message that is not yet history.
 #[derive(Debug)]
 enum Piece {
     Text(Range<usize>),
@@ -44,32 +44,32 @@ enum Piece {
     Reasoning(ReasoningItem),
 }
 
-/// A message that may call, and where it stands with its calls.
+/// A message that may contain calls, and the state of those calls.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) message: Message,
-    /// The first of its calls, of those of the whole turn.
+    /// The first of its calls, among those of the whole turn.
     pub(super) first_call: CallAt,
-    /// The first call that nobody has checked.
+    /// The first call that has not been checked.
     pub(super) unchecked: CallAt,
-    /// Whether it has said something after its last call; `None` without a call.
+    /// Whether words follow its last call; `None` if there is no call.
     pub(super) has_words_after_call: Option<bool>,
     /// What the parser could not read.
     pub(super) mistakes: Vec<Mistake>,
     /// Whether one of its calls was refused.
     pub(super) has_refused: bool,
-    /// Whether it goes on with what nobody takes.
+    /// Whether it went on with something that is not read, and with what.
     pub(super) surplus: Option<Surplus>,
-    /// Whether the next round is the closing one: no more tools.
+    /// Whether the next round is the closing one, without tools.
     pub(super) is_last_with_tools: bool,
 }
 
-/// What a round is stopped for.
+/// Why a round is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Surplus {
-    /// More calls or mistakes than are taken.
+    /// Too many calls or mistakes.
     Excess,
-    /// A call that it has already made in this message.
+    /// A call that this message has already made.
     Repeats,
     /// A block of results. The rest of the message is not read.
     Results,
@@ -78,23 +78,23 @@ pub(super) enum Surplus {
 /// A mistake that the parser found.
 #[derive(Debug)]
 pub(super) struct Mistake {
-    /// The call, where it was taken for one.
+    /// The call, if it was taken for one.
     pub(super) call: Option<CallAt>,
     pub(super) error: ParseError,
 }
 
 impl Message {
-    /// The message of this round, in a turn that has said so much by now.
+    /// A message of this round. The turn's text has reached `text_from`.
     pub(super) fn new(round: u32, text_from: usize, now_ms: u64) -> Self {
         Self { round, asked_at_ms: now_ms, text_from, ..Self::default() }
     }
 
-    /// Whether the model could not say all that it wanted to.
+    /// Whether the token limit cut the message off.
     pub(super) fn ran_into_token_limit(&self) -> bool {
         self.finish == Some(RoundFinish::Length)
     }
 
-    /// Adds text that ends where the turn's does.
+    /// Adds text from the end of the turn's text.
     pub(super) fn push_text(&mut self, range: Range<usize>) {
         match self.pieces.last_mut() {
             _ if range.is_empty() => {}
@@ -107,30 +107,30 @@ impl Message {
         self.pieces.push(Piece::Call(at));
     }
 
-    /// Keeps what the server wants back beside what was thought for it.
+    /// Keeps a reasoning item, which the server wants sent back with the message.
     pub(super) fn push_reasoning(&mut self, item: ReasoningItem) {
         self.pieces.push(Piece::Reasoning(item));
     }
 
-    /// Keeps what the gateway has said, for the transcript.
+    /// Keeps what the gateway said, for the transcript.
     pub(super) fn push_said(&mut self, kind: UtteranceKind, text: String, at_ms: u64) {
         self.pieces.push(Piece::Said(Utterance { kind, text, tools: Vec::new(), at_ms }));
     }
 
-    /// Keeps something that was said before its calls.
+    /// Inserts something that was said before the message's calls.
     pub(super) fn say_before_calls(&mut self, said: Utterance) {
         let is_call = |piece: &Piece| matches!(piece, Piece::Call(_));
         let at = self.pieces.iter().position(is_call).unwrap_or(self.pieces.len());
         self.pieces.insert(at, Piece::Said(said));
     }
 
-    /// Whether it says anything. `text` is the turn's.
+    /// Whether it has any words. `text` is the turn's.
     pub(super) fn has_words(&self, text: &str) -> bool {
         texts(&self.pieces).any(|range| !text[range].trim().is_empty())
     }
 
-    /// The words that the turn said before a call of this message: those of the message, or
-    /// else what was said before that. `text` is the turn's.
+    /// The words before a call of this message, or, if there are none, all that the turn said
+    /// before the message. `text` is the turn's.
     pub(super) fn words_before<'t>(&self, at: CallAt, text: &'t str) -> &'t str {
         let is_call = |piece: &Piece| matches!(piece, Piece::Call(call) if *call == at);
         let end = self.pieces.iter().position(is_call).unwrap_or(self.pieces.len());
@@ -159,7 +159,7 @@ impl Message {
     }
 }
 
-/// The texts among some pieces, as ranges of the turn's.
+/// The text among these pieces, as ranges of the turn's.
 fn texts(pieces: &[Piece]) -> impl Iterator<Item = Range<usize>> {
     pieces.iter().filter_map(|piece| match piece {
         Piece::Text(range) => Some(range.clone()),
@@ -168,17 +168,17 @@ fn texts(pieces: &[Piece]) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl Round {
-    /// A round whose message has just been asked for. Its calls come after those that the
-    /// turn has made.
+    /// A round whose message has just been requested. Its calls come after those the turn has
+    /// already made.
     pub(super) fn new(message: Message, first_call: CallAt) -> Self {
         Self { message, first_call, unchecked: first_call, ..Self::default() }
     }
 
-    /// How a message has ended of which no more is read.
+    /// How a message ended, once no more of it is read.
     pub(super) fn message_end(&self, was_stopped: bool) -> MessageEnd {
         match self.message.finish {
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            // A model that goes on with results was done with its calls.
+            // A model that moves on to results is done with its calls.
             _ if self.surplus == Some(Surplus::Results) => MessageEnd::Well,
             _ if was_stopped => MessageEnd::Cut,
             _ => MessageEnd::Well,

@@ -1,4 +1,4 @@
-//! How turns go.
+//! The rules of a turn.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use crate::orchestrator::briefing::CallContract;
 use crate::orchestrator::chain::Execution;
 use crate::parser;
 
-/// How turns go; the same for all turns of a gateway.
+/// The rules of a turn, the same for every turn of a gateway.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The operator's instructions to the model.
     pub system_prompt: String,
     /// How the model makes a call.
     pub call_contract: CallContract,
-    /// How calls are read; see [`Rules::parser_settings`].
+    /// How calls are parsed; see [`Rules::parser_settings`].
     pub parser: parser::Settings,
-    /// Tokens that a request to the model may take.
+    /// Tokens that a request to the model may use.
     pub context_budget_tokens: usize,
     /// Whether each session's marker carries a nonce.
     pub marker_nonce: bool,
-    /// Whether the model is asked again after tools ran.
+    /// Whether the model is asked again after tools have run.
     pub continue_after_tool: bool,
     /// When calls run.
     pub execution: Execution,
-    /// Calls that run at the same time.
+    /// How many calls may run at the same time.
     pub max_parallel: usize,
-    /// Mistakes of one kind that are fed back, per turn.
+    /// How many mistakes of one kind are fed back per turn.
     pub feedback_attempts: u32,
-    /// How much warmer the model gets with each mistake.
+    /// How much each mistake raises the temperature.
     pub temperature_step: f64,
-    /// Rounds with tools, per turn.
+    /// Rounds with tools per turn.
     pub max_tool_loops: u32,
-    /// Calls, per turn.
+    /// Calls per turn.
     pub max_calls: u32,
-    /// Bytes that the model may write, per turn. Its events may take
+    /// Bytes that the model may write per turn. The turn's events may take
     /// [`EVENTS_FACTOR`](limits::turn::EVENTS_FACTOR) times as many.
     pub max_turn_bytes: usize,
-    /// How long a turn goes on while nobody reads it.
+    /// How long a turn continues without a reader.
     pub disconnect_grace: Duration,
 }
 
@@ -63,15 +63,15 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The settings of the parser that reads the model's words. With native calls it
-    /// looks for none: a marker is text then.
+    /// The settings of the parser that reads the model's words. With native calls it looks for no
+    /// calls, and a marker is just text.
     #[must_use]
     pub fn parser_settings(&self) -> parser::Settings {
         let calls = self.parser.calls && self.call_contract.is_in_text();
         parser::Settings { calls, ..self.parser.clone() }
     }
 
-    /// Whether what opens a call differs from session to session.
+    /// Whether the call marker differs from session to session.
     #[must_use]
     pub fn carries_nonce(&self) -> bool {
         self.marker_nonce && self.call_contract.is_in_text()

@@ -1,7 +1,6 @@
-//! What a turn has said so far, and what is still to come out of it.
+//! What a turn has said so far, and what has yet to be polled.
 //!
-//! Text is stored once. An event in the queue is a range of it, and grows until somebody
-//! polls it:
+//! Text is stored once. A queued event is a range of it, which grows until it is polled:
 //!
 //! ```text
 //!   text    Let me look.\n It is noon.
@@ -21,19 +20,19 @@ pub(super) struct Script {
     /// The words of the whole turn.
     pub(super) text: String,
     reasoning: String,
-    /// Arguments as the model writes them, where clients want them as they arrive.
+    /// Arguments as the model writes them, if clients want them as they arrive.
     arguments: String,
-    /// Keeps blocks of results out of the words.
+    /// Keeps result blocks out of the words.
     pub(super) guard: ResultGuard,
     queue: VecDeque<Entry>,
 }
 
-/// What the guard let through of some words.
+/// What the guard let through.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// Where it is in the text.
+    /// Its range in the text.
     pub(super) range: Range<usize>,
-    /// Whether a block of results follows, which is not shown.
+    /// Whether a result block follows, which is not shown.
     pub(super) ends_in_results: bool,
 }
 
@@ -59,15 +58,15 @@ impl Script {
         self.act(Action::Log(line));
     }
 
-    /// Says words of the model, but for a block of results.
+    /// Adds the model's words, up to a result block.
     pub(super) fn push_words(&mut self, words: &str) -> Shown {
         let start = self.text.len();
         let ends_in_results = self.guard.push(words, &mut self.text);
         self.say_text_from(start, ends_in_results)
     }
 
-    /// Says words that were held back as the possible start of a block of results: the
-    /// message goes on otherwise, or is over.
+    /// Adds words that were held back as the possible start of a result block: the message
+    /// continues differently, or is over.
     pub(super) fn release_words(&mut self) -> Shown {
         let start = self.text.len();
         let ends_in_results = self.guard.finish(&mut self.text);
@@ -85,7 +84,7 @@ impl Script {
         Shown { range: start..end, ends_in_results }
     }
 
-    /// Says an answer of the gateway's own, as a paragraph of its own.
+    /// Adds an answer by the gateway itself, as its own paragraph.
     pub(super) fn push_answer(&mut self, answer: &str) {
         let start = self.text.len();
         if !self.text.is_empty() && !self.text.ends_with('\n') {
@@ -125,13 +124,13 @@ impl Script {
         &self.arguments[range]
     }
 
-    /// Takes the last words out of the queue, if nothing comes after them there.
+    /// Takes the last words back out of the queue, if nothing follows them.
     pub(super) fn take_back_words(&mut self) -> Option<Entry> {
         let is_words = matches!(self.queue.back(), Some(Entry::Say(EventDraft::Text(_))));
         if is_words { self.queue.pop_back() } else { None }
     }
 
-    /// Puts back what was taken out.
+    /// Puts back what [`take_back_words`](Self::take_back_words) took.
     pub(super) fn put_back(&mut self, words: Option<Entry>) {
         self.queue.extend(words);
     }

@@ -1,4 +1,4 @@
-//! What a turn is given at its start, and never changes.
+//! What a turn is given at its start and never changes.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Setup {
         &self.request.briefing.format
     }
 
-    /// What the turn's events may take, in bytes.
+    /// Bytes that the turn's events may take.
     pub(super) fn log_bytes_max(&self) -> usize {
         self.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR)
     }
@@ -54,8 +54,8 @@ impl Setup {
         self.request.tool_choice != ToolChoice::Auto
     }
 
-    /// How the model's words are read. A model that was never told of calls may write about
-    /// them. One that reads its own in the history writes another, with tools or without.
+    /// How the model's words are parsed. A model that was never told about calls may write about
+    /// them. But one that sees its own calls in the history will write more, tools or no tools.
     pub(super) fn parser_settings(&self) -> parser::Settings {
         let TurnRequest { briefing, history, .. } = &self.request;
         let may_call = !briefing.tools.is_empty() || history.call_ids() > 0;
@@ -64,7 +64,7 @@ impl Setup {
         parser::Settings { calls: may_call && settings.calls, format, ..settings }
     }
 
-    /// The turn as history, before anything was said.
+    /// The turn as history, before anything is said.
     pub(super) fn record(&self) -> conversation::Turn {
         let TurnRequest { opening, history, turn_id, started_at_ms, .. } = &self.request;
         let open_question = history.open_questions().first();
@@ -84,15 +84,15 @@ impl Setup {
         }
     }
 
-    /// The questions that wait for the one this turn answers.
+    /// The open questions that follow the one this turn answers.
     pub(super) fn waiting_questions(&self) -> Option<Vec<Question>> {
         let Opening::Answer(_) = self.request.opening else { return None };
         let (_, waiting) = self.request.history.open_questions().split_first()?;
         (!waiting.is_empty()).then(|| waiting.to_vec())
     }
 
-    /// The calls of the turns that an answer continues: what they have sent is sent. What
-    /// they have read may be read again: the answer may have taken hours.
+    /// The calls of the turns that an answer continues. What they sent must not be sent again, but
+    /// what they read may be read again: the answer may have taken hours.
     pub(super) fn repeats(&self) -> Repeats {
         let mut repeats = Repeats::default();
         let Opening::Answer(_) = self.request.opening else { return repeats };
@@ -109,8 +109,8 @@ impl Setup {
         repeats
     }
 
-    /// Knows what came before the turn and its messages may echo: the results of the
-    /// examples and of the last calls, and the name of each tool that was called.
+    /// A guard that knows what this turn's messages may echo: the results of the examples and of
+    /// the last calls, and the name of every tool called so far.
     pub(super) fn guard(&self) -> ResultGuard {
         let TurnRequest { briefing, history, .. } = &self.request;
         let mut guard = ResultGuard::new(
@@ -132,8 +132,8 @@ impl Setup {
         guard
     }
 
-    /// Whether the operator, or the user in any turn, has spoken of JSON: then an answer may
-    /// well be some.
+    /// Whether the operator, or the user in any turn, mentions JSON. If so, an answer may well be
+    /// JSON.
     fn wants_json(&self) -> bool {
         let TurnRequest { opening, history, .. } = &self.request;
         names_json(&self.rules.system_prompt)

@@ -1,4 +1,4 @@
-//! The states of a turn. Each owns what only it needs.
+//! The states of a turn. Each owns only what it needs.
 
 use super::closing::Closing;
 use super::core::Core;
@@ -8,21 +8,21 @@ use crate::event::TurnState;
 use crate::orchestrator::call::CallDraft;
 use crate::orchestrator::chain::{Chain, MessageEnd};
 
-/// Where a turn is.
+/// The state of a turn.
 #[derive(Debug)]
 pub(super) enum State {
-    /// The model writes a message, and may call tools in it.
+    /// The model is writing a message, and may call tools in it.
     Asking(Round),
-    /// Its message is over, and its calls are not.
+    /// The message is over, but its calls are not.
     Executing { round: Round, message_end: MessageEnd },
-    /// The model writes its last message, in which it can call nothing.
+    /// The model is writing its last message, in which it can make no calls.
     Closing(Closing),
-    /// Nothing more happens.
+    /// The turn has ended.
     Over(Ending),
 }
 
 impl State {
-    /// The state by the name that the world knows.
+    /// The state's public name.
     pub(super) const fn name(&self) -> TurnState {
         match self {
             Self::Asking(_) => TurnState::Planning,
@@ -32,12 +32,12 @@ impl State {
         }
     }
 
-    /// The message that is being written, once the driver knows that it is asked for.
+    /// The message being written, once the driver has been told to ask for it.
     pub(super) fn arriving(&mut self) -> Option<&mut Message> {
         self.unread().filter(|message| message.is_asked_for)
     }
 
-    /// The message that is being written, or has just been asked for.
+    /// The message being written, or requested but not yet begun.
     pub(super) const fn unread(&mut self) -> Option<&mut Message> {
         match self {
             Self::Asking(_) | Self::Closing(_) => self.message(),
@@ -66,8 +66,7 @@ impl State {
     }
 }
 
-/// The round that a turn is in, with all that the turn has besides: whoever decides about a
-/// call needs both.
+/// The current round together with the rest of the turn: decisions about calls need both.
 #[derive(Debug)]
 pub(super) struct OpenRound<'t> {
     pub(super) round: &'t mut Round,
@@ -76,12 +75,12 @@ pub(super) struct OpenRound<'t> {
 }
 
 impl OpenRound<'_> {
-    /// Whether the model still writes.
+    /// Whether the model is still writing.
     pub(super) fn is_arriving(&self) -> bool {
         self.end == MessageEnd::NotYet
     }
 
-    /// The calls of its message.
+    /// The calls of the round's message.
     pub(super) fn calls(&self) -> &[CallDraft] {
         self.core.calls.since(self.round.first_call)
     }

@@ -1,5 +1,5 @@
-//! Several calls in one message: barriers, what a result asks for next, results
-//! that others name, repetition.
+//! Several calls in one message: barriers, what a result asks for next, references to results,
+//! repetition.
 
 use super::*;
 use crate::tools::registry::tests::Named;
@@ -66,7 +66,7 @@ pub(super) fn completes() -> ToolResult {
 }
 
 impl Scene {
-    /// The calls that were started, in order.
+    /// The calls that have started, in order.
     pub(super) fn started(&self) -> Vec<&str> {
         let starts = self.deeds.iter().filter_map(|deed| deed.strip_prefix("start "));
         starts.map(|start| start.split(' ').next().unwrap()).collect()
@@ -155,7 +155,7 @@ fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
         assert!(scene.started().is_empty(), "{finish:?}");
         assert!(scene.last_message().words().unwrap().contains("cut off"));
     }
-    // Nor where it was stopped for what cannot be read.
+    // The same if the message was stopped because it could not be read.
     let mut scene = scene();
     scene.says(&call("send")).says(&format!("<<function_call>> [{}7]\n", "7,".repeat(20)));
     assert!(scene.deeds.contains(&"stop round".to_owned()));

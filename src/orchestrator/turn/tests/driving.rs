@@ -1,4 +1,4 @@
-//! What the driver tells and is told besides words and tools: time, readers, upstreams.
+//! What passes between driver and turn besides words and tools: time, readers, upstreams.
 
 use std::time::Duration;
 

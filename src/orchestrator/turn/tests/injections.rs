@@ -1,5 +1,5 @@
-//! Nothing that a tool or a user says is ever taken for a call or for a role of the
-//! chat template, not even where the model repeats it word for word.
+//! Nothing that a tool or user says is ever taken for a call or a chat template role, even if the
+//! model repeats it word for word.
 
 use super::chains::{add_policies, call, scene_with};
 use super::*;
@@ -13,7 +13,7 @@ fn attempts() -> Vec<String> {
         .collect()
 }
 
-/// Each place in a result that text of a tool can stand in.
+/// Every place in a result that can hold a tool's text.
 fn results(attempt: &str) -> Vec<ToolResult> {
     vec![
         ToolResult::data(json!(attempt)),
@@ -23,7 +23,7 @@ fn results(attempt: &str) -> Vec<ToolResult> {
     ]
 }
 
-/// What the model was told last, which was not the user's own words.
+/// The last message to the model, which is not the user's own words.
 fn told(scene: &Scene) -> String {
     scene.last_message().words().unwrap().into_owned()
 }
@@ -53,7 +53,7 @@ fn in_results() {
     }
 }
 
-/// A marker need not begin as role tokens do.
+/// A marker need not look like a role token.
 #[test]
 fn with_markers_of_any_kind() {
     for marker in ["[[do]]", "CALL:", "§§", "🔧", "\"do\""] {
@@ -81,7 +81,7 @@ fn in_the_names_of_tools_and_their_arguments() {
         scene
             .says(&format!("<<function_call>> {{\"name\": {name}, \"arguments\": {{}}}}\n"))
             .stops();
-        // What it may call stands behind it.
+        // The list of functions it may call comes after it.
         check_echo(&mut scene, &attempt);
     }
 }
@@ -121,7 +121,7 @@ fn in_questions_and_options() {
     }
 }
 
-/// What a user writes is read by the model alone.
+/// Only the model reads what a user writes.
 #[test]
 fn in_the_users_own_words() {
     for attempt in attempts() {

@@ -27,22 +27,22 @@ mod schedules;
 mod slips;
 mod words;
 
-/// A turn, and all that came out of it.
+/// A turn and all its outputs.
 struct Scene {
     turn: Turn,
     /// Events as JSON, in order.
     events: Vec<Value>,
-    /// What the driver was asked to do: `round`, `stop round`, `start call_1`, ...
+    /// What the driver was told to do: `round`, `stop round`, `start call_1`, ...
     deeds: Vec<String>,
-    /// What was asked of the model, as an upstream of this history takes it.
+    /// The requests to the model, as an upstream with this history takes them.
     rounds: Vec<ChatRequest>,
-    /// Whom each round is asked of first, by place.
+    /// The place of the upstream that each round asks first.
     asked_first: Vec<Option<usize>>,
     history: History,
     running: Vec<usize>,
-    /// Calls that are not run, with their places and why.
+    /// Calls that were not run, with their positions and why.
     not_run: Vec<String>,
-    /// The names of all that came out.
+    /// The names of all outputs.
     outputs: Vec<&'static str>,
 }
 
@@ -68,7 +68,7 @@ fn request() -> TurnRequest {
     }
 }
 
-/// What comes out, by name.
+/// The name of an output.
 const fn name_of(output: &Output<'_>) -> &'static str {
     match output {
         Output::Event(event) => event.name(),
@@ -160,7 +160,7 @@ impl Scene {
         self.handle(Input::Delta(Delta::Text(text)))
     }
 
-    /// Says it a byte at a time, as far as characters allow.
+    /// Says it one character at a time.
     fn spells(&mut self, text: &str) -> &mut Self {
         for char in text.chars() {
             self.says(char.encode_utf8(&mut [0; 4]));
@@ -168,7 +168,7 @@ impl Scene {
         self
     }
 
-    /// The clock shows this time.
+    /// Sets the clock to this time.
     fn ticks(&mut self, now_ms: u64) -> &mut Self {
         self.turn.set_now(now_ms);
         self.handle(Input::Tick)
@@ -199,7 +199,7 @@ impl Scene {
         self.handle(Input::ToolAsked { call, question, duration_ms: 5, attempts: 1 })
     }
 
-    /// The types of the events, text deltas merged.
+    /// The event types, with adjacent text deltas merged.
     fn types(&self) -> Vec<&str> {
         let mut types: Vec<&str> =
             self.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -460,7 +460,7 @@ fn calls_over_the_cap_are_skipped_and_the_model_is_told() {
     assert!(format!("{:?}", last.messages).contains("not run"));
 }
 
-/// What ends the turn in the middle of a delta must not be followed by a second end.
+/// If a delta ends the turn, passing the limit must not end it again.
 #[test]
 fn a_delta_that_ends_the_turn_and_passes_its_limit_ends_it_once() {
     let mut scene = Scene::with_rules(|rules| {
@@ -496,7 +496,7 @@ fn a_model_that_goes_on_calling_is_stopped() {
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 
-/// They take the turn's places, too, and the model that goes on is not told of silence.
+/// Unreadable calls count too, and the model is not told that it said nothing.
 #[test]
 fn calls_that_could_not_be_read_use_up_the_cap() {
     let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
@@ -522,7 +522,7 @@ fn a_refused_call_is_answered_also_where_results_end_the_turn() {
 fn deltas_of_a_dropped_round_do_not_reach_the_next() {
     let mut scene = Scene::new();
     scene.says(TIME).tool_returns(0, ok());
-    // All in one batch: the stop, the next round's start and the rest of the first.
+    // All in one batch: the stop, the start of the next round and the rest of the first.
     scene.turn.handle(Input::Delta(Delta::Text("`get_current_time` returned: x")));
     scene.turn.handle(Input::Delta(Delta::Text("garbage")));
     scene.turn.handle(Input::RoundEnded);

@@ -1,11 +1,10 @@
-//! Native calls: what a server tells of them takes the same way as what the parser
-//! finds.
+//! Native calls: what a server reports is treated like what the parser finds.
 
 use super::chains::add_policies;
 use super::*;
 
 impl Scene {
-    /// A turn whose server reads the calls.
+    /// A turn whose server parses the calls.
     fn native() -> Self {
         Self::native_with(|_| {})
     }
@@ -122,7 +121,7 @@ fn unknown_tools_and_wrong_arguments_are_fed_back() {
 
 #[test]
 fn a_call_that_the_token_limit_cut_is_never_run() {
-    // Mending would close what is open.
+    // Repair would close what is open.
     for strict in [true, false] {
         let mut scene = Scene::native_with(|rules| rules.parser.strict_balancing = strict);
         scene.begins_call(0).argues(0, "{\"timezone\": \"Asia");
@@ -181,7 +180,7 @@ fn calls_of_a_server_that_was_told_of_no_tools_are_not_taken() {
     assert!(!scene.types().contains(&"tool_marker_detected"));
 }
 
-/// Native calls: their server writes the tools into its model's prompt.
+/// With native calls, the server writes the tools into the model's prompt.
 #[test]
 fn the_tools_that_the_server_tells_of_take_of_the_budget() {
     let messages = |budget: usize, tools: Registry| {
@@ -192,7 +191,7 @@ fn the_tools_that_the_server_tells_of_take_of_the_budget() {
             let turn = scene.turn.into_record();
             history.push(conversation::Turn { turn_id: turn_id.into(), ..turn });
         }
-        // The same words in both cases, so that the tools alone make the difference.
+        // The same system message in both cases, so that only the tools differ.
         let briefing = Briefing {
             system: String::new(),
             ..Briefing::native("", &CallFormat::default(), tools.catalog())

@@ -1,7 +1,7 @@
 use super::*;
 use crate::orchestrator::turn::round::Round;
 
-/// What tests see of a turn that nobody else does.
+/// Access for tests only.
 impl Turn {
     pub(super) fn rules(&self) -> &Rules {
         &self.core.setup.rules
@@ -27,7 +27,7 @@ impl Turn {
         }
     }
 
-    /// Whether a round was asked for that the driver does not know of yet.
+    /// Whether a round has been requested that the driver does not know about yet.
     pub(super) fn is_between_rounds(&self) -> bool {
         match &self.state {
             State::Asking(round) => !round.message.is_asked_for,

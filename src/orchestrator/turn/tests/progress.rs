@@ -8,7 +8,7 @@ fn step_ms() -> u64 {
     millis(PROGRESS_INTERVAL)
 }
 
-/// A call runs, and the user knows.
+/// A running call, already acknowledged.
 fn running() -> Scene {
     let mut scene = Scene::new();
     scene.says("One moment.\n").says(TIME).stops();
@@ -88,7 +88,7 @@ fn nobody_hears_of_a_call_that_does_not_run() {
     assert_eq!(told(&scene), [] as [f64; 0]);
 }
 
-/// At the limit it is told, and one byte over it is not: the turn ends as it would have.
+/// Reports are sent at the limit and dropped one byte over it. The turn ends as usual.
 #[test]
 fn a_tool_that_reports_for_long_falls_silent() {
     let mut scene = running();
@@ -116,7 +116,7 @@ fn a_tool_that_asks_while_it_runs_ends_the_turn_with_its_question() {
     scene.ends("clarification_needed", "One moment.\n");
 }
 
-/// As a result that asks does.
+/// It is treated like a question in a result.
 #[test]
 fn a_question_that_breaks_the_shape_is_an_error() {
     let mut scene = running();

@@ -1,5 +1,5 @@
-//! For whom a call is that changes the world: never for somebody whom the model has
-//! mistaken for another, whom the user has not chosen, or who has had it already.
+//! Recipients of mutating calls: never someone whom the model has mixed up with another, whom the
+//! user has not chosen, or who already has the message.
 
 use super::chains::{asks, call, call_with, completes, scene_with};
 use super::*;
@@ -41,7 +41,7 @@ fn which(question: &str) -> ToolResult {
     })
 }
 
-/// The next turn of a session, as far as the last one came.
+/// The session's next turn, continuing from this one.
 fn next(scene: Scene, choose: Option<&str>) -> Scene {
     let (briefing, mut history) =
         (Arc::clone(&scene.turn.request().briefing), scene.turn.request().history.clone());
@@ -57,13 +57,13 @@ fn next(scene: Scene, choose: Option<&str>) -> Scene {
     Scene::with(Rules::default(), request)
 }
 
-/// What was sent, and to whom.
+/// The arguments of the calls of `send` that ran.
 fn sent(scene: &Scene) -> Vec<&str> {
     let starts = scene.deeds.iter().filter_map(|deed| deed.strip_prefix("start "));
     starts.filter_map(|start| start.split_once(" send ")).map(|(_, arguments)| arguments).collect()
 }
 
-/// The model has read of `call_1` as somebody else's.
+/// The model has already seen `call_1` in an earlier result.
 #[test]
 fn an_id_that_was_read_before_names_no_other_call() {
     let mut scene = scene();
@@ -260,7 +260,7 @@ fn the_turn_that_asked_stays_in_the_request_that_answers_it() {
     assert_eq!(said[asked + 1], "Which John?", "what it said before is left out: {said:#?}");
 }
 
-/// What could not be read may have been the lookup.
+/// An unreadable call may have been the lookup.
 #[test]
 fn nor_does_it_run_in_front_of_what_may_have_been_one() {
     for behind in [

@@ -1,5 +1,4 @@
-//! What is made of a model's slips: counted by message, told once, never in the way of
-//! an answer.
+//! The model's slips: counted per message, reported once, never in the way of an answer.
 
 use super::chains::{add_policies, call, scene_with};
 use super::*;
@@ -61,7 +60,7 @@ fn tools_that_fail_side_by_side_are_one_attempt() {
     assert_eq!(attempts(&scene), [1, 1]);
 }
 
-/// Nothing was sent, and the model is not left to wonder.
+/// Nothing was sent, and the record says so.
 #[test]
 fn a_call_that_never_began_was_not_interrupted() {
     let mut scene = scene_with(|_| ());

@@ -1,5 +1,5 @@
-//! What the user hears beside the answer: acknowledgements, questions, and what is
-//! done about silence.
+//! What the user hears besides the answer: acknowledgements, questions, and the handling of
+//! silence.
 
 use super::chains::{asks, call, scene_with};
 use super::*;
@@ -29,7 +29,7 @@ fn which_john() -> ToolResult {
     })
 }
 
-/// What is left of a turn in which a lookup asked.
+/// The history of a turn in which a lookup asked.
 fn history_that_asks(result: ToolResult) -> Conversation {
     let mut scene = scene();
     scene.says(&call("look")).stops();

@@ -1,10 +1,10 @@
-//! What the schedules went through, counted, and held against what there is.
+//! Counts what the schedules covered, and compares it with what is declared.
 //!
-//! A turn's *moves* are what came in, in which state, and where it led; beside each
-//! stands what came out at once, where nothing else came in before the poll. Its
-//! *rules* are what no state shows: why a call was not run, what was fed back, what
-//! took the tools away. Both are declared in `possible`; what is seen and not
-//! declared is as wrong as what is declared and never seen.
+//! A turn's *moves* are an input, the state it came in, and the state it led to. Each also lists
+//! the immediate outputs, if no other input came before the poll. Its *rules* are what no state
+//! shows: why a call was not run, what was fed back, what took the tools away. Both are declared
+//! in `possible`. Something seen but not declared is as wrong as something declared but never
+//! seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use super::possible;
 use super::*;
 
-/// Where something came in, and what it was.
+/// A state, and an input that came in it.
 type Place = (&'static str, &'static str);
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Coverage {
         *self.moves.entry((place, after.name())).or_default() += 1;
     }
 
-    /// What came of one input.
+    /// Counts the outputs of one input.
     pub(super) fn put_out(&mut self, place: Place, outputs: &[&'static str]) {
         for output in outputs {
             *self.outputs.entry((place, output)).or_default() += 1;
@@ -50,8 +50,8 @@ impl Coverage {
         }
     }
 
-    /// What is wrong: seen and not declared, and where so many schedules should have
-    /// seen all, what was declared in vain.
+    /// What is wrong: all that was seen but not declared and, after enough schedules, all that was
+    /// declared but not seen.
     pub(super) fn complaints(&self, schedules: u64) -> Vec<String> {
         let declared = possible::table();
         let line = |((state, input), what): &(Place, &str)| format!("{state} {input} > {what}");
@@ -60,14 +60,14 @@ impl Coverage {
         let rules = self.rules.keys().map(|rule| (*rule).to_owned()).collect();
         [
             compare(&moves, &declared.moves, schedules >= SCHEDULES),
-            // What comes out where is allowed, not asked for: some of it is rare.
+            // Not every declared output has to be seen: some are rare.
             compare(&outputs, &declared.outputs, false),
             compare(&rules, &declared.rules, schedules >= SCHEDULES),
         ]
         .concat()
     }
 
-    /// How much of what there is was seen.
+    /// The share of declared behaviour that was seen.
     pub(super) fn summary(&self) -> String {
         let declared = possible::table();
         let share = |seen: usize, all: &BTreeSet<String>| format!("{seen} of {}", all.len());
@@ -79,7 +79,7 @@ impl Coverage {
         )
     }
 
-    /// The same as a table for people, a line each.
+    /// The same as a table for people, one line each.
     pub(super) fn report(&self) -> String {
         let mut report = String::new();
         let mut write = |line: std::fmt::Arguments<'_>| {
@@ -101,7 +101,7 @@ fn compare(seen: &BTreeSet<String>, declared: &BTreeSet<String>, all_is_seen: bo
     undeclared.chain(unseen.map(|what| format!("declared, never seen: {what}"))).collect()
 }
 
-/// What comes in, by name.
+/// The name of an input.
 pub(super) const fn name_of(input: &Input<'_>) -> &'static str {
     match input {
         Input::Rerouted { .. } => "rerouted",

@@ -1,6 +1,6 @@
-//! Random schedules: whatever happens in whatever order, the invariants hold after
-//! every step. A failure prints its seed; run that one again with
-//! `TETHER_SEED=<seed>` and more of them with `TETHER_SCHEDULES=<count>`.
+//! Random schedules: whatever happens in whatever order, the invariants hold after every step. A
+//! failure prints its seed. Run that schedule again with `TETHER_SEED=<seed>`, and more schedules
+//! with `TETHER_SCHEDULES=<count>`.
 
 mod coverage;
 mod model;
@@ -23,7 +23,7 @@ use play::Play;
 
 use crate::session::record::SessionRecord;
 
-/// What a client may say next.
+/// A client's next message.
 fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
     let prompt = Opening::Prompt("Go on.".into());
     let Some(question) = history.open_questions().first() else { return prompt };
@@ -43,8 +43,8 @@ fn play(seed: u64) -> Coverage {
     coverage
 }
 
-/// Plays one to three turns. Between them, `carry` takes the history from one to the next;
-/// `ended` sees what came out of each, and what it covered.
+/// Plays one to three turns. Between turns, `carry` hands on the history. After each, `ended`
+/// receives its outputs and coverage.
 fn play_on(
     seed: u64,
     carry: impl Fn(Conversation) -> Conversation,
@@ -68,7 +68,7 @@ fn play_on(
     }
 }
 
-/// A conversation that was written down and read back goes on as if it had not been.
+/// A conversation that was saved and restored continues unchanged.
 #[test]
 fn a_conversation_goes_on_elsewhere_as_it_would_have_here() {
     for seed in 0..CARRIED {
@@ -86,8 +86,8 @@ fn a_conversation_goes_on_elsewhere_as_it_would_have_here() {
 /// How many schedules are played twice.
 const CARRIED: u64 = 400;
 
-/// Also that they go through all that there is. The table of it is printed; `tests/run`
-/// shows the line that begins with `notice:`.
+/// Also checks that the schedules cover everything declared. Prints a table of the coverage;
+/// `tests/run` shows the line that begins with `notice:`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test's own knobs")]
 #[expect(clippy::print_stdout, reason = "a report for people")]
@@ -110,5 +110,5 @@ fn the_invariants_hold_in_every_schedule() {
     assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
 }
 
-/// How many schedules see each move and each rule.
+/// How many schedules it takes to see every move and rule.
 const SCHEDULES: u64 = 4000;

@@ -1,4 +1,4 @@
-//! What the dice let a model write.
+//! What models and tools may produce, chosen by dice.
 
 use super::*;
 use crate::tools::{Clarification, ClarificationOption};
@@ -21,7 +21,7 @@ impl Dice {
     }
 }
 
-/// What a model says: words, calls good and bad, halves of both.
+/// What a model may say: words, good and bad calls, halves of both.
 pub(super) const SAYINGS: &[&str] = &[
     "Hello. ",
     "\n",
@@ -62,20 +62,20 @@ pub(super) const SAYINGS: &[&str] = &[
 
 const READ: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n";
 const SEND: &str = "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n";
-/// To an option that is offered and never chosen.
+/// Sends to an option that is offered but never chosen.
 const SEND_TO_SMITH: &str =
     "<<function_call>> {\"name\": \"send\", \"arguments\": {\"to\": [\"john_smith\"]}}\n";
-/// Two calls of which none waits for the other.
+/// Two calls that can run at the same time.
 const TWICE: &str = "<<function_call>> [{\"name\": \"read\"}, {\"name\": \"mute\"}]\n";
 const BROKEN: &str = "<<function_call>> {]";
-/// More of what is no call than anybody reads.
+/// More items that are not calls than are ever read.
 const NO_CALLS: &str = "<<function_call>> [7,7,7,7,7,7,7,7,7,7]\n";
-/// Names a result where there is little room for one.
+/// Refers to a result from so deep inside the arguments that little room is left for it.
 const DEEP: &str = "<<function_call>> [{\"name\": \"read\"}, {\"name\": \"read\", \"arguments\": \
                     {\"x\": [[[[[[[[[[{\"$result\": \"call_1.data\"}]]]]]]]]]]}}]\n";
 const HALF: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {\"n\": 1";
 
-/// The name, and the pieces of the arguments.
+/// The name and the pieces of the arguments.
 pub(super) type NativeCall = (&'static str, &'static [&'static str]);
 
 /// Native calls, good and bad.
@@ -102,14 +102,14 @@ const CALLS: &[NativeCall] = &[
 
 const TO_SMITH: NativeCall = ("send", &["{\"to\": \"john_smith\"}"]);
 
-/// A native call that has begun, and what was said of it.
+/// A native call that has begun, and what has been written of it.
 pub(super) struct Begun {
     pub(super) name: &'static str,
     pub(super) rest: std::slice::Iter<'static, &'static str>,
     pub(super) arguments: String,
 }
 
-/// How a turn tends to go: what is rare comes in rows.
+/// A turn's tendencies, so that rare things happen several times in a row.
 #[derive(Debug)]
 pub(super) struct Mood {
     model: ModelMood,
@@ -118,23 +118,23 @@ pub(super) struct Mood {
 
 #[derive(Debug)]
 enum ModelMood {
-    /// Anything.
+    /// Says anything.
     Fickle,
-    /// Nothing at all.
+    /// Says nothing.
     Silent,
-    /// The same most of the time, in text or natively.
+    /// Repeats one saying most of the time, in text or natively.
     Stubborn(&'static str, NativeCall),
 }
 
 #[derive(Debug)]
 enum ToolMood {
-    /// Anything.
+    /// Return anything.
     Fickle,
-    /// The same whenever they are asked.
+    /// Always return the same.
     Steady,
-    /// They ask the user.
+    /// Ask the user.
     Unsure,
-    /// What they bring is nested too deep to go into another call.
+    /// Return results nested too deeply to be used in another call.
     Deep,
 }
 
@@ -194,7 +194,7 @@ impl Mood {
         }
     }
 
-    /// What a tool comes back with.
+    /// A tool's result.
     pub(super) fn result(&self, dice: &mut Dice) -> ToolResult {
         let deep = || (0..120).fold(json!(1), |inner, _| json!([inner]));
         match (&self.tools, dice.roll(14)) {

@@ -1,11 +1,10 @@
-//! The same message in other pieces: what comes of it does not depend on how the network
-//! cut it.
+//! The same message cut differently: the outcome does not depend on how the network cuts it.
 
 use super::model::SAYINGS;
 use super::*;
 
-/// What comes of a message that arrives in pieces of so many characters, while no tool
-/// ends before it does: what ran, what did not, what was said, what the model is told.
+/// The outcome of a message that arrives in pieces of `size` characters, if no tool ends before
+/// the message does: what ran, what did not, what was said, and what the model is told.
 fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Vec<String> {
     let mut tools = tools();
     add_policies(&mut tools);

@@ -1,15 +1,15 @@
-//! One turn under the dice, and what has to hold after each step of it.
+//! One turn with random inputs, and what must hold after each step.
 
 use super::coverage::{Coverage, name_of};
 use super::model::{Begun, Dice, Mood, NativeCall, asks_which};
 use super::rules::Witness;
 use super::*;
 
-/// More than a small turn may take with a few others.
+/// So long that a few of these exceed a small turn's limit.
 const LONG: &str = "and so on, and so on, and so on, and so on, and so on, and so on, and so on";
 
-/// The turn's text without an answer that the gateway has made of its results, and the space
-/// before that.
+/// The turn's text without the answer that the gateway made from results, and without the space
+/// before that answer.
 fn said_by_model(scene: &Scene) -> &str {
     let text = scene.turn.text();
     match scene.turn.record().steps.last().and_then(|step| step.parts.last()) {
@@ -20,14 +20,14 @@ fn said_by_model(scene: &Scene) -> &str {
     }
 }
 
-/// A turn under the dice, with what has to hold.
+/// A turn with random inputs, and the records to check it against.
 #[expect(clippy::struct_excessive_bools, reason = "each is something seen once")]
 pub(super) struct Play {
     scene: Scene,
     mood: Mood,
     coverage: Coverage,
     witness: Witness,
-    /// What came in since it was polled last.
+    /// Inputs since the last poll.
     came: Vec<(&'static str, &'static str)>,
     put_out: usize,
     /// The running round's native calls, and how many of them are whole.
@@ -36,20 +36,20 @@ pub(super) struct Play {
     checked_events: usize,
     markers: HashSet<String>,
     started: HashSet<String>,
-    /// Whether a tool was started of which there is something to say.
+    /// Whether a tool with a waiting hint was started.
     started_aloud: bool,
     completed: HashSet<String>,
     acknowledged: bool,
     asked: bool,
     ended: bool,
-    /// What the model has written into the running round, and what the text of the
-    /// rounds before it has to be.
+    /// What the model has written in the running round, and the expected text of the earlier
+    /// rounds.
     written: String,
     text: String,
-    /// The last usage of the running round, and the sum of those before it.
+    /// The last usage of the running round, and the sum of all earlier rounds.
     round_usage: Usage,
     usage: Usage,
-    /// Rounds that were asked for, of which the last runs.
+    /// How many rounds have been requested; the last one is running.
     round: usize,
     settled_deeds: usize,
     checked_rounds: usize,
@@ -57,7 +57,7 @@ pub(super) struct Play {
 }
 
 impl Play {
-    /// A turn behind others, with an answer to what they may have asked.
+    /// A turn with this history, and with an answer to the question it may have left open.
     pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
         let call_contract = *dice.pick(&[CallContract::InText(&MARKER_JSON), CallContract::Native]);
         let rules = Rules {
@@ -127,7 +127,7 @@ impl Play {
         play
     }
 
-    /// Hands something over, and counts where it led.
+    /// Gives the turn an input and counts the move.
     fn give(&mut self, input: Input<'_>) {
         let turn = &mut self.scene.turn;
         let place = (turn.state().name(), name_of(&input));
@@ -139,7 +139,7 @@ impl Play {
         self.came.push(place);
     }
 
-    /// Polls, and counts what came out.
+    /// Polls and counts the outputs.
     fn drain(&mut self) {
         self.scene.drain();
         if let [place] = self.came[..] {
@@ -155,7 +155,7 @@ impl Play {
         self.drain();
     }
 
-    /// Hands over a delta; what the turn listens to is written down.
+    /// Gives the turn a delta and records it if the turn is listening.
     fn delta(&mut self, delta: Delta<'_>) {
         let turn = &self.scene.turn;
         let listens = matches!(turn.state(), TurnState::Planning | TurnState::Synthesizing);
@@ -169,9 +169,9 @@ impl Play {
         self.give(Input::Delta(delta));
     }
 
-    /// The round's text has to be what the parser makes of all of it at once.
+    /// Checks that the round's text is what the parser finds in all of it at once.
     ///
-    /// A round that the turn itself has stopped keeps what was decided until then.
+    /// A round stopped by the turn itself keeps the text from before the stop.
     fn end_round(&mut self, was_stopped: bool) {
         let mut parser = Parser::new(self.scene.turn.rules().parser_settings()).unwrap();
         let text = &mut self.text;
@@ -196,8 +196,8 @@ impl Play {
         self.whole = 0;
     }
 
-    /// A call begins, goes on, or becomes whole: the oldest first, as servers tell it.
-    /// Pieces of several come in any order.
+    /// Begins, continues or completes a native call. Calls complete oldest first, as in servers,
+    /// but their pieces come in any order.
     fn call_natively(&mut self, dice: &mut Dice) {
         if self.begun.is_empty() && dice.roll(4) == 0 {
             return self.fail_amid_calls(dice);
@@ -237,7 +237,7 @@ impl Play {
         self.delta(Delta::CallCompleted { index, name, arguments: &arguments });
     }
 
-    /// The model finishes; what is open becomes whole behind that.
+    /// Ends the model's message, and then completes the open calls.
     fn finish_round(&mut self, finish: RoundFinish) {
         self.delta(Delta::Finish(finish));
         self.drain();
@@ -257,7 +257,8 @@ impl Play {
             0..=11 if !self.mood.is_silent() => {
                 // Several deltas may be handled before anything is polled.
                 for _ in 0..=dice.roll(3) {
-                    // Servers that read no calls are not asked for any, and may tell of some.
+                    // A server with calls in the text is sent no tools, but may report calls all
+                    // the same.
                     if dice.roll(4) == 0 || (self.is_native() && dice.roll(3) > 0) {
                         self.call_natively(dice);
                     } else {
@@ -288,13 +289,13 @@ impl Play {
         }
     }
 
-    /// Whatever else may happen to a turn.
+    /// Something else that may happen in a turn.
     fn act(&mut self, dice: &mut Dice) {
         match dice.roll(11) {
             10 => self.report(dice),
             0 => self.finish_round(*dice.pick(&[RoundFinish::Length, RoundFinish::ContentFilter])),
             1 | 2 => self.finish_round(*dice.pick(&[RoundFinish::Stop, RoundFinish::ToolCalls])),
-            // It ends without a word of why.
+            // It ends without a finish reason.
             3 => self.handle(Input::RoundEnded),
             4..=6 if !self.scene.running.is_empty() => {
                 let call = *dice.pick(&self.scene.running);
@@ -310,7 +311,7 @@ impl Play {
         }
     }
 
-    /// A tool reports, be it one that runs or not.
+    /// Progress from a tool, whether it runs or not.
     fn report(&mut self, dice: &mut Dice) {
         let call = match self.scene.running.first() {
             Some(&running) if dice.roll(4) > 0 => running,
@@ -339,18 +340,18 @@ impl Play {
         }
     }
 
-    /// Time passes, to a deadline of the turn or not.
+    /// Lets time pass, whether or not that reaches a deadline.
     fn pass_time(&mut self, passed_ms: u64) {
         self.now_ms += passed_ms;
         let deadline_ms = self.scene.turn.deadline_ms();
         self.scene.turn.set_now(self.now_ms);
         self.handle(Input::Tick);
-        // A driver that is told to wait for what has passed would spin.
+        // A deadline in the past would make the driver spin.
         let next_ms = self.scene.turn.deadline_ms();
         assert!(next_ms.is_none_or(|next_ms| next_ms > self.now_ms), "{deadline_ms:?}");
     }
 
-    /// What seldom happens.
+    /// Something that seldom happens.
     fn disturb(&mut self, dice: &mut Dice) {
         let max = self.scene.turn.rules().max_turn_bytes * EVENTS_FACTOR;
         match dice.roll(19) {
@@ -372,7 +373,7 @@ impl Play {
                 why: PassedOver::Unreachable,
             }),
             16..=18 => self.handle(Input::Audience { is_present: dice.roll(2) == 0 }),
-            // Nobody waits for this one any more, or yet.
+            // A result of a call that is no longer running, or not yet.
             _ => {
                 let call = dice.roll(4);
                 if !self.scene.running.contains(&call) {
@@ -383,7 +384,8 @@ impl Play {
         }
     }
 
-    /// A tool fails, or ends the chain, while the model still writes another call, or before it begins one.
+    /// A tool fails, or ends the chain, while the model still writes another call, or before it
+    /// begins one.
     fn fail_amid_calls(&mut self, dice: &mut Dice) {
         if !self.is_native() {
             return;
@@ -423,9 +425,9 @@ impl Play {
         self.handle(Input::ToolEnded { call, result, duration_ms: 5, attempts: 1 });
     }
 
-    /// Closes the books of a round that ended otherwise than by a delta.
+    /// Settles a round that ended other than by a delta.
     pub(super) fn settle(&mut self) {
-        // Cancelling and failing stop the tools, too.
+        // Cancelling and failing also stop the tools.
         let deeds = &self.scene.deeds[self.settled_deeds..];
         let stops = |(at, deed): (usize, &String)| {
             deed == "stop round" && deeds.get(at + 1).is_none_or(|next| next != "stop tools")
@@ -491,7 +493,7 @@ impl Play {
         assert!(waiting.is_empty() || is_planning, "only while the model speaks: {waiting:?}");
         let deeds = &self.scene.deeds;
         let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
-        // What waits for the acknowledgement runs already.
+        // Tools that wait for the acknowledgement are already running.
         let waiting =
             waiting.iter().filter(|event| matches!(event, EventDraft::ToolStarted { .. })).count();
         assert_eq!(starts, self.started.len() + waiting);
@@ -503,8 +505,8 @@ impl Play {
         self.checked_rounds = self.scene.rounds.len();
     }
 
-    /// No call runs behind a barrier that came to nothing, and none that mutates
-    /// before its message is over or behind one that has not succeeded.
+    /// Checks that no call runs after a barrier that did not succeed, and that no mutating call
+    /// runs before its message is over or after a call that did not succeed.
     fn check_barriers(&self) {
         let turn = &self.scene.turn;
         let calls: Vec<_> = turn.core.calls.iter().collect();
@@ -525,7 +527,7 @@ impl Play {
         }
     }
 
-    /// Brings it to an end, as a driver's patience would.
+    /// Brings the turn to an end, as a patient driver would.
     pub(super) fn finish(&mut self) {
         for _ in 0..200 {
             if self.scene.turn.is_over() {
@@ -541,12 +543,12 @@ impl Play {
         assert!(self.scene.turn.is_over(), "it does not end: {:#?}", self.scene.deeds);
     }
 
-    /// All that came out: events, and what was asked of tools and of the model.
+    /// All outputs: events, actions, and requests to the model.
     pub(super) fn came_out(&self) -> String {
         format!("{:#?}\n{:#?}\n{:#?}", self.scene.events, self.scene.deeds, self.scene.rounds)
     }
 
-    /// Checks what is left, and returns it as history.
+    /// Checks the end, and returns the turn as history.
     pub(super) fn check_end(self) -> (Conversation, Coverage) {
         let said: String = self
             .scene

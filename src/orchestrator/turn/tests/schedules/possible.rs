@@ -1,11 +1,11 @@
-//! All that a turn can do.
+//! Everything that a turn can do.
 
 use std::collections::BTreeSet;
 
 use super::TurnState;
 
-/// In which state, what comes in, and the states that it may lead to; behind colons
-/// what may come out at once. An ended turn takes nothing more, whatever comes.
+/// Each entry: a state, an input, and the states that may follow. The lines that begin with a
+/// colon list the outputs that may come at once. A turn that has ended takes no input.
 const MOVES: &str = "
 -            begin          -> planning executing awaiting_clarification
     : turn_started status acknowledgement tool_started start_tool not_run clarification_needed
@@ -119,7 +119,7 @@ synthesizing cancel         -> completed
     : text_delta reasoning_delta stop_round stop_tools turn_completed
 ";
 
-/// What no state shows.
+/// Rules that no state shows.
 const RULES: &str = "
 acknowledged: by hints
 acknowledged: by the model
@@ -212,7 +212,7 @@ waits: sequential, for those before it
 warmer behind a mistake
 ";
 
-/// What is declared, in the form in which it is counted.
+/// The declarations, in the form in which they are counted.
 pub(super) struct Possible {
     pub(super) moves: BTreeSet<String>,
     pub(super) outputs: BTreeSet<String>,

@@ -1,11 +1,11 @@
-//! Finds in what a turn says and asks for which of its rules have held.
+//! Detects which rules of a turn have applied, from what it says and asks for.
 
 use super::coverage::Coverage;
 use super::*;
 use crate::limits::turn::MISTAKES_MAX;
 use crate::orchestrator::turn::round::Surplus;
 
-/// Who has looked at a turn so far.
+/// How much of a turn has been examined so far.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     events: usize,
@@ -22,7 +22,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Looks at what came out since it looked last.
+    /// Examines the outputs since the last look.
     pub(super) fn look(&mut self, scene: &Scene, coverage: &mut Coverage) {
         let fresh = &scene.events[self.events..];
         if self.events == 0 {
@@ -188,7 +188,7 @@ impl Witness {
         }
     }
 
-    /// Why the turn itself has stopped a round.
+    /// Detects why the turn has stopped a round.
     fn look_at_stops(&mut self, fresh: &[Value], scene: &Scene, coverage: &mut Coverage) {
         let deeds = &scene.deeds[self.deeds..];
         self.deeds = scene.deeds.len();
@@ -219,7 +219,7 @@ impl Witness {
         }
     }
 
-    /// What has taken the tools away.
+    /// Detects what took the tools away.
     fn look_at_tools(&mut self, fresh: &[Value], scene: &Scene, coverage: &mut Coverage) {
         let have_ended = scene.turn.has_lost_tools();
         if !have_ended || std::mem::replace(&mut self.tools_have_ended, have_ended) {
