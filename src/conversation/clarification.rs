@@ -1,8 +1,8 @@
-//! Questions that tools could not decide, and what users answered.
+//! Questions that tools could not decide, and the users' answers.
 //!
-//! A question stands in the turn that asked it, with its options and their real ids;
-//! the answer stands in the turn that it opens. An option is found by its id and
-//! never by its title: two Johns may share one.
+//! A question is kept in the turn that asked it, with its options and their real ids. The answer
+//! is kept in the turn that it opens. Options are identified by id, never by title: two Johns may
+//! share a title.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use crate::tools::{Clarification, ClarificationOption};
 /// A question to the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Names it in the answer; unique in its session.
+    /// Identifies the question in the answer; unique in its session.
     pub clarification_id: String,
     /// The call that could not decide.
     pub call_id: String,
     /// Its tool.
     pub tool_name: String,
-    /// What is asked, and what can be chosen.
+    /// The question, and its options.
     pub clarification: Clarification,
 }
 
-/// What a client sends to open a turn.
+/// A client's request to open a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// The user's words.
     Prompt(String),
-    /// An answer to the open question, not yet looked at.
+    /// An answer to the open question, not yet checked.
     Answer {
         /// The question's id.
         clarification_id: String,
-        /// What is answered.
+        /// The answer.
         choice: Choice,
     },
 }
@@ -47,25 +47,25 @@ impl Default for Ask {
     }
 }
 
-/// What a client sends to answer a question.
+/// A client's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     /// The id of an option.
     Option(String),
-    /// Words.
+    /// The user's own words.
     Text(String),
 }
 
 /// What opens a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Opening {
-    /// The user says something.
+    /// The user's words.
     Prompt(String),
-    /// The user answers what was asked.
+    /// The user's answer to the open question.
     Answer(Box<Answer>),
 }
 
-/// An answer, found good.
+/// A valid answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The question's id.
@@ -74,12 +74,12 @@ pub struct Answer {
     pub question: String,
     /// The answer.
     pub given: Given,
-    /// The ids of the options that the user could have chosen, and has not.
+    /// The ids of the options that the user did not choose.
     pub not_chosen: Vec<String>,
 }
 
 impl Answer {
-    /// The id of the option that it takes.
+    /// The id of the chosen option.
     #[must_use]
     pub fn chosen(&self) -> Option<&str> {
         match &self.given {
@@ -90,8 +90,8 @@ impl Answer {
 }
 
 impl Answer {
-    /// Whether it chooses from the same options as another, however the questions were
-    /// put; without options, whether the question is the same.
+    /// Whether both answers choose from the same options, however the questions were worded.
+    /// Without options, whether the questions are the same.
     #[must_use]
     pub fn is_to_the_same(&self, other: &Self) -> bool {
         let offered = |answer: &Self| -> BTreeSet<String> {
@@ -105,7 +105,7 @@ impl Answer {
     }
 }
 
-/// What was answered.
+/// The content of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Given {
@@ -115,18 +115,18 @@ pub enum Given {
     Text(String),
 }
 
-/// Why an answer is not taken.
+/// Why an answer is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// Nothing of that id was ever asked here.
+    /// No question with this id was asked in this session.
     #[error("no question {} was asked in this session; {}", quote(id), open_one(open.as_deref()))]
     UnknownQuestion {
-        /// What was answered.
+        /// The id in the answer.
         id: String,
-        /// The question that is open.
+        /// The id of the open question.
         open: Option<String>,
     },
-    /// It was answered or dropped before.
+    /// The question was already answered or dropped.
     #[error(
         "the question {} is no longer open; it was answered, or another prompt came first: go on \
          with a prompt",
@@ -136,25 +136,24 @@ pub enum AnswerError {
     /// The question has no such option.
     #[error("the question has no option {}; {}", quote(id), ways(known))]
     UnknownOption {
-        /// What was chosen.
+        /// The id in the answer.
         id: String,
-        /// What could have been.
+        /// The ids of the question's options.
         known: Vec<String>,
     },
-    /// The question takes one of its options only.
+    /// The question accepts only one of its options.
     #[error("this question takes no text; {}", ways(known))]
     TextNotTaken {
         /// The options' ids.
         known: Vec<String>,
     },
-    /// Nothing was said.
+    /// The answer is empty.
     #[error("the answer is empty; send the user's words in text, or the id of an option")]
     EmptyText,
 }
 
 impl Conversation {
-    /// The questions that are still open: the one that was asked, and behind it those
-    /// that wait their turn.
+    /// The open questions: first the one that was asked, then those still waiting to be asked.
     #[must_use]
     pub fn open_questions(&self) -> &[Question] {
         match self.turns().next_back() {
@@ -165,8 +164,8 @@ impl Conversation {
         }
     }
 
-    /// The turns that an answer to the open question goes on from, newest first: the one
-    /// that asked, and where that was opened by an answer itself, those before it.
+    /// The turns that an answer to the open question continues, newest first: the one that asked
+    /// and, if an answer opened that turn, the ones before it.
     pub fn chain(&self) -> impl Iterator<Item = &Arc<Turn>> {
         let mut goes_on = !self.open_questions().is_empty();
         self.turns()
@@ -174,10 +173,10 @@ impl Conversation {
             .take_while(move |turn| std::mem::replace(&mut goes_on, turn.answer.is_some()))
     }
 
-    /// What opens the next turn.
+    /// Checks a client's request and returns the opening of the next turn.
     ///
     /// # Errors
-    /// Where it is an answer that is not taken; see [`AnswerError`].
+    /// If it is an answer that is rejected; see [`AnswerError`].
     pub fn open(&self, ask: &Ask) -> Result<Opening, AnswerError> {
         match ask {
             Ask::Prompt(prompt) => Ok(Opening::Prompt(prompt.clone())),
@@ -187,7 +186,7 @@ impl Conversation {
         }
     }
 
-    /// Finds the answer to the open question.
+    /// Checks an answer to the open question.
     ///
     /// # Errors
     /// See [`AnswerError`].
@@ -223,7 +222,7 @@ impl Conversation {
     }
 
     fn not_open(&self, clarification_id: &str) -> AnswerError {
-        // Those that wait their turn have not been asked yet.
+        // Waiting questions have not been asked yet.
         let asked = |turn: &Turn| {
             turn.questions.first().is_some_and(|asked| asked.clarification_id == clarification_id)
         };
@@ -237,7 +236,7 @@ impl Conversation {
 }
 
 impl Opening {
-    /// The user's words: of an option, its title.
+    /// The user's words; for a chosen option, its title.
     #[must_use]
     pub fn words(&self) -> &str {
         match self {
@@ -254,7 +253,7 @@ fn open_one(open: Option<&str>) -> String {
     open.map_or_else(|| "none is open".to_owned(), |id| format!("the open one is {id:?}"))
 }
 
-/// How a question with these options is answered.
+/// Says how to answer a question with these options.
 fn ways(options: &[String]) -> String {
     if options.is_empty() {
         return "it has no options; answer with text".to_owned();

@@ -1,15 +1,14 @@
 //! The history of a session: turns of steps, each call with its outcome.
 //!
-//! Model servers refuse a history in which a call lacks its result, or a result
-//! its call. So the history is no list of messages: a [`Step`] owns its calls and
-//! a [`Call`] owns its [`Outcome`], and what a server wants to read is rendered
-//! from that ([`render`]). **A conversation cannot be malformed**: there is no
-//! value of these types that renders to an invalid sequence.
+//! Model servers reject a history in which a call lacks its result, or a result its call. The
+//! history is therefore not a list of messages: a [`Step`] owns its calls, a [`Call`] owns its
+//! [`Outcome`], and [`render`] turns them into the messages that a server expects. **A
+//! conversation cannot be malformed**: no value of these types renders to an invalid sequence.
 //!
-//! All of it can be written down and read back, for a session that goes on elsewhere.
+//! A conversation can be saved and restored, so that a session can continue elsewhere.
 //!
-//! Not here: who decides what a call's outcome is (the orchestrator), and where
-//! a conversation is kept (the session).
+//! The orchestrator decides a call's outcome, and the session stores the conversation; neither is
+//! done here.
 
 mod clarification;
 pub mod render;
@@ -31,8 +30,8 @@ use crate::upstream::ReasoningItem;
 
 pub use clarification::{Answer, AnswerError, Ask, Choice, Given, Opening, Question};
 
-/// The turns of a session that are over, oldest first. Cloning is cheap: what is
-/// cloned shares its turns until one of the two grows.
+/// The finished turns of a session, oldest first. Cloning is cheap: clones share their turns until
+/// one of them grows.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
     kept: Arc<VecDeque<Kept>>,
@@ -41,7 +40,7 @@ pub struct Conversation {
     call_ids: usize,
 }
 
-/// A turn and what it takes in memory.
+/// A turn and its size in memory.
 #[derive(Debug, Clone)]
 struct Kept {
     turn: Arc<Turn>,
@@ -55,29 +54,28 @@ impl Conversation {
         self.kept.iter().map(|kept| &kept.turn)
     }
 
-    /// What the turns take in memory, in bytes.
+    /// The size of the turns in memory, in bytes.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many turns came before the first that is still here.
+    /// How many older turns have been dropped.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// How many ids its calls were given: they count over the whole session, so that
-    /// none names two calls.
+    /// How many call ids have been used. They are counted over the whole session, so no two calls
+    /// share an id.
     #[must_use]
     pub const fn call_ids(&self) -> usize {
         self.call_ids
     }
 
-    /// Appends a turn that is over, and drops the oldest beyond
-    /// [`TURNS_MAX`](limits::TURNS_MAX) and
-    /// [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new one
-    /// stays, whatever its size: a user goes on from there.
+    /// Appends a finished turn, and drops the oldest ones beyond [`TURNS_MAX`](limits::TURNS_MAX)
+    /// and [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new turn is kept
+    /// whatever its size, because the user continues from there.
     pub fn push(&mut self, turn: Turn) {
         let bytes = size::of_turn(&turn);
         self.call_ids += turn.call_ids;
@@ -93,7 +91,7 @@ impl Conversation {
         }
     }
 
-    /// How often in a row the model has answered with nothing, up to now.
+    /// How many times in a row the model has now answered with nothing.
     #[must_use]
     pub fn empty_answers(&self) -> u32 {
         let steps = self.turns().rev().flat_map(|turn| turn.steps.iter().rev());
@@ -102,7 +100,7 @@ impl Conversation {
     }
 }
 
-/// A conversation as it is written down. What it takes in memory is counted when it is read.
+/// The serialized form of a conversation. Sizes in memory are computed on reading.
 #[derive(Serialize, Deserialize)]
 struct Written<T> {
     turns: Vec<T>,
@@ -136,20 +134,20 @@ pub struct Turn {
     pub turn_id: String,
     /// When it began, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
-    /// The user's words; of a chosen option, its title.
+    /// The user's words; for a chosen option, its title.
     pub prompt: String,
-    /// What the turn answers, where it was opened by an answer.
+    /// The answer that opened the turn, if any.
     pub answer: Option<Box<Answer>>,
-    /// The question that was open when the user said something else instead.
+    /// The open question, if the user said something else instead of answering it.
     pub dropped: Option<String>,
     /// What the model said and called, in order.
     pub steps: Vec<Step>,
-    /// What it asks the user at its end; further ones wait their turn.
+    /// The question that it ends with, and those still waiting to be asked.
     pub questions: Vec<Question>,
-    /// Lookups that were not run since one before them had to ask the user. They are
-    /// run when that is answered.
+    /// Lookups that were not run because an earlier one had to ask the user. They run once that is
+    /// answered.
     pub deferred: Vec<Arc<Call>>,
-    /// How many ids its calls were given, those that could not be read included.
+    /// How many call ids it has used, including those of unreadable calls.
     pub call_ids: usize,
     /// How it ended.
     pub ending: Ending,
@@ -163,7 +161,7 @@ pub enum Ending {
     Completed(TurnFinish),
     /// With `turn_failed`.
     Failed(crate::event::FailureCode),
-    /// It still runs; only the history that a running turn renders has this.
+    /// It is still running. Only the history that a running turn renders contains this.
     #[default]
     Running,
 }
@@ -181,17 +179,17 @@ impl Ending {
     }
 }
 
-/// One message of the model, with what came of its calls.
+/// One message of the model, with the outcomes of its calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// When the model was asked for it, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// What the model wrote, in order.
     pub parts: Vec<Part>,
-    /// What the model is told beside its calls' outcomes.
+    /// What the model is told besides its calls' outcomes.
     pub notes: Vec<Note>,
-    /// The call that failed for want of what these results, or earlier ones, bring: the model
-    /// is asked to make it again.
+    /// A call that failed because it lacked something that these results, or earlier ones,
+    /// contain. The model is asked to make it again.
     pub retry: Option<Retry>,
 }
 
@@ -200,21 +198,21 @@ pub struct Step {
 pub struct Retry {
     /// The tool's name.
     pub tool: String,
-    /// The argument that it was wrong in, and what was found for it, if that can be told.
+    /// The argument that was wrong and the values found for it, if it is safe to suggest them.
     pub argument: Option<Found>,
 }
 
-/// Values that results have under the name of an argument.
+/// The values that results contain under an argument's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The argument's name.
     pub name: String,
-    /// As JSON: one at least, few enough to choose from.
+    /// The values as JSON: at least one, and few enough to choose from.
     pub values: Vec<String>,
 }
 
 impl Step {
-    /// The calls, in the order of the message.
+    /// The calls, in message order.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             Part::Call(call) => Some(&**call),
@@ -222,12 +220,12 @@ impl Step {
         })
     }
 
-    /// Whether the model gave nothing: no words and no call.
+    /// Whether the model answered with nothing: no words and no call.
     fn is_empty_answer(&self) -> bool {
         self.notes.iter().any(|note| note.reason == FeedbackReason::EmptyResponse)
     }
 
-    /// Whether the model waits for something after this step.
+    /// Whether the model must be asked again after this step.
     #[must_use]
     pub fn asks_for_more(&self) -> bool {
         !self.notes.is_empty() || self.calls().next().is_some()
@@ -240,68 +238,68 @@ impl Step {
 pub enum Part {
     /// Words.
     Text(String),
-    /// What the model thought and its server wants back. It stands in the running turn
-    /// alone: of a turn that is over, servers want none.
+    /// Reasoning that the server wants sent back. Only the running turn has it: servers want none
+    /// from finished turns.
     Reasoning(Arc<ReasoningItem>),
-    /// A call; shared with the turn that still speaks of it.
+    /// A call, shared with the turn that still refers to it.
     Call(Arc<Call>),
     /// Something that the gateway said in between.
     Said(Utterance),
 }
 
-/// What a user was told on the model's behalf, or which of its words served as that.
+/// Something said on the model's behalf, or words of the model that served the same purpose.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Utterance {
-    /// What it was for.
+    /// Its purpose.
     pub kind: UtteranceKind,
     /// The sentence.
     pub text: String,
-    /// The tools that were being called.
+    /// The tools being called at the time.
     pub tools: Vec<String>,
     /// When it was said, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
-/// What an [`Utterance`] was for.
+/// The purpose of an [`Utterance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UtteranceKind {
-    /// Work has begun. The model's own words stand beside it as text.
+    /// Work has begun. If the model said so itself, its words are also there as text.
     Acknowledgement(AcknowledgementSource),
-    /// Something to know while waiting; models are not told of it.
+    /// A status for the waiting user, which models never see.
     Status,
-    /// An answer made of the tools' results, for a model that gave none.
+    /// An answer made from the tools' results, for a model that gave none.
     Response,
 }
 
 impl Utterance {
-    /// Whether it goes to models as something that the assistant has said.
+    /// Whether models see it as something that the assistant said.
     ///
-    /// An acknowledgement does not. It is the model's own words, which it has anyway, or a
-    /// sentence before a call that it has not written: small models then write the sentence
-    /// and no call (`docs/prompting.md`).
+    /// They never see an acknowledgement. It is either the model's own words, which are there
+    /// already, or a sentence before a call that the model did not write. Small models imitate
+    /// that: they write the sentence and no call (`docs/prompting.md`).
     fn is_told(&self) -> bool {
         self.kind == UtteranceKind::Response
     }
 }
 
-/// A call and what came of it.
+/// A call and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Unique in its session.
     pub call_id: String,
-    /// The tool's name as the model wrote it, which need not exist.
+    /// The tool's name as the model wrote it. There may be no such tool.
     pub name: String,
     /// A JSON object, as the model wrote it.
     pub arguments: Arguments,
-    /// The same with the results that it names in place, as the tool took it.
+    /// The arguments with references replaced by results, as the tool received them.
     pub resolved_arguments: Option<Arguments>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
 impl Call {
-    /// The arguments as the tool takes them.
+    /// The arguments as the tool receives them.
     #[must_use]
     pub const fn taken_arguments(&self) -> &Arguments {
         match &self.resolved_arguments {
@@ -310,7 +308,7 @@ impl Call {
         }
     }
 
-    /// The question that it came back with.
+    /// The question that the tool asked, if any.
     #[must_use]
     pub fn asks(&self) -> Option<&Clarification> {
         match &self.outcome {
@@ -319,12 +317,12 @@ impl Call {
         }
     }
 
-    /// Whether it was not run because its result is that of an earlier call.
+    /// Whether it was not run because it repeats an earlier call.
     fn is_repeat(&self) -> bool {
         matches!(&self.outcome, Outcome::NotRun(result) if result.success)
     }
 
-    /// What came of it in the standard shape, whether its tool ran or not.
+    /// Its result in the standard shape, whether or not its tool ran.
     #[must_use]
     pub fn result(&self) -> Cow<'_, ToolResult> {
         match &self.outcome {
@@ -338,13 +336,14 @@ impl Call {
     }
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The tool ran, well or not.
+    /// The tool ran, successfully or not.
     Ended(ToolResult),
-    /// The call was refused, with the reason, or repeats an earlier one, with its result.
+    /// The call was refused, and this says why, or it repeats an earlier one, and this is its
+    /// result.
     NotRun(ToolResult),
     /// It was not run, for this reason.
     Skipped(String),
@@ -352,12 +351,12 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// Something that the model is told about its message as a whole.
+/// Something that the model is told about its whole message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// The kind of mistake.
     pub reason: FeedbackReason,
-    /// What it is told.
+    /// The text.
     pub message: String,
 }
 

@@ -1,7 +1,7 @@
-//! What a turn takes in memory: the allocations that it owns, in bytes, about.
+//! The memory that a turn takes: roughly the bytes that it has allocated.
 //!
-//! Not the length of its text: a list of small numbers takes forty times what it
-//! takes as JSON, and what bounds memory has to count memory.
+//! This is not the length of its text: a list of small numbers takes forty times more memory than
+//! JSON, and a bound on memory has to count memory.
 
 use std::mem::size_of;
 
@@ -10,11 +10,10 @@ use serde_json::{Map, Value};
 use super::{Answer, Call, Found, Given, Outcome, Part, Question, Retry, Step, Turn};
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
-/// What a shared value has beside itself: two counts.
+/// The overhead of a shared value: two counts.
 const SHARED_BYTES: usize = 2 * size_of::<usize>();
 
-/// What an entry of an object has beside its key and value: a hash, and its place
-/// in a table that is half full.
+/// The overhead of an object's entry: a hash, and a slot in a half-full table.
 const ENTRY_BYTES: usize = 4 * size_of::<usize>();
 
 pub(super) fn of_turn(turn: &Turn) -> usize {
@@ -23,7 +22,7 @@ pub(super) fn of_turn(turn: &Turn) -> usize {
     let dropped = turn.dropped.as_ref().map_or(0, String::capacity);
     let questions = turn.questions.iter().map(of_question).sum::<usize>();
     let answer = turn.answer.as_deref().map_or(0, |answer| size_of::<Answer>() + of_answer(answer));
-    // The calls that wait are those of a step, shared.
+    // Deferred calls are shared with a step.
     let deferred = turn.deferred.capacity() * size_of::<usize>();
     own + deferred
         + steps
@@ -107,7 +106,7 @@ fn of_option(option: &ClarificationOption) -> usize {
         + option.metadata.as_ref().map_or(0, of_value)
 }
 
-/// What stands behind a value, not the value itself.
+/// The heap memory of a value, without the value itself.
 fn of_value(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

@@ -1,4 +1,4 @@
-//! A conversation is bounded in turns and in bytes; what goes is the oldest.
+//! A conversation is bounded in turns and in bytes; the oldest turns are dropped first.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn words(bytes: usize) -> Step {
     Step { parts: vec![Part::Text("x".repeat(bytes))], ..Step::default() }
 }
 
-/// A turn that takes exactly that much.
+/// A turn of exactly this size.
 fn turn_of(id: usize, bytes: usize) -> Turn {
     let rest = size::of_turn(&turn(id, vec![words(0)]));
     turn(id, vec![words(bytes - rest)])
@@ -67,7 +67,7 @@ fn the_latest_turn_is_kept_whatever_its_size() {
     check(&conversation, 2..3);
 }
 
-/// A running turn holds the conversation as it was when it began.
+/// A running turn keeps the conversation as it was when the turn began.
 #[test]
 fn what_was_cloned_does_not_change() {
     let mut conversation = Conversation::default();
@@ -78,7 +78,7 @@ fn what_was_cloned_does_not_change() {
     check(&conversation, 1..2);
 }
 
-/// Whatever a turn holds adds to its size, and as much as it takes as text at least.
+/// Everything in a turn adds to its size, at least as much as it takes as text.
 #[test]
 fn all_that_a_turn_holds_is_counted() {
     let empty = size::of_turn(&turn(0, Vec::new()));

@@ -1,25 +1,25 @@
-//! Fitting a history into a context: whole steps, oldest first.
+//! Fits a history into a context by dropping whole steps, oldest first.
 
 use std::sync::Arc;
 
 use super::{Conversation, Step, Turn};
 
-/// Tokens that a text takes, about: model servers do not agree on a tokenizer,
-/// and three bytes a token errs on the safe side for English, code and JSON.
+/// A rough count of the tokens in a text. Tokenizers differ; three bytes per token overestimates
+/// for English, code and JSON, which is the safe side.
 #[must_use]
 pub const fn tokens(text: &str) -> usize {
     text.len().div_ceil(3) + MESSAGE_TOKENS
 }
 
-/// What a chat template adds around a message.
+/// Tokens that a chat template adds around a message.
 const MESSAGE_TOKENS: usize = 4;
 
-/// The turns that fit into `budget` tokens, oldest first, each with the first of
-/// its steps that does. A turn of which no step fits is left out whole; one whose
-/// later steps fit keeps its prompt, since an answer without its question misleads.
+/// The turns that fit into `budget` tokens, oldest first, each with its first step that fits. A
+/// turn is left out if no step fits. If only its later steps fit, it keeps its prompt, since an
+/// answer without its question misleads.
 ///
-/// The newest `needed` turns stay, if only with their prompts: the running one goes on
-/// from them.
+/// The newest `needed` turns are kept in any case, even if only with their prompts: the running
+/// turn continues them.
 pub(super) fn kept(
     history: &Conversation,
     needed: usize,
@@ -34,7 +34,7 @@ pub(super) fn kept(
     for turn in newest().take(needed) {
         let (first_step, left) = steps_that_fit(turn, room, &step_tokens);
         kept.push((turn, first_step));
-        // What is older than steps that did not fit is left out, but for prompts.
+        // Of anything older than steps that did not fit, only prompts remain.
         room = if first_step > 0 { 0 } else { left };
     }
     for turn in newest().skip(needed) {
@@ -53,7 +53,7 @@ pub(super) fn kept(
     kept
 }
 
-/// The first of a turn's steps from which on they fit, and the room that they leave.
+/// The index of the first step from which all later ones fit, and the room left.
 fn steps_that_fit(
     turn: &Turn,
     mut room: usize,

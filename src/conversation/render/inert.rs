@@ -1,8 +1,8 @@
-//! Data that stays data: what came from tools, written so that a model that copies it
-//! calls nothing and begins no message of another role.
+//! Inert data: tool output written so that a model that copies it makes no call and begins no
+//! message of another role.
 //!
-//! What could be taken for more than text has its first character spelled as JSON does,
-//! `\u003c`: the value is the same to whoever reads the JSON, and a model reads on.
+//! If something could pass for more than text, its first character is escaped as in JSON,
+//! `\u003c`. Whoever reads the JSON gets the same value, and models understand it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use crate::call_format::CallFormat;
 
-/// Text without a mark of the format or a role token.
+/// Text in which every mark of the format and every role token is escaped.
 pub(super) fn text<'a>(text: &'a str, format: &CallFormat) -> Cow<'a, str> {
     let mut inert = String::new();
     let mut rest = text;
@@ -35,7 +35,7 @@ pub(super) fn text<'a>(text: &'a str, format: &CallFormat) -> Cow<'a, str> {
     Cow::Owned(inert)
 }
 
-/// A value as JSON whose strings hold neither.
+/// A value as JSON whose strings are escaped in the same way.
 pub(super) fn json(value: &(impl Serialize + ?Sized), format: &CallFormat) -> String {
     let mut json = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut json, Inert { format });
@@ -43,7 +43,7 @@ pub(super) fn json(value: &(impl Serialize + ?Sized), format: &CallFormat) -> St
     String::from_utf8(json).expect("JSON is UTF-8")
 }
 
-/// Where the first character stands that may not stand as it is.
+/// The position of the first character that must be escaped.
 fn find_live(text: &str, format: &CallFormat) -> Option<usize> {
     let candidates = text.char_indices().filter(|(_, char)| {
         matches!(char, '<' | '[') || format.marks().any(|mark| mark.starts_with(*char))
@@ -56,8 +56,8 @@ fn find_live(text: &str, format: &CallFormat) -> Option<usize> {
     })
 }
 
-/// Whether a text begins as `[INST]` or `[/TOOL_RESULTS]` do. All role tokens of other
-/// kinds begin with `<`.
+/// Whether the text begins with a token such as `[INST]` or `[/TOOL_RESULTS]`. Role tokens of
+/// other kinds begin with `<`.
 fn is_role_token(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('[') else { return false };
     let inner = inner.strip_prefix('/').unwrap_or(inner);

@@ -1,7 +1,7 @@
-//! A conversation as the messages that a model server takes: one file a form.
+//! Renders a conversation as the messages that a model server accepts: one file per form.
 //!
-//! Every form renders every conversation to a valid sequence: one system message
-//! first, user and assistant in turn, each call directly followed by its result.
+//! Every form renders every conversation to a valid sequence: one system message first, user and
+//! assistant alternating, and a result right after each call.
 
 mod inert;
 mod native;
@@ -21,35 +21,35 @@ use crate::upstream::{History, Message, MessagePart, Prompt, Role};
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Calls as they were written, results as plain text in a
-    /// user message: for servers that refuse `tool_calls`.
+    /// Calls as the model writes them, results as plain text in a user message: for servers that
+    /// reject `tool_calls`.
     Text,
     /// Calls as `tool_calls`, results as tool messages.
     Native,
-    /// No calls at all, results as plain text: for a round that must answer in
-    /// words, whatever the server's form is.
+    /// No calls, and results as plain text: for a round that must answer in words, whatever form
+    /// the server takes.
     Words,
 }
 
-/// All that a model is told, as the conversation has it. It is rendered when an upstream
-/// is asked, in the form that this one takes: the next one may take another.
+/// Everything that a model is told, in the conversation's own terms. It is rendered for each
+/// upstream when that one is asked, because each may take a different form.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     /// The system message.
     pub system: String,
-    /// Made-up exchanges that show the model how a tool is used. A model that can call
-    /// nothing more does not see them.
+    /// Made-up exchanges that show the model how a tool is used. They are left out once the model
+    /// can make no more calls.
     pub examples: Arc<[Turn]>,
-    /// The turns before.
+    /// The earlier turns.
     pub history: Conversation,
     /// The running turn.
     pub current: Arc<Turn>,
-    /// The last word to a model that is to call nothing more and answer in words; calls
-    /// are left out then.
+    /// The final request to a model that must answer in words and make no calls; past calls are
+    /// then left out.
     pub closing: Option<&'static str>,
     /// How calls are written.
     pub format: CallFormat,
-    /// Tokens that the messages may take, as [`trim::tokens`] counts them.
+    /// How many tokens the messages may take, as counted by [`trim::tokens`].
     pub budget: usize,
 }
 
@@ -64,10 +64,10 @@ impl Prompt for Context {
     }
 }
 
-/// What stands for the answer of a turn that failed or was cancelled before it.
+/// Stands in for the answer of a turn that failed or was cancelled before it.
 const NO_ANSWER: &str = "(No answer was given.)";
 
-/// What stands for the answer of a turn that ends with its tools' results.
+/// Stands in for the answer of a turn that ends with its tools' results.
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form) -> Vec<Message> {
@@ -125,12 +125,11 @@ fn render_turn(
     match turn.ending {
         Ending::Running => {}
         _ if is_answered => {}
-        // Otherwise the next prompt is read as the rest of this one, and both are
-        // answered.
+        // Otherwise the model would read the next prompt as part of this one, and answer both.
         Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_) => {
             say(messages, Role::Assistant, NO_ANSWER);
         }
-        // Not where the turn has no steps: it has shown nothing.
+        // A turn without steps has shown nothing.
         Ending::Completed(_) if turn.steps.iter().any(Step::asks_for_more) => {
             say(messages, Role::Assistant, RESULTS_SHOWN);
         }
@@ -153,8 +152,8 @@ fn step_tokens(step: &Step, format: &CallFormat) -> usize {
     messages.iter().filter_map(Message::words).map(|words| trim::tokens(&words)).sum()
 }
 
-/// Says something, joined to what the same speaker said just before: chat
-/// templates insist that user and assistant alternate.
+/// Adds words to the last message if it has the same role, else as a new message: chat templates
+/// insist that user and assistant alternate.
 fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
     if let Some(last) = messages.last_mut()
         && last.role == role
@@ -168,13 +167,13 @@ fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
     messages.push(Message::text(role, words));
 }
 
-/// Whether there is more than reasoning in some parts.
+/// Whether these parts contain more than reasoning.
 fn has_said(parts: &[MessagePart]) -> bool {
     parts.iter().any(|part| !matches!(part, MessagePart::Reasoning(_)))
 }
 
-/// Adds what the model said and called itself to the assistant's message that is being
-/// written, or begins one.
+/// Adds the model's own words and calls to the last message, if that is an assistant's without
+/// calls, else as a new message.
 fn speak(messages: &mut Vec<Message>, mut spoken: Vec<MessagePart>) {
     match messages.last_mut() {
         Some(last) if last.role == Role::Assistant && last.calls().next().is_none() => {

@@ -1,7 +1,7 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 //!
-//! What else the model is told behind a call stands in the tool messages: the strictest
-//! templates (Mistral's) refuse a user's message there.
+//! Anything else the model is told after a call goes into the tool messages: the strictest
+//! templates (Mistral's) reject a user message there.
 
 use super::{Form, has_said, results, say, speak, spoken};
 use crate::call_format::CallFormat;
@@ -11,9 +11,8 @@ use crate::upstream::{Message, MessageCall, Role};
 
 /// Renders a step.
 ///
-/// A call's own id is unique in its turn; `calls_before` makes it so in the whole
-/// sequence. Nine letters and digits are what the strictest templates (Mistral's)
-/// take.
+/// Calls are renumbered after the `calls_before` of the sequence: the strictest templates
+/// (Mistral's) accept only ids of nine letters and digits.
 pub(super) fn render(
     messages: &mut Vec<Message>,
     step: &Step,
@@ -44,9 +43,9 @@ pub(super) fn render(
     }
 }
 
-/// A name that servers take, of one that no tool need have: `OpenAI`'s refuse a whole
-/// conversation for one that is not `[A-Za-z0-9_-]{1,64}`. The result tells the model
-/// what it wrote.
+/// A name that servers accept, even for a tool that does not exist. `OpenAI`'s reject a whole
+/// conversation over one name that is not `[A-Za-z0-9_-]{1,64}`. The result shows the model what
+/// it wrote.
 fn callable(name: &str) -> String {
     let is_taken = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     let taken = |char| if is_taken(char) { char } else { '_' };

@@ -1,4 +1,4 @@
-//! What the model is told at the beginning of a turn: the user's words, or their answer.
+//! The first message of a turn: the user's words, or the user's answer.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use super::inert;
 use crate::call_format::CallFormat;
 use crate::conversation::{Given, Turn};
 
-/// A chosen option is a statement with its real id, as JSON: what a tool wrote into a
-/// title cannot be taken for more than a title.
+/// A chosen option becomes a statement with its real id, as JSON, so that what a tool wrote into a
+/// title can be nothing but a title.
 pub(super) fn told<'a>(turn: &'a Turn, format: &CallFormat) -> Cow<'a, str> {
     if let Some(answer) = &turn.answer {
         let question = inert::json(&answer.question, format);

@@ -1,8 +1,8 @@
-//! A call's result as the model reads it: as JSON after the tool's name, or as plain lines
-//! for a model that must not think of calls any more.
+//! A call's result as the model reads it: as JSON after the tool's name, or as plain lines for a
+//! model that should no longer think of calls.
 //!
-//! What the standard shape says to the gateway alone (`success`, `next_action`) is left out:
-//! small models answer with it.
+//! Fields meant for the gateway (`success`, `next_action`) are left out unless the model needs
+//! them: small models repeat them as their answer.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::limits::turn::RESULT_LINES_MAX;
 use crate::text;
 use crate::tools::{Clarification, NextAction, ToolResult};
 
-/// A result as JSON: the data of one that says nothing else, otherwise an object.
+/// A result as JSON: just its data if there is nothing else, otherwise an object.
 pub(crate) fn json(result: &ToolResult, format: &CallFormat) -> String {
     match result {
         ToolResult {
@@ -32,7 +32,7 @@ pub(crate) fn json(result: &ToolResult, format: &CallFormat) -> String {
     }
 }
 
-/// A result in which there is something beside data.
+/// A result that says more than its data.
 #[derive(Serialize)]
 struct Told<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ impl<'a> Told<'a> {
     fn of(result: &'a ToolResult) -> Self {
         let asks = result.clarification.is_some();
         Self {
-            // An empty object would not say that the call succeeded.
+            // An empty object would not show that the call succeeded.
             success: (result.success && result.data.is_none() && !asks).then_some(true),
             data: result.data.as_ref(),
             next_action: asks.then_some(result.next_action),
@@ -64,15 +64,15 @@ impl<'a> Told<'a> {
     }
 }
 
-/// What ends the heading of a result.
+/// The end of a result's heading.
 pub(crate) const RETURNED: &str = "returned:";
 
-/// What stands before a result in JSON. References name results by these ids.
+/// The heading of a result in JSON. References name results by these ids.
 pub(crate) fn heading(tool: &str, call_id: &str) -> String {
     format!("`{tool}` ({call_id}) {RETURNED}")
 }
 
-/// The tool's name as the model wrote it; longer than a tool's can be, it is cut.
+/// The tool's name as the model wrote it, cut to the length that tool names may have.
 fn name(call: &Call, format: &CallFormat) -> String {
     inert::text(&text::cut(&call.name, NAME_BYTES_MAX), format).into_owned()
 }
@@ -83,14 +83,14 @@ pub(super) fn push_json(told: &mut String, call: &Call, format: &CallFormat) {
     format.push_result(told, &heading(&name, &call.call_id), &result);
 }
 
-/// Adds what a call found as `key: value` lines under a heading in words.
+/// Adds a call's result as `key: value` lines under a heading in words.
 pub(super) fn push_lines(told: &mut String, call: &Call, format: &CallFormat) {
     let (name, result) = (name(call, format), call.result());
     let heading = if result.success { "found" } else { "answered" };
     let _ = write!(told, "Here is what {name} {heading}:\n{}", lines(&result, Some(format)));
 }
 
-/// A result as lines for a person.
+/// A result as lines for people.
 pub(crate) fn plain_lines(result: &ToolResult) -> String {
     lines(result, None)
 }
@@ -110,7 +110,7 @@ fn lines(result: &ToolResult, format: Option<&CallFormat>) -> String {
         lines.text.clear();
         lines.push("", "", "nothing");
     }
-    // What a tool says to the model is not for the user.
+    // A tool's instruction to the model is not for the user.
     if let (Some(instruction), Some(_)) = (&result.instruction_for_ai, format) {
         lines.push("", "instruction", instruction);
     }
@@ -120,7 +120,7 @@ fn lines(result: &ToolResult, format: Option<&CallFormat>) -> String {
 
 struct Lines<'a> {
     text: String,
-    /// The format whose marks a model may not read in them; `None` for a person.
+    /// The format whose marks are escaped for a model; `None` for people.
     format: Option<&'a CallFormat>,
     count: usize,
 }
@@ -149,7 +149,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Adds the line over what is nested; gives the indent of the lines below it.
+    /// Adds the line above nested values. Returns the indent of the lines below it.
     fn push_heading(&mut self, indent: &str, key: &str, is_empty: bool) -> String {
         if key.is_empty() {
             return indent.to_owned();

@@ -1,7 +1,7 @@
-//! What the model said itself in a step: its words and its calls, in order.
+//! What the model itself said in a step: its words and calls, in order.
 //!
-//! Servers that hand out reasoning want each item of it back directly before what it came
-//! with. What the gateway said in between comes before it.
+//! Servers that return reasoning want each item sent back directly before the part it led to.
+//! Anything the gateway said in between goes before the reasoning.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::limits::tools::NAME_BYTES_MAX;
 use crate::text;
 use crate::upstream::{MessageCall, MessagePart, ReasoningItem};
 
-/// What a step holds, as parts of a message; its calls as the form has them. `native` are
-/// the calls as a server takes them.
+/// The parts of a step's message, with calls in this form. `native` are the calls as a server
+/// takes them.
 pub(super) fn parts(
     step: &Step,
     format: &CallFormat,
@@ -36,7 +36,7 @@ pub(super) fn parts(
                 words.push('\n');
             }
             Part::Said(_) => {}
-            // Without its calls, the message is another than the one that it thought of.
+            // Without its calls, this is no longer the message that the reasoning led to.
             Part::Reasoning(_) if form == Form::Words => {}
             Part::Reasoning(item) => spoken.thoughts.push(Arc::clone(item)),
             Part::Call(call) => match form {
@@ -62,7 +62,7 @@ pub(super) fn parts(
 #[derive(Debug, Default)]
 struct Spoken {
     parts: Vec<MessagePart>,
-    /// Reasoning whose part has not come yet. Without one, it does not go back.
+    /// Reasoning whose part has not come yet. If none comes, the reasoning is left out.
     thoughts: Vec<Arc<ReasoningItem>>,
 }
 
@@ -71,7 +71,7 @@ impl Spoken {
         self.parts.extend(self.thoughts.drain(..).map(MessagePart::Reasoning));
     }
 
-    /// The words that are being written.
+    /// The words being written.
     fn words(&mut self) -> &mut String {
         if !matches!(self.parts.last(), Some(MessagePart::Text(_))) {
             self.parts.push(MessagePart::Text(String::new()));
@@ -82,7 +82,7 @@ impl Spoken {
         }
     }
 
-    /// Ends the line that is being written, so that a call begins one.
+    /// Ends the current line, so that a call starts on a new one.
     fn end_line(&mut self) {
         let mut texts = self.parts.iter().rev().filter_map(|part| match part {
             MessagePart::Text(text) => Some(text),
@@ -93,8 +93,8 @@ impl Spoken {
         }
     }
 
-    /// Takes the white space off the end of the words. Many chat templates do it anyway; the
-    /// others learn nothing from it.
+    /// Removes white space at the end of the words. Many chat templates do so anyway, and it means
+    /// nothing to models.
     fn trim_end(&mut self) {
         for part in self.parts.iter_mut().rev() {
             let MessagePart::Text(text) = part else { continue };

@@ -1,5 +1,5 @@
-//! Any history, whatever happened in it, renders to a sequence that a strict
-//! server accepts. The validator below is as strict as `OpenAI`'s.
+//! Every history renders to a sequence that a strict server accepts. The validator below is as
+//! strict as `OpenAI`'s.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,8 +16,7 @@ use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
-/// What is wrong with a sequence of messages, by the rules of strict servers.
-/// Messages as Chat Completions have them.
+/// The messages as in a Chat Completions request.
 fn as_chat(messages: &[Message]) -> serde_json::Value {
     use crate::upstream::ChatRequest;
     use crate::upstream::dialect::{Kind, Options, Server};
@@ -28,6 +27,7 @@ fn as_chat(messages: &[Message]) -> serde_json::Value {
     body["messages"].clone()
 }
 
+/// Checks a sequence of messages by the rules of strict servers.
 pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
@@ -110,7 +110,7 @@ fn any_part() -> impl Strategy<Value = Part> {
         }),
         (any_name(), any_outcome(), 0..200_usize).prop_map(|(name, outcome, length)| Part::Call(
             Arc::new(Call {
-                // Ids are unique in a turn only; the history as a whole repeats them.
+                // Rendering must not depend on the calls' own ids.
                 call_id: String::new(),
                 name,
                 arguments: Arguments::parse(&json!({ "a": "x".repeat(length) }).to_string())
@@ -122,7 +122,7 @@ fn any_part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// As models write them.
+/// A name as models write them.
 fn any_name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z_<]{1,8}", "[.:a-z é🔧]{0,9}", "[a-zé]{63,66}"]
 }
@@ -205,7 +205,7 @@ pub(crate) fn any_turn() -> impl Strategy<Value = Turn> {
     })
 }
 
-/// How a context is rendered, and whether it is to be answered in words.
+/// The form to render in, and the closing request, if any.
 fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
     let histories = prop_oneof![Just(History::Text), Just(History::Native)];
     (histories, prop::option::of(Just("now answer")))
@@ -225,7 +225,7 @@ proptest! {
         (form, closing) in any_form(),
         budget in 0_usize..400,
     ) {
-        // A request is made at the start of a turn, or after a step that waits.
+        // A request is made at the start of a turn, or after a step that needs an answer.
         current.questions.clear();
         current.ending = Ending::Running;
         if let Some(last) = current.steps.last_mut() && !last.asks_for_more() {
@@ -411,8 +411,8 @@ fn the_oldest_steps_are_left_out_first() {
     assert_eq!(said(0), ["s", "now"]);
 }
 
-/// Calls of every outcome, as both dialects ask with them. That a real server takes
-/// these requests is tested in `tests/real_model`.
+/// Calls of every outcome, in the requests of both dialects. `tests/real_model` checks that a real
+/// server takes these requests.
 #[test]
 fn calls_of_every_outcome_go_back_natively() {
     use crate::upstream::dialect::{Kind, Options, Server};
@@ -475,7 +475,7 @@ fn calls_of_every_outcome_go_back_natively() {
     assert_eq!(asked, shown, "{asked:#}");
 }
 
-/// The order of an assistant's message, a word each; what is written is quoted.
+/// The parts of an assistant's message in order, one entry each, with text quoted.
 fn ordered(message: &Message) -> Vec<String> {
     let is_reasoning = |part: &MessagePart| matches!(part, MessagePart::Reasoning(_));
     if !message.parts.iter().any(is_reasoning) {

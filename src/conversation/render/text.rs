@@ -7,17 +7,16 @@ use crate::call_format::CallFormat;
 use crate::conversation::{Call, Found, Retry, Step};
 use crate::upstream::{Message, Role};
 
-/// What the results of calls end with if all of them are good. A message that ends with JSON
-/// is repeated by small models; one that ends with the user's question gets the question
-/// back.
+/// Ends the results if all calls succeeded. Small models repeat a message that ends with JSON, and
+/// if it ends with the user's question, they repeat that.
 const ANSWER: &str = "Use it to answer my question.";
 
-/// What they end with if one of them is not. Without it small models pass the error on to the
-/// user; told to call again alone, they go on calling what will never work.
+/// Ends the results if a call failed. Without it small models pass the error on to the user. If
+/// told only to call again, they keep making calls that can never work.
 const RETRY: &str = "Write the next function call, or tell me what went wrong.";
 
-/// What they end with if they were what an earlier call was waiting for. To tell the user what
-/// was found on the way would be no answer.
+/// Ends the results if an earlier call was waiting for them. Telling the user what was found on
+/// the way would be no answer.
 fn call_again(retry: &Retry, format: &CallFormat) -> String {
     let tool = inert::text(&retry.tool, format);
     let Some(Found { name, values }) = &retry.argument else {
@@ -28,10 +27,10 @@ fn call_again(retry: &Retry, format: &CallFormat) -> String {
     format!("Now write the call of {tool} again, with \"{name}\": {values}.")
 }
 
-/// What the model says in place of calls that are not shown to it.
+/// Stands in for calls that are not shown to the model.
 const CHECKING: &str = "Let me check.";
 
-/// Renders a step, with its calls or as words: then they leave no trace but their results.
+/// Renders a step in full, or as words with only the results of its calls.
 pub(super) fn render(messages: &mut Vec<Message>, step: &Step, format: &CallFormat, form: Form) {
     let spoken = spoken::parts(step, format, form, Vec::new());
     if has_said(&spoken) {
@@ -45,12 +44,12 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, format: &CallForm
     }
 }
 
-/// What the model is told: each call's result, then the notes or what to do now.
+/// What the model is told: each call's result, then any notes or what to do now.
 fn told(step: &Step, format: &CallFormat, form: Form) -> String {
     let mut told = String::new();
     for call in step.calls() {
         match form {
-            // Its result is there already.
+            // The earlier call shows this result.
             Form::Words if call.is_repeat() => {}
             Form::Words => {
                 push_separator(&mut told, "\n\n");
@@ -68,7 +67,7 @@ fn told(step: &Step, format: &CallFormat, form: Form) -> String {
         push_separator(&mut told, "\n");
         told.push_str(&request);
     }
-    // A model that can call nothing more has no use for what was wrong with its calls.
+    // A model that can make no more calls has no use for the mistakes in its calls.
     for note in step.notes.iter().filter(|_| form != Form::Words) {
         push_separator(&mut told, "\n\n");
         told.push_str(&note.message);
@@ -76,8 +75,8 @@ fn told(step: &Step, format: &CallFormat, form: Form) -> String {
     told
 }
 
-/// What the model is to do with the results. A question is the user's to answer, and what a
-/// tool or a note says of that needs no more words.
+/// What the model should do with the results. `None` if the user must answer a question, or if a
+/// tool or a note already says what to do.
 fn request(step: &Step, format: &CallFormat) -> Option<Cow<'static, str>> {
     let has_own = |call: &Call| call.asks().is_some() || call.result().instruction_for_ai.is_some();
     if step.calls().next().is_none() || !step.notes.is_empty() || step.calls().any(has_own) {
