@@ -1,5 +1,5 @@
-//! `hermes`: a JSON object between tags, as Hermes, Qwen2.5, Qwen3 and many others have learnt
-//! it (`docs/call-formats.md`).
+//! `hermes`: a JSON object between tags, the format that Hermes, Qwen2.5, Qwen3 and many others
+//! were trained on (`docs/call-formats.md`).
 
 use super::marker_json::JSON_KEYS;
 use super::{Body, Closer, Row};

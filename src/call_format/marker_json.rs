@@ -2,8 +2,8 @@
 
 use super::{Body, JsonKeys, Row};
 
-/// `<<function_call>> {"name": "...", "arguments": {...}}`: what any model can be taught. The
-/// marker is the operator's to choose.
+/// `<<function_call>> {"name": "...", "arguments": {...}}`: a format that any model can be taught.
+/// The operator can choose the marker.
 pub static MARKER_JSON: Row = Row {
     name: "marker_json",
     openers: &["<<function_call>>"],
@@ -18,7 +18,7 @@ pub static MARKER_JSON: Row = Row {
     reasoning: ["<think>", "</think>"],
 };
 
-/// The keys that models write, whatever they were told.
+/// The keys that models write, whatever they are told.
 pub(super) const JSON_KEYS: JsonKeys = JsonKeys {
     name: &["name", "tool_name", "tool", "function"],
     arguments: &["arguments", "args", "parameters", "tool_args", "input"],

@@ -68,7 +68,7 @@ fn rows_are_found_by_their_names() {
     assert_eq!(Row::named("none"), None);
 }
 
-/// What the parser takes for granted of each row.
+/// What the parser assumes about each row.
 #[test]
 fn no_mark_of_a_row_lies_inside_another() {
     for row in ROWS {
