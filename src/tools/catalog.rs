@@ -1,6 +1,6 @@
-//! What the tools of a gateway are, without the tools: names, schemas, policies.
+//! What a gateway's tools are, without the tools themselves: names, schemas, policies.
 //!
-//! All that deciding about a call needs, and nothing that could run one.
+//! A catalog is enough to decide about a call, but cannot run one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,11 +13,11 @@ use super::schema::{Schema, Violation};
 use crate::limits::tools::{FEEDBACK_NAMES_MAX, NAME_BYTES_MAX};
 use crate::text::quote;
 
-/// The specs of some tools, in the order of their configuration. Copies share them.
+/// The specs of some tools, in configuration order. Copies share them.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     entries: Vec<Arc<Entry>>,
-    /// Position in `entries`.
+    /// Positions in `entries`.
     by_name: HashMap<String, usize>,
 }
 
@@ -30,25 +30,24 @@ struct Entry {
 /// Why a call is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallRefusal {
-    /// No such tool, or not one of this turn's.
+    /// There is no such tool, or this turn does not offer it.
     NotFound {
-        /// What the model called.
+        /// The name that the model wrote.
         name: String,
-        /// Names that resemble it, the most alike first.
+        /// Similar names, the most similar first.
         closest: Vec<String>,
-        /// Others, in their order. Together they are at most
-        /// [`FEEDBACK_NAMES_MAX`].
+        /// Other names, in order. Together there are at most [`FEEDBACK_NAMES_MAX`].
         available: Vec<String>,
     },
     /// The arguments break the tool's schema.
     Invalid {
-        /// How; never empty.
+        /// What is wrong; never empty.
         violations: Vec<Violation>,
     },
 }
 
 impl fmt::Display for CallRefusal {
-    /// What was wrong and what is allowed, in sentences for the model.
+    /// Tells the model, in sentences, what was wrong and what is allowed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { name, closest, available } => {
@@ -78,51 +77,51 @@ impl fmt::Display for CallRefusal {
 }
 
 impl Catalog {
-    /// The tool of that name.
+    /// The tool with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ToolSpec> {
         self.entry(name).map(|entry| &entry.spec)
     }
 
-    /// All of them, in order.
+    /// All specs, in order.
     #[must_use]
     pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
         self.entries.iter().map(|entry| &entry.spec)
     }
 
-    /// What they are called, in order.
+    /// All names, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.specs().map(|spec| spec.name.clone()).collect()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tools.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether a call may run: its tool is there and its arguments are valid.
+    /// Checks whether a call may run: its tool exists and its arguments are valid.
     ///
     /// # Errors
-    /// Why it is not run.
+    /// The reason not to run it.
     pub fn check(&self, name: &str, arguments: &Value) -> Result<(), CallRefusal> {
         let Some(entry) = self.entry(name) else { return Err(self.not_found(name)) };
         let valid = entry.schema.validate(arguments);
         valid.map_err(|violations| CallRefusal::Invalid { violations })
     }
 
-    /// Adds a tool after the others. Its name is none of theirs.
+    /// Adds a tool after the others. Its name must be new.
     pub(super) fn push(&mut self, spec: ToolSpec, schema: Schema) {
         self.push_entry(Arc::new(Entry { spec, schema }));
     }
 
-    /// The tool of that name, by its position.
+    /// The position of the tool with this name.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// Only the tools at these positions, in this order.
+    /// The tools at these positions, in this order.
     pub(super) fn select(&self, positions: &[usize]) -> Self {
         let mut selected = Self::default();
         for position in positions {
@@ -145,7 +144,7 @@ impl Catalog {
         let mut alike: Vec<(f64, &str)> =
             names().map(|known| (closeness(name, known), known)).collect();
         alike.retain(|(likeness, _)| *likeness >= ALIKE);
-        // A stable sort: those equally alike keep their order.
+        // The sort is stable: equally similar names keep their order.
         alike.sort_by(|a, b| b.0.total_cmp(&a.0));
         alike.truncate(CLOSEST_MAX);
         let closest: Vec<String> = alike.into_iter().map(|(_, name)| name.to_owned()).collect();
@@ -156,16 +155,15 @@ impl Catalog {
     }
 }
 
-/// Names that are put forward as what the model meant; with more it would have
-/// to guess again.
+/// How many names to suggest as what the model meant. With more, it would have to guess again.
 const CLOSEST_MAX: usize = 3;
 
-/// From here on two names resemble each other: half of the letters are the same,
-/// as in `get_time` and `get_current_time`.
+/// From here on two names are similar: half of their letters match, as in `get_time` and
+/// `get_current_time`.
 const ALIKE: f64 = 0.5;
 
-/// How alike a name is to a known one, 0 to 1: as it stands, or without what models put
-/// around names (`functions.calculate:0`).
+/// The similarity of a name to a known one, 0 to 1: as written, or without what models add to
+/// names (`functions.calculate:0`).
 fn closeness(name: &str, known: &str) -> f64 {
     let bare = name.strip_prefix("functions.").unwrap_or(name);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -176,8 +174,7 @@ fn closeness(name: &str, known: &str) -> f64 {
     likeness(name, known).max(likeness(bare, known))
 }
 
-/// How alike two names are, 0 to 1: by edit distance, whatever their case and
-/// the characters between their words.
+/// The similarity of two names, 0 to 1, by edit distance, ignoring case and word separators.
 fn likeness(a: &str, b: &str) -> f64 {
     let plain = |name: &str| -> String {
         let name = name.chars().take(NAME_BYTES_MAX);

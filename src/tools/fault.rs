@@ -1,8 +1,8 @@
-//! A tool that could not do its work: why, and whether that will pass.
+//! Faults: why a tool could not do its work, and whether that will pass.
 //!
-//! An answer that the model did not want ("no such order") is no fault but a
-//! [`ToolResult`](super::ToolResult): the tool has done its work. A fault is about
-//! the way to what the tool asks, such as a server that is not there.
+//! An answer that the model did not want ("no such order") is not a fault but a
+//! [`ToolResult`](super::ToolResult): the tool has done its work. A fault means that the tool
+//! could not reach what it needs, such as a server that is down.
 
 use std::fmt;
 use std::io::{Error, ErrorKind};
@@ -12,18 +12,17 @@ use jiff::Timestamp;
 
 use crate::http;
 
-/// Why a call of a tool brought no result.
+/// Why a call of a tool gave no result.
 ///
-/// A transient one is met with another attempt below the model, where the tool's
-/// policy allows it.
+/// A transient fault is retried without the model's knowledge, if the tool's policy allows it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFault {
-    /// What went wrong, for the model: lower case, without a full stop.
+    /// What went wrong, for the model: lower case, no full stop.
     pub message: String,
     /// Whether the same attempt may succeed a little later.
     pub transient: bool,
-    /// How long the other side asks to be left alone.
+    /// How long the other side asks us to wait.
     pub retry_after: Option<Duration>,
 }
 
@@ -34,20 +33,20 @@ impl ToolFault {
         Self { message: message.into(), transient: false, retry_after: None }
     }
 
-    /// A fault that may have passed at the next attempt.
+    /// A fault that may have passed by the next attempt.
     #[must_use]
     pub fn transient(message: impl Into<String>) -> Self {
         Self { message: message.into(), transient: true, retry_after: None }
     }
 
-    /// `whom` did not answer in time, by the tool's own measure.
+    /// A transient fault: `whom` did not answer within the tool's own time limit.
     #[must_use]
     pub fn timed_out(whom: impl fmt::Display) -> Self {
         Self::transient(format!("{whom} did not answer in time"))
     }
 
-    /// Reaching `whom`, or reading its answer, failed with `error`. A connection
-    /// that was refused, broken off or too slow is transient.
+    /// A fault in reaching `whom` or reading its answer. It is transient if the connection was
+    /// refused, broken off or too slow.
     #[must_use]
     pub fn from_io(whom: impl fmt::Display, error: &Error) -> Self {
         match error.kind() {
@@ -65,9 +64,9 @@ impl ToolFault {
         }
     }
 
-    /// `whom` answered with this HTTP status, which is no success. It is transient where
-    /// it [may pass](http::may_pass); then the `Retry-After` field is heeded where it can
-    /// be read, as [`http::retry_after`] does at `now`.
+    /// A fault because `whom` answered with this HTTP status, which is not a success. It is
+    /// transient if the status [may pass](http::may_pass). A transient fault also takes its wait
+    /// from the `Retry-After` field, if [`http::retry_after`] can read it at `now`.
     #[must_use]
     pub fn from_status(
         whom: impl fmt::Display,

@@ -1,7 +1,7 @@
-//! The tools that a model may call: what each is told to be, and how one runs.
+//! The tools that a model may call: how each is described, and how it runs.
 //!
-//! A tool comes back in one shape, [`ToolResult`], whatever its kind; a new kind
-//! is one file that implements [`Tool`].
+//! Every tool returns the same shape, [`ToolResult`]. A new kind of tool is one file that
+//! implements [`Tool`].
 
 pub mod builtin;
 mod catalog;
@@ -28,23 +28,23 @@ pub use report::{Progress, Reporter};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
 
-/// What a model and a client are told of a tool.
+/// What models and clients are told about a tool.
 #[derive(Debug, Clone, Serialize)]
 pub struct ToolSpec {
     /// `[A-Za-z0-9_.-]{1,64}`.
     pub name: String,
     /// One or two sentences: what it does and when to use it.
     pub description: String,
-    /// JSON Schema of the arguments, an object.
+    /// A JSON Schema of the arguments, which are an object.
     pub parameters: Value,
-    /// What the user hears while it runs: lower case, a present participle first and
-    /// no full stop last, so that several make one sentence ("looking up your
-    /// appointments", "checking your billing").
+    /// What the user sees while it runs. It starts with a present participle, in lower case, and
+    /// has no full stop, so that several can form one sentence ("looking up your appointments",
+    /// "checking your billing").
     pub waiting_hint: String,
     /// What the orchestrator may do with its calls.
     pub policy: Policy,
-    /// A use of it, from which a model learns how calls are written and what to do with
-    /// their results. The first two tools that have one are shown.
+    /// An example that shows models how to write its calls and what to do with the results.
+    /// Prompts show the examples of the first two tools that have one.
     #[serde(skip)]
     pub example: Option<Example>,
 }
@@ -52,7 +52,7 @@ pub struct ToolSpec {
 /// A use of a tool, from the question to the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// As a user would ask.
+    /// The question, as a user would ask it.
     pub question: String,
     /// The call's arguments, a JSON object.
     pub arguments: Value,
@@ -69,18 +69,18 @@ pub struct Example {
     reason = "each is a question of its own, which an operator answers in the configuration"
 )]
 pub struct Policy {
-    /// A call may come back asking the user; calls behind it wait.
+    /// A call may return a question to the user. Later calls wait for it.
     pub may_clarify: bool,
-    /// A call changes the world; it waits for all before it.
+    /// A call changes something. It waits for all earlier calls.
     pub mutates: bool,
-    /// Calls run one after the other.
+    /// Calls run strictly in order: each waits for all earlier calls, and later calls wait for it.
     pub sequential: bool,
     /// A mutating call may be retried under the same idempotency key.
     pub idempotent: bool,
-    /// A call may be made again with the same arguments in one turn: it polls something
+    /// A call may be made again with the same arguments in one turn, because it polls something
     /// that changes by itself.
     pub repeatable: bool,
-    /// Longest run, where it differs from `limits.tool_timeout_sec`.
+    /// Time limit of a call, if not `limits.tool_timeout_sec`.
     #[serde(
         rename = "timeout_sec",
         skip_serializing_if = "Option::is_none",
@@ -90,7 +90,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A tool that only reads and answers at once.
+    /// The policy of a tool that only reads and answers at once.
     pub const NONE: Self = Self {
         may_clarify: false,
         mutates: false,
@@ -100,13 +100,13 @@ impl Policy {
         timeout: None,
     };
 
-    /// Whether calls behind one of this tool wait for it.
+    /// Whether later calls wait for a call of this tool.
     #[must_use]
     pub const fn is_barrier(&self) -> bool {
         self.may_clarify || self.mutates || self.sequential
     }
 
-    /// Whether it looks something up that can be ambiguous, and changes nothing.
+    /// Whether it only looks something up, possibly with an ambiguous result.
     #[must_use]
     pub const fn is_lookup(&self) -> bool {
         self.may_clarify && !self.mutates
@@ -121,20 +121,20 @@ fn seconds<S: serde::Serializer>(
     timeout.map(|timeout| timeout.as_secs_f64()).serialize(serializer)
 }
 
-/// Which attempt of which call a tool is asked for, and where it reports while it runs.
+/// Identifies an attempt of a call, and takes the tool's reports.
 #[derive(Debug, Clone)]
 pub struct CallContext {
-    /// The same in all attempts of one call, and in no other call. A tool that
-    /// mutates and is idempotent hands it on, so that the change is made once.
+    /// The same in all attempts of one call, and in no other call. An idempotent tool passes it
+    /// on, so that its change is made only once.
     pub idempotency_key: Arc<str>,
-    /// Counted from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// Takes what the tool has to say before it ends: how far it is, or a question.
+    /// Takes what the tool reports before it ends: progress, or a question.
     pub reporter: Reporter,
 }
 
 impl CallContext {
-    /// The first attempt of a call, to whose reports nobody listens.
+    /// The first attempt of a call, with reports that go nowhere.
     #[must_use]
     pub fn first(idempotency_key: impl Into<Arc<str>>) -> Self {
         let reporter = Reporter::default();
@@ -145,18 +145,18 @@ impl CallContext {
 /// One attempt of a call. Dropping it abandons the call.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolResult, ToolFault>> + Send>>;
 
-/// Something that a model can call.
+/// A tool that a model can call.
 pub trait Tool: fmt::Debug + Send + Sync {
-    /// What the model and clients are told of it.
+    /// What models and clients are told about it.
     fn spec(&self) -> &ToolSpec;
 
-    /// Runs it. `arguments` are an object that the tool's schema has accepted.
+    /// Runs the tool. `arguments` are an object that its schema has accepted.
     ///
-    /// A tool that could not do its work ends with a [`ToolFault`]; where that is
-    /// transient, it may be called again with the same arguments and key. What it has
-    /// to say to the model, a refusal too, is a [`ToolResult`].
+    /// A tool that could not do its work returns a [`ToolFault`]. If the fault is transient, the
+    /// tool may be called again with the same arguments and key. Anything it has to say to the
+    /// model, including a refusal, is a [`ToolResult`].
     ///
-    /// A panic inside the future is caught by the caller and becomes an error
-    /// result; so does running out of time.
+    /// The caller catches panics inside the future and turns them into error results. It does the
+    /// same if the time runs out.
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture;
 }

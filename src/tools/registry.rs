@@ -7,7 +7,7 @@ use super::catalog::Catalog;
 use super::schema::{Schema, SchemaError};
 use crate::limits::tools::NAME_BYTES_MAX;
 
-/// The tools of a gateway, in the order of their configuration. Copies share the tools.
+/// A gateway's tools, in configuration order. Copies share the tools.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     catalog: Catalog,
@@ -15,25 +15,25 @@ pub struct Registry {
     tools: Vec<Arc<dyn Tool>>,
 }
 
-/// Why a tool was not registered, or not found.
+/// Why a tool was not registered or not found.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RegistryError {
-    /// A name that model servers would not take.
+    /// The name has a form that model servers would reject.
     #[error("a tool's name is 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 _ . -, not {0:?}")]
     BadName(String),
-    /// Two tools of one name.
+    /// Two tools have the same name.
     #[error("there are two tools called {0:?}; give one of them another name")]
     Duplicate(String),
-    /// Parameters that arguments cannot be checked against.
+    /// The parameters cannot be used to check arguments.
     #[error("parameters of the tool {name:?}: {error}")]
     BadSchema {
-        /// The tool.
+        /// The tool's name.
         name: String,
         /// What is wrong with them.
         #[source]
         error: SchemaError,
     },
-    /// A choice of tools that are not all there.
+    /// Some of the chosen tools do not exist.
     #[error("no such tool: {}", .0.join(", "))]
     Unknown(Vec<String>),
 }
@@ -58,19 +58,19 @@ impl Registry {
         Ok(())
     }
 
-    /// What the tools are.
+    /// The specs of the tools.
     #[must_use]
     pub const fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The tool of that name.
+    /// The tool with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.catalog.position(name).map(|position| &self.tools[position])
     }
 
-    /// Only the tools of these names, in the order that they have here.
+    /// The tools with these names, in the registry's order.
     pub fn subset(&self, names: &[impl AsRef<str>]) -> Result<Self, RegistryError> {
         let names = names.iter().map(AsRef::as_ref);
         let (mut positions, mut unknown) = (Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::tools::{CallContext, Policy, ToolFuture, ToolResult, ToolSpec};
 
-    /// A tool that gives back what it is given.
+    /// A tool that returns its arguments.
     #[derive(Debug)]
     pub(crate) struct Named(pub(crate) ToolSpec);
 

@@ -1,13 +1,12 @@
-//! What a running tool reports, on its way to its turn.
+//! Reports of running tools, on their way to the turn.
 //!
 //! ```text
 //!   the tool, anywhere          a slot for each call           the turn's task
 //!   Reporter::progress ──> [ the newest progress, taken ] ──> Reports::poll
 //!   Reporter::ask      ──> [ or not; a question         ]
 //! ```
-//! A report that has not been taken yet is replaced by the next: a tool never waits for
-//! whoever listens, and one that reports without pause takes no more memory than one that
-//! reports once.
+//! A new report replaces one that has not been taken yet. A tool therefore never waits for its
+//! listener, and one that reports without pause takes no more memory than one that reports once.
 
 use std::convert::Infallible;
 use std::future;
@@ -20,75 +19,75 @@ use super::Clarification;
 use crate::limits::tools::PROGRESS_MESSAGE_BYTES_MAX;
 use crate::text;
 
-/// How far a running tool is.
+/// The progress of a running tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
-    /// In units of the tool's own. It rises: a report that is not above the one before it is
-    /// dropped.
+    /// A number in the tool's own units. It must rise: a report that is no higher than an earlier
+    /// one is dropped.
     pub progress: f64,
-    /// Where it ends, in the same units, if the tool knows.
+    /// The final number, in the same units, if known.
     pub total: Option<f64>,
-    /// What the tool is doing, for a person.
+    /// What the tool is doing, for people.
     pub message: Option<String>,
 }
 
 impl Progress {
-    /// So far, of an unknown total.
+    /// Progress with an unknown total.
     #[must_use]
     pub const fn new(progress: f64) -> Self {
         Self { progress, total: None, message: None }
     }
 
-    /// The same of a known total.
+    /// The same with a known total.
     #[must_use]
     pub fn of(self, total: f64) -> Self {
         Self { total: Some(total), ..self }
     }
 
-    /// The same with what the tool is doing.
+    /// The same with a message.
     #[must_use]
     pub fn saying(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 
-    /// The same with a message for people: without control characters, but for tabs and line
+    /// The same with its message cleaned: without control characters other than tabs and line
     /// breaks, and cut at [`PROGRESS_MESSAGE_BYTES_MAX`].
     fn cleaned(self) -> Self {
         let Some(message) = self.message else { return self };
         let is_shown = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
-        // One character more than there is room for, so that a cut is seen. The rest of a giant
-        // is not looked at.
+        // One character more than fits, so that a cut is noticed. The rest of a huge message is
+        // never read.
         let shown = message.chars().filter(is_shown).take(PROGRESS_MESSAGE_BYTES_MAX + 1);
         let message: String = shown.collect();
         Self { message: Some(text::cut(&message, PROGRESS_MESSAGE_BYTES_MAX)), ..self }
     }
 
-    /// Whether JSON can say it.
+    /// Whether JSON can represent it.
     fn is_finite(&self) -> bool {
         self.progress.is_finite() && self.total.is_none_or(f64::is_finite)
     }
 }
 
-/// What a tool reported, and in which of its attempts.
+/// What a tool reported, and in which attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// It has come this far.
+    /// The tool has made progress.
     Progress {
-        /// How far.
+        /// The progress.
         progress: Progress,
         /// The attempt, from 1.
         attempt: u32,
     },
-    /// It asks the user. Nothing is reported after this.
+    /// The tool asks the user. No report follows this one.
     Question {
-        /// What it asks.
+        /// The question.
         question: Box<Clarification>,
         /// The attempt, from 1.
         attempt: u32,
     },
 }
 
-/// Where a tool reports while it runs. Copies report to the same place.
+/// Takes a tool's reports while it runs. Copies report to the same place.
 #[derive(Debug, Clone, Default)]
 pub struct Reporter {
     slot: Arc<Mutex<Slot>>,
@@ -96,16 +95,16 @@ pub struct Reporter {
     attempt: u32,
 }
 
-/// Where the reports of a call arrive.
+/// The receiving end of a call's reports.
 #[derive(Debug)]
 pub struct Reports {
     slot: Arc<Mutex<Slot>>,
 }
 
-/// What has been reported and not taken yet.
+/// The reports not taken yet.
 #[derive(Debug, Default)]
 struct Slot {
-    /// The last attempt that has begun. What is left of those before it is not listened to.
+    /// The current attempt. Reports from earlier ones are ignored.
     attempt: u32,
     newest: Option<Progress>,
     question: Option<Box<Clarification>>,
@@ -113,7 +112,7 @@ struct Slot {
 }
 
 impl Reporter {
-    /// A place to report to, and the place where the reports arrive.
+    /// A reporter, and the receiving end of its reports.
     #[must_use]
     pub fn new() -> (Self, Reports) {
         let reporter = Self::default();
@@ -121,11 +120,11 @@ impl Reporter {
         (reporter, Reports { slot })
     }
 
-    /// Reports how far the tool is. It never waits, and may be called as often as the tool
-    /// likes; the user sees the newest, at most one in
+    /// Reports progress. This never waits, and a tool may call it as often as it likes: the user
+    /// sees the latest report, at most one per
     /// [`PROGRESS_INTERVAL`](crate::limits::tools::PROGRESS_INTERVAL), and always the last.
-    /// Numbers that are not finite are not reported. A message loses its control characters, but
-    /// for tabs and line breaks, and all beyond [`PROGRESS_MESSAGE_BYTES_MAX`].
+    /// Numbers that are not finite are not reported. Messages lose control characters other than
+    /// tabs and line breaks, and anything beyond [`PROGRESS_MESSAGE_BYTES_MAX`].
     pub fn progress(&self, progress: Progress) {
         if progress.is_finite() {
             let progress = progress.cleaned();
@@ -135,16 +134,16 @@ impl Reporter {
 
     /// Asks the user something that the tool cannot decide.
     ///
-    /// It does not return: the turn ends with the question, as it does when a tool ends with
-    /// [`ToolResult::clarification`](super::ToolResult::clarification), and this run of the tool
-    /// is dropped. The answer reaches the model, which calls the tool again with what was
-    /// answered in its arguments. So a tool that changes the world asks before it does.
+    /// This does not return. The turn ends with the question, just as if the tool had returned
+    /// [`ToolResult::clarification`](super::ToolResult::clarification), and this run is dropped.
+    /// The model sees the answer and calls the tool again with it in the arguments. A mutating
+    /// tool must therefore ask before it changes anything.
     pub async fn ask(&self, question: Clarification) -> Infallible {
         self.put(|slot| slot.question = Some(Box::new(question)));
         future::pending().await
     }
 
-    /// The same for another attempt. Attempts before it are no longer heard.
+    /// The same for another attempt. Earlier attempts are no longer heard.
     pub(super) fn begin(&self, attempt: u32) -> Self {
         let mut slot = self.slot.lock();
         (slot.attempt, slot.newest, slot.question) = (attempt, None, None);
@@ -167,8 +166,7 @@ impl Reporter {
 }
 
 impl Reports {
-    /// Takes the next report. Wakes the task when there is one, until then or until the next
-    /// call.
+    /// Takes the next report. If there is none, wakes the task when one arrives.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Report> {
         let mut slot = self.slot.lock();
         let report = slot.take();
@@ -179,7 +177,7 @@ impl Reports {
         report.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Takes what is left once the tool has ended.
+    /// Takes what is left after the tool has ended.
     pub fn take(&mut self) -> Option<Report> {
         self.slot.lock().take()
     }

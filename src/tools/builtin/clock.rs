@@ -1,19 +1,19 @@
-//! The time, as tools ask for it.
+//! The clock that tools read.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
-/// What tells a tool the time: by default the system.
+/// Tells tools the time: the system's, by default.
 pub struct Clock(Box<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// A clock of the caller's.
+    /// A clock that calls `now`.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Box::new(now))
     }
 
-    /// The time now.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.0)()

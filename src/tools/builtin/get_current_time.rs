@@ -1,4 +1,4 @@
-//! The time of day, anywhere.
+//! The current time, anywhere.
 
 use std::future;
 
@@ -17,13 +17,13 @@ pub struct GetCurrentTime {
 }
 
 impl GetCurrentTime {
-    /// With the system's clock.
+    /// The tool, with the system's clock.
     #[must_use]
     pub fn new() -> Self {
         Self::with_clock(Clock::default())
     }
 
-    /// With a clock of the caller's.
+    /// The tool, with this clock.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         Self { spec: spec(), clock }
@@ -94,7 +94,7 @@ fn answer(now: Timestamp, arguments: &Value) -> ToolResult {
 }
 
 fn unknown_zone(name: &str) -> ToolResult {
-    // Letters alone: CST is a zone of America, of China and of Cuba.
+    // Capitals only: CST, for example, is a zone in America, China and Cuba.
     let abbreviation =
         (2..=5).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_uppercase());
     let message = format!("there is no time zone called {}", crate::text::quote(name));
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::tools::schema::Schema;
 
-    /// At `now`, the call gives this time and offset.
+    /// Checks that the call gives this time and offset at `now`.
     #[track_caller]
     fn check(now: &str, arguments: &Value, time: &str, utc_offset: &str) {
         Schema::compile(&spec().parameters).unwrap().validate(arguments).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         );
     }
 
-    /// At `now`, it is this date and time in the zone, with this offset.
+    /// Checks that at `now` the zone has this date, time and offset.
     #[track_caller]
     fn check_zone(now: &str, timezone: &str, time: &str) {
         let local: DateTime = time[..19].parse().unwrap();
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn clocks_change_when_their_zone_says_so() {
-        // Berlin springs forward over 02:00 to 03:00.
+        // Berlin springs forward from 02:00 to 03:00.
         check_zone("2026-03-29T00:59:59Z", "Europe/Berlin", "2026-03-29T01:59:59+01:00");
         check_zone("2026-03-29T01:00:00Z", "Europe/Berlin", "2026-03-29T03:00:00+02:00");
-        // New York falls back: 01:30 comes twice.
+        // New York falls back, so 01:30 occurs twice.
         check_zone("2026-11-01T05:30:00Z", "America/New_York", "2026-11-01T01:30:00-04:00");
         check_zone("2026-11-01T06:30:00Z", "America/New_York", "2026-11-01T01:30:00-05:00");
         // Lord Howe Island moves by half an hour.

@@ -1,5 +1,5 @@
-//! The tools that come with the gateway. All only compute, mostly for microseconds
-//! and never for longer than some milliseconds, so they run where they are called.
+//! The tools that come with the gateway. They only compute, usually for microseconds and never for
+//! more than a few milliseconds, so they run right where they are called.
 
 pub mod calculate;
 mod clock;

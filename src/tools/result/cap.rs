@@ -1,4 +1,4 @@
-//! Cutting a result that is too long, without breaking it.
+//! Cuts results that are too long, without breaking them.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::ToolResult;
 use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MIN};
 
-/// Stands where the end of a text was cut.
+/// Marks where a text was cut.
 const ELLIPSIS: char = '…';
 
 pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
@@ -17,7 +17,8 @@ pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
     if bytes <= bytes_max {
         return result;
     }
-    // A quarter for each text leaves the last one for what surrounds them.
+    // Question, error and instruction get at most a quarter each; the last quarter is for the
+    // rest.
     let text_max = MESSAGE_BYTES_MAX.min(bytes_max / 4);
     if result.clarification.as_ref().is_some_and(|question| json_len(question) > text_max) {
         return ToolResult::error(format!(
@@ -45,8 +46,7 @@ fn note(bytes: usize) -> String {
     )
 }
 
-/// What fits of `value` into `budget` bytes of JSON text; nothing where not even
-/// its beginning does.
+/// As much of `value` as fits into `budget` bytes of JSON; `None` if nothing does.
 fn shrink(value: Value, budget: usize) -> Option<Value> {
     if json_len(&value) <= budget {
         return Some(value);
@@ -61,7 +61,7 @@ fn shrink(value: Value, budget: usize) -> Option<Value> {
     }
 }
 
-/// The first items that fit, the one behind them in part.
+/// The first items that fit, and part of the next one.
 fn shrink_array(items: Vec<Value>, budget: usize) -> Option<Value> {
     let mut left = budget.checked_sub("[]".len())?;
     let mut kept = Vec::new();
@@ -80,8 +80,8 @@ fn shrink_array(items: Vec<Value>, budget: usize) -> Option<Value> {
     Some(Value::Array(kept))
 }
 
-/// All keys that have room: small values whole, the others an equal share of
-/// what the small ones leave, so that one long text does not push out an id.
+/// All keys that have room. Small values are kept whole and the others share what is left equally,
+/// so that one long text does not push out an id.
 fn shrink_object(fields: Map<String, Value>, budget: usize) -> Option<Value> {
     let mut left = budget.checked_sub("{}".len())?;
     let costs = fields.iter().map(|(key, value)| {
@@ -109,7 +109,7 @@ fn shrink_object(fields: Map<String, Value>, budget: usize) -> Option<Value> {
     ))
 }
 
-/// `text` cut so that it takes at most `budget` bytes as a JSON string.
+/// Cuts `text` to at most `budget` bytes as a JSON string.
 fn cut_text(mut text: String, budget: usize) -> String {
     if json_len(&text) <= budget {
         return text;
@@ -129,7 +129,7 @@ fn cut_text(mut text: String, budget: usize) -> String {
     text
 }
 
-/// Bytes of `value` as JSON text.
+/// The length of `value` as JSON, in bytes.
 pub(super) fn json_len(value: &impl Serialize) -> usize {
     struct Counter(usize);
 
@@ -145,6 +145,6 @@ pub(super) fn json_len(value: &impl Serialize) -> usize {
     }
 
     let mut counter = Counter(0);
-    // What cannot be written as JSON at all cannot be sent either.
+    // A value that cannot be written as JSON cannot be sent either.
     serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
 }

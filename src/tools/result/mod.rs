@@ -1,8 +1,8 @@
-//! The one shape that every tool comes back in.
+//! The one shape in which every tool returns its result.
 //!
-//! A result is made by one of the constructors, or read from what a tool
-//! returned with [`ToolResult::from_value`]. This module knows neither how tools
-//! run nor what the model is told of a failure.
+//! A result is made by one of the constructors, or read from a tool's output with
+//! [`ToolResult::from_value`]. This module knows neither how tools run nor what the model is told
+//! about failures.
 
 mod cap;
 mod shape;
@@ -12,16 +12,16 @@ mod tests;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A tool's result, checked: [`clarification`](Self::clarification) stands
-/// exactly where the next action asks for one, [`error`](Self::error) likewise.
+/// A tool's result. In a valid one, [`clarification`](Self::clarification) and
+/// [`error`](Self::error) are present exactly if the next action requires them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// Whether the tool did what it was asked.
+    /// Whether the tool did what it was asked to do.
     pub success: bool,
     /// What it found or did.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// What follows from it for the turn.
+    /// What the turn should do next.
     pub next_action: NextAction,
     /// The question to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,13 +29,13 @@ pub struct ToolResult {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// One thing that the model should do with it.
+    /// One thing that the model should do with the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_for_ai: Option<String>,
 }
 
 impl ToolResult {
-    /// The tool did what it was asked, and the model goes on with `data`.
+    /// A success: the model continues with `data`.
     #[must_use]
     pub const fn data(data: Value) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl ToolResult {
         }
     }
 
-    /// The tool failed; `message` says why, and what may help, to the model.
+    /// A failure. `message` tells the model why, and what may help.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl ToolResult {
         }
     }
 
-    /// The tool worked and found more than one answer: the user must choose.
+    /// A question: the tool found more than one answer, and the user must choose.
     #[must_use]
     pub const fn clarification(clarification: Clarification) -> Self {
         Self {
@@ -81,11 +81,11 @@ impl ToolResult {
         self
     }
 
-    /// Reads what a tool returned.
+    /// Reads a tool's output.
     ///
-    /// An object that has `success` or `next_action` claims the standard shape;
-    /// where it breaks it, the result is an error that names every way in which
-    /// it does. Anything else is plain data. `null` counts as absent, except as data.
+    /// An object with `success` or `next_action` must have the standard shape. If it does not, the
+    /// result is an error that lists all violations. Anything else is plain data. `null` counts as
+    /// absent, except as data.
     #[must_use]
     pub fn from_value(value: Value) -> Self {
         match value {
@@ -98,8 +98,8 @@ impl ToolResult {
         }
     }
 
-    /// Itself where it keeps the standard shape, otherwise an error result that
-    /// names every way in which it breaks it.
+    /// The result itself if it has the standard shape, otherwise an error that lists all
+    /// violations.
     #[must_use]
     pub fn checked(self) -> Self {
         match shape::check(&self) {
@@ -108,13 +108,12 @@ impl ToolResult {
         }
     }
 
-    /// Itself where its JSON text is at most `bytes_max` long, otherwise what
-    /// fits, with a note for the model.
+    /// The result itself if its JSON is at most `bytes_max` long, otherwise as much as fits, with
+    /// a note for the model.
     ///
-    /// Data is cut so that its shape survives: long strings lose their end,
-    /// arrays their last elements, objects their largest values. A question
-    /// that does not fit becomes an error, because an option that was left out
-    /// could not be chosen. `bytes_max` is at least
+    /// Data keeps its shape: long strings lose their end, arrays their last elements, and objects
+    /// part of their largest values. A question that does not fit becomes an error, because a
+    /// missing option could not be chosen. `bytes_max` is raised to at least
     /// [`limits::tools::OUTPUT_BYTES_MIN`](crate::limits::tools::OUTPUT_BYTES_MIN).
     #[must_use]
     pub fn capped(self, bytes_max: usize) -> Self {
@@ -122,63 +121,63 @@ impl ToolResult {
     }
 }
 
-/// Data that is there, be it null.
+/// Reads data that is present, even if it is null.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// What follows from a tool's result.
+/// What a tool's result calls for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NextAction {
-    /// The model goes on with it.
+    /// The model continues with the result.
     Continue,
     /// The user must choose.
     ClarificationNeeded,
-    /// The chain is done; the answer follows.
+    /// The chain ends, and the model answers.
     Complete,
     /// The model is told what went wrong.
     Error,
 }
 
-/// A question that a tool could not decide.
+/// A question to the user that the tool cannot decide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clarification {
-    /// The kind of question, in the tool's own words; `choice`, `text` and
-    /// `choice_or_text` are understood.
+    /// The kind of question, in the tool's own words. The gateway understands `choice`, `text` and
+    /// `choice_or_text`.
     pub r#type: String,
-    /// The question as the user reads it.
+    /// The question, as shown to the user.
     pub question: String,
-    /// What can be chosen.
+    /// The options to choose from.
     #[serde(default)]
     pub options: Vec<ClarificationOption>,
 }
 
 impl Clarification {
-    /// Whether it can be answered in words: where there is nothing to choose from, or
-    /// the tool says so by the type `text` or `choice_or_text`.
+    /// Whether it can be answered in words: it has no options, or its type is `text` or
+    /// `choice_or_text`.
     #[must_use]
     pub fn takes_text(&self) -> bool {
         self.options.is_empty() || matches!(&*self.r#type, "text" | "choice_or_text")
     }
 }
 
-/// One choice of a [`Clarification`].
+/// One option of a [`Clarification`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClarificationOption {
-    /// The real id of the thing.
+    /// The actual id of what it stands for.
     pub id: String,
-    /// What the user reads.
+    /// The text shown to the user.
     pub title: String,
     /// A second line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtitle: Option<String>,
-    /// How sure the tool is, 0 to 1.
+    /// The tool's confidence, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Whatever else belongs to it.
+    /// Anything else about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
 }

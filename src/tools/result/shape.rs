@@ -1,4 +1,4 @@
-//! Whether a result keeps the standard shape, and every way in which it does not.
+//! Checks whether a result has the standard shape, and finds every violation.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::{Clarification, ClarificationOption, NextAction, ToolResult};
 use crate::limits::tools::{DATA_DEPTH_MAX, VIOLATIONS_MAX};
 use crate::text::{kind, quote};
 
-/// Everything that is wrong with a result, in the order it was found.
+/// Everything wrong with a result, in the order found.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<String>);
 
@@ -30,7 +30,7 @@ impl Problems {
     }
 }
 
-/// Reads an object that claims the standard shape.
+/// Reads an object that should have the standard shape.
 pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problems> {
     let mut problems = Problems::default();
     let success = read_success(&mut fields, &mut problems);
@@ -50,7 +50,7 @@ pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problem
     }
 }
 
-/// The rules that types cannot say.
+/// Checks the rules that types cannot express.
 pub(super) fn check(result: &ToolResult) -> Result<(), Problems> {
     let mut problems = Problems::default();
     check_rules(
@@ -100,7 +100,7 @@ fn check_rules(
     }
 }
 
-/// Whether a value is nested deeper than this. It looks no deeper itself.
+/// Whether a value is nested deeper than this. Does not look any deeper.
 fn is_deeper(value: &Value, depth_max: usize) -> bool {
     let Some(left) = depth_max.checked_sub(1) else { return value.is_array() || value.is_object() };
     match value {
@@ -201,8 +201,8 @@ fn read_option(value: Value, index: usize, problems: &mut Problems) -> Clarifica
         problems
             .add(format!("`clarification.options[{index}]` is {}, not an object", kind(&value)));
         return ClarificationOption {
-            // The path, because two options of which nothing could be read are
-            // no duplicates on top.
+            // The path serves as a unique id, so that two unreadable options do not also count as
+            // duplicates.
             id: path,
             title: UNREAD.to_owned(),
             subtitle: None,
@@ -228,8 +228,7 @@ fn read_option(value: Value, index: usize, problems: &mut Problems) -> Clarifica
     ClarificationOption { id, title, subtitle, confidence, metadata }
 }
 
-/// What stands in for a text that could not be read: not empty, so that it is
-/// reported once.
+/// Stands in for unreadable text. It is not empty, so that the text is reported only once.
 const UNREAD: &str = "?";
 
 fn text(fields: &mut Map<String, Value>, path: &str, key: &str, problems: &mut Problems) -> String {
@@ -256,7 +255,7 @@ fn optional_text(
     }
 }
 
-/// Takes a key out; `null` is the same as nothing.
+/// Takes a key out; `null` counts as absent.
 fn take(fields: &mut Map<String, Value>, key: &str) -> Option<Value> {
     fields.shift_remove(key).filter(|value| !value.is_null())
 }

@@ -5,14 +5,14 @@ use super::cap::json_len;
 use super::*;
 use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MIN, VIOLATIONS_MAX};
 
-/// `value` claims the standard shape and breaks it in exactly these ways.
+/// Checks that `value` breaks the standard shape in exactly these ways.
 #[track_caller]
 fn check_broken(value: Value, problems: &[&str]) {
     let expected = format!("the tool's result breaks the standard shape: {}", problems.join("; "));
     assert_eq!(ToolResult::from_value(value), ToolResult::error(expected));
 }
 
-/// `value` keeps the standard shape and means the same when written down again.
+/// Checks that `value` has the standard shape and survives a round trip.
 #[track_caller]
 fn check_kept(value: &Value) {
     let result = ToolResult::from_value(value.clone());

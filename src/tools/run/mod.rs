@@ -1,7 +1,7 @@
-//! Running one call: its time is bounded, its panics are caught, what fails for a
-//! passing reason is tried again, its result is checked and capped.
+//! Runs one call. Its time is bounded, its panics are caught, transient faults are retried, and
+//! its result is checked and capped.
 //!
-//! What runs when, and what the model is told to do again, is decided elsewhere.
+//! What runs when, and what the model is told to repeat, is decided elsewhere.
 
 mod retry;
 
@@ -20,39 +20,37 @@ use tracing::{debug, error};
 use super::{CallContext, NextAction, Reporter, Tool, ToolFault, ToolResult, ToolSpec};
 use crate::limits::tools::OUTPUT_BYTES_MAX;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// In the standard shape, at most
-    /// [`OUTPUT_BYTES_MAX`] long.
+    /// The result in the standard shape, at most [`OUTPUT_BYTES_MAX`] long.
     pub result: ToolResult,
     /// How the run ended.
     pub end: RunEnd,
-    /// How often the tool was called; at least once.
+    /// How many times the tool was called; at least once.
     pub attempts: u32,
-    /// Whether the same call, made again by the model, may end otherwise and can do
-    /// no harm. The result's error says so in words.
+    /// Whether the model could make the same call again with a chance of success and without harm.
+    /// The result's error says so in words.
     pub retry_may_help: bool,
 }
 
 /// How the run of a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunEnd {
-    /// With a result, which may ask the user.
+    /// With a result, which may be a question to the user.
     Done,
-    /// With an error of the tool's own, a fault that will not pass, or a result that
-    /// breaks the shape.
+    /// With the tool's own error, a lasting fault, or a result that breaks the standard shape.
     Failed,
-    /// With a fault that may pass, but has not in all attempts.
+    /// With a transient fault in the last attempt.
     Unavailable,
-    /// Its last attempt was still running when its time was over.
+    /// The last attempt ran out of time.
     TimedOut,
     /// It panicked.
     Panicked,
 }
 
 impl RunEnd {
-    /// The end as logs and metrics spell it.
+    /// The name used in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,17 +63,17 @@ impl RunEnd {
     }
 }
 
-/// Runs `tool` with arguments that its schema has accepted. Each attempt has the
-/// tool's own timeout or `timeout_default`.
+/// Runs `tool` with arguments that its schema has accepted. Each attempt is limited by the tool's
+/// own timeout, or else `timeout_default`.
 ///
-/// An attempt that fails for a passing reason or runs out of time is followed by
-/// another, at most [`ATTEMPTS_MAX`](crate::limits::tools::ATTEMPTS_MAX) in all and
-/// only where the tool changes nothing or is idempotent. `idempotency_key` names the
-/// call, in all attempts and nowhere else.
+/// An attempt that hits a transient fault or runs out of time is retried, up to
+/// [`ATTEMPTS_MAX`](crate::limits::tools::ATTEMPTS_MAX) attempts in all, but only if the tool
+/// changes nothing or is idempotent. `idempotency_key` is the same in all attempts and belongs to
+/// this call alone.
 ///
-/// **Dropping the future abandons the call**, be it running or waiting for its next
-/// attempt. So does running out of time: what the tool awaits is dropped. A tool
-/// that computes without awaiting cannot be interrupted and must bound itself.
+/// **Dropping the future abandons the call**, whether it is running or waiting for its next
+/// attempt. Running out of time has the same effect: whatever the tool awaits is dropped. A tool
+/// that computes without awaiting cannot be interrupted and must limit itself.
 pub async fn run(
     tool: Arc<dyn Tool>,
     arguments: Value,
@@ -86,7 +84,7 @@ pub async fn run(
     run_with(&*tool, arguments, idempotency_key, reporter, timeout_default, random).await
 }
 
-/// As [`run`]; `jitter` gives numbers from 0 to 1.
+/// Like [`run`], with jitter that returns numbers from 0 to 1.
 async fn run_with(
     tool: &dyn Tool,
     arguments: Value,
@@ -152,14 +150,13 @@ async fn attempt(
     }
 }
 
-/// The tool's answer, or what it panicked with, be it before the first await or
-/// behind it.
+/// The tool's answer or its panic, whether before the first await or after it.
 async fn catch_panics(
     tool: &dyn Tool,
     arguments: Value,
     context: CallContext,
 ) -> Result<Result<ToolResult, ToolFault>, Box<dyn Any + Send>> {
-    // Nothing of a call that panicked is looked at again: its future is dropped.
+    // Nothing of a call that panicked is used again: its future is dropped.
     let mut call = panic::catch_unwind(AssertUnwindSafe(|| tool.call(arguments, context)))?;
     future::poll_fn(|context| {
         match panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
@@ -170,7 +167,7 @@ async fn catch_panics(
     .await
 }
 
-/// The last attempt as what came of the call.
+/// Turns the last attempt into the outcome of the call.
 fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duration) -> Run {
     let (result, end) = match last {
         Attempt::Result(result) => {
@@ -202,7 +199,7 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
     Run { result: result.capped(OUTPUT_BYTES_MAX), end, attempts, retry_may_help }
 }
 
-/// A passing failure in words: what, how often, and what it means for a next time.
+/// Describes a transient failure: what, how often, and whether to call again.
 fn passing(message: &str, attempts: u32, is_repeatable: bool) -> String {
     let times = if attempts > 1 { format!(" ({attempts} attempts)") } else { String::new() };
     let advice = if is_repeatable {
@@ -213,9 +210,9 @@ fn passing(message: &str, attempts: u32, is_repeatable: bool) -> String {
     format!("{message}{times}; {advice}")
 }
 
-/// Anything from 0 to 1, another one each time.
+/// A random number from 0 to 1.
 fn random() -> f64 {
-    // Every state of this kind has keys of its own.
+    // Each `RandomState` has new keys.
     let bits = RandomState::new().hash_one(());
     f64::from(u32::try_from(bits >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }

@@ -1,23 +1,22 @@
-//! Whether a call that failed for a passing reason is tried again, and when.
+//! Whether and when to retry a call that failed for a transient reason.
 
 use std::time::Duration;
 
 use crate::limits::tools::{ATTEMPTS_MAX, RETRY_AFTER_MAX, RETRY_BACKOFF};
 use crate::tools::Policy;
 
-/// Whether a call may be made more than once: what changes nothing may, and what
-/// knows a call by its idempotency key.
+/// Whether a call may be made more than once: it changes nothing, or its tool knows it by its
+/// idempotency key.
 pub(super) const fn is_repeatable(policy: &Policy) -> bool {
     !policy.mutates || policy.idempotent
 }
 
-/// The wait behind `attempt` (from 1) that failed for a passing reason; `None` where
-/// there is no other one.
+/// The wait after `attempt` (from 1) failed for a transient reason; `None` if there is no retry.
 ///
-/// Half of the step, which doubles with each attempt, and as much of the other half
-/// as `jitter` (0 to 1) says, so that calls which failed together do not come back
-/// together. Where the other side asked for a wait, that takes the place of the
-/// first half; longer than [`RETRY_AFTER_MAX`] nobody is kept waiting.
+/// It is half the current step, which doubles with each attempt, plus a share of the other half
+/// given by `jitter` (0 to 1), so that calls that failed together do not come back together. If
+/// the other side asks for a longer wait, that replaces the first half; if it asks for more than
+/// [`RETRY_AFTER_MAX`], there is no retry.
 pub(super) fn wait(
     attempt: u32,
     retry_after: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Time is paused: a test waits for nothing and measures exactly.
+//! Time is paused, so tests take no time and measure exactly.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ use crate::tools::ToolFuture;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A tool that is one function.
+/// A tool made from a function.
 struct Fake<F> {
     spec: ToolSpec,
     call: F,
@@ -51,7 +51,7 @@ fn fake(
     Arc::new(Fake { spec, call })
 }
 
-/// Changes nothing; no timeout of its own.
+/// The policy of a tool that changes nothing and has no timeout of its own.
 fn looks() -> Policy {
     Policy::default()
 }
@@ -60,7 +60,7 @@ fn mutates(idempotent: bool) -> Policy {
     Policy { mutates: true, idempotent, ..Policy::default() }
 }
 
-/// A tool whose attempts end like this, one after the other, the last one for ever.
+/// A tool whose attempts end like this, one after another; the last ending repeats.
 fn scripted(policy: Policy, attempts: Vec<Result<ToolResult, ToolFault>>) -> Arc<dyn Tool> {
     fake(policy, move |_, context| {
         let at = (context.attempt as usize).min(attempts.len()) - 1;
@@ -68,7 +68,7 @@ fn scripted(policy: Policy, attempts: Vec<Result<ToolResult, ToolFault>>) -> Arc
     })
 }
 
-/// Without jitter.
+/// Runs it without jitter.
 async fn run_evenly(tool: &Arc<dyn Tool>) -> Run {
     run_with(&**tool, json!({}), Arc::from("key"), Reporter::default(), TIMEOUT, || 0.0).await
 }
@@ -121,7 +121,7 @@ async fn a_passing_fault_is_not_noticed_above() {
     let run = run_evenly(&scripted(looks(), attempts)).await;
     let done = Run { result: found(), end: RunEnd::Done, attempts: 3, retry_may_help: false };
     assert_eq!(run, done);
-    // Without jitter half of each step: one, then two.
+    // Without jitter, each wait is half a step: half of one, then half of two.
     assert_eq!(begun.elapsed().as_millis(), (RETRY_BACKOFF * 3 / 2).as_millis());
 }
 
@@ -251,7 +251,7 @@ fn the_jitter_differs_and_stays_in_its_range() {
     assert!(drawn.iter().any(|drawn| *drawn < 0.5) && drawn.iter().any(|drawn| *drawn > 0.5));
 }
 
-/// A live attempt, counted.
+/// Counts live attempts.
 struct Alive(Arc<AtomicU32>);
 
 impl Alive {
@@ -267,7 +267,7 @@ impl Drop for Alive {
     }
 }
 
-/// How an attempt of a random run ends, and how long it takes.
+/// How an attempt of a random run ends.
 #[derive(Debug, Clone)]
 enum End {
     Answer,
@@ -288,8 +288,8 @@ fn ends() -> impl Strategy<Value = Vec<(End, Duration)>> {
 }
 
 proptest! {
-    /// Whatever the attempts do, and whenever the run is dropped: the number of
-    /// attempts is that of a plain model of the rules, and nothing is left running.
+    /// Whatever the attempts do, and whenever the run is dropped: the number of attempts follows a
+    /// simple model of the rules, and nothing is left running.
     #[test]
     fn any_run_keeps_the_rules_and_leaves_nothing_behind(
         script in ends(),

@@ -1,4 +1,4 @@
-//! A validator's errors as [`Violation`]s.
+//! Turns a validator's errors into [`Violation`]s.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use crate::limits::tools::{
 };
 use crate::text::{cut, describe, quote};
 
-/// How the arguments as a whole are called.
+/// The name of the arguments as a whole.
 const ROOT: &str = "arguments";
 
-/// `$ref`s that are followed from one schema to the next: enough for any that is
-/// written by hand, and an end for those that go round in circles.
+/// How many `$ref`s are followed in a row: enough for any schema written by hand, and an end to
+/// circular ones.
 const REFERENCES_MAX: usize = 8;
 
 pub(super) fn not_an_object(arguments: &Value) -> Violation {
@@ -29,7 +29,7 @@ pub(super) fn not_an_object(arguments: &Value) -> Violation {
     }
 }
 
-/// What one error says; several where an object has several properties too many.
+/// The violations in one error: several if an object has several unexpected properties.
 pub(super) fn violations(
     error: &ValidationError<'_>,
     arguments: &Value,
@@ -52,8 +52,8 @@ pub(super) fn violations(
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
             unexpected.iter().map(|name| place.unexpected(name, instance)).collect()
         }
-        // An object that may have no properties at all: the validator tells of
-        // the first, at its own place.
+        // If an object may have no properties at all, the validator reports only the first one, at
+        // that property's own place.
         ValidationErrorKind::FalseSchema
             if error.schema_path().as_str().ends_with("/additionalProperties") =>
         {
@@ -75,7 +75,7 @@ pub(super) fn violations(
     }
 }
 
-/// What a value should have been.
+/// What the value should have been.
 fn expectation(error: &ValidationError<'_>, schema: Option<&Value>) -> String {
     use ValidationErrorKind as Kind;
     match error.kind() {
@@ -124,7 +124,7 @@ fn expectation(error: &ValidationError<'_>, schema: Option<&Value>) -> String {
     }
 }
 
-/// The forms of an `anyOf` or `oneOf`: their types where that tells them apart.
+/// The forms of an `anyOf` or `oneOf`: their types, if every form has one.
 fn alternatives(schema: Option<&Value>, keyword: &str) -> String {
     let forms = schema.and_then(|schema| schema.get(keyword)).and_then(Value::as_array);
     let types: Option<Vec<String>> = forms
@@ -136,12 +136,12 @@ fn alternatives(schema: Option<&Value>, keyword: &str) -> String {
     }
 }
 
-/// Where in the arguments, and which schema rules there.
+/// A place in the arguments, and the schema that applies there.
 #[derive(Clone)]
 struct Place<'s> {
     parameters: &'s Value,
     path: String,
-    /// The name that the schema line shows.
+    /// The name shown in the schema line.
     name: String,
     schema: Option<&'s Value>,
 }
@@ -192,7 +192,7 @@ impl<'s> Place<'s> {
         }));
     }
 
-    /// Goes to a schema, or to what it refers to inside the parameters.
+    /// Moves on to a schema, following references within the parameters.
     fn step(&mut self, next: Option<&'s Value>) {
         self.schema = next;
         for _ in 0..REFERENCES_MAX {
@@ -215,7 +215,7 @@ impl<'s> Place<'s> {
         format!("allowed are {}", names.join(", "))
     }
 
-    /// That a property of `holder`, which is here, should not be there.
+    /// The violation for an unexpected property of `holder`, the object at this place.
     fn unexpected(&self, name: &str, holder: &Value) -> Violation {
         let mut place = self.clone();
         place.enter(name);
@@ -224,7 +224,7 @@ impl<'s> Place<'s> {
     }
 
     fn violation(&self, expected: String, received: String) -> Violation {
-        // The whole schema is no line, and the model was told it.
+        // The whole schema is too long to repeat, and the model has already seen it.
         let schema = self.schema.filter(|schema| !std::ptr::eq(*schema, self.parameters));
         let schema_line = schema
             .map(|schema| cut(&format!("{}: {schema}", quote(&self.name)), SCHEMA_LINE_BYTES_MAX));
@@ -253,7 +253,7 @@ fn type_word(name: &str) -> &str {
     }
 }
 
-/// `null` goes last: it is hardly ever what was meant.
+/// `null` comes last: it is hardly ever what was meant.
 fn join_or<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut words: Vec<&str> = words.collect();
     words.sort_by_key(|word| *word == "null");

@@ -1,7 +1,7 @@
-//! Arguments against a tool's JSON Schema, and what is wrong with them in words
-//! that a model can act on.
+//! Checks arguments against a tool's JSON Schema, and says what is wrong in words that a model can
+//! act on.
 //!
-//! Nothing is fetched: a schema must carry all that it refers to.
+//! Nothing is fetched: a schema must contain everything it refers to.
 
 mod explain;
 #[cfg(test)]
@@ -22,40 +22,40 @@ pub struct Schema {
     validator: Validator,
 }
 
-/// Why something is no schema of a tool's parameters.
+/// Why a tool's parameters are not usable as a schema.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SchemaError {
-    /// Arguments are an object, so their schema is one, of type `object`.
+    /// The parameters are not a schema of type `object`, which arguments always are.
     #[error("the parameters must be a JSON Schema of type \"object\", not {0}")]
     NotAnObject(String),
-    /// It refers to a document that is not part of it; nothing is fetched.
+    /// The schema refers to another document; nothing is fetched.
     #[error(
         "it refers to {uri:?}, which is not part of it; write it under $defs, remote references are off"
     )]
     RemoteReference {
-        /// What it refers to.
+        /// The reference.
         uri: String,
     },
-    /// It breaks the rules of JSON Schema.
+    /// It is not valid JSON Schema.
     #[error("it is no valid JSON Schema: {message} (at {path:?})")]
     Invalid {
-        /// JSON pointer into the schema.
+        /// A JSON pointer into the schema.
         path: String,
         /// What is wrong there.
         message: String,
     },
 }
 
-/// One thing that is wrong with a call's arguments.
+/// One thing wrong with a call's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where: `arguments.stops[0].city`.
+    /// The place: `arguments.stops[0].city`.
     pub path: String,
-    /// What may stand there.
+    /// What is allowed there.
     pub expected: String,
-    /// What stands there.
+    /// What was there.
     pub received: String,
-    /// The parameter with its schema, as the tool declares it, where there is one.
+    /// The parameter and its schema, as declared by the tool, if there is one.
     pub schema_line: Option<String>,
 }
 
@@ -71,10 +71,9 @@ impl fmt::Display for Violation {
 }
 
 impl Schema {
-    /// Prepares a tool's parameters.
+    /// Compiles a tool's parameters.
     ///
-    /// `format` is checked for the formats of the standard, because a tool that
-    /// declares one relies on it.
+    /// The standard's formats are checked, because a tool that declares a `format` relies on it.
     pub fn compile(parameters: &Value) -> Result<Self, SchemaError> {
         let declared = parameters.as_object().map(|schema| schema.get("type"));
         match declared {
@@ -91,8 +90,7 @@ impl Schema {
         Ok(Self { parameters: parameters.clone(), validator })
     }
 
-    /// Checks a call's arguments. What comes back is every violation, in the
-    /// order of the schema, at most
+    /// Checks a call's arguments. The error lists the violations in schema order, at most
     /// [`VIOLATIONS_MAX`] of them.
     pub fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
         if !arguments.is_object() {

@@ -25,7 +25,7 @@ fn trip() -> Value {
     })
 }
 
-/// The violations of `arguments`, as `path: expected; received`.
+/// Checks the violations of `arguments`, written as `path: expected; received`.
 #[track_caller]
 fn check(arguments: &Value, expected: &[&str]) {
     let schema = Schema::compile(&trip()).unwrap();

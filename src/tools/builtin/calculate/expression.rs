@@ -1,12 +1,11 @@
-//! What people and models write, as the evaluator reads it.
+//! Translates what people and models write into the evaluator's notation.
 //!
-//! Signs are replaced where they can mean one thing only; what can mean two is
-//! refused with both ways to write it, because a wrong sum looks like a right
-//! one.
+//! A sign is replaced only if it can mean just one thing. If it can mean two, it is refused with
+//! both ways to write it, because a wrong sum looks just like a right one.
 
 use std::iter;
 
-/// `written` in the evaluator's characters, or what cannot be read in it.
+/// Rewrites `written` in the evaluator's characters, or says what cannot be read.
 pub(super) fn plain(written: &str) -> Result<String, String> {
     let written = written.trim().trim_end_matches(['=', '?', ',', ';', ' ']);
     let plain = String::with_capacity(written.len());
@@ -17,10 +16,10 @@ pub(super) fn plain(written: &str) -> Result<String, String> {
     Ok(reader.plain)
 }
 
-/// Words that stand between two operands.
+/// Words that may come between two operands.
 const OPERATORS: [&str; 5] = ["plus", "minus", "times", "multiplied", "divided"];
 
-/// Exponents as single characters, in order.
+/// Single-character exponents, in order.
 const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
 
 struct Reader<'w> {
@@ -32,7 +31,7 @@ struct Reader<'w> {
 }
 
 impl Reader<'_> {
-    /// Reads what begins with `char`, the first of the rest.
+    /// Reads the token that begins with `char`, which is next.
     fn read(&mut self, char: char) -> Result<(), String> {
         if char.is_ascii_alphabetic() {
             return self.read_word();
@@ -71,9 +70,9 @@ impl Reader<'_> {
         let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
         self.rest = rest;
         match word {
-            // Ten for engineers, e for mathematicians and programming languages.
+            // Base 10 to engineers, base e to mathematicians and programming languages.
             "log" => return Err("log can mean two things: write log10(x), log2(x) or ln(x)".into()),
-            // A number's exponent, as in 1e3, has come here too.
+            // Only an x that stands alone is a sign.
             "x" | "X" if self.plain.ends_with([' ', ')']) => self.plain.push('*'),
             "plus" => self.plain.push('+'),
             "minus" => self.plain.push('-'),
@@ -83,19 +82,20 @@ impl Reader<'_> {
             "percent" => return self.read_percent(false),
             "factorial" => self.plain.push_str("fact"),
             "ceiling" => self.plain.push_str("ceil"),
+            // A name, or the exponent of a number: the e3 of 1e3.
             word => self.plain.push_str(word),
         }
         Ok(())
     }
 
-    /// The second word of `divided by`.
+    /// Reads the second word of `divided by`.
     fn read_by(&mut self, sign: char) {
         self.plain.push(sign);
         self.rest = self.rest.trim_start();
         self.rest = self.rest.strip_prefix("by ").unwrap_or(self.rest);
     }
 
-    /// Of the number or the parenthesis behind it.
+    /// Reads a root of the number or parenthesis that follows.
     fn read_root(&mut self) {
         self.rest = self.rest.trim_start();
         self.plain.push_str("sqrt");
@@ -107,7 +107,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A run of superscripts, of which `first` is read already, is one exponent.
+    /// Reads a run of superscripts as one exponent. `first` has already been read.
     fn read_exponent(&mut self, first: char) {
         let digit = |char| SUPERSCRIPTS.iter().position(|known| *known == char);
         let minus = if first == '⁻' { "-" } else { "" };
@@ -123,7 +123,7 @@ impl Reader<'_> {
         self.plain.extend(["^(", minus, &digits, ")"]);
     }
 
-    /// Between arguments, or between thousands where nothing is an argument.
+    /// A comma between arguments or, outside of parentheses, between thousands.
     fn read_comma(&mut self) -> Result<(), String> {
         match (self.is_between_thousands(), self.depth) {
             (true, 0) => {}
@@ -140,8 +140,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether the comma that has just been read stands in a number such as `1,234,567`: one
-    /// to three digits before the first comma, no zero in front, three after each.
+    /// Whether the comma just read is part of a number such as `1,234,567`: one to three digits
+    /// before the first comma, no leading zero, three digits after each comma.
     fn is_between_thousands(&self) -> bool {
         let before = &self.written[..self.written.len() - self.rest.len() - 1];
         let number = before.rfind(|char: char| !char.is_ascii_digit() && !",.".contains(char));
@@ -157,8 +157,8 @@ impl Reader<'_> {
             && after == 3
     }
 
-    /// A remainder where an operand follows the sign; otherwise a percentage, which is
-    /// the number before it divided by a hundred.
+    /// Reads a remainder if an operand follows the sign, otherwise a percentage: the number before
+    /// it, divided by a hundred.
     fn read_percent(&mut self, is_sign: bool) -> Result<(), String> {
         let rest = self.rest.trim_start();
         let of =
@@ -170,7 +170,7 @@ impl Reader<'_> {
             self.plain.push('%');
             return Ok(());
         }
-        // As in `17 % -5`; in `17% - 5` a percentage is meant.
+        // As in `17 % -5`. `17% - 5` is a percentage.
         let is_signed = rest.starts_with(['+', '-', '−', '–'])
             && rest.chars().nth(1).is_some_and(|char| char.is_ascii_digit());
         if is_sign && is_signed && self.plain.ends_with(' ') {

@@ -1,4 +1,4 @@
-//! Arithmetic, exact where it can be.
+//! Arithmetic, exact if possible.
 
 mod expression;
 #[cfg(test)]
@@ -16,10 +16,9 @@ use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, T
 
 /// The tool `calculate`.
 ///
-/// Numbers are fractions of 64 bits, and where those do not hold the result, or
-/// none could, decimals of 18 digits; the result says which. Nothing is
-/// allocated, looked up or repeated without bound, so that no expression can
-/// take long.
+/// Numbers are 64-bit fractions. If these cannot hold the result, they become decimals of 18
+/// digits, and the result says so. Nothing is allocated, looked up or repeated without a bound, so
+/// no expression can take long.
 #[derive(Debug)]
 pub struct Calculate {
     spec: ToolSpec,
@@ -81,12 +80,12 @@ fn spec() -> ToolSpec {
     }
 }
 
-/// Digits that are kept, so that those that are shown are right.
+/// Digits kept in calculations, so that the ones shown are correct.
 const DIGITS: u32 = 18;
-/// Digits that are shown of a result that is not exact.
+/// Digits shown of a result that is not exact.
 const DIGITS_SHOWN: usize = 15;
-/// The largest power of ten, that of floating point. A factorial is as much work
-/// as its result is long; with it the dearest expression takes milliseconds.
+/// The largest power of ten, the same as in floating point. A factorial takes time in proportion
+/// to its digits; with this limit, the most expensive expression takes milliseconds.
 const EXPONENT_MAX: i32 = 308;
 
 type Number = Exact<DIGITS, EXPONENT_MAX>;
@@ -104,7 +103,7 @@ fn calculate(written: &str) -> ToolResult {
     };
     let evaluator = Evaluator::<_, 16>::new(&Math).max_depth(EXPRESSION_DEPTH_MAX);
     match evaluator.evaluate::<Number>(&plain) {
-        // Of a number that is not exact, the last digits are not known.
+        // The last digits of an inexact number are unknown.
         Ok(number) if number.as_fraction().is_none() && has_remainder(&plain) => ToolResult::error(
             "a remainder needs exact numbers, and these are too long or irrational",
         ),
@@ -127,7 +126,7 @@ fn data(expression: &str, number: Number) -> Value {
         return json!({"expression": expression, "result": fraction, "exact": true});
     }
     let decimal = number.to_decimal().to_string();
-    // Back from the decimal, which is read without a sign: the same only where it has an end.
+    // Parsed back without its sign, a terminating decimal gives the same fraction again.
     let magnitude = |text: &str| text.trim_start_matches('-').to_owned();
     let back = Number::parse(&magnitude(&decimal)).and_then(Number::as_fraction);
     if back.is_some_and(|back| back.to_string() == magnitude(&fraction)) {
@@ -136,7 +135,7 @@ fn data(expression: &str, number: Number) -> Value {
     json!({"expression": expression, "result": short(number), "exact": false, "fraction": fraction})
 }
 
-/// What is wrong with an expression, where, and what to write instead.
+/// Says what is wrong with an expression, where, and what to write instead.
 fn explain(expression: &str, error: Error) -> String {
     let place = expression.get(error.span.start..error.span.end).unwrap_or_default().trim();
     let what = error.kind.description();

@@ -3,21 +3,21 @@ use proptest::prelude::*;
 use super::*;
 use crate::tools::schema::Schema;
 
-/// The expression has exactly this value.
+/// Checks that the expression has exactly this value.
 #[track_caller]
 fn check(expression: &str, result: &str) {
     let data = calculate(expression).data;
     assert_eq!(data, Some(json!({"expression": expression, "result": result, "exact": true})));
 }
 
-/// The expression has about this value.
+/// Checks that the expression has approximately this value.
 #[track_caller]
 fn check_about(expression: &str, result: &str) {
     let data = calculate(expression).data.unwrap();
     assert_eq!((&data["result"], &data["exact"]), (&json!(result), &json!(false)));
 }
 
-/// The expression is refused in these words.
+/// Checks that the expression is refused with this error.
 #[track_caller]
 fn check_refused(expression: &str, error: &str) {
     assert_eq!(calculate(expression), ToolResult::error(error));

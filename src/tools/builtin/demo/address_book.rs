@@ -1,12 +1,11 @@
-//! Whom the demonstration tools know: people who do not exist, and how well a name
-//! fits each.
+//! The address book of the demo tools: people who do not exist, and how well a name fits each.
 
 use serde_json::{Value, json};
 
-/// From here on a name means the person.
+/// From this confidence on, a name is taken to mean the person.
 pub(super) const SURE: f64 = 0.8;
 
-/// A person of the address book.
+/// A person in the address book.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Contact {
     pub(super) id: &'static str,
@@ -16,7 +15,7 @@ pub(super) struct Contact {
 }
 
 impl Contact {
-    /// What tells one John from the other.
+    /// Details that distinguish one John from another.
     pub(super) fn details(&self) -> Value {
         json!({"company": self.company, "town": self.town})
     }
@@ -42,19 +41,19 @@ const fn contact(
     Contact { id, name, company, town }
 }
 
-/// The person with that id.
+/// The person with this id.
 pub(super) fn by_id(id: &str) -> Option<&'static Contact> {
     BOOK.iter().find(|contact| contact.id == id)
 }
 
-/// Everybody whom `name` may mean, with how sure that is (0 to 1), the surest first.
-/// Where somebody is meant for [`SURE`], those who only resemble are left out.
+/// Everyone whom `name` may mean, with a confidence from 0 to 1, the surest first. If someone
+/// reaches [`SURE`], the less sure matches are left out.
 pub(super) fn search(name: &str) -> Vec<(&'static Contact, f64)> {
     let mut found: Vec<(&Contact, f64)> = BOOK
         .iter()
         .filter_map(|contact| Some((contact, confidence(name, contact.name)?)))
         .collect();
-    // A stable sort: those equally sure keep the book's order.
+    // The sort is stable: equal matches keep the book's order.
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     if found.first().is_some_and(|(_, best)| *best >= SURE) {
         found.retain(|(_, confidence)| *confidence >= SURE);
@@ -62,13 +61,12 @@ pub(super) fn search(name: &str) -> Vec<(&'static Contact, f64)> {
     found
 }
 
-/// Letters from which on the beginning of a name is more than an initial.
+/// From this many letters on, the beginning of a name is more than an initial.
 const BEGINNING_CHARS_MIN: usize = 3;
-/// From here on two words are one with a slip of the pen: "Jhon".
+/// From this similarity on, one word is taken for a misspelling of the other: "Jhon".
 const SLIP: f64 = 0.7;
 
-/// How sure it is that `asked` means the person called `name`; `None` where it does
-/// not.
+/// How sure it is that `asked` means the person called `name`; `None` if it does not.
 fn confidence(asked: &str, name: &str) -> Option<f64> {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|char: char| !char.is_alphanumeric());
@@ -81,7 +79,7 @@ fn confidence(asked: &str, name: &str) -> Option<f64> {
     if asked == name {
         return Some(1.0);
     }
-    // A chain is as strong as its weakest link.
+    // A chain is only as strong as its weakest link.
     asked.iter().try_fold(0.9, |weakest: f64, asked| {
         let best = name.iter().filter_map(|word| likeness(asked, word)).max_by(f64::total_cmp)?;
         Some(weakest.min(best))
@@ -120,7 +118,7 @@ mod tests {
         check("doe, john", &[("John Doe", 0.9)]);
         check("smith", &[("John Smith", 0.9)]);
         check("Jane", &[("Jane Miller", 0.9)]);
-        // Mario is one letter away, and not meant.
+        // Mario is one letter away but not meant.
         check("Maria", &[("Maria Lopez", 0.9)]);
         check("Zorgblort", &[]);
         check("John Zorgblort", &[]);

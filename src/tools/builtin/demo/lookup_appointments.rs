@@ -1,4 +1,4 @@
-//! What is in the user's calendar, always some days from now.
+//! The user's calendar, with dates relative to today.
 
 use std::future;
 
@@ -16,7 +16,7 @@ pub struct LookupAppointments {
 }
 
 impl LookupAppointments {
-    /// Whose day is that of `clock`.
+    /// The tool, with today's date from `clock`.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         Self { spec: spec(), clock }
@@ -34,10 +34,10 @@ impl Tool for LookupAppointments {
     }
 }
 
-/// How far it looks ahead, unless asked otherwise.
+/// How many days it looks ahead by default.
 const DAYS: i64 = 14;
 
-/// Days from now, time, what and where.
+/// Days from now, time, title and place.
 const CALENDAR: &[(i64, &str, &str, &str)] = &[
     (1, "10:00", "Dentist", "Dr. Patel, Mill Road 4"),
     (3, "15:30", "Project review", "Room 2"),

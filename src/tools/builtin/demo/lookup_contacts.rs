@@ -1,4 +1,4 @@
-//! Who is meant by a name, or whom to ask the user about.
+//! Finds the person meant by a name, or asks the user who is meant.
 
 use std::future;
 
@@ -94,8 +94,8 @@ fn one(contact: &Contact, confidence: f64) -> ToolResult {
     }))
 }
 
-/// Nothing more can come of the user's wish, so the chain ends here: whatever was to
-/// be done with the person is not done, and the user hears why.
+/// The request cannot be carried out, so the chain ends here: later calls about this person do not
+/// run, and the user learns why.
 fn nobody(name: &str) -> ToolResult {
     let instruction = format!(
         "Tell the user that nobody called {} was found in the address book, and ask for the full \

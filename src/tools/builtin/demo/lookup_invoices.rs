@@ -1,4 +1,4 @@
-//! What the user owes, always issued some days ago and due some days from now.
+//! The user's invoices, with due dates relative to today.
 
 use std::future;
 
@@ -16,7 +16,7 @@ pub struct LookupInvoices {
 }
 
 impl LookupInvoices {
-    /// Whose day is that of `clock`.
+    /// The tool, with today's date from `clock`.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
         Self { spec: spec(), clock }
@@ -34,7 +34,7 @@ impl Tool for LookupInvoices {
     }
 }
 
-/// Number, days from now to the day it is due, cents, what for, and how it stands.
+/// Number, days from now until it is due, cents, purpose and status.
 const INVOICES: &[(&str, i64, u32, &str, &str)] = &[
     ("2041", 5, 12_900, "electricity", "open"),
     ("2044", 12, 4_550, "internet", "open"),

@@ -1,8 +1,8 @@
-//! Tools to show with: an address book, messages, appointments, bills. All that they
-//! know is made up, and nothing leaves the process.
+//! Tools for demonstrations: an address book, messages, appointments, bills. Everything they know
+//! is made up, and nothing leaves the process.
 //!
-//! They are what a real assistant's tools are like: a lookup that can be ambiguous, an
-//! act that cannot be taken back, two lists that have nothing to do with each other.
+//! They resemble a real assistant's tools: a lookup that can be ambiguous, an action that cannot
+//! be undone, and two unrelated lists.
 
 mod address_book;
 mod lookup_appointments;
@@ -23,7 +23,7 @@ pub use send_message::SendMessage;
 use super::Clock;
 use crate::tools::Tool;
 
-/// All of them.
+/// All demo tools.
 #[must_use]
 pub fn tools() -> [Arc<dyn Tool>; 4] {
     [
@@ -34,7 +34,7 @@ pub fn tools() -> [Arc<dyn Tool>; 4] {
     ]
 }
 
-/// The day that the clock shows, in UTC.
+/// The clock's date, in UTC.
 fn today(clock: &Clock) -> Date {
     clock.now().to_zoned(TimeZone::UTC).date()
 }
@@ -44,7 +44,7 @@ fn in_words(date: Date) -> String {
     date.strftime("%A, %-d %B %Y").to_string()
 }
 
-/// The day `days` after another one, the calendar's last one where it ends before.
+/// The date `days` later, or the calendar's last one.
 fn after(date: Date, days: i64) -> Date {
     date.saturating_add(jiff::SignedDuration::from_hours(24 * days))
 }

@@ -1,5 +1,5 @@
-//! A message to a person of the address book. Nothing is sent: the result says what
-//! would have been, and to whom.
+//! A message to a person in the address book. Nothing is sent: the result says what would have
+//! been sent and to whom.
 
 use std::future;
 
