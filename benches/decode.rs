@@ -1,8 +1,8 @@
-//! Chat Completions frames, with the memo of the last frame's shape and without,
-//! beside the floor: the frame is copied, and its content searched for once.
+//! Decodes Chat Completions frames, with and without the memo of the last frame's shape. The floor
+//! copies the frame and searches it once.
 //!
-//! `cargo bench --bench decode`. One iteration decodes 1,000 frames, so that
-//! "1 us" is a nanosecond a frame.
+//! `cargo bench --bench decode`. One iteration decodes 1,000 frames, so "1 us" means a nanosecond
+//! per frame.
 
 use std::hint::black_box;
 
@@ -15,7 +15,7 @@ use tether::upstream::sse::{Field, Frame};
 
 const FRAMES: usize = 1000;
 
-/// Frames as llama.cpp writes them, a word in each.
+/// Frames as llama.cpp writes them, with one word each.
 fn frames(word: impl Fn(usize) -> String) -> Vec<String> {
     (0..FRAMES)
         .map(|at| {

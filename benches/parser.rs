@@ -1,9 +1,9 @@
-//! The parser beside the floor of each piece of its work, in one run.
+//! The parser, next to a floor for each part of its work, in one run.
 //!
-//! `cargo bench --bench parser`. Throughput is in chunks where a group is named
-//! `tokens`, and in bytes elsewhere. What a token or a byte costs is read against the
-//! floor in the same group, since machines differ: text in tokens against
-//! `scan_and_copy`, large chunks against `memmem`, calls against `follow_and_copy`.
+//! `cargo bench --bench parser`. Throughput is in chunks for groups named `tokens`, and in bytes
+//! for the others. Machines differ, so compare the cost of a token or byte with the floor in the
+//! same group: text in tokens with `scan_and_copy`, large chunks with `memmem`, calls with
+//! `follow_and_copy`.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -96,7 +96,7 @@ fn group<'c>(
     group
 }
 
-/// The parser, with its text copied as the floor copies it, and without.
+/// The parser, with its text copied as in the floor, and without.
 fn parsers(group: &mut BenchmarkGroup<'_, WallTime>, input: &str, chunks: &[Range<usize>]) {
     let mut parser = Parser::new(settings()).expect("the default marker");
     let mut out = String::with_capacity(input.len());
@@ -145,6 +145,6 @@ fn deltas(group: &mut BenchmarkGroup<'_, WallTime>, input: &str, chunks: &[Range
 }
 
 fn settings() -> Settings {
-    // The largest call is over the default limit on purpose.
+    // The largest call exceeds the default limit on purpose.
     Settings { max_payload_bytes: 2 * MIB, ..Settings::default() }
 }

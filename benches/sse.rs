@@ -1,7 +1,7 @@
-//! The event stream decoder, beside the floor: one `memchr` for each line end.
+//! The event stream decoder. The floor is one `memchr` per line end.
 //!
-//! `cargo bench --bench sse`. Frames are those of llama.cpp, 250 bytes each; one
-//! iteration is a stream of 1,000 of them, so that "1 us" is a nanosecond a frame.
+//! `cargo bench --bench sse`. Frames are those of llama.cpp, 250 bytes each. One iteration decodes
+//! a stream of 1,000 frames, so "1 us" means a nanosecond per frame.
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ fn stream() -> Vec<u8> {
     format!("{frame}\n\n").repeat(FRAMES).into_bytes()
 }
 
-/// Every line end, found.
+/// Finds every line end.
 fn floor(chunk: &[u8]) -> usize {
     let (mut lines, mut rest) = (0, chunk);
     while let Some(end) = memchr(b'\n', rest) {

@@ -1,5 +1,4 @@
-//! What the work costs at the least: loops without a feature but the one that each is
-//! named after.
+//! The least that the work can cost: loops that do only what their name says.
 
 use memchr::{memchr, memchr2, memmem};
 
@@ -10,8 +9,8 @@ pub(crate) fn memmem_whole(text: &str) -> usize {
     memmem::find_iter(text.as_bytes(), MARKER).count()
 }
 
-/// Looks for the marker's first byte in each chunk, compares where it is found, and
-/// copies the chunk. It holds nothing back.
+/// Looks for the marker's first byte in each chunk, compares at each hit, and copies the chunk.
+/// Holds nothing back.
 pub(crate) fn scan_and_copy(chunk: &str, out: &mut String) -> usize {
     let bytes = chunk.as_bytes();
     let (mut found, mut at) = (0, 0);
@@ -23,13 +22,13 @@ pub(crate) fn scan_and_copy(chunk: &str, out: &mut String) -> usize {
     found
 }
 
-/// `memchr`, whose call costs more than looking where there are few bytes.
+/// `memchr`, or a plain loop for few bytes, where the call would cost more than the search.
 #[inline]
 fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() <= 8 { bytes.iter().position(|&b| b == byte) } else { memchr(byte, bytes) }
 }
 
-/// Follows strings, escapes and nesting and copies each chunk.
+/// Follows strings, escapes and nesting, and copies each chunk.
 #[derive(Default)]
 pub(crate) struct Nesting {
     depth: usize,
@@ -38,7 +37,7 @@ pub(crate) struct Nesting {
 }
 
 impl Nesting {
-    /// Whether the outermost bracket closes in this chunk.
+    /// Returns whether the outermost bracket closes in this chunk.
     pub(crate) fn follow_and_copy(&mut self, chunk: &str, out: &mut String) -> bool {
         out.push_str(chunk);
         let bytes = chunk.as_bytes();

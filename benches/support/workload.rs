@@ -1,14 +1,14 @@
-//! Model output to measure with: the same on every machine, in chunks as a model
-//! server or a network cuts them.
+//! Model output for benchmarks: the same on every machine, in chunks as a model server or network
+//! cuts them.
 
 use std::ops::Range;
 
-/// What a text is made of besides words.
+/// What a text contains besides words.
 #[derive(Clone, Copy)]
 pub(crate) enum Style {
-    /// Punctuation alone, nothing that an opener begins with.
+    /// Only punctuation, nothing that could begin an opener.
     Prose,
-    /// Code and markup, most of it with `<`.
+    /// Code and markup, mostly with `<`.
     Code,
     /// Links, lists and inline code, with `[` and `{`.
     Markdown,
@@ -17,7 +17,7 @@ pub(crate) enum Style {
 /// How a text is cut.
 #[derive(Clone, Copy)]
 pub(crate) enum Cut {
-    /// Into pieces of 3 to 4 bytes, as tokens come.
+    /// Into pieces of 3 to 4 bytes, like tokens.
     Tokens,
     /// Into pieces of this many bytes.
     Bytes(usize),
@@ -83,7 +83,7 @@ const MARKDOWN: &[&str] = &[
     "**bold**",
 ];
 
-/// A small generator of numbers that look random (`SplitMix64`).
+/// A small pseudorandom generator (`SplitMix64`).
 struct Numbers(u64);
 
 impl Numbers {
@@ -124,14 +124,14 @@ pub(crate) fn text(bytes: usize, style: Style) -> String {
     text
 }
 
-/// A call that writes a file of about `bytes`, with words in front of it.
+/// A call that writes a file of about `bytes`, after a few words.
 pub(crate) fn one_call(bytes: usize) -> String {
     let content = text(bytes, Style::Code).replace(", ", ",\n\t\"quoted\" ");
     let arguments = serde_json::json!({ "path": "src/main.rs", "content": content });
     format!("I will write it now.\n{}", call("write_file", &arguments))
 }
 
-/// A hundred small calls with a paragraph in front of each.
+/// A hundred small calls, each after a paragraph.
 pub(crate) fn hundred_calls() -> String {
     let paragraph = text(240, Style::Prose);
     let mut stream = String::new();
@@ -149,7 +149,7 @@ fn call(name: &str, arguments: &serde_json::Value) -> String {
     format!("<<function_call>> {{\"name\": \"{name}\", \"arguments\": {arguments}}}\n")
 }
 
-/// Cuts a text, between characters.
+/// Cuts a text at character boundaries.
 pub(crate) fn chunks(text: &str, cut: Cut) -> Vec<Range<usize>> {
     let mut numbers = Numbers(11);
     let mut chunks = Vec::new();
