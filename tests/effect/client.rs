@@ -26,7 +26,7 @@ impl Client {
         Self { http, address }
     }
 
-    /// Plays one turn to its end. Dropping it keeps what has come so far in `turn`.
+    /// Plays one turn to its end. If dropped, `turn` keeps what has arrived so far.
     pub(crate) async fn play(&self, body: &Value, turn: &mut Turn) -> Result<(), Error> {
         let request = Request::post(self.url("/api/v1/chat/stream"))
             .header("content-type", "application/json")
@@ -61,7 +61,7 @@ impl Client {
         format!("http://{}{path}", self.address)
     }
 
-    /// Sends a request. Any status but 200 becomes an error with the body.
+    /// Sends a request. Any status other than 200 becomes an error with the body.
     async fn ask(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Error> {
         let answer = self.http.request(request).await?;
         let status = answer.status();
@@ -73,7 +73,7 @@ impl Client {
     }
 }
 
-/// Bytes cut anywhere, as lines. The gateway writes an event's data on one line.
+/// Splits bytes, cut anywhere, into lines. The gateway writes an event's data on one line.
 #[derive(Debug, Default)]
 struct Lines(Vec<u8>);
 
@@ -82,7 +82,7 @@ impl Lines {
         self.0.extend_from_slice(chunk);
     }
 
-    /// The next whole line, without its end.
+    /// The next whole line, without its line end.
     fn next(&mut self) -> Option<Vec<u8>> {
         let end = self.0.iter().position(|byte| *byte == b'\n')?;
         let mut line: Vec<u8> = self.0.drain(..=end).collect();

@@ -1,11 +1,10 @@
 //! Measures what users get from a real model through the gateway, in whole turns.
 //!
-//! It plays the tasks of `tests/data/effect` over the gateway's own HTTP API, with one gateway
-//! for each task, and prints a Markdown table. It does not start the model server
-//! (`tests/effect/run` does), and a model's wrong answer is a figure, not a failure.
-//! `README.md` says how to read the columns.
+//! Plays the tasks of `tests/data/effect` over the gateway's own HTTP API, with one gateway per
+//! task, and prints a Markdown table. It does not start the model server (`tests/effect/run`
+//! does). A model's wrong answer is a figure, not a failure. `README.md` explains the columns.
 //!
-//! This file is not called `main.rs`: Cargo would build it as an integration test, too.
+//! This file is not called `main.rs`, because Cargo would also build that as an integration test.
 
 mod client;
 mod judge;
@@ -24,7 +23,7 @@ use clap::Parser as _;
 use crate::options::Options;
 use crate::report::Report;
 
-/// What goes wrong here ends the program with a message for the person who started it.
+/// An error that ends the program with a message for the person who started it.
 type Error = Box<dyn std::error::Error>;
 
 #[tokio::main]

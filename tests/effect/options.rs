@@ -20,22 +20,22 @@ pub(crate) struct Options {
     /// The half of each set to play
     #[arg(long, value_enum, default_value = "both")]
     half: Halves,
-    /// At most so many tasks of each set, evenly over its kinds and halves
+    /// Play at most N tasks of each set, spread evenly over kinds and halves
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// The tasks of these ids alone
+    /// Play only the tasks with these ids
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     only: Vec<String>,
     /// Write one JSON line for each task to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,
-    /// Count the tasks on a last line, and exit with status 1 if the user saw an echoed or
-    /// invented result, or if a turn could not be played to its end
+    /// Print a last line that counts passed and failed tasks, and exit with status 1 if any failed:
+    /// the user saw an echoed or invented result, or a turn could not be played to its end
     #[arg(long)]
     pub(crate) fail_on_shown: bool,
 }
 
-/// The model, and how the gateway speaks to it.
+/// The model, and how the gateway talks to it.
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
     /// The model server, such as `http://127.0.0.1:8081`

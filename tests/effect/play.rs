@@ -1,4 +1,4 @@
-//! One task, played through a gateway of its own.
+//! Plays one task through its own gateway.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,38 +19,38 @@ use crate::record::{Transcript, Turn};
 use crate::tasks::{Set, Task, Wanted};
 use crate::tools;
 
-/// Longer than any turn that goes on: a small model on two cores reads a long prompt for
-/// half a minute, in each of a handful of rounds.
+/// Longer than any turn that still makes progress: on two cores a small model takes half a minute
+/// to read a long prompt, and a turn has a handful of rounds.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Tokens of one round: room for an answer, and an end for a model that finds none.
+/// Tokens per round: enough for an answer, and an end for a model that finds none.
 const ROUND_TOKENS_MAX: u32 = 256;
 
 const SEED: u64 = 8;
 
 const SESSION: &str = "effect";
 
-/// What came of a task.
+/// The outcome of a task.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
-    /// The second is the one after the user's choice.
+    /// One turn, and a second one after the user's choice, if any.
     pub(crate) turns: Vec<Turn>,
     #[serde(flatten)]
     transcript: Transcript,
     pub(crate) seconds: f64,
-    /// Why it could not be played to its end: a fault of ours or of the model server.
+    /// Why it could not be played to its end: a fault of the gateway or of the model server.
     pub(crate) fault: Option<String>,
 }
 
 /// Plays a task.
 ///
 /// # Errors
-/// If the gateway does not start; what goes wrong later is in the outcome.
+/// If the gateway does not start. Later errors are part of the outcome.
 pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Error> {
     let config = config(task, setting);
     let registry = tools::registry(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
-    // Not installed: there is a gateway for each task, and one recorder for a process.
+    // Not installed: there is one gateway per task, but only one recorder per process.
     let metrics = PrometheusBuilder::new().build_recorder().handle();
     let running = app::start(&config, registry, Timeouts::default(), metrics).await?;
     let client = Client::new(running.address());
@@ -59,7 +59,7 @@ pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Erro
     let mut turns = Vec::new();
     let mut fault = play_turns(&client, task, setting, &mut turns).await.err();
     let seconds = started.elapsed().as_secs_f64();
-    // The model server works for the next task only once it has stopped for this one.
+    // The model server only gets to the next task once it has stopped working on this one.
     running.gateway().cancel_all();
     let transcript = match client.transcript(SESSION).await {
         Ok(transcript) => Transcript::read(&transcript),
@@ -81,7 +81,7 @@ fn config(task: &Task, setting: &Setting) -> Config {
         base_url: setting.server.clone(),
         model: setting.model.clone(),
         constrain: Some(setting.constrain),
-        // The turn's own timeout decides.
+        // The turn's own timeout should decide.
         idle_timeout: TURN_TIMEOUT,
         ..ModelServerConfig::default()
     };
@@ -89,7 +89,7 @@ fn config(task: &Task, setting: &Setting) -> Config {
     let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), kind }];
     let mut config = Config { upstreams, ..Config::default() };
     config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    // BFCL asks for calls alone.
+    // BFCL only asks for calls.
     config.tools.continue_after_tool = task.set != Set::Single;
     config
 }
@@ -113,7 +113,7 @@ async fn play_turns(
     Ok(())
 }
 
-/// Plays one turn; it is added to `turns` however it ends.
+/// Plays one turn, and adds it to `turns` however it ends.
 async fn play_turn(client: &Client, body: Value, turns: &mut Vec<Turn>) -> Result<(), Error> {
     let mut turn = Turn::default();
     let played = timeout(TURN_TIMEOUT, client.play(&body, &mut turn)).await;
@@ -128,17 +128,17 @@ async fn play_turn(client: &Client, body: Value, turns: &mut Vec<Turn>) -> Resul
     }
 }
 
-/// Whether a turn that failed with this code says nothing about the model.
+/// Whether a failure with this code says nothing about the model.
 fn is_fault(code: &str) -> bool {
     code.starts_with("upstream_") || code == "internal"
 }
 
-/// A request; `ask` is what differs between a prompt and an answer to a question.
+/// A request; `ask` is the field that differs between a prompt and an answer to a question.
 fn body(setting: &Setting, ask: (&str, Value)) -> Value {
     let (field, value) = ask;
     let mut body = json!({
         "session_id": SESSION,
-        // Retries are warmer: the seed makes them repeatable.
+        // Retries are warmer; the seed makes them reproducible.
         "sampling": {"temperature": 0, "max_tokens": ROUND_TOKENS_MAX, "seed": SEED},
     });
     body[field] = value;

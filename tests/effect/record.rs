@@ -1,4 +1,4 @@
-//! What a client hears of a turn, as far as it is judged or kept.
+//! The parts of a turn, as a client sees it, that are judged or kept.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,22 +12,22 @@ pub(crate) struct Turn {
     pub(crate) markers: usize,
     pub(crate) feedback: Vec<Feedback>,
     pub(crate) statuses: Vec<String>,
-    /// The id of the question that the turn ended with.
+    /// The id of the question that ended the turn.
     pub(crate) question: Option<String>,
-    /// Absent while the turn runs, and if its stream was cut.
+    /// `None` while the turn runs, or if its stream was cut.
     pub(crate) end: Option<End>,
-    /// Whether the next text begins a message of its own.
+    /// Whether the next text starts a new entry.
     #[serde(skip)]
     is_cut: bool,
 }
 
-/// Text that reached the user without anything in between.
+/// Text that reached the user without interruption.
 #[derive(Debug, Serialize)]
 pub(crate) struct Said {
     pub(crate) text: String,
-    /// Results that the turn had by then.
+    /// How many results the turn had by then.
     pub(crate) results: usize,
-    /// Whether the model had been told anything of its calls, results or mistakes.
+    /// Whether the model had been told anything about its calls: results or mistakes.
     pub(crate) is_told: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Call {
     pub(crate) arguments: Value,
     /// The round that wrote it, from 1.
     pub(crate) round: u64,
-    /// In the standard shape; absent if the turn ended first.
+    /// In the standard shape; `None` if the turn ended first.
     pub(crate) result: Option<Value>,
 }
 
@@ -50,7 +50,7 @@ impl Call {
     }
 }
 
-/// A mistake that the model was told of.
+/// A mistake that the model was told about.
 #[derive(Debug, Serialize)]
 pub(crate) struct Feedback {
     pub(crate) reason: String,
@@ -61,9 +61,9 @@ pub(crate) struct Feedback {
 #[derive(Debug, Serialize)]
 pub(crate) struct End {
     pub(crate) completed: bool,
-    /// The finish reason, or the code of the failure.
+    /// The finish reason, or the failure code.
     pub(crate) reason: String,
-    /// What a failed turn says of it.
+    /// The error message of a failed turn.
     pub(crate) message: Option<String>,
     pub(crate) rounds: u64,
     pub(crate) prompt_tokens: u64,
@@ -114,22 +114,22 @@ impl Turn {
         }
     }
 
-    /// Whether the model was told anything of its calls, results or mistakes.
+    /// Whether the model was told anything about its calls: results or mistakes.
     pub(crate) fn is_told(&self) -> bool {
         self.results().next().is_some() || !self.feedback.is_empty()
     }
 
-    /// The results that have come.
+    /// The results so far.
     pub(crate) fn results(&self) -> impl Iterator<Item = &Value> {
         self.calls.iter().filter_map(|call| call.result.as_ref())
     }
 
-    /// All text that was streamed.
+    /// All streamed text.
     pub(crate) fn text(&self) -> String {
         self.said.iter().map(|said| &*said.text).collect()
     }
 
-    /// What was said after the last result, or all text if that is blank.
+    /// The text after the last result, or all text if that is blank.
     pub(crate) fn answer(&self) -> String {
         let results = self.results().count();
         let last = self.said.iter().filter(|said| said.results == results);
@@ -155,12 +155,12 @@ fn end(data: &Value, reason: &str) -> End {
     }
 }
 
-/// What no event says, but the session's transcript does.
+/// What only the session's transcript shows, and no event.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Transcript {
-    /// Every call, in order, whether it was run or not.
+    /// Every call, in order, whether or not it ran.
     pub(crate) written: Vec<Written>,
-    /// Whether the gateway composed an answer of the results, for a model that gave none.
+    /// Whether the gateway composed the answer from results because the model gave none.
     pub(crate) is_composed: bool,
 }
 

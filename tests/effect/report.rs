@@ -1,4 +1,4 @@
-//! What the program says: progress, a JSON line for each task, the table.
+//! The program's output: progress, a JSON line per task, the table.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -18,14 +18,14 @@ pub(crate) struct Report {
     lines: Option<BufWriter<File>>,
     tasks: usize,
     done: usize,
-    /// Tasks that could not be played, and why.
+    /// The tasks that could not be played, and why.
     faults: Vec<String>,
-    /// Tasks that fail with `--fail-on-shown`.
+    /// How many tasks fail with `--fail-on-shown`.
     failed: usize,
 }
 
 impl Report {
-    /// A report on `tasks` tasks, with JSON lines in a file if one is given.
+    /// A report on `tasks` tasks, with JSON lines written to a file if one is given.
     pub(crate) fn new(jsonl: Option<&Path>, tasks: usize) -> Result<Self, Error> {
         let create = |path: &Path| {
             File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()))
@@ -35,7 +35,7 @@ impl Report {
         Ok(Self { table, lines, tasks, done: 0, faults: Vec::new(), failed: 0 })
     }
 
-    /// Notes what came of a task.
+    /// Notes the outcome of a task.
     #[expect(clippy::print_stderr, reason = "progress, for a person who waits for hours")]
     pub(crate) fn note(&mut self, task: &Task, outcome: Outcome) -> Result<(), Error> {
         self.done += 1;
@@ -59,7 +59,7 @@ impl Report {
         Ok(())
     }
 
-    /// Prints the table, and gives the exit status.
+    /// Prints the table and returns the exit status.
     #[expect(clippy::print_stdout, reason = "the table is what the program is for")]
     pub(crate) fn finish(self, fail_on_shown: bool) -> ExitCode {
         println!("{}", self.table);
@@ -78,7 +78,7 @@ impl Report {
     }
 }
 
-/// The verdict, for a person.
+/// The verdict in words.
 fn words(outcome: &Outcome) -> String {
     let verdict = &outcome.verdict;
     let words = [

@@ -1,11 +1,11 @@
-//! The table: one row for each set and half.
+//! The table: one row per set and half.
 
 use std::fmt;
 
 use crate::play::Outcome;
 use crate::tasks::{Half, Set, Task};
 
-/// All rows, those without a task included.
+/// All rows, including those without tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Table([[Row; Half::ALL.len()]; Set::ALL.len()]);
 
@@ -26,7 +26,7 @@ struct Row {
     seconds: f64,
 }
 
-/// How many of those that were asked.
+/// How many of the tasks that were asked this question.
 #[derive(Debug, Default)]
 struct Share {
     yes: u32,

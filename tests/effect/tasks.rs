@@ -1,4 +1,4 @@
-//! The tasks, as the files of `tests/data/effect` have them.
+//! The tasks in `tests/data/effect`.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use crate::Error;
 use crate::tools::{Offered, Script};
 
-/// Where the task comes from, and how it is judged.
+/// Where a task comes from, and how it is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Set {
-    /// Questions of BFCL: the model's first message is judged.
+    /// BFCL questions: only the model's first message is judged.
     Single,
-    /// Whole turns, to the answer.
+    /// Whole turns, up to the answer.
     Turns,
     /// Prompts that need no tool.
     NoNeed,
@@ -37,7 +37,7 @@ impl Set {
     }
 }
 
-/// A half of each set is for tuning; the other shows whether the tuning holds.
+/// One half of each set is for tuning; the other shows whether the tuning holds up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Half {
@@ -102,15 +102,15 @@ pub(crate) struct WantedCall {
     pub(crate) arguments: Map<String, Value>,
 }
 
-/// Which tasks to play.
+/// The tasks to play.
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) sets: Vec<Set>,
-    /// Both where absent.
+    /// Both if `None`.
     pub(crate) half: Option<Half>,
-    /// Tasks of each set.
+    /// How many tasks of each set.
     pub(crate) limit: Option<usize>,
-    /// By id; any where there are none.
+    /// Ids; all tasks if empty.
     pub(crate) only: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Selection {
     }
 }
 
-/// `limit` tasks in their order: one of each kind and half in turn, until there are enough.
+/// Picks `limit` tasks in order: one of each kind and half in turn, until there are enough.
 fn evenly(tasks: &[Task], limit: usize) -> Vec<Task> {
     let mut seen: Vec<(&str, Half, usize)> = Vec::new();
     let mut ranked: Vec<(usize, usize)> = Vec::new();
@@ -255,7 +255,7 @@ fn no_need() -> Result<Vec<Task>, Error> {
     prompts.into_iter().map(task).collect()
 }
 
-/// The tools of these names, for the task of that id.
+/// The tools with these names, for the task with this id.
 fn find(scripts: &[Arc<Script>], id: &str, names: &[String]) -> Result<Vec<Offered>, Error> {
     let offer = |name: &String| {
         if let Some(builtin) = Offered::builtin(name) {

@@ -1,4 +1,4 @@
-//! The tools of the tasks: the real built-in ones, and scripted ones with fixed results.
+//! The tasks' tools: real built-in ones, and scripted ones with fixed results.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use tether::tools::{CallContext, Policy, Registry, Tool, ToolFuture, ToolResult,
 use crate::Error;
 use crate::judge::subset;
 
-/// What the clock of `get_current_time` shows, a Tuesday: answers about time are known.
+/// The time that `get_current_time` returns, a Tuesday, so that answers about time are
+/// predictable.
 const NOW: &str = "2026-03-17T13:05:00Z";
 
 /// A tool as a task offers it.
@@ -23,7 +24,7 @@ pub(crate) enum Offered {
 }
 
 impl Offered {
-    /// The built-in tool of that name.
+    /// The built-in tool with this name.
     pub(crate) fn builtin(name: &str) -> Option<Self> {
         match name {
             "get_current_time" => Some(Self::GetCurrentTime),
@@ -33,7 +34,7 @@ impl Offered {
     }
 }
 
-/// A tool of the data files.
+/// A tool from the data files.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Script {
@@ -44,7 +45,7 @@ pub(crate) struct Script {
     waiting_hint: String,
     #[serde(default)]
     policy: ScriptPolicy,
-    /// The first that fits a call answers it.
+    /// The first one that fits a call answers it.
     #[serde(default = "usual_results")]
     results: Vec<Scripted>,
 }
@@ -62,14 +63,14 @@ struct ScriptPolicy {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scripted {
-    /// Some of the call's arguments; all calls without it.
+    /// Some of the call's arguments; if absent, any call fits.
     when: Option<Value>,
-    /// How many calls of a task it answers; all without it.
+    /// How many calls per task it answers; if absent, all.
     times: Option<u32>,
     result: Value,
 }
 
-/// The questions of BFCL bring tools without words for the user and without results.
+/// BFCL's tools come without waiting hints and without results.
 fn usual_hint() -> String {
     "looking that up".to_owned()
 }
@@ -79,7 +80,7 @@ fn usual_results() -> Vec<Scripted> {
 }
 
 impl Script {
-    /// Whether every call is answered.
+    /// Checks that every call gets an answer.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.results.last() {
             Some(Scripted { when: None, times: None, .. }) => Ok(()),
@@ -100,7 +101,7 @@ impl Script {
     }
 }
 
-/// The tools of one task, in its order. They count calls, so no other task may use them.
+/// The tools of one task, in order. They count calls, so each task needs its own.
 pub(crate) fn registry(offered: &[Offered]) -> Result<Registry, Error> {
     let mut registry = Registry::default();
     for tool in offered {
@@ -120,7 +121,7 @@ pub(crate) fn registry(offered: &[Offered]) -> Result<Registry, Error> {
 struct ScriptedTool {
     spec: ToolSpec,
     script: Arc<Script>,
-    /// Calls that each result has answered.
+    /// How many calls each result has answered.
     answered: Mutex<Vec<u32>>,
 }
 

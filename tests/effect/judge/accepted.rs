@@ -1,9 +1,9 @@
-//! Arguments against the values that BFCL accepts, by the rules of its `ast_checker`.
+//! Compares arguments with the values that BFCL accepts, by the rules of its `ast_checker`.
 
 use serde_json::{Map, Value};
 
-/// Whether `arguments` have an accepted value for each parameter, and no other parameter.
-/// The empty string among the accepted values lets a parameter be absent.
+/// Whether `arguments` have an accepted value for every parameter, and no others. A parameter may
+/// be absent if its accepted values include the empty string.
 pub(super) fn accepts(accepted: &Map<String, Value>, arguments: &Value) -> bool {
     let Value::Object(arguments) = arguments else { return false };
     let is_accepted = |(name, values): (&String, &Value)| match arguments.get(name) {
@@ -17,7 +17,7 @@ fn may_be_absent(values: &Value) -> bool {
     values.as_array().is_some_and(|values| values.iter().any(|value| value == ""))
 }
 
-/// Whether `given` is this accepted value. An object holds lists of accepted values.
+/// Whether `given` is this accepted value. In an object, each field has a list of accepted values.
 fn matches(accepted: &Value, given: &Value) -> bool {
     match (accepted, given) {
         (Value::String(accepted), Value::String(given)) => plain(accepted) == plain(given),
@@ -33,8 +33,7 @@ fn matches(accepted: &Value, given: &Value) -> bool {
     }
 }
 
-/// A string without what BFCL does not look at: case, spaces, some punctuation, and which
-/// quotes there are.
+/// A string without what BFCL ignores: case, spaces, some punctuation, and the kind of quotes.
 fn plain(text: &str) -> String {
     let text: String = text.chars().filter(|char| !" ,./-_*^".contains(*char)).collect();
     text.to_lowercase().replace('\'', "\"")

@@ -1,7 +1,7 @@
-//! Whether an answer has what it must contain.
+//! Checks whether an answer contains what it must.
 
-/// Whether `text` contains one string of each list, in any case. Separators of thousands do
-/// not count, and a number is not found inside a longer one.
+/// Whether `text` contains one string of each list, ignoring case and thousands separators. A
+/// number is not found inside a longer one.
 pub(super) fn contains(text: &str, wanted: &[Vec<String>]) -> bool {
     let text = plain(text);
     wanted.iter().all(|strings| strings.iter().any(|string| has(&text, &plain(string))))
@@ -16,12 +16,12 @@ fn has(text: &str, wanted: &str) -> bool {
     })
 }
 
-/// In lower case, without separators of thousands.
+/// In lower case, without thousands separators.
 fn plain(text: &str) -> String {
     let chars: Vec<char> = text.to_lowercase().chars().collect();
     let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
     let is_separator = |at: usize| {
-        // A comma, or one of the spaces that are not broken.
+        // A comma, or one of the non-breaking or thin spaces.
         matches!(chars[at], ',' | '\u{a0}' | '\u{2009}' | '\u{202f}')
             && at.checked_sub(1).is_some_and(is_digit)
             && (at + 1..at + 4).all(is_digit)
@@ -38,12 +38,12 @@ fn ends_with_digit(text: &str) -> bool {
     text.ends_with(|char: char| char.is_ascii_digit())
 }
 
-/// Whether digits that follow are the rest of a number: `1` of `12`, `0.` of `0.2`.
+/// Whether digits that follow continue a number: `1` of `12`, `0.` of `0.2`.
 fn is_inside_number(before: &str) -> bool {
     ends_with_digit(before) || before.strip_suffix('.').is_some_and(ends_with_digit)
 }
 
-/// Whether a number ends differently: `78` goes on in `789` and `78.5`, not in `78.00`.
+/// Whether the text continues a number: `78` continues in `789` and `78.5`, but not in `78.00`.
 fn goes_on_as_number(after: &str) -> bool {
     let fraction = after.strip_prefix('.').unwrap_or_default();
     let digits = fraction.chars().take_while(char::is_ascii_digit);

@@ -1,4 +1,4 @@
-//! Judges a task's turns. Pure: records in, verdicts out.
+//! Judges a task's turns. This is pure: records in, verdicts out.
 
 mod accepted;
 mod answer;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::record::{Call, Transcript, Turn, Written};
 use crate::tasks::Wanted;
 
-/// The mistakes for which a call is not run.
+/// The mistakes that keep a call from running.
 const REFUSALS: [&str; 5] = [
     "tool_not_found",
     "invalid_arguments",
@@ -19,24 +19,24 @@ const REFUSALS: [&str; 5] = [
     "payload_too_large",
 ];
 
-/// How a task went. A question that its set does not ask is absent.
+/// The verdict on a task. A question that its set does not ask is `None`.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
-    /// The calls were those that were wanted.
+    /// The calls were the right ones.
     pub(crate) right: Option<bool>,
-    /// A call ran, and none was refused.
+    /// A call ran, and no call was refused.
     pub(crate) valid: Option<bool>,
-    /// The answer is in words, and has what it must contain.
+    /// The answer is in words and contains what it must.
     pub(crate) answered: Option<bool>,
-    /// It is, but the gateway composed it: the model gave none.
+    /// The same, but the gateway composed the answer because the model gave none.
     pub(crate) composed: Option<bool>,
-    /// There was a call, or an attempt at one, where none was needed.
+    /// There was a call, or an attempt at one, although none was needed.
     pub(crate) false_call: Option<bool>,
-    /// Calls that are equal to an earlier one, run or not.
+    /// How many calls are equal to an earlier one, whether they ran or not.
     pub(crate) repeated: usize,
     /// The user saw a results block, after the model had seen a real one.
     pub(crate) echoed: bool,
-    /// The same before that.
+    /// The user saw a results block before that.
     pub(crate) invented: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn judge(wanted: &Wanted, turns: &[Turn], transcript: &Transcript) ->
     }
 }
 
-/// The answer that the turns ended with. A results block is none, whatever is in it.
+/// The final answer of the turns. A results block does not count, whatever it contains.
 fn words(turns: &[Turn]) -> Option<String> {
     let last = turns.last()?;
     let is_completed = last.end.as_ref().is_some_and(|end| end.completed);
@@ -88,7 +88,7 @@ fn has_refusal(turn: &Turn) -> bool {
     turn.feedback.iter().any(|feedback| REFUSALS.contains(&&*feedback.reason))
 }
 
-/// Whether each of `wanted` fits one of `given`, and no two the same one.
+/// Whether every one of `wanted` can be matched with a different one of `given`.
 fn each_has_its_own<W, G: Copy>(
     wanted: &[W],
     given: &[G],
@@ -101,7 +101,7 @@ fn each_has_its_own<W, G: Copy>(
     })
 }
 
-/// Calls that are equal to an earlier one.
+/// How many calls are equal to an earlier one.
 fn repeated(written: &[Written]) -> usize {
     let is_repeated = |at: &usize| {
         let call = &written[*at];
@@ -113,7 +113,7 @@ fn repeated(written: &[Written]) -> usize {
     (0..written.len()).filter(is_repeated).count()
 }
 
-/// Whether the user saw an echoed result, and an invented one.
+/// Whether the user saw an echoed result, and whether an invented one.
 fn shown_results(turns: &[Turn]) -> (bool, bool) {
     let (mut echoed, mut invented) = (false, false);
     let mut was_told = false;
@@ -126,7 +126,7 @@ fn shown_results(turns: &[Turn]) -> (bool, bool) {
         for said in &turn.said {
             see(&said.text, said.is_told);
         }
-        // A client may show the last event's text alone.
+        // A client may show only the last event's text.
         if let Some(end) = turn.end.as_ref().filter(|end| end.text != turn.text()) {
             see(&end.text, turn.is_told());
         }

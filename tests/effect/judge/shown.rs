@@ -1,16 +1,16 @@
-//! Whether a user saw a block of results, which only the model should.
+//! Checks whether a user saw a block of results, which only the model should see.
 
-/// What follows a tool's name in the line of its result.
+/// Follows a tool's name in the heading of its result.
 const RETURNED: &str = "returned:";
 
-/// Whether a message shows results as the gateway puts them to the model: a line of one or,
-/// as its first words, JSON. No task asks for JSON, so whatever begins with it is a result,
-/// a real one or not, whole or cut.
+/// Whether a message shows results in the gateway's form: a heading line, or JSON at the start. No
+/// task asks for JSON, so anything that begins with it is a result, real or not, whole or cut.
 pub(super) fn shows_results(text: &str) -> bool {
     text.lines().any(is_result_line) || begins_with_json(text)
 }
 
-/// A line such as `` `get_weather` (call_1) returned: {...} ``, with or without the id.
+/// Whether this is a line such as `` `get_weather` (call_1) returned: {...} ``, with or without
+/// the id.
 fn is_result_line(line: &str) -> bool {
     let rest = line.trim_start().strip_prefix('`').and_then(|line| line.split_once('`'));
     rest.is_some_and(|(_, rest)| {
@@ -20,7 +20,7 @@ fn is_result_line(line: &str) -> bool {
     })
 }
 
-/// Whether an object, or an array that is no link, comes first, in a code fence or not.
+/// Whether an object, or an array that is not a link, comes first, in a code fence or not.
 fn begins_with_json(text: &str) -> bool {
     let text = text.trim_start();
     let text = text.strip_prefix("```").map_or(text, |code| code.trim_start_matches(is_language));

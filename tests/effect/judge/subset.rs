@@ -1,9 +1,9 @@
-//! Whether arguments hold those that a task wants, and whether two are equal.
+//! Compares arguments: with those that a task wants, and with each other.
 
 use serde_json::{Map, Value};
 
-/// Whether `given` holds `wanted`: an object its keys, an array its elements, a string its
-/// text in any case, a number its value.
+/// Whether `given` contains `wanted`: an object its keys, an array its elements, a string its text
+/// in any case, a number its value.
 pub(crate) fn holds(wanted: &Value, given: &Value) -> bool {
     match (wanted, given) {
         (Value::Object(wanted), given) => holds_all(wanted, given),
@@ -17,12 +17,12 @@ pub(crate) fn holds(wanted: &Value, given: &Value) -> bool {
     }
 }
 
-/// The same of an object's fields.
+/// The same for an object's fields.
 pub(crate) fn holds_all(wanted: &Map<String, Value>, given: &Value) -> bool {
     wanted.iter().all(|(key, wanted)| given.get(key).is_some_and(|given| holds(wanted, given)))
 }
 
-/// Whether two values are the same; `1` and `1.0` are one number.
+/// Whether two values are equal; `1` and `1.0` are the same number.
 pub(crate) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {
