@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client that writes the bytes it is given and reads bytes back.
+//! An HTTP/1.1 client that writes the bytes it is given and reads raw bytes.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::within;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) socket: TcpStream,
-    /// Came from the socket and was not read yet.
+    /// Received but not yet read.
     unread: Vec<u8>,
     /// How the rest of the current body is delimited.
     framing: Framing,
@@ -23,19 +23,19 @@ pub(crate) struct Client {
 enum Framing {
     Length(usize),
     Chunked,
-    /// To the connection's end.
+    /// Until the connection ends.
     UntilClose,
     Over,
 }
 
-/// What came of reading on.
+/// The result of reading on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Some of the body.
     Bytes(Vec<u8>),
-    /// The body's proper end.
+    /// The proper end of the body.
     End,
-    /// The connection was gone before it.
+    /// The connection broke before the end.
     Cut,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The one value of a header; `None` where it is absent.
+    /// The only value of a header, or `None`.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values =
@@ -76,7 +76,7 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// Status, and the error's code and param.
+    /// The status, and the error's code and param.
     #[track_caller]
     pub(crate) fn refusal(&self) -> (u16, String, Option<String>) {
         let json = self.json();
@@ -102,7 +102,7 @@ impl Client {
         self.socket.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// The next response's head. The body is read after it.
+    /// Reads the next response's head, before its body.
     #[track_caller]
     pub(crate) fn head(&mut self) -> impl Future<Output = Head> {
         within(async {
@@ -112,7 +112,7 @@ impl Client {
         })
     }
 
-    /// The same; `None` where the connection ends before it.
+    /// The same, but `None` if the connection ends first.
     pub(crate) async fn try_head(&mut self) -> Option<Head> {
         let end = loop {
             if let Some(at) = find(&self.unread, b"\r\n\r\n") {
@@ -139,7 +139,7 @@ impl Client {
         Some(head)
     }
 
-    /// More of the body. Chunks are read as they came, not joined.
+    /// Reads more of the body. Chunks are returned as they came, not joined.
     pub(crate) async fn piece(&mut self) -> Piece {
         loop {
             match self.framing {
@@ -184,7 +184,7 @@ impl Client {
         Some(Piece::Bytes(bytes))
     }
 
-    /// Reads what the socket has; false at its end.
+    /// Reads what has arrived; false at the end of the connection.
     async fn read_more(&mut self) -> bool {
         let mut buffer = vec![0; 64 * 1024];
         match self.socket.read(&mut buffer).await {
@@ -196,7 +196,7 @@ impl Client {
         }
     }
 
-    /// The next response, whole.
+    /// Reads the next response completely.
     #[track_caller]
     pub(crate) fn reply(&mut self) -> impl Future<Output = Reply> {
         within(async {
@@ -237,18 +237,18 @@ impl From<TcpStream> for Client {
     }
 }
 
-/// Where `needle` begins.
+/// The position of `needle`.
 pub(crate) fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
-/// A request with a JSON body, `headers` as lines without their ends.
+/// A request with a JSON body. `headers` are lines without line ends.
 pub(crate) fn post(path: &str, headers: &[&str], body: &str) -> String {
     let length = format!("Content-Length: {}", body.len());
     request("POST", path, &[headers, &["Content-Type: application/json", &length]].concat(), body)
 }
 
-/// A request of `method`; `Host` is this machine unless `headers` say otherwise.
+/// A request. `Host` is localhost unless `headers` say otherwise.
 pub(crate) fn request(method: &str, path: &str, headers: &[&str], body: &str) -> String {
     let mut request = format!("{method} {path} HTTP/1.1\r\n");
     if !headers.iter().any(|header| header.to_ascii_lowercase().starts_with("host:")) {

@@ -1,4 +1,4 @@
-//! A stream of events, read line by line as the standard says.
+//! A stream of events, read line by line according to the standard.
 
 use std::collections::VecDeque;
 
@@ -12,15 +12,15 @@ use super::within;
 pub(crate) struct Frame {
     pub(crate) id: String,
     pub(crate) event: String,
-    /// The `data` inside the data line's JSON.
+    /// The `data` field of the data line's JSON.
     pub(crate) data: Value,
     pub(crate) retry: Option<String>,
-    /// Its bytes, the blank line included.
+    /// Its size in bytes, including the blank line.
     pub(crate) bytes: usize,
 }
 
 impl Frame {
-    /// The number behind the dash of its id.
+    /// The number after the dash in its id.
     #[track_caller]
     pub(crate) fn sequence(&self) -> u64 {
         let sequence = self.id.strip_prefix("1-").expect("epoch 1");
@@ -64,18 +64,18 @@ impl Frame {
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// As the protocol ends a response.
+    /// The way the protocol ends a response.
     Well,
     /// The connection broke.
     Cut,
 }
 
-/// A response whose body is events.
+/// A response whose body is a stream of events.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     pub(crate) head: Head,
     pub(crate) client: Client,
-    /// The body as it came.
+    /// The body as received.
     pub(crate) raw: Vec<u8>,
     parser: Parser,
     /// Keep-alive comments seen so far.
@@ -89,7 +89,7 @@ impl EventStream {
         Self { head, client, raw, parser, comments: 0, ending: None }
     }
 
-    /// The next frame; `None` at the stream's end, which is then in `ending`.
+    /// The next frame; `None` at the end of the stream, which then sets `ending`.
     #[track_caller]
     pub(crate) fn next(&mut self) -> impl Future<Output = Option<Frame>> {
         within(async {
@@ -121,7 +121,7 @@ impl EventStream {
         })
     }
 
-    /// Reads on to the frame of `event`, and gives all frames up to it.
+    /// Reads up to a frame of `event`, and returns all frames so far.
     #[track_caller]
     pub(crate) fn up_to(&mut self, event: &str) -> impl Future<Output = Vec<Frame>> {
         within(async move {
@@ -137,7 +137,7 @@ impl EventStream {
         })
     }
 
-    /// Reads on until a text event ends in `text`.
+    /// Reads until the text so far ends in `text`.
     #[track_caller]
     pub(crate) fn up_to_text(&mut self, text: &str) -> impl Future<Output = Vec<Frame>> {
         within(async move {
@@ -153,8 +153,8 @@ impl EventStream {
         })
     }
 
-    /// All frames to a good end. Their ids have no gap, the last event stands at
-    /// the end and nowhere else.
+    /// Reads all frames to a proper end. Checks that their ids have no gaps and that the last
+    /// event comes at the end and nowhere else.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> impl Future<Output = Vec<Frame>> {
         within(async {
@@ -169,7 +169,7 @@ impl EventStream {
         })
     }
 
-    /// Waits for that many further keep-alive comments; no frame may come.
+    /// Waits for this many more keep-alive comments. Frames are not allowed.
     #[track_caller]
     pub(crate) fn comments(&mut self, count: usize) -> impl Future<Output = ()> {
         within(async move {
@@ -179,7 +179,7 @@ impl EventStream {
         })
     }
 
-    /// Waits for the next keep-alive comment; no frame may come.
+    /// Waits for the next keep-alive comment. Frames are not allowed.
     pub(crate) async fn up_to_comment(&mut self) {
         loop {
             match self.parser.ready.pop_front() {
@@ -237,7 +237,7 @@ impl Parser {
     }
 }
 
-/// Frames of a whole body.
+/// The frames of a whole body.
 #[track_caller]
 pub(crate) fn frames(body: &[u8]) -> Vec<Frame> {
     let mut parser = Parser::default();
@@ -250,7 +250,7 @@ pub(crate) fn frames(body: &[u8]) -> Vec<Frame> {
     parser.ready.into_iter().filter_map(frame).collect()
 }
 
-/// Ids count on without gaps, and nothing follows a last event.
+/// Checks that ids have no gaps and that nothing follows a last event.
 #[track_caller]
 pub(crate) fn check_order(frames: &[Frame]) {
     for pair in frames.windows(2) {
@@ -259,20 +259,20 @@ pub(crate) fn check_order(frames: &[Frame]) {
     }
 }
 
-/// All text of the frames.
+/// The text of all frames.
 pub(crate) fn said(frames: &[Frame]) -> String {
     let deltas = frames.iter().filter(|frame| frame.event == "text_delta");
     deltas.map(|frame| frame.data["text"].as_str().unwrap()).collect()
 }
 
-/// The names of the frames' events, neighbours of one name once.
+/// The names of the frames' events, without adjacent repeats.
 pub(crate) fn names(frames: &[Frame]) -> Vec<&str> {
     let mut names: Vec<&str> = frames.iter().map(|frame| &*frame.event).collect();
     names.dedup();
     names
 }
 
-/// `finish_reason` or `code` of the last frame.
+/// The `finish_reason` or `code` of the last frame.
 #[track_caller]
 pub(crate) fn outcome(frames: &[Frame]) -> &str {
     let last = frames.last().expect("a frame");

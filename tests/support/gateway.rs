@@ -1,4 +1,4 @@
-//! The real gateway, in this process, on a port of its own.
+//! The real gateway, in this process, on its own port.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -28,7 +28,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The options of the one upstream.
+    /// The options of the only upstream.
     pub(crate) fn upstream(&mut self) -> &mut ModelServerConfig {
         match &mut self.config.upstreams[0].kind {
             UpstreamKind::Server(options) => options,
@@ -45,12 +45,12 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// In front of a model, as a default configuration has it.
+    /// Starts a gateway for this model, with the default configuration.
     pub(crate) async fn start(model: &Model) -> Self {
         Self::with(model.address, |_| {}).await
     }
 
-    /// In front of the server at `model`, with changes.
+    /// Starts a gateway for the server at `model`, with changes.
     pub(crate) async fn with(model: SocketAddr, change: impl FnOnce(&mut Setup)) -> Self {
         let options = ModelServerConfig {
             base_url: format!("http://{model}/v1").parse().unwrap(),
@@ -68,7 +68,7 @@ impl Gateway {
         let tools = app::tools(&config).unwrap();
         let mut setup = Setup { config, timeouts: Timeouts::default(), tools };
         change(&mut setup);
-        // Not installed: tests of one process would count into each other's.
+        // Not installed, because tests in one process would share its counts.
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let Setup { config, timeouts, tools } = setup;
         let running = app::start(&config, tools, timeouts, metrics).await.unwrap();
@@ -84,7 +84,7 @@ impl Deref for Gateway {
     }
 }
 
-/// Where a gateway listens, and what is asked of it there.
+/// A gateway's address, and requests to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
@@ -95,7 +95,7 @@ impl Door {
         Client::connect(self.address).await
     }
 
-    /// Sends one request on a connection of its own and reads the whole answer.
+    /// Sends one request on a new connection and reads the whole response.
     #[track_caller]
     pub(crate) fn exchange(&self, bytes: impl AsRef<[u8]>) -> impl Future<Output = Reply> {
         within(async move {
@@ -115,13 +115,13 @@ impl Door {
         self.exchange(post(path, &[], &body.to_string()))
     }
 
-    /// Begins a turn and reads its stream's head.
+    /// Starts a turn and reads the head of its stream.
     #[track_caller]
     pub(crate) fn turn(&self, body: &Value) -> impl Future<Output = EventStream> {
         self.turn_with(&[], body)
     }
 
-    /// The same with further header lines.
+    /// The same with more header lines.
     #[track_caller]
     pub(crate) fn turn_with(
         &self,
@@ -136,7 +136,7 @@ impl Door {
         })
     }
 
-    /// Begins a turn in `session`, and takes its first request at the model.
+    /// Starts a turn in `session`, and takes its first request to the model.
     #[track_caller]
     pub(crate) fn begin(
         &self,
@@ -147,7 +147,7 @@ impl Door {
         within(async move { (self.turn(&body).await, model.round().await) })
     }
 
-    /// A whole turn that a model answers with `words`.
+    /// Plays a whole turn that the model answers with `words`.
     #[track_caller]
     pub(crate) fn whole_turn(
         &self,
@@ -162,7 +162,7 @@ impl Door {
         })
     }
 
-    /// Re-joins with that query behind the address, and further header lines.
+    /// Re-joins with this query and more header lines.
     #[track_caller]
     pub(crate) fn rejoin(
         &self,
@@ -177,7 +177,7 @@ impl Door {
         })
     }
 
-    /// Cancels what runs in a session; the status.
+    /// Cancels a session's turn. Returns the status.
     #[track_caller]
     pub(crate) fn cancel(&self, session: &str) -> impl Future<Output = u16> {
         let body = json!({ "session_id": session });
@@ -190,7 +190,7 @@ impl Door {
         client.events().await
     }
 
-    /// A connection whose receiving side holds less than a megabyte.
+    /// A connection whose receiving side buffers less than a megabyte.
     pub(crate) async fn narrow_client(&self) -> Client {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(128 * 1024).unwrap();

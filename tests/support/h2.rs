@@ -16,13 +16,13 @@ use super::within;
 #[derive(Debug)]
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    /// The same socket once more, to break it.
+    /// A second handle to the socket, for breaking it.
     socket: std::net::TcpStream,
     address: SocketAddr,
 }
 
 impl Connection {
-    /// With streams whose windows hold `window` bytes until they are read.
+    /// Connects with stream windows that hold `window` unread bytes.
     pub(crate) async fn open(address: SocketAddr, window: u32) -> Self {
         let connected = TcpStream::connect(address).await.unwrap().into_std().unwrap();
         let socket = connected.try_clone().unwrap();
@@ -36,12 +36,12 @@ impl Connection {
         Self { sender, socket, address }
     }
 
-    /// Ends the connection as a network does, without a word.
+    /// Breaks the connection without warning, as a network does.
     pub(crate) fn cut(&self) {
         self.socket.shutdown(Shutdown::Both).unwrap();
     }
 
-    /// Sends a request and waits for its response's head.
+    /// Sends a request and waits for the response's head.
     #[track_caller]
     pub(crate) fn send(
         &mut self,
@@ -56,7 +56,7 @@ impl Connection {
     }
 }
 
-/// The rest of a body; `Err` where it broke off.
+/// Reads the rest of a body; `Err` if it breaks off.
 #[track_caller]
 pub(crate) fn collect(body: Incoming) -> impl Future<Output = hyper::Result<Vec<u8>>> {
     within(async { Ok(body.collect().await?.to_bytes().to_vec()) })

@@ -1,7 +1,7 @@
-//! Peers of the gateway that know only bytes, and the gateway between them.
+//! Peers of the gateway that only know bytes, and the gateway between them.
 //!
-//! Nothing here shares code with the gateway: what a peer is sent, it reads by
-//! the rules of the standard, so that a mistake on our side is not made twice.
+//! Nothing here shares code with the gateway. Peers read what they are sent by the rules of the
+//! standard, so that a mistake in the gateway is not repeated here.
 
 pub(crate) mod client;
 pub(crate) mod events;
@@ -20,10 +20,10 @@ pub(crate) use events::{Ending, EventStream, Frame};
 pub(crate) use gateway::Gateway;
 pub(crate) use model::{Away, Model, Round};
 
-/// Longer than anything takes that a test waits for.
+/// Longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Fails a test that would wait for ever.
+/// Fails a test that would otherwise wait forever.
 #[track_caller]
 pub(crate) fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();
@@ -35,7 +35,7 @@ pub(crate) fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// Waits until `condition` holds, for what leaves no event behind.
+/// Waits until `condition` holds, if there is no event to wait for.
 #[track_caller]
 pub(crate) fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     within(async move {
@@ -45,7 +45,7 @@ pub(crate) fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output =
     })
 }
 
-/// That many milliseconds.
+/// This many milliseconds.
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }

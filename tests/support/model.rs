@@ -1,8 +1,8 @@
 //! A model server that does what a test tells it, byte by byte.
 //!
-//! It accepts connections and answers `GET /models` by itself, as any server
-//! does. Each `POST` becomes a [`Round`] in the test's hands: what the server
-//! does with it, and when, is written in the test.
+//! It accepts connections and answers `GET /models` by itself, like any server. Each `POST`
+//! becomes a [`Round`] in the test's hands: the test decides what the server does with it, and
+//! when.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use tokio::task::JoinHandle;
 use super::client::find;
 use super::within;
 
-/// The head of an answer that ends when it says so.
+/// The head of a response that marks its own end.
 pub(crate) const CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                            Transfer-Encoding: chunked\r\n\r\n";
-/// The head of an answer that ends with its connection.
+/// The head of a response that ends with its connection.
 pub(crate) const UNTIL_CLOSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                                Connection: close\r\n\r\n";
-/// The last frame of an answer.
+/// The last frame of a response.
 pub(crate) const DONE: &str = "data: [DONE]\n\n";
 
-/// A model server that listens.
+/// A listening model server.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
@@ -37,14 +37,14 @@ pub(crate) struct Model {
     accepting: JoinHandle<()>,
 }
 
-/// A model server that does not listen: who connects is refused.
+/// A model server that does not listen, so connections are refused.
 ///
-/// It holds on to its port, or a test that runs at the same time could be given it.
+/// It keeps its port, so that no other test running at the same time can be given it.
 #[derive(Debug)]
 #[must_use = "once it is dropped, the port is anybody's"]
 pub(crate) struct Away(TcpSocket);
 
-/// How the list of models is answered, and how often it was asked for.
+/// How requests for the list of models are answered, and how many there were.
 #[derive(Debug)]
 struct Listing {
     status: &'static str,
@@ -82,29 +82,29 @@ impl Model {
         Self { address, away, rounds, listing, accepting }
     }
 
-    /// From now on it lists one model.
+    /// Makes it list one model.
     pub(crate) fn list(&self, id: &str, owned_by: &str) {
         let mut listing = self.listing.lock();
         listing.status = "200 OK";
         listing.body = json!({"data": [{"id": id, "owned_by": owned_by}]}).to_string();
     }
 
-    /// From now on it lists no models.
+    /// Makes it refuse to list models.
     pub(crate) fn refuse_to_list(&self) {
         self.listing.lock().status = "500 Oh";
     }
 
-    /// From now on it does not answer who asks for its models.
+    /// Makes it leave requests for its models unanswered.
     pub(crate) fn stall_listing(&self) {
         self.listing.lock().status = "";
     }
 
-    /// How often its models were asked for.
+    /// How many times its models were requested.
     pub(crate) fn listed(&self) -> usize {
         self.listing.lock().asked
     }
 
-    /// Listens no longer.
+    /// Stops listening.
     pub(crate) async fn stop(self) -> Away {
         self.accepting.abort();
         // It was aborted, or it ended by itself.
@@ -112,25 +112,25 @@ impl Model {
         self.away
     }
 
-    /// The next request for an answer, on whatever connection.
+    /// The next completion request, on any connection.
     #[track_caller]
     pub(crate) fn round(&mut self) -> impl Future<Output = Round> {
         within(async { self.rounds.recv().await.expect("the server runs") })
     }
 
-    /// Whether nobody has asked for an answer that was not taken yet.
+    /// Whether every completion request so far has been taken.
     pub(crate) fn is_unasked(&self) -> bool {
         self.rounds.is_empty()
     }
 }
 
 impl Away {
-    /// On a port of its own.
+    /// On a free port.
     pub(crate) fn anywhere() -> Self {
         Self::at("127.0.0.1:0".parse().unwrap())
     }
 
-    /// Bound, so that the port is taken, and not listening.
+    /// Bound, so that the port is taken, but not listening.
     fn at(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseport(true).unwrap();
@@ -142,14 +142,14 @@ impl Away {
         self.0.local_addr().unwrap()
     }
 
-    /// A model server that listens on the same address: nobody can tell it from the one before.
+    /// A model server listening on the same address, indistinguishable from the previous one.
     pub(crate) fn back(self) -> Model {
         let away = Self::at(self.address());
         Model::on(self.0.listen(1024).unwrap(), away)
     }
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) head: String,
@@ -161,7 +161,7 @@ impl Request {
         Self { head: String::new(), body: Value::Null }
     }
 
-    /// All contents of its messages, joined.
+    /// The contents of all its messages, joined.
     pub(crate) fn contents(&self) -> String {
         let messages = self.body["messages"].as_array().expect("messages");
         let contents = messages.iter().filter_map(|message| message["content"].as_str());
@@ -169,15 +169,15 @@ impl Request {
     }
 }
 
-/// A request that waits for its answer, on its connection.
+/// A request waiting for its response, on its connection.
 #[derive(Debug)]
 pub(crate) struct Round {
     socket: TcpStream,
     unread: Vec<u8>,
-    /// The how-manieth connection it is, from 1.
+    /// The connection's number, from 1.
     pub(crate) connection: usize,
     pub(crate) request: Request,
-    /// Where further requests on this connection go.
+    /// Takes further requests on this connection.
     rounds: mpsc::Sender<Self>,
     listing: Arc<Mutex<Listing>>,
 }
@@ -186,12 +186,12 @@ impl Round {
     async fn serve(mut self) {
         if self.read_request().await {
             let rounds = self.rounds.clone();
-            // A test that is over waits for no more of them.
+            // Fails if the test is over and takes no more rounds.
             let _ = rounds.send(self).await;
         }
     }
 
-    /// Reads to the next request for an answer; false where none comes.
+    /// Reads up to the next completion request; false if there is none.
     async fn read_request(&mut self) -> bool {
         loop {
             let Some(request) = self.try_request().await else { return false };
@@ -250,12 +250,12 @@ impl Round {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Writes as long as the other side takes; how much that was.
+    /// Writes for as long as the other side reads. Returns how many bytes that was.
     pub(crate) async fn flood(&mut self, bytes: &[u8], times: usize) -> usize {
         for written in 0..times {
             if self.socket.write_all(bytes).await.is_err() {
@@ -265,7 +265,7 @@ impl Round {
         times * bytes.len()
     }
 
-    /// Writes the same again and again at that pace, until nobody takes it any more.
+    /// Writes the same bytes at this pace until the other side stops reading.
     pub(crate) async fn drip(&mut self, bytes: &[u8], every: Duration) {
         let mut pace = tokio::time::interval(every);
         while self.socket.write_all(bytes).await.is_ok() {
@@ -273,7 +273,7 @@ impl Round {
         }
     }
 
-    /// Writes the head of a chunked answer.
+    /// Writes the head of a chunked response.
     pub(crate) async fn begin(&mut self) {
         self.write(CHUNKED).await;
     }
@@ -292,39 +292,38 @@ impl Round {
         self.chunk(text(words)).await;
     }
 
-    /// Ends the answer well. The next request on this connection is a round like
-    /// any other.
+    /// Ends the response properly. The next request on this connection is a round like any other.
     pub(crate) async fn end(mut self) {
         self.chunk(finish("stop") + DONE).await;
         self.write("0\r\n\r\n").await;
         self.keep();
     }
 
-    /// Leaves the connection to the server, for the next request on it.
+    /// Returns the connection to the server for its next request.
     pub(crate) fn keep(self) {
         tokio::spawn(self.serve());
     }
 
-    /// The whole of a good answer.
+    /// Writes a complete response.
     pub(crate) async fn answer(mut self, words: &str) {
         self.begin().await;
         self.say(words).await;
         self.end().await;
     }
 
-    /// The same in one write: for an answer of which the gateway may not want the end.
+    /// The same in one write, for a response whose end the gateway may not want.
     pub(crate) async fn answer_at_once(self, words: &str) {
         self.answer_with(&(text(words) + &finish("stop") + DONE)).await;
     }
 
-    /// The same in frames of so many characters.
+    /// The same in frames of `size` characters.
     pub(crate) async fn answer_in_pieces(self, words: &str, size: usize) {
         let chars: Vec<char> = words.chars().collect();
         let frames = chars.chunks(size).map(|piece| text(&piece.iter().collect::<String>()));
         self.answer_with(&(frames.collect::<String>() + &finish("stop") + DONE)).await;
     }
 
-    /// These frames in one write.
+    /// Writes these frames in one write.
     pub(crate) async fn answer_with(mut self, body: &str) {
         self.write(format!("{CHUNKED}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).await;
         self.keep();
@@ -339,13 +338,13 @@ impl Round {
         })
     }
 
-    /// Closes the connection with a reset, as a crash does.
+    /// Resets the connection, as a crash does.
     pub(crate) fn reset(self) {
         self.socket.set_zero_linger().unwrap();
     }
 }
 
-/// A frame of Chat Completions that says `words`.
+/// A Chat Completions frame that says `words`.
 pub(crate) fn text(words: &str) -> String {
     delta(&json!({ "content": words }))
 }
@@ -360,12 +359,12 @@ pub(crate) fn finish(reason: &str) -> String {
     frame(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
 }
 
-/// A frame of any JSON.
+/// A frame with this JSON.
 pub(crate) fn frame(json: &Value) -> String {
     format!("data: {json}\n\n")
 }
 
-/// A call as the model writes it.
+/// A call as a model writes it.
 pub(crate) fn call(name: &str, arguments: &Value) -> String {
     format!("<<function_call>> {}", json!({"name": name, "arguments": arguments}))
 }

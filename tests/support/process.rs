@@ -12,10 +12,10 @@ use tokio::task::spawn_blocking;
 use super::gateway::Door;
 use super::{until, within};
 
-/// A gateway of its own process. It is killed when it is dropped.
+/// A gateway in its own process, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Gone once its end was awaited.
+    /// `None` once its end has been awaited.
     child: Option<Child>,
     door: Door,
     _config: tempfile::NamedTempFile,
@@ -28,7 +28,7 @@ impl Process {
         Self::start_raw(local(config))
     }
 
-    /// The same with the log of all decisions.
+    /// The same at log level debug. Also returns the log.
     #[track_caller]
     pub(crate) fn start_logging(config: &str) -> impl Future<Output = (Self, Log)> {
         let config = local(config);
@@ -44,7 +44,7 @@ impl Process {
         })
     }
 
-    /// The same, after a change to its command.
+    /// The same, after a change to the command.
     #[track_caller]
     pub(crate) fn start_with(
         config: &str,
@@ -53,7 +53,7 @@ impl Process {
         within(Self::spawn(local(config), change))
     }
 
-    /// The same with a whole configuration.
+    /// The same with this exact configuration.
     #[track_caller]
     pub(crate) fn start_raw(config: String) -> impl Future<Output = Self> {
         within(Self::spawn(config, |_| ()))
@@ -85,7 +85,7 @@ impl Process {
         assert!(status.unwrap().success());
     }
 
-    /// Waits for its end.
+    /// Waits for the process to end.
     #[track_caller]
     pub(crate) fn exit(mut self) -> impl Future<Output = ExitStatus> {
         let mut child = self.child.take().expect("it runs");
@@ -96,21 +96,21 @@ impl Process {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// From now on it can have so many files and sockets open.
+    /// Limits how many files and sockets it may have open from now on.
     pub(crate) fn limit_files(&self, count: usize) {
         let (pid, limit) = (self.pid().to_string(), format!("--nofile={count}"));
         let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
         assert!(status.unwrap().success());
     }
 
-    /// Sockets that it holds open.
+    /// How many sockets it has open.
     pub(crate) fn sockets(&self) -> usize {
         let links = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
         let targets = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
         targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
     }
 
-    /// Memory that it has, in KiB.
+    /// Its resident memory, in KiB.
     pub(crate) fn memory_kib(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -118,12 +118,12 @@ impl Process {
     }
 }
 
-/// On a port of its own.
+/// The configuration, with a free port.
 fn local(config: &str) -> String {
     format!("server: {{listen: \"127.0.0.1:0\", drain_timeout_sec: 20}}\n{config}")
 }
 
-/// What a gateway logs, line by line.
+/// A gateway's log, line by line.
 #[derive(Debug, Clone)]
 pub(crate) struct Log(Arc<Mutex<Vec<Value>>>);
 
@@ -144,12 +144,12 @@ impl Log {
         self.0.lock().clone()
     }
 
-    /// Forgets the lines so far.
+    /// Forgets all lines so far.
     pub(crate) fn forget(&self) {
         self.0.lock().clear();
     }
 
-    /// Waits until so many turns have said that they have ended.
+    /// Waits until this many turns have logged their end.
     #[track_caller]
     pub(crate) fn turns(&self, count: usize) -> impl Future<Output = ()> {
         let ended = |line: &&Value| line["message"] == "turn ended";
@@ -168,7 +168,7 @@ impl Deref for Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
+            // It may already have ended.
             let _ = child.kill();
             let _ = child.wait();
         }

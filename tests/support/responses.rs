@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// An event, whose name stands in its JSON too.
+/// An event. Its name is also in its JSON.
 pub(crate) fn event(json: &Value) -> String {
     format!("event: {}\ndata: {json}\n\n", json["type"].as_str().unwrap())
 }
 
-/// A whole answer of items: each is what its `output_item.done` says.
+/// A whole response with these items, each as in its `output_item.done`.
 pub(crate) fn answer(items: &[Value]) -> String {
     let mut stream = event(&json!({"type": "response.created", "response": {"id": "resp_1"}}));
     for (place, item) in items.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(crate) fn answer(items: &[Value]) -> String {
     stream + &completed()
 }
 
-/// The last event of a good answer.
+/// The last event of a proper response.
 pub(crate) fn completed() -> String {
     let usage = json!({"input_tokens": 3, "output_tokens": 4, "total_tokens": 7});
     event(

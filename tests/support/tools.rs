@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::within;
 
-/// A tool called `wait`, which runs until the test lets it go.
+/// A tool called `wait`, which runs until the test releases it.
 #[derive(Debug, Clone)]
 pub(crate) struct Wait {
     spec: Arc<ToolSpec>,
@@ -26,7 +26,7 @@ impl Wait {
         Self::that("wait", Policy::default())
     }
 
-    /// The same by another name.
+    /// The same with another name and policy.
     pub(crate) fn that(name: &str, policy: Policy) -> Self {
         let spec = ToolSpec {
             name: name.to_owned(),
@@ -55,7 +55,7 @@ impl Wait {
         self.released.add_permits(1);
     }
 
-    /// Calls that run, those that were dropped apart.
+    /// How many calls are running. Dropped ones do not count.
     pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Tool for Wait {
     }
 }
 
-/// A slow tool that does what the test tells it: it reports, asks, or ends.
+/// A slow tool that follows the test: it reports, asks or ends.
 #[derive(Debug)]
 pub(crate) struct Slow {
     spec: ToolSpec,
@@ -104,7 +104,7 @@ pub(crate) enum Step {
 }
 
 impl Slow {
-    /// The tool, what tells it what to do, and how many of its calls run.
+    /// The tool, a sender for its steps, and the number of its running calls.
     pub(crate) fn new(name: &str) -> (Self, mpsc::Sender<Step>, Arc<AtomicUsize>) {
         let (sender, steps) = mpsc::channel(64);
         let spec = Always::new(name, Policy::default(), ToolResult::error("")).spec;
@@ -136,7 +136,7 @@ impl Tool for Slow {
     }
 }
 
-/// A tool that reports without pause, from a thread of its own, until it is dropped.
+/// A tool that reports without pause, from its own thread, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Floods(ToolSpec);
 
@@ -167,10 +167,10 @@ impl Tool for Floods {
     }
 }
 
-/// What a tool was called with, in the order of the calls.
+/// The arguments of a tool's calls, in order.
 pub(crate) type Seen = Arc<Mutex<Vec<Value>>>;
 
-/// Another tool, watched: what it was really run with, whatever events say.
+/// Another tool, watched: records what it was really called with, whatever the events say.
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     tool: T,
@@ -195,7 +195,7 @@ impl<T: Tool> Tool for Watched<T> {
     }
 }
 
-/// A tool that always comes back with the same.
+/// A tool that always returns the same result.
 #[derive(Debug)]
 pub(crate) struct Always {
     spec: ToolSpec,
