@@ -1,4 +1,4 @@
-//! A configured upstream: what speaks there, and how a round is opened on it.
+//! A configured upstream: what answers there, and how to open a round on it.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use super::server::{OptionsError, Server, ServerOptions};
 use super::{History, Round, RoundFailure, RoundRequest};
 use crate::telemetry::metrics;
 
-/// How an upstream is reached and spoken to.
+/// How to reach an upstream and talk to it.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its name, by which clients ask for it.
+    /// The name that clients select it by.
     pub name: String,
-    /// How calls and results go back to it.
+    /// How calls and results are sent back to it.
     pub history: History,
-    /// What speaks there.
+    /// What answers there.
     pub kind: Kind,
 }
 
-/// What speaks at an upstream.
+/// What answers at an upstream.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// A server, of whatever dialect.
+    /// A model server, of any dialect.
     Server(ServerOptions),
     /// A model inside this process.
     Local(Arc<dyn LocalModel>),
 }
 
-/// An upstream, ready to be asked.
+/// An upstream, ready for requests.
 #[derive(Debug)]
 pub struct Upstream {
     name: String,
@@ -48,7 +48,7 @@ enum Speaker {
 }
 
 impl Upstream {
-    /// An upstream as configured. Nothing is sent to it yet.
+    /// Creates an upstream from its configuration. Nothing is sent yet.
     ///
     /// # Errors
     /// See [`OptionsError`].
@@ -61,16 +61,16 @@ impl Upstream {
         Ok(Self { name, history, speaker, cool_down: Mutex::default() })
     }
 
-    /// Its name, by which clients ask for it.
+    /// The name that clients select it by.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Asks for a round. Dropping the future, or the round, ends the generation.
+    /// Opens a round. Dropping the future or the round ends the generation.
     ///
     /// # Errors
-    /// Nothing of an answer has arrived then; see [`RoundFailure`].
+    /// If the round failed before any of the answer arrived; see [`RoundFailure`].
     pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.open(&request.render(self.history)).await,
@@ -78,20 +78,19 @@ impl Upstream {
         }
     }
 
-    /// Whether it could not be reached a short while ago, so that others are to be asked
-    /// first where there are others.
+    /// Whether it recently failed to answer, so that other upstreams are asked first.
     pub(super) fn is_cooling_down(&self) -> bool {
         self.cool_down.lock().is_on(Instant::now())
     }
 
-    /// It is about to be asked: where its time is over, by one turn, and the others wait
-    /// for what comes of that.
+    /// Announces an attempt. If the cool-down is over, it is extended, so that a single turn
+    /// tries while the others wait for its result.
     pub(super) fn try_again(&self) {
         self.cool_down.lock().try_again(Instant::now());
     }
 
-    /// Remembers what came of reaching it, tried at `asked`. Only where there are others
-    /// is it of use.
+    /// Records the outcome of an attempt that began at `asked`. Only useful if there are other
+    /// upstreams.
     pub(super) fn remember<T>(&self, outcome: &Result<T, RoundFailure>, asked: Instant) {
         let upstream = &*self.name;
         match outcome {
@@ -112,10 +111,10 @@ impl Upstream {
         }
     }
 
-    /// Whether it can be reached now.
+    /// Checks whether it can be reached now.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason if it cannot be reached.
     pub async fn check(&self) -> Result<(), RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.check().await,

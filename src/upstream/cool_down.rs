@@ -1,7 +1,6 @@
-//! What is remembered of an upstream that could not be reached: for how long others are
-//! asked before it.
+//! The cool-down of an upstream that failed to answer: how long others are asked first.
 //!
-//! Looks at no clock: the time is told. Where nobody else is, it is asked all the same.
+//! Pure: the time is an argument. If there are no others, the upstream is asked anyway.
 
 use std::time::Duration;
 
@@ -9,29 +8,29 @@ use tokio::time::Instant;
 
 use crate::limits::upstream::{COOL_DOWN, COOL_DOWN_MAX};
 
-/// The state of one upstream.
+/// The cool-down of one upstream.
 #[derive(Debug, Default)]
 pub(super) struct CoolDown {
-    /// `None` as long as it can be reached.
+    /// `None` while it can be reached.
     failed: Option<Failed>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Failed {
     at: Instant,
-    /// How long others go first, from then on.
+    /// How long others go first, counted from `at`.
     wait: Duration,
     until: Instant,
 }
 
 impl CoolDown {
-    /// Whether others are to be asked first.
+    /// Whether others should be asked first.
     pub(super) fn is_on(&self, now: Instant) -> bool {
         self.failed.is_some_and(|failed| now < failed.until)
     }
 
-    /// Somebody asks it now. Where the time is over, the others go elsewhere for as long
-    /// again: they need not wait with the one that tries.
+    /// Announces an attempt. If the cool-down has run out, it starts again with the same
+    /// length, so that other turns need not wait for this attempt.
     pub(super) fn try_again(&mut self, now: Instant) {
         if let Some(failed) = &mut self.failed
             && now >= failed.until
@@ -40,8 +39,8 @@ impl CoolDown {
         }
     }
 
-    /// Who asked at `asked` could not reach it. Returns how long others go first from now
-    /// on; `None` where that was known by then, so that turns which fail together count
+    /// Records that an attempt which began at `asked` failed. Returns how long others now go
+    /// first, or `None` if a failure was recorded after `asked`: turns that fail together count
     /// once.
     pub(super) fn fail(&mut self, asked: Instant, now: Instant) -> Option<Duration> {
         let wait = match self.failed {
@@ -53,7 +52,7 @@ impl CoolDown {
         Some(wait)
     }
 
-    /// It was reached. Returns whether that is news.
+    /// Records that it was reached. Returns whether it was cooling down.
     pub(super) fn end(&mut self) -> bool {
         self.failed.take().is_some()
     }
@@ -105,7 +104,7 @@ mod tests {
         assert!(!cool_down.is_on(over), "who asks before that changes nothing");
         cool_down.try_again(over);
         assert!(cool_down.is_on(over));
-        // Who tried has left without a word.
+        // The attempt never reported back.
         assert!(!cool_down.is_on(over + COOL_DOWN));
     }
 }

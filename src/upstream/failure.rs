@@ -1,4 +1,4 @@
-//! Why a round came to nothing, in words for the person who can mend it.
+//! Why a round failed, in words for whoever can fix it.
 
 use super::client::ClientError;
 use super::server_error::ServerError;
@@ -7,22 +7,22 @@ use crate::event::FailureCode;
 use crate::http;
 use crate::limits::{MIB, upstream as limits};
 
-/// A round that could not be started, or that broke off.
+/// A round that could not start or that broke off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundFailure {
     /// What it means for the turn.
     pub code: FailureCode,
-    /// What happened and what to do.
+    /// What happened and what to do about it.
     pub message: String,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// Whether there was no connection: nobody has read the request.
+    /// Whether no connection was made, so that no server has read the request.
     pub is_unreachable: bool,
 }
 
 impl RoundFailure {
-    /// Whether nobody was there, or nobody who has time: it says something of the server
-    /// and nothing of the request.
+    /// Whether the server was absent or overloaded. This says something about the server and
+    /// nothing about the request.
     pub(super) const fn is_absence(&self) -> bool {
         matches!(self.code, FailureCode::UpstreamUnavailable | FailureCode::UpstreamTimeout)
     }
@@ -31,26 +31,26 @@ impl RoundFailure {
         Self { code, message, retryable, is_unreachable: false }
     }
 
-    /// The answer's connection broke.
+    /// The connection broke during the answer.
     pub(super) fn broken(error: &hyper::Error) -> Self {
         let message = format!("the model server broke off in the middle of its answer: {error}");
         Self::new(FailureCode::UpstreamError, true, message)
     }
 
-    /// The answer is no event stream.
+    /// The answer is not an event stream.
     pub(super) fn garbage(error: impl std::error::Error) -> Self {
         let message = format!("the model server's answer cannot be read: {error}");
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
-    /// The answer ended before the model had finished.
+    /// The answer ended before the model finished.
     pub(super) fn ended_early() -> Self {
         let message = "the model server ended its stream without a finish reason; its log may say \
                        why";
         Self::new(FailureCode::UpstreamError, true, message.to_owned())
     }
 
-    /// It is waited for no longer.
+    /// The wait for the server is over.
     pub(super) fn timed_out(end: TimedOut) -> Self {
         match end {
             TimedOut::Silent(longest) => {
@@ -101,7 +101,7 @@ impl RoundFailure {
         Self::new(code, retryable, message)
     }
 
-    /// The server answered with something else than an event stream.
+    /// The server sent something other than an event stream.
     pub(super) fn no_stream(content_type: &str, said: &ServerError) -> Self {
         let message = format!(
             "the model server answered with {content_type} instead of an event stream: {said}"
@@ -118,7 +118,7 @@ impl RoundFailure {
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
-    /// The server said so in its stream.
+    /// The server reported an error inside its stream.
     pub(super) fn reported(error: &ServerError) -> Self {
         let message = format!("the model server reported an error: {error}");
         Self::new(FailureCode::UpstreamError, true, message)

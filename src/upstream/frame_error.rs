@@ -1,14 +1,14 @@
-//! A frame that is no part of an answer.
+//! Frames that are not part of an answer.
 
 use super::server_error::ServerError;
 
 /// What is wrong with a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The server reports that the stream has failed.
+    /// The server reports that the stream failed.
     #[error("the model server reported an error inside its stream")]
     Server(ServerError),
-    /// It is nothing that the server's API sends.
+    /// The server's API never sends such a frame.
     #[error("a frame of the model server is not what its API sends")]
     Malformed,
 }

@@ -1,4 +1,4 @@
-//! Models inside this process.
+//! Models that run inside this process.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use tokio_stream::Stream;
 
 use super::ChatRequest;
 
-/// A model inside this process, which answers as a server of Chat Completions would.
+/// A model inside this process that answers like a Chat Completions server.
 pub trait LocalModel: fmt::Debug + Send + Sync {
     /// Answers a round. Dropping the answer ends it.
     fn answer(&self, request: &ChatRequest) -> LocalAnswer;

@@ -1,29 +1,29 @@
-//! A message to a model, in no server's form.
+//! A message to a model, independent of any server's API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What somebody says to a model, or the model itself has said.
+/// Something said to a model, or by the model itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What it holds, in order. Never empty.
+    /// The content, in order. Never empty.
     pub parts: Vec<MessagePart>,
 }
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessagePart {
-    /// Words. Those of one message belong together as they are, with nothing between them.
+    /// Plain text. The texts of one message are concatenated without a separator.
     Text(String),
-    /// What the model thought before the part that follows, for the upstream it is from.
+    /// What the model thought before the next part. Only sent to the upstream it came from.
     Reasoning(Arc<ReasoningItem>),
-    /// A call, in an assistant's message.
+    /// A call, in an assistant message.
     Call(MessageCall),
-    /// What came of a call, in a tool's message. It is the only part of it.
+    /// The result of a call, in a tool message. Always the only part.
     Result {
         /// The call's id.
         call_id: String,
@@ -32,23 +32,23 @@ pub enum MessagePart {
     },
 }
 
-/// A call in an assistant's message.
+/// A call in an assistant message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageCall {
     /// Pairs the call with its result.
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments, a JSON object as text.
+    /// The arguments: a JSON object as text.
     pub arguments: String,
 }
 
-/// A piece of reasoning that its server wants back, and can alone read.
+/// A reasoning item that its server wants back, and that only this server can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasoningItem {
-    /// Name of the upstream that gave it.
+    /// The name of the upstream that sent it.
     pub upstream: String,
-    /// The item as JSON, as it was given.
+    /// The item as JSON, exactly as it was received.
     pub json: String,
 }
 
@@ -58,7 +58,7 @@ pub struct ReasoningItem {
 pub enum Role {
     /// The operator's instructions.
     System,
-    /// The person, or the gateway with tools' results.
+    /// The user, or the gateway passing on tool results.
     User,
     /// The model.
     Assistant,
@@ -67,20 +67,20 @@ pub enum Role {
 }
 
 impl Message {
-    /// A message of words.
+    /// Creates a message of plain text.
     #[must_use]
     pub fn text(role: Role, words: impl Into<String>) -> Self {
         Self { role, parts: vec![MessagePart::Text(words.into())] }
     }
 
-    /// A tool's message: what came of a call.
+    /// Creates a tool message with the result of a call.
     #[must_use]
     pub fn result(call_id: impl Into<String>, output: impl Into<String>) -> Self {
         let (call_id, output) = (call_id.into(), output.into());
         Self { role: Role::Tool, parts: vec![MessagePart::Result { call_id, output }] }
     }
 
-    /// All of its words, results included; `None` if it has none.
+    /// All of its text, including results; `None` if it has none.
     #[must_use]
     pub fn words(&self) -> Option<Cow<'_, str>> {
         let mut texts = self.parts.iter().filter_map(|part| match part {
@@ -105,7 +105,7 @@ impl Message {
         })
     }
 
-    /// The id of the call that it answers.
+    /// The id of the call that this message answers.
     #[must_use]
     pub fn answers(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| match part {

@@ -1,8 +1,8 @@
-//! Model servers: how a round is asked for, and how its answer is read.
+//! Model servers: how to request a round, and how to read the answer.
 //!
-//! `client`, `server`, `round` and `timeouts` do the I/O; what is between the bytes and the
-//! turn is pure: bytes become frames ([`sse`]), frames become [`Delta`]s (one file
-//! per dialect).
+//! `client`, `server`, `round` and `timeouts` do the I/O. Everything between the bytes and the
+//! turn is pure: bytes become frames ([`sse`]), and frames become [`Delta`]s (one folder per
+//! dialect).
 
 pub mod client;
 mod configured;
@@ -42,45 +42,45 @@ use serde_json::Value;
 use crate::call_format::CallFormat;
 use crate::event::Usage;
 
-/// What one frame of a model server's stream adds.
+/// What one frame of a model server's stream adds to the message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delta<'a> {
-    /// Words, calls included: the parser reads them.
+    /// Text. It may hold calls, which the parser reads.
     Text(&'a str),
-    /// Reasoning that the server has separated already.
+    /// Reasoning that the server has already separated from the text.
     Reasoning(&'a str),
-    /// Reasoning as an item, JSON, that the server wants back in the turn's next rounds.
+    /// A reasoning item, as JSON, that the server wants back in the turn's next rounds.
     ReasoningItem(&'a str),
-    /// A call begins that the server tells from the words itself. Calls of a round
-    /// count from 0.
+    /// The start of a call that the server itself has separated from the text. The calls of a
+    /// round are numbered from 0.
     CallStarted {
-        /// Names it in what follows.
+        /// Identifies the call in the deltas that follow.
         index: u32,
     },
     /// More of a call's arguments.
     CallArguments {
         /// The call.
         index: u32,
-        /// The next piece of their text.
+        /// The next piece of the arguments' text.
         json: &'a str,
     },
-    /// A call is whole, as far as the server knows. Calls become whole in their order.
+    /// The end of a call, as far as the server knows. Calls complete in order.
     CallCompleted {
         /// The call.
         index: u32,
-        /// The tool's name; empty where the server gave none.
+        /// The tool's name; empty if the server gave none.
         name: &'a str,
-        /// All of the arguments' text, mostly a JSON object.
+        /// The full text of the arguments, usually a JSON object.
         arguments: &'a str,
     },
-    /// The model stopped. What was cut becomes whole behind it.
+    /// The model stopped. Calls that were cut off complete after this.
     Finish(RoundFinish),
-    /// Tokens of this round.
+    /// Token counts of this round.
     Usage(Usage),
 }
 
 impl Delta<'_> {
-    /// Whether the model has written it, and not its server beside that.
+    /// Whether the model wrote this, as opposed to its server.
     #[must_use]
     pub const fn is_said(&self) -> bool {
         match self {
@@ -93,8 +93,8 @@ impl Delta<'_> {
         }
     }
 
-    /// How much of what the model has written it holds, in bytes. A call that is whole has
-    /// been told before, piece by piece.
+    /// How many bytes the model wrote in this delta. A completed call counts 0, because its
+    /// pieces have been counted.
     #[must_use]
     pub const fn written_bytes(&self) -> usize {
         match self {
@@ -113,13 +113,13 @@ impl Delta<'_> {
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundFinish {
-    /// It was done, or met a stop sequence.
+    /// It was done, or it hit a stop sequence.
     Stop,
-    /// It ran into the token limit.
+    /// It hit the token limit.
     Length,
-    /// The server thinks that it made a call.
+    /// The server thinks that the model made a call.
     ToolCalls,
-    /// A filter cut it off.
+    /// A content filter cut it off.
     ContentFilter,
     /// Something else; servers invent these.
     Other,
@@ -139,50 +139,50 @@ impl RoundFinish {
     }
 }
 
-/// How calls and their results go back to a model: `upstreams[].history`.
+/// How calls and their results are sent back to a model: `upstreams[].history`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum History {
-    /// Calls as the line they were written in, results as a user's message: plain
-    /// text, for servers and templates that know no `tool_calls`.
+    /// Calls as the text they were written in, results as a user message. Plain text, for
+    /// servers and templates without `tool_calls`.
     #[default]
     Text,
     /// As `tool_calls` and tool messages.
     Native,
 }
 
-/// One request to a model, in no upstream's form yet: any of them can answer it.
+/// One request to a model, not yet in the form of any upstream; any of them can answer it.
 #[derive(Debug, Clone)]
 pub struct RoundRequest {
-    /// What the model is told.
+    /// The conversation.
     pub prompt: Arc<dyn Prompt>,
-    /// How the next tokens are chosen.
+    /// How tokens are chosen.
     pub sampling: Sampling,
-    /// Tools that may be called in this round; none in a synthesis.
+    /// Tools that the model may call in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
-    /// Whether it has to call one of them.
+    /// Whether the model must call one of them.
     pub tool_choice: ToolChoice,
-    /// How the model writes calls in its words.
+    /// How the model writes calls in its text.
     pub format: CallFormat,
-    /// The upstream that is asked first, by its place in the turn's route, if it has answered
-    /// instead of another before.
+    /// The upstream to ask first, as an index into the turn's route, once another upstream has
+    /// answered an earlier round.
     pub asked_first: Option<usize>,
 }
 
-/// Whether a round has to call a tool.
+/// Whether a round must call a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// As the model sees fit.
+    /// The model decides.
     #[default]
     Auto,
-    /// At least one.
+    /// At least one tool.
     Required,
-    /// The tool of this name.
+    /// The tool with this name.
     Named(String),
 }
 
 impl ToolChoice {
-    /// Whether a call of this tool will do.
+    /// Whether a call of this tool satisfies the choice.
     #[must_use]
     pub fn allows(&self, tool: &str) -> bool {
         match self {
@@ -193,7 +193,7 @@ impl ToolChoice {
 }
 
 impl RoundRequest {
-    /// The request as an upstream takes it.
+    /// Renders the request for an upstream.
     #[must_use]
     pub fn render(&self, history: History) -> ChatRequest {
         let messages = self.prompt.messages(history);
@@ -207,28 +207,28 @@ impl RoundRequest {
     }
 }
 
-/// What a model is told: a conversation that can be written down in each form.
+/// A conversation that can be rendered in each history form.
 pub trait Prompt: fmt::Debug + Send + Sync {
-    /// The whole of it, a valid sequence that ends with something to answer.
+    /// The whole conversation: a valid sequence that ends with something to answer.
     fn messages(&self, history: History) -> Vec<Message>;
 }
 
-/// One request to a model: rendered, ready for a dialect to write down.
+/// One request to a model, ready to be written by a dialect.
 #[derive(Debug, Clone, Default)]
 pub struct ChatRequest {
-    /// The whole conversation as this upstream takes it.
+    /// The whole conversation, as this upstream takes it.
     pub messages: Vec<Message>,
-    /// How the next tokens are chosen.
+    /// How tokens are chosen.
     pub sampling: Sampling,
-    /// Tools that may be called in this round; none in a synthesis.
+    /// Tools that the model may call in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
-    /// Whether it has to call one of them.
+    /// Whether the model must call one of them.
     pub tool_choice: ToolChoice,
-    /// How the model writes calls in its words.
+    /// How the model writes calls in its text.
     pub format: CallFormat,
 }
 
-/// A tool as the model is told of it.
+/// A tool as it is described to the model.
 #[derive(Debug, Clone, Serialize)]
 pub struct OfferedTool {
     /// Its name.
@@ -239,17 +239,17 @@ pub struct OfferedTool {
     pub parameters: Value,
 }
 
-/// How tokens are chosen; what is absent is left to the server.
+/// How tokens are chosen; the server decides on whatever is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {
-    /// 0 to 2.
+    /// From 0 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Over 0 to 1.
+    /// Above 0, up to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Tokens of one round.
+    /// The most tokens in one round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// For repeatable answers.

@@ -1,30 +1,30 @@
-//! A server's list of models, by which it says what it is.
+//! A server's list of models, which also reveals the kind of server.
 
 use serde::Deserialize;
 
-/// What a server says of itself in its answer to `GET /v1/models`.
+/// What a server says about itself in its answer to `GET /v1/models`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Models {
-    /// Which server it is.
+    /// The kind of server.
     pub flavour: Flavour,
     /// The name of its first model.
     pub first: Option<String>,
 }
 
-/// Which server it is, as far as a request must know.
+/// The kind of server, as far as requests depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flavour {
     /// vLLM.
     Vllm,
     /// `SGLang`.
     Sglang,
-    /// Any other; it is asked for nothing beyond the standard.
+    /// Any other server; it is sent nothing beyond the standard.
     #[default]
     Other,
 }
 
 impl Models {
-    /// Reads a list; something else in its place says nothing.
+    /// Reads a list of models. Any other input gives the default.
     #[must_use]
     pub fn read(body: &str) -> Self {
         #[derive(Deserialize)]
@@ -40,7 +40,7 @@ impl Models {
         let Some(first) = list.and_then(|list| list.data.into_iter().next()) else {
             return Self::default();
         };
-        // Each of them writes itself there.
+        // Both servers put their own name there.
         let flavour = match first.owned_by.as_deref() {
             Some("vllm") => Flavour::Vllm,
             Some("sglang") => Flavour::Sglang,
@@ -51,8 +51,8 @@ impl Models {
 }
 
 impl Flavour {
-    /// Whether the server deletes special tokens from its text unless told not
-    /// to. A marker may be one.
+    /// Whether the server removes special tokens from its text unless asked not to. A marker
+    /// may be one.
     pub(in crate::upstream) const fn skips_special_tokens(self) -> bool {
         match self {
             Self::Vllm | Self::Sglang => true,

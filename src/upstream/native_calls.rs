@@ -1,12 +1,12 @@
-//! Native calls: those that a server tells from the model's words itself, as they arrive.
+//! Native calls: calls that a server itself separates from the model's text, as they arrive.
 //!
 //! ```text
 //!   begin ──> tell, tell, ... ──> complete       call 0
 //!        begin ──> tell, ...  ──────────> ...    call 1: complete once call 0 is
 //! ```
-//! Which call a frame means is each dialect's to find out: servers name them by index, by id,
-//! by both or by neither. What they have in common is here: their order, what is told of
-//! them, and their bounds.
+//! Finding out which call a frame means is up to each dialect: servers identify calls by index,
+//! by id, by both or by neither. What dialects share is here: the order of calls, what has been
+//! reported of them, and their bounds.
 
 use serde_json::value::RawValue;
 
@@ -14,13 +14,13 @@ use super::Delta;
 use super::frame_error::FrameError;
 use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
 
-/// The calls of one round. `N` is what a dialect names a call by.
+/// The calls of one round. `N` is how a dialect identifies a call.
 #[derive(Debug)]
 pub(super) struct NativeCalls<N> {
     calls: Vec<NativeCall<N>>,
-    /// The calls before this one are complete.
+    /// How many calls, from the first on, are complete.
     completed: usize,
-    /// Names and arguments of all calls.
+    /// Total bytes of the names and arguments of all calls.
     bytes: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct NativeCall<N> {
     pub(super) named: N,
     pub(super) name: String,
     pub(super) arguments: String,
-    /// Bytes of the arguments that were told.
+    /// How many bytes of the arguments have been reported.
     told: usize,
 }
 
@@ -41,7 +41,7 @@ impl<N> Default for NativeCalls<N> {
 }
 
 impl<N> NativeCalls<N> {
-    /// The calls so far, in their order.
+    /// The calls so far, in order.
     pub(super) fn as_slice(&self) -> &[NativeCall<N>] {
         &self.calls
     }
@@ -50,15 +50,15 @@ impl<N> NativeCalls<N> {
         &mut self.calls[at]
     }
 
-    /// Whether a call is complete: nothing is added to it any more.
+    /// Whether a call is complete, so that nothing more is added to it.
     pub(super) const fn is_completed(&self, at: usize) -> bool {
         at < self.completed
     }
 
-    /// A call begins. Gives its position.
+    /// Begins a call and returns its index.
     ///
     /// # Errors
-    /// Where there are [`NATIVE_CALLS_MAX`] already.
+    /// If there are [`NATIVE_CALLS_MAX`] calls already.
     pub(super) fn begin(
         &mut self,
         named: N,
@@ -78,16 +78,16 @@ impl<N> NativeCalls<N> {
         Ok(at)
     }
 
-    /// Counts what a frame has brought.
+    /// Counts the bytes that a frame added.
     ///
     /// # Errors
-    /// Where all calls together pass [`NATIVE_CALL_BYTES_MAX`].
+    /// If all calls together exceed [`NATIVE_CALL_BYTES_MAX`].
     pub(super) const fn count(&mut self, bytes: usize) -> Result<(), FrameError> {
         self.bytes += bytes;
         if self.bytes > NATIVE_CALL_BYTES_MAX { Err(FrameError::Malformed) } else { Ok(()) }
     }
 
-    /// Tells what has not been told of a call's arguments.
+    /// Reports the arguments that have not been reported yet.
     pub(super) fn tell(&mut self, at: usize, sink: &mut impl FnMut(Delta<'_>)) {
         let call = &mut self.calls[at];
         if let Some(json) = call.arguments.get(call.told..).filter(|json| !json.is_empty()) {
@@ -96,7 +96,7 @@ impl<N> NativeCalls<N> {
         call.told = call.arguments.len();
     }
 
-    /// Completes calls in their order, as long as they are whole.
+    /// Completes calls in order, up to the first that is not whole.
     pub(super) fn complete(
         &mut self,
         sink: &mut impl FnMut(Delta<'_>),
@@ -113,19 +113,19 @@ impl<N> NativeCalls<N> {
 }
 
 impl<N> NativeCall<N> {
-    /// Whether nothing was told of its arguments yet.
+    /// Whether none of its arguments have been reported.
     pub(super) const fn is_untold(&self) -> bool {
         self.told == 0
     }
 
-    /// Lets other arguments stand for those that came. What was told stays told.
+    /// Replaces the arguments that came. What was reported stays reported.
     pub(super) fn replace_arguments(&mut self, arguments: &str) {
         arguments.clone_into(&mut self.arguments);
         self.told = self.arguments.len();
     }
 }
 
-/// Whether arguments are JSON, so that nothing can follow but white space.
+/// Whether the arguments are complete JSON, so that only white space can follow.
 pub(super) fn is_json(arguments: &str) -> bool {
     serde_json::from_str::<&RawValue>(arguments).is_ok()
 }

@@ -1,10 +1,10 @@
-//! The beginning of an answer, kept until it is sure that it is one: before its first
-//! words, another upstream can still be asked.
+//! The start of an answer, buffered until the model has said something: up to that point,
+//! another upstream can still be asked.
 
 use super::{Delta, RoundFailure, RoundFinish};
 use crate::event::Usage;
 
-/// What a round brought before it was handed on.
+/// The deltas of a round, buffered until it is handed on.
 #[derive(Debug, Default)]
 pub(super) struct Prelude {
     deltas: Vec<Kept>,
@@ -12,7 +12,7 @@ pub(super) struct Prelude {
     end: Option<Result<(), RoundFailure>>,
 }
 
-/// A delta of its own.
+/// An owned delta.
 #[derive(Debug)]
 enum Kept {
     Text(String),
@@ -26,7 +26,7 @@ enum Kept {
 }
 
 impl Prelude {
-    /// Whether the model has said something: words, reasoning, a call.
+    /// Whether the model has said anything: text, reasoning or a call.
     pub(super) const fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -46,7 +46,7 @@ impl Prelude {
             },
             Delta::Finish(finish) => Kept::Finish(finish),
             Delta::Usage(usage) => {
-                // Some servers count beside each frame, those without words included.
+                // Some servers send usage with every frame, even those without text.
                 self.deltas.retain(|kept| !matches!(kept, Kept::Usage(_)));
                 Kept::Usage(usage)
             }
@@ -55,12 +55,12 @@ impl Prelude {
         self.deltas.push(kept);
     }
 
-    /// The round has ended behind what was kept.
+    /// Records how the round ended after the buffered deltas.
     pub(super) fn end(&mut self, end: Result<(), RoundFailure>) {
         self.end = Some(end);
     }
 
-    /// Hands on what was kept. Returns how the round has ended, where it has.
+    /// Passes on the buffered deltas. Returns how the round ended, if it has ended.
     pub(super) fn hand_on(
         self,
         mut sink: impl FnMut(Delta<'_>),

@@ -1,4 +1,4 @@
-//! A running round: an answer's bytes through the decoders, until its end.
+//! A running round: feeds the bytes of an answer through the decoders, up to its end.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,17 +17,17 @@ use super::timeouts::{TimedOut, Timeouts, words_bytes};
 use super::{Delta, RoundFailure};
 use crate::limits::upstream as limits;
 
-/// A model's answer, arriving.
+/// A model's answer as it arrives.
 ///
-/// Dropping it drops the connection, and with it the generation.
+/// Dropping it closes the connection, which ends the generation.
 #[derive(Debug)]
 pub struct Round {
-    /// Gone once the round has ended.
+    /// `None` once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
     events: Box<dyn Decode>,
     timeouts: Timeouts,
-    /// What came while it was waited for the beginning.
+    /// What arrived before the answer began.
     held: Option<Box<Prelude>>,
 }
 
@@ -47,13 +47,13 @@ impl fmt::Debug for Source {
 }
 
 impl Round {
-    /// A round that a server answers. It fails after `idle_timeout` of silence, and
-    /// after [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without a word.
+    /// Creates a round answered by a server. It fails after `idle_timeout` of silence, or after
+    /// [`limits::WORDLESS_IDLE_TIMEOUTS_MAX`] times as long without any text.
     pub(super) fn http(answer: Answer, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {
         Self::new(Source::Http(Box::new(answer)), events, idle_timeout)
     }
 
-    /// A round of a model inside this process.
+    /// Creates a round answered by a model inside this process.
     #[must_use]
     pub fn local(answer: LocalAnswer) -> Self {
         let events = Box::new(openai_chat::Decoder::new());
@@ -70,11 +70,11 @@ impl Round {
         }
     }
 
-    /// Waits until the model begins to answer, or has ended well with nothing said. What
-    /// came by then is what the next poll brings first.
+    /// Waits until the model begins to answer, or ends successfully without saying anything.
+    /// The next poll delivers what has arrived by then.
     ///
     /// # Errors
-    /// The round broke off before; nobody has heard anything of it.
+    /// If the round breaks off first. None of it has been passed on.
     pub(super) async fn begin(&mut self) -> Result<(), RoundFailure> {
         let mut held = Prelude::default();
         poll_fn(|cx| {
@@ -97,13 +97,13 @@ impl Round {
         Ok(())
     }
 
-    /// Hands on all that has arrived, up to [`limits::BATCH_BYTES_MAX`].
+    /// Passes on everything that has arrived, up to [`limits::BATCH_BYTES_MAX`].
     ///
-    /// `Ready` is the end of the round; `Pending` with `more` set to true means
-    /// that there may be more right now, and nobody will wake the task for it.
+    /// `Ready` is the end of the round. `Pending` with `more` set to true means that more may
+    /// be available now, and that the task will not be woken for it.
     ///
     /// # Errors
-    /// The round broke off; see [`RoundFailure`]. It is not to be polled again.
+    /// If the round broke off; see [`RoundFailure`]. Do not poll it again.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -142,12 +142,12 @@ impl Round {
         self.wait(cx, true)
     }
 
-    /// `has_heard`: something came in this poll.
+    /// `has_heard`: whether this poll read anything.
     fn wait(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<Result<(), RoundFailure>> {
         self.timeouts.poll(cx, has_heard).map(|end| self.give_up(end))
     }
 
-    /// A model that has finished has said all, whatever its server does then.
+    /// Once the model has finished, the round succeeds whatever the server does next.
     fn give_up(&mut self, end: TimedOut) -> Result<(), RoundFailure> {
         self.source = None;
         if self.events.is_finished() { Ok(()) } else { Err(RoundFailure::timed_out(end)) }

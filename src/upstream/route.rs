@@ -1,10 +1,9 @@
 //! The upstreams of a turn, in the order in which they are asked.
 //!
-//! The next one is asked only where nobody has answered yet: once an answer has begun
-//! with words, reasoning or a call, the model is somebody, and what it said stays said. A
-//! head and signs of life are no answer. The conversation is rendered for
-//! each of them anew. Who could not be reached is asked last for a while, in all turns but
-//! those that name it.
+//! The next upstream is asked only while no answer has begun. Once text, reasoning or a call
+//! has arrived, the round stays with the model that sent it; headers and keep-alives do not
+//! count as an answer. The conversation is rendered anew for each upstream. An upstream that
+//! failed to answer is asked last for a while, except in turns that ask for it by name.
 
 use std::sync::Arc;
 
@@ -17,43 +16,43 @@ use super::{Round, RoundFailure, RoundRequest, Upstream};
 #[derive(Debug, Clone)]
 pub struct Route {
     upstreams: Vec<Arc<Upstream>>,
-    /// Whether the first one was asked for by name.
+    /// Whether the client asked for the first one by name.
     is_named: bool,
 }
 
-/// A round, and who answers it.
+/// A round and the upstream that answers it.
 #[derive(Debug)]
 pub struct Opened {
     /// The answer, arriving.
     pub round: Round,
-    /// Where another upstream answers than the one that was asked first.
+    /// Set if an upstream other than the first answers.
     pub instead: Option<Instead>,
 }
 
-/// Who answers instead of the upstream that was asked first.
+/// The upstream that answers instead of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instead {
-    /// Its place in the route.
+    /// Its index in the route.
     pub place: usize,
     /// Its name.
     pub name: String,
-    /// Why the one that was asked first does not.
+    /// Why the first one does not answer.
     pub why: PassedOver,
 }
 
-/// Why an upstream does not answer a round, and another does.
+/// Why an upstream was passed over in favour of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassedOver {
-    /// There is no connection to it.
+    /// No connection could be made.
     Unreachable,
-    /// It was asked, and said nothing: it refused, fell silent or broke off.
+    /// It was asked but did not answer: it refused, timed out or broke off.
     Silent,
-    /// It was not asked: it cools down.
+    /// It was not asked, because it is cooling down.
     HeldBack,
 }
 
 impl PassedOver {
-    /// What is told of it, behind its name.
+    /// The wording shown to clients, to follow the upstream's name.
     #[must_use]
     pub const fn told(self) -> &'static str {
         match self {
@@ -65,8 +64,8 @@ impl PassedOver {
 }
 
 impl Route {
-    /// A route to `first`, and on to the others of `all` in their order. `is_named`: the
-    /// turn asks for `first` by name, and waits for it whatever is known of it.
+    /// Creates a route to `first` and then to the others in `all`, in their order. `is_named`:
+    /// the turn asks for `first` by name, so it is asked first even during a cool-down.
     #[must_use]
     pub fn new(first: &Arc<Upstream>, all: &[Arc<Upstream>], is_named: bool) -> Self {
         let others = all.iter().filter(|upstream| upstream.name() != first.name());
@@ -74,12 +73,12 @@ impl Route {
         Self { upstreams, is_named }
     }
 
-    /// Asks for a round, where need be of one after the other. Dropping the future, or
-    /// the round, ends the generation.
+    /// Opens a round, asking one upstream after another if necessary. Dropping the future or
+    /// the round ends the generation.
     ///
     /// # Errors
-    /// Where the first that is asked refuses the request itself, which others would not
-    /// mend; or where nobody answers: as that one has failed, with everybody's reasons.
+    /// If the first upstream that is asked refuses the request itself, since others would too;
+    /// or if no upstream answers: then the first failure, with the reasons of all.
     pub async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
         if let [only] = &self.upstreams[..] {
             return only.open(request).await.map(|round| Opened { round, instead: None });
@@ -112,10 +111,10 @@ impl Route {
         Err(all_failed(failures))
     }
 
-    /// Whether one of them can be reached now.
+    /// Checks whether any of them can be reached now.
     ///
     /// # Errors
-    /// Why the first that was asked cannot.
+    /// The failure of the first one asked, if none can be reached.
     pub async fn check(&self) -> Result<(), RoundFailure> {
         if let [only] = &self.upstreams[..] {
             return only.check().await;
@@ -133,8 +132,8 @@ impl Route {
         first
     }
 
-    /// Their places in the order in which they are asked now. Who is named is asked first
-    /// whatever is known of it, until another one has answered instead.
+    /// The indices in the order in which to ask now. An upstream asked for by name goes first
+    /// even during a cool-down, until another one has answered in its place.
     fn order(&self, asked_first: Option<usize>) -> Vec<usize> {
         let first = asked_first.unwrap_or_default();
         let is_held_back = |place: &usize| {
@@ -148,7 +147,7 @@ impl Route {
     }
 }
 
-/// Asks for a round, up to the beginning of its answer.
+/// Opens a round and waits for its answer to begin.
 async fn begin(upstream: &Upstream, request: &RoundRequest) -> Result<Round, RoundFailure> {
     let mut round = upstream.open(request).await?;
     round.begin().await?;

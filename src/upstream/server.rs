@@ -1,5 +1,5 @@
-//! A server that streams its answers: asking it for a round, asking again
-//! where that makes sense, and knowing what it is.
+//! A server that streams its answers: requesting a round, retrying if that makes sense, and
+//! finding out what kind of server it is.
 
 use std::time::Duration;
 
@@ -27,33 +27,33 @@ use crate::limits::upstream as limits;
 /// Why an upstream cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// The address is no absolute one.
+    /// The address is not absolute.
     #[error("{0} is no address of a server: http://HOST:PORT/v1 is expected")]
     BaseUrl(Uri),
-    /// The key cannot be sent.
+    /// The key cannot be sent in a header.
     #[error("the API key of {0} has characters that no header can carry")]
     ApiKey(String),
-    /// There is nobody to trust.
+    /// There are no trusted certificates.
     #[error("the platform's certificates cannot be read: {0}")]
     Certificates(#[from] std::io::Error),
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// Up to and with `/v1`.
+    /// Up to and including `/v1`.
     pub base_url: Uri,
     /// Sent as `Authorization: Bearer`.
     pub api_key: Option<String>,
-    /// How it is spoken to.
+    /// The API that it speaks.
     pub dialect: dialect::Kind,
-    /// The model's name there; empty for the first model that it has.
+    /// The model's name on the server; empty for the server's first model.
     pub model: String,
-    /// What keeps the model to valid calls.
+    /// What restricts the model to valid calls.
     pub constraint: Option<Constraint>,
-    /// Whether it is told of the tools and reads their calls itself.
+    /// Whether the server is told about the tools and separates calls itself.
     pub native_calls: bool,
-    /// Time for a connection.
+    /// Longest wait for a connection.
     pub connect_timeout: Duration,
     /// Longest silence.
     pub idle_timeout: Duration,
@@ -78,39 +78,40 @@ impl std::fmt::Debug for ServerOptions {
 #[derive(Debug)]
 pub(super) struct Server {
     client: Client,
-    /// The path of `base_url`, without a slash at its end.
+    /// The path of `base_url`, without a trailing slash.
     path: String,
     host: HeaderValue,
     authorization: Option<HeaderValue>,
     dialect: Box<dyn Dialect>,
-    /// The model's name there; empty for the first model that it has.
+    /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
     known: Mutex<Known>,
     reasoning: Mutex<Reasoning>,
-    /// Held by the round that asks what the server is.
+    /// Locked by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
 
-/// What is known of a server.
+/// What is known about a server.
 #[derive(Debug)]
 enum Known {
-    /// It was not asked, or may have been exchanged since.
+    /// It has not been asked, or may have been replaced since.
     Nothing,
-    /// It lists no models, or takes too long to.
+    /// It does not list its models, or takes too long to.
     Unwilling,
-    /// What it said, and when.
+    /// Its answer, and when it came.
     Models { models: Models, at: Instant },
 }
 
-/// What a server's reasoning comes as.
+/// How to request a server's reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reasoning {
-    /// As it comes by itself: in words, not at all, or it is not known.
+    /// With no special request, because reasoning comes as text, not at all, or is not known
+    /// yet.
     AsItComes,
-    /// Encrypted, since it held nothing otherwise.
+    /// Encrypted, because reasoning items were empty otherwise.
     Encrypted,
-    /// As it comes by itself: the server refuses to encrypt it.
+    /// With no special request, because the server refuses to encrypt it.
     Refused,
 }
 
@@ -174,7 +175,7 @@ impl Server {
         }
     }
 
-    /// Asks once, up to the head of an answer that is an event stream.
+    /// Makes one attempt, up to the head of an answer that is an event stream.
     async fn ask(&self, request: &ChatRequest) -> Result<Answer, Failed> {
         let body = self.body(request, self.models().await?);
         let request = self.request(Method::POST, self.dialect.path(), Full::new(body));
@@ -185,13 +186,14 @@ impl Server {
             let mut failed = Failed::refused(&answer, &said);
             if status == StatusCode::NOT_FOUND {
                 self.forget();
-                // A name that was learnt is learnt again; one that was given stays.
+                // A name learnt from the server can be learnt again; a configured name is
+                // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
             if status == StatusCode::BAD_REQUEST && said.to_ascii_lowercase().contains("encrypted")
             {
                 let mut reasoning = self.reasoning.lock();
-                // Only what was not refused before is asked for otherwise.
+                // Retry only if this request asked for encryption.
                 failed.wait = (*reasoning == Reasoning::Encrypted).then_some(Duration::ZERO);
                 *reasoning = Reasoning::Refused;
             }
@@ -219,7 +221,7 @@ impl Server {
         self.dialect.body(request, &dialect::Server { model, flavour, encrypts_reasoning }).into()
     }
 
-    /// Learns from what it gave in the conversation how its reasoning is to be asked for.
+    /// Learns from the reasoning in the conversation how to request it from this server.
     fn learn_reasoning(&self, request: &ChatRequest) -> Reasoning {
         let mut reasoning = self.reasoning.lock();
         if *reasoning == Reasoning::AsItComes && self.dialect.lacks_reasoning(request) {
@@ -228,12 +230,12 @@ impl Server {
         *reasoning
     }
 
-    /// What the server says of itself. It is asked before the first round, and not
-    /// again until something tells that it may be another server. One that does
-    /// not say is taken as it is, unless a model's name is needed.
+    /// The server's description of itself. It is requested before the first round, and again
+    /// only when there is a sign that the server has been replaced. A server that gives none is
+    /// used as it is, unless the name of a model is needed.
     async fn models(&self) -> Result<Models, Failed> {
         let needs_name = self.model.is_empty();
-        // Rounds that begin together ask once, and share what came of it.
+        // Rounds that begin together ask once and share the result.
         let since = Instant::now();
         let mut asked = self.asking.lock().await;
         match &*self.known.lock() {
@@ -271,7 +273,7 @@ impl Server {
         self.look().await.map(|_| ()).map_err(|failed| failed.failure)
     }
 
-    /// Asks for the list of models, which every server has and which names it.
+    /// Requests the list of models, which every server has and which identifies it.
     async fn look(&self) -> Result<Models, Failed> {
         let request = self.request(Method::GET, "/models", Full::default());
         let mut answer = self.send(request, limits::CHECK_TIMEOUT).await?;
@@ -285,7 +287,7 @@ impl Server {
         Ok(models)
     }
 
-    /// The server may have been exchanged for another.
+    /// Forgets what was learnt; the server may have been replaced.
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
         let mut reasoning = self.reasoning.lock();
@@ -314,7 +316,7 @@ impl Server {
             .header(HOST, &self.host)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream, application/json")
-            // Without it any coding is acceptable (RFC 9110, section 12.5.3).
+            // Without it, any coding is acceptable (RFC 9110, section 12.5.3).
             .header(ACCEPT_ENCODING, "identity");
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
@@ -323,25 +325,24 @@ impl Server {
     }
 }
 
-/// The last time that the server did not say what it has.
+/// The last failure to list models.
 #[derive(Debug)]
 struct Asked {
     failed: Failed,
     at: Instant,
 }
 
-/// A request that came to nothing, and how long to wait before the next, where
-/// that makes sense.
+/// A failed request, and how long to wait before the next attempt, if one makes sense.
 #[derive(Debug, Clone)]
 struct Failed {
     failure: RoundFailure,
     wait: Option<Duration>,
-    /// Whether somebody was there.
+    /// Whether a server was reached.
     was_reached: bool,
 }
 
 impl Failed {
-    /// The server has answered, and with an error.
+    /// The server answered with an error.
     fn refused(answer: &Answer, said: &str) -> Self {
         let status = answer.head.status.as_u16();
         let failure = RoundFailure::refused(status, &ServerError::from_body(said.as_bytes()));
@@ -356,23 +357,23 @@ impl Failed {
 
 impl From<ClientError> for Failed {
     fn from(error: ClientError) -> Self {
-        // A server that is being started refuses connections for a moment. Where
-        // the request may have arrived, it is not sent twice.
+        // A server that is starting up refuses connections for a moment. If the request may
+        // have arrived, it is not sent again.
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
         Self { failure: error.into(), wait, was_reached }
     }
 }
 
-/// The coding that an answer's body is in, if there is one: it cannot be read then.
+/// The coding of an answer's body, if it has one. Such a body cannot be read.
 fn coding(answer: &Answer) -> Option<&str> {
     let fields = answer.head.headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::to_str);
     let coding = http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "identity")?;
     Some(coding.get(..limits::CODING_BYTES_MAX).unwrap_or(coding))
 }
 
-/// What an answer says that is no event stream: at most `bytes_max` of it, and what comes
-/// within this time.
+/// The body of an answer that is not an event stream: at most `bytes_max` bytes, and only what
+/// arrives within this time.
 async fn said(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
     match coding(answer) {
         Some(coding) => format!("(in Content-Encoding {coding}, which was not asked for)"),
@@ -380,7 +381,7 @@ async fn said(answer: &mut Answer, bytes_max: usize, within: Duration) -> String
     }
 }
 
-/// The wait that the server asks for, or no time at all; `None` where it is too long.
+/// The wait that the server asks for, zero if it asks for none; `None` if it is too long.
 fn wait_asked_for(answer: &Answer) -> Option<Duration> {
     let field = answer.head.headers.get(RETRY_AFTER).and_then(|field| field.to_str().ok());
     let asked = field.and_then(|field| http::retry_after(field, Timestamp::now()));

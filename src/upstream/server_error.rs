@@ -1,8 +1,8 @@
-//! What a model server says went wrong: the body of an answer that is no 200, or
-//! an error inside a stream.
+//! What a model server says went wrong: the body of an error response, or an error inside a
+//! stream.
 //!
-//! Pure, and shared by the dialects: servers of one dialect differ more in their
-//! errors than the dialects do.
+//! Pure, and shared by the dialects: errors differ more between servers of one dialect than
+//! between dialects.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use crate::limits::upstream::ERROR_MESSAGE_BYTES_MAX;
 /// An error in a model server's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// The machine's word for it: `code` where that is a word, else `type`, else
-    /// the number in `code`.
+    /// The machine-readable word: `code` if that is a word, else `type`, else the number in
+    /// `code`.
     pub code: Option<String>,
-    /// The sentence for people, cut at [`ERROR_MESSAGE_BYTES_MAX`].
+    /// The message for humans, cut to [`ERROR_MESSAGE_BYTES_MAX`].
     pub message: String,
 }
 
@@ -30,8 +30,8 @@ impl fmt::Display for ServerError {
 }
 
 impl ServerError {
-    /// Reads a body, which may be anything: the JSON of llama.cpp, vLLM, `SGLang`,
-    /// Ollama, `OpenAI` or `FastAPI`, or text.
+    /// Reads a body, which may be anything: the JSON of llama.cpp, vLLM, `SGLang`, Ollama,
+    /// `OpenAI` or `FastAPI`, or plain text.
     #[must_use]
     pub fn from_body(body: &[u8]) -> Self {
         serde_json::from_slice(body).ok().and_then(|json| Self::from_json(&json)).unwrap_or_else(
@@ -46,8 +46,7 @@ impl ServerError {
         )
     }
 
-    /// Whether the conversation did not fit the model's context, as far as the
-    /// server's words tell.
+    /// Whether the conversation exceeded the model's context, judging by the server's message.
     #[must_use]
     pub fn is_context_overflow(&self) -> bool {
         matches!(
@@ -78,7 +77,7 @@ impl ServerError {
     }
 }
 
-/// `FastAPI`'s `detail`: a sentence, or a list of places and what is wrong there.
+/// `FastAPI`'s `detail`: a sentence, or a list of locations and messages.
 fn detail(detail: &Value) -> Option<String> {
     match detail {
         Value::String(text) => Some(text.clone()),
@@ -143,7 +142,7 @@ mod tests {
             Some("requests"),
             "Slow down",
         );
-        // vLLM, before and after its errors moved inside
+        // vLLM, before and after it moved its errors under `error`
         check(
             r#"{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}"#,
             Some("BadRequestError"),

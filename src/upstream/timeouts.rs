@@ -1,8 +1,8 @@
-//! How long, and for how many bytes, an answer is waited for.
+//! How long, and for how many bytes, to wait for an answer.
 //!
-//! Two clocks: any byte counts as life, since servers send comments while they
-//! read a long prompt; but one that goes on without a word is stuck, too. And
-//! what holds no words is counted, so that nobody is sent gigabytes of it.
+//! There are two clocks. Any byte counts as a sign of life, since servers send comments while
+//! they read a long prompt; but a server that never sends any words is stuck, too. Bytes
+//! without words are counted as well, so that a server cannot send gigabytes of them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,37 +13,37 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::Delta;
 use crate::limits::upstream as limits;
 
-/// The most bytes that JSON writes for one of text: `\u0001`.
+/// The most bytes that JSON uses for one byte of text: `\u0001`.
 const ESCAPED_BYTES_MAX: usize = 6;
 
-/// How long one round waits for its server.
+/// How long a round waits for its server.
 #[derive(Debug)]
 pub(super) struct Timeouts {
-    /// Longest time without a byte.
+    /// The longest time without a byte.
     idle: Duration,
-    /// When the last byte came.
+    /// When the last byte arrived.
     heard: Instant,
-    /// When the last words came.
+    /// When the last words arrived.
     spoke: Instant,
-    /// Whether words came since `spoke` was set.
+    /// Whether words have arrived since `spoke` was set.
     has_spoken: bool,
-    /// Bytes so far that words do not account for.
+    /// Bytes so far that no words account for.
     wordless_bytes: usize,
-    /// Not moved with every chunk: when it fires, it looks at the clocks and
-    /// sleeps on.
+    /// Not reset for every chunk: when it fires, it checks the clocks and sleeps again if need
+    /// be.
     timer: Pin<Box<Sleep>>,
-    /// Whether the timer knows the task.
+    /// Whether the timer has the task's waker.
     is_armed: bool,
 }
 
-/// Why a server is waited for no longer.
+/// Why the wait for a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimedOut {
-    /// Not a byte came for so long.
+    /// No byte came for this long.
     Silent(Duration),
-    /// Bytes came, but not a word for so long.
+    /// Bytes came, but no words for this long.
     Wordless(Duration),
-    /// More than so many bytes came that hold no words.
+    /// More than this many bytes came without words.
     WordlessBytes(usize),
 }
 
@@ -61,8 +61,8 @@ impl Timeouts {
         }
     }
 
-    /// Accounts for a chunk, whose words take up to `words_bytes` of the wire: the
-    /// sum of [`words_bytes`] over its deltas.
+    /// Accounts for a chunk. Its words take up to `words_bytes` of it on the wire: the sum
+    /// of [`words_bytes`] over its deltas.
     pub(super) const fn took(
         &mut self,
         chunk_bytes: usize,
@@ -76,7 +76,7 @@ impl Timeouts {
         Ok(())
     }
 
-    /// Waits for the end of it. `has_heard`: chunks were taken since the last call.
+    /// Waits for a timeout. `has_heard`: whether chunks have arrived since the last call.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, has_heard: bool) -> Poll<TimedOut> {
         if has_heard {
             self.heard = Instant::now();
@@ -111,13 +111,13 @@ impl Timeouts {
         }
     }
 
-    /// Longest time without a word.
+    /// The longest time without words.
     fn wordless(&self) -> Duration {
         self.idle * limits::WORDLESS_IDLE_TIMEOUTS_MAX
     }
 }
 
-/// What a delta may take on the wire, in bytes; 0 where it holds no words.
+/// The most bytes that a delta can take on the wire; 0 if it holds no words.
 pub(super) const fn words_bytes(delta: &Delta<'_>) -> usize {
     match delta {
         Delta::Text(words) | Delta::Reasoning(words) | Delta::CallArguments { json: words, .. }
@@ -141,7 +141,7 @@ mod tests {
     const IDLE: Duration = Duration::from_secs(3);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Whether it has ended, asked after a chunk or not.
+    /// Polls once; `None` if the wait has not ended.
     async fn poll(timeouts: &mut Timeouts, has_heard: bool) -> Option<TimedOut> {
         poll_fn(|cx| match timeouts.poll(cx, has_heard) {
             Poll::Ready(end) => Poll::Ready(Some(end)),
@@ -158,14 +158,14 @@ mod tests {
         assert_eq!((end, begun.elapsed().as_secs()), (TimedOut::Silent(IDLE), 3));
     }
 
-    /// The first look may find bytes already: the timer has to be set all the same.
+    /// Bytes may already be there on the first poll; the timer must be armed all the same.
     #[tokio::test(start_paused = true)]
     async fn silence_behind_the_first_bytes_ends_it() {
         let begun = Instant::now();
         let mut timeouts = Timeouts::new(IDLE);
         let mut has_heard = true;
         let end = poll_fn(|cx| timeouts.poll(cx, std::mem::take(&mut has_heard)));
-        // Without the timer, this wakes the task.
+        // Without the timer, this one wakes the task.
         let end = timeout(IDLE * 2, end).await;
         assert_eq!((end, begun.elapsed()), (Ok(TimedOut::Silent(IDLE)), IDLE));
     }
@@ -210,8 +210,7 @@ mod tests {
         assert_eq!(timeouts.took(1, 0), Err(end));
     }
 
-    /// However long words are, escaped as much as can be, and cut into chunks: they
-    /// account for their own bytes.
+    /// Words account for their own bytes, however long, heavily escaped or cut up they are.
     #[tokio::test]
     async fn words_of_any_length_are_not_wordless() {
         let mut timeouts = Timeouts::new(IDLE);

@@ -1,4 +1,4 @@
-//! An answer's body, read off the connection that its reader drives.
+//! The body of an answer, read by the task that drives its connection.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use super::Client;
 use super::connection::Connection;
 use crate::limits::upstream as limits;
 
-/// An answer whose body is still arriving. Dropping it drops the connection,
-/// unless [`finish`](Self::finish) has seen the body's end.
+/// An answer whose body is still arriving. Dropping it closes the connection, unless
+/// [`finish`](Self::finish) has seen the end of the body.
 #[derive(Debug)]
 pub struct Answer {
     /// Status and headers.
@@ -23,7 +23,7 @@ pub struct Answer {
     body: Incoming,
     connection: Connection,
     client: Client,
-    /// Whether wake-ups are only noted, since the task is reading.
+    /// Whether wake-ups are only noted, because the task is already reading.
     entered: bool,
 }
 
@@ -37,13 +37,13 @@ impl Answer {
         Self { head, body, connection, client, entered: false }
     }
 
-    /// The next piece of the body as it came from the socket; `None` at its end.
+    /// The next piece of the body, as it came from the socket; `None` at the end.
     ///
-    /// **After a piece, poll again, now or in the same task's next turn**: the task
-    /// is woken for more only once this has been pending.
+    /// **After a piece, poll again, in this turn of the task or its next**: the task is woken
+    /// for more data only after a poll has returned pending.
     ///
     /// # Errors
-    /// When the connection broke before the body's end.
+    /// If the connection breaks before the end of the body.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         loop {
             if !std::mem::replace(&mut self.entered, true) {
@@ -60,7 +60,7 @@ impl Answer {
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                    // Trailers, or nothing at all.
+                    // Trailers or an empty frame.
                     _ => {}
                 },
             }
@@ -68,7 +68,7 @@ impl Answer {
     }
 
     fn poll_frame(&mut self) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        // Whatever the body waits for comes through `drive`, so it wakes nobody.
+        // Everything the body waits for arrives through `drive`, so no waker is needed.
         let mut cx = Context::from_waker(Waker::noop());
         let frame = Pin::new(&mut self.body).poll_frame(&mut cx);
         if frame.is_ready() {
@@ -78,8 +78,8 @@ impl Answer {
         Pin::new(&mut self.body).poll_frame(&mut cx)
     }
 
-    /// Reads what is left of the body as text: at most `bytes_max` of it, and what
-    /// comes within this time.
+    /// Reads the rest of the body as text: at most `bytes_max` bytes, and only what arrives
+    /// within this time.
     pub async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
         let mut body = Vec::new();
         let read = async {
@@ -91,13 +91,13 @@ impl Answer {
                 }
             }
         };
-        // Half of an error says more than the news that it did not end.
+        // Half of an error message is more useful than the fact that it was cut.
         let _ = timeout(within, read).await;
         String::from_utf8_lossy(&body).into_owned()
     }
 
-    /// Waits a moment for the body's end and keeps the connection for the next
-    /// request. Nothing more that matters is in it.
+    /// Waits briefly for the end of the body, then keeps the connection for the next request.
+    /// Call it when the rest of the body no longer matters.
     pub fn finish(mut self) {
         let mut cx = Context::from_waker(Waker::noop());
         match self.poll_end(&mut cx) {
@@ -114,7 +114,7 @@ impl Answer {
         }
     }
 
-    /// Whether the body ended where it was expected to.
+    /// Whether the body ended, as opposed to sending more or breaking.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.poll_chunk(cx).map(|chunk| chunk.is_none())
     }

@@ -1,4 +1,4 @@
-//! One connection, with the future that moves its bytes.
+//! One connection and the future that does its I/O.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -19,12 +19,12 @@ use super::heard::{Heard, HeardSocket};
 use super::waker::InnerWaker;
 use crate::limits::upstream as limits;
 
-/// What the connector connects.
+/// The stream that the connector returns.
 type Socket = MaybeHttpsStream<TokioIo<TcpStream>>;
-/// The future that moves a connection's bytes.
+/// The future that does a connection's I/O.
 type Io = http1::Connection<TokioIo<HeardSocket<TokioIo<Socket>>>, Full<Bytes>>;
 
-/// A connection to a model server. Nothing moves on it unless it is driven.
+/// A connection to a model server. It makes progress only while it is driven.
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     io: Pin<Box<Io>>,
@@ -46,7 +46,7 @@ impl Connection {
         let heard = Heard::default();
         let socket = HeardSocket::new(TokioIo::new(socket), heard.clone());
         let (sender, io) = http1::Builder::new()
-            // Half of hyper's own: a token's frame is a quarter of a kilobyte.
+            // hyper's default grows to 408 KiB, but a frame with one token is about 250 bytes.
             .read_buf_exact_size(Some(limits::READ_BUFFER_BYTES))
             .handshake(TokioIo::new(socket))
             .await?;
@@ -55,7 +55,7 @@ impl Connection {
         Ok(Self { sender, io: Box::pin(io), over: false, heard, inner, waker })
     }
 
-    /// Moves bytes, as far as they go now.
+    /// Reads and writes as much as is possible now.
     pub(super) fn drive(&mut self) {
         if !self.over {
             let mut cx = Context::from_waker(&self.waker);
@@ -63,8 +63,8 @@ impl Connection {
         }
     }
 
-    /// Whether another request can be sent on it. A close that has arrived
-    /// meanwhile is noticed here.
+    /// Whether the connection can carry another request. This is where a close by the server is
+    /// noticed.
     pub(super) fn is_usable(&mut self) -> bool {
         self.inner.enter(Waker::noop());
         self.drive();
@@ -72,7 +72,7 @@ impl Connection {
         !self.over && self.sender.is_ready()
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of the answer.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -81,7 +81,7 @@ impl Connection {
         let mut response = std::pin::pin!(self.sender.send_request(request));
         let (io, over) = (&mut self.io, &mut self.over);
         poll_fn(|cx| {
-            // The answer first: it may be there although the connection is over.
+            // Poll the answer first: it may be complete even though the connection has closed.
             if let Poll::Ready(response) = response.as_mut().poll(cx) {
                 return Poll::Ready(response);
             }
@@ -93,7 +93,7 @@ impl Connection {
         .await
     }
 
-    /// Whether a byte of an answer has come since the last request.
+    /// Whether any byte of an answer has arrived since the last request.
     pub(super) fn has_heard(&self) -> bool {
         self.heard.anything()
     }

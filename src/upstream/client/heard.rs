@@ -1,4 +1,4 @@
-//! A socket that notes whether its peer has said anything.
+//! A socket that records whether its peer has sent anything.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -8,9 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Whether a byte has come since it was last reset; shared with the socket, which
-/// lies inside hyper's connection. Inside TLS, so that its own messages do not
-/// count.
+/// Whether a byte has arrived since the last reset. Shared with the socket, which hyper's
+/// connection owns. It sits above TLS, so handshake messages do not count.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heard(Arc<AtomicBool>);
 
@@ -19,13 +18,13 @@ impl Heard {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Set and read by the one task that drives the connection.
+    /// Written and read by the one task that drives the connection.
     pub(super) fn anything(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A socket with its [`Heard`].
+/// A socket and its [`Heard`] flag.
 #[derive(Debug)]
 pub(super) struct HeardSocket<S> {
     socket: S,

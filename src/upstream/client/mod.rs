@@ -1,11 +1,10 @@
-//! The HTTP client of a model server: connections, their reuse, one request on
-//! one of them.
+//! The HTTP client for a model server: connecting, reusing connections, sending one request.
 //!
-//! A round drives its connection itself: the connection's future is polled where
-//! the answer is read, so that a token costs one task wake-up, not two, and
-//! dropping the answer drops the socket, which is how a model server learns that
-//! nobody listens any more. Idle connections lie in the pool and are not driven;
-//! one that the server has closed meanwhile shows it when it is taken out.
+//! A round drives its own connection: the task that reads the answer also polls the
+//! connection's future. A token therefore costs one task wake-up instead of two, and dropping
+//! the answer drops the socket, which tells the model server to stop. Idle connections sit in
+//! the pool and are not driven; a connection that the server has closed is noticed when it is
+//! taken out.
 
 mod answer;
 mod connection;
@@ -30,50 +29,50 @@ use tower_service::Service as _;
 use self::connection::Connection;
 use self::pool::Pool;
 
-/// Why a request came to nothing before its answer began.
+/// Why a request failed before its answer began.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address could not be reached.
+    /// The server could not be reached.
     #[error("cannot connect to {origin}: {reason}")]
     Connect {
         /// Scheme, host and port.
         origin: String,
-        /// What the system said.
+        /// The error of the operating system.
         reason: String,
     },
-    /// No connection within the time for it.
+    /// No connection was made in time.
     #[error("no connection to {origin} within {} s", .after.as_secs_f32())]
     ConnectTimeout {
         /// Scheme, host and port.
         origin: String,
-        /// The time that it had.
+        /// The time allowed.
         after: Duration,
     },
-    /// No answer within the time for it.
+    /// No answer came in time.
     #[error("no answer within {} s", .after.as_secs_f32())]
     AnswerTimeout {
-        /// The time that it had.
+        /// The time allowed.
         after: Duration,
     },
-    /// The connection broke while the request was under way.
+    /// The connection broke during the request.
     #[error("the connection broke {}: {source}", if *.heard { "in the head of the answer" } else { "before an answer came" })]
     Broken {
-        /// What hyper met.
+        /// The error from hyper.
         source: hyper::Error,
-        /// Whether a byte of an answer had come.
+        /// Whether any byte of an answer had arrived.
         heard: bool,
     },
 }
 
 impl ClientError {
-    /// Whether nobody was there.
+    /// Whether no connection was made.
     #[must_use]
     pub const fn is_unreachable(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::ConnectTimeout { .. })
     }
 }
 
-/// A client of one server.
+/// A client for one server.
 #[derive(Debug, Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -89,10 +88,10 @@ struct Shared {
 }
 
 impl Client {
-    /// A client for the server at `origin`, of which scheme and authority count.
+    /// Creates a client for the server at `origin`; only its scheme and authority are used.
     ///
     /// # Errors
-    /// When `origin` is `https` and the platform has no certificates to trust.
+    /// If `origin` is `https` and the platform has no trusted certificates.
     pub fn new(origin: Uri, connect_timeout: Duration) -> std::io::Result<Self> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
@@ -101,7 +100,7 @@ impl Client {
         let builder = if origin.scheme_str() == Some("https") {
             builder.with_provider_and_native_roots(rustls::crypto::ring::default_provider())?
         } else {
-            // Nothing will be asked of it; it only has to have the same type.
+            // Never used; it only has to have the same type.
             builder.with_tls_config(no_tls())
         };
         let connector = builder.https_or_http().enable_http1().wrap_connector(http);
@@ -109,13 +108,13 @@ impl Client {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Sends a request and waits for the head of its answer, at most this long.
+    /// Sends a request and waits at most `within` for the head of the answer.
     ///
-    /// Dropping the future drops the connection. Where a connection from the pool
-    /// breaks before one byte of an answer came, the request goes out again on a
-    /// new one: the server mostly closed it just when it was taken out. llama.cpp
-    /// does so behind each streamed answer, without a word in its head. At worst a
-    /// prompt is read twice.
+    /// Dropping the future drops the connection. If a pooled connection breaks before the first
+    /// byte of an answer, the request is sent again on a new connection: most likely the server
+    /// closed the old one just as it was taken out. llama.cpp closes the connection after every
+    /// streamed answer without announcing it in the headers. At worst the server reads a prompt
+    /// twice.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -154,7 +153,7 @@ impl Client {
     }
 }
 
-/// A TLS configuration that trusts nobody.
+/// A TLS configuration that trusts no certificate.
 fn no_tls() -> rustls::ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     rustls::ClientConfig::builder_with_provider(provider)
@@ -184,7 +183,7 @@ impl Shared {
     }
 }
 
-/// What lies at the bottom of an error: "connection refused", not "client error".
+/// The innermost cause of an error: "connection refused" rather than "client error".
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,7 +1,7 @@
 //! Idle connections, kept for the next request.
 //!
-//! They are not driven while they lie here; one that the server has closed
-//! meanwhile shows it when it is taken out.
+//! They are not driven while they are idle. A connection that the server has closed in the
+//! meantime is noticed when it is taken out.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::limits::upstream as limits;
 /// The idle connections of one client.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The one used last is the last.
+    /// Most recently used last.
     idle: Mutex<Vec<Idle>>,
 }
 
 #[derive(Debug)]
 struct Idle {
     connection: Connection,
-    /// When it is too old to be used.
+    /// When it becomes too old to use.
     end: Instant,
 }
 
 impl Pool {
-    /// The connection that was used last and still lives.
+    /// Takes the most recently used connection that is still open.
     pub(super) fn take(&self) -> Option<Connection> {
         loop {
             let Idle { mut connection, end } = self.idle.lock().pop()?;
@@ -37,8 +37,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection whose last answer had these headers, if it can be used
-    /// again.
+    /// Keeps a connection for reuse if it is still usable. `headers` are those of its last
+    /// answer.
     pub(super) fn give_back(&self, mut connection: Connection, headers: &HeaderMap) {
         if !connection.is_usable() {
             return;
@@ -52,9 +52,9 @@ impl Pool {
     }
 }
 
-/// How long the connection of an answer may lie idle: a second less than the
-/// server says in `Keep-Alive: timeout=5`, since its close and the next request
-/// may cross, and at most [`limits::IDLE_CONNECTION_AGE`].
+/// How long a connection may sit idle: one second less than the server announces in
+/// `Keep-Alive: timeout=5`, because its close and our next request could cross, and at most
+/// [`limits::IDLE_CONNECTION_AGE`].
 fn keep_alive(headers: &HeaderMap) -> Duration {
     let header = headers.get("keep-alive").and_then(|value| value.to_str().ok());
     let timeout = header.and_then(|value| {

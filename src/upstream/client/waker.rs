@@ -1,4 +1,4 @@
-//! A waker that is quiet while its own task is at work.
+//! A waker that stays quiet while its own task is running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,17 +6,17 @@ use std::task::{Wake, Waker};
 
 use parking_lot::Mutex;
 
-/// Wakes the task that drives a connection, but not while it does so.
+/// Wakes the task that drives a connection, except while that task is driving it.
 ///
-/// hyper passes each chunk of a body through a channel whose two ends wake each
-/// other. Here both ends are one task: woken by itself, it would be queued and
-/// polled once more for every batch of tokens, only to find nothing.
+/// hyper passes each chunk of a body through a channel whose two ends wake each other. Here
+/// both ends belong to one task: it would wake itself, be queued again for every batch of
+/// tokens, and find nothing to do.
 #[derive(Debug)]
 pub(super) struct InnerWaker {
     task: Mutex<Waker>,
-    /// Whether the task is driving the connection right now.
+    /// Whether the task is driving the connection now.
     driving: AtomicBool,
-    /// Whether it was woken meanwhile.
+    /// Whether a wake-up came while it was driving.
     woken: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl InnerWaker {
         })
     }
 
-    /// From here on a wake-up is only noted.
+    /// Starts driving: from now on, wake-ups are only noted.
     pub(super) fn enter(&self, task: &Waker) {
         self.driving.store(true, Ordering::SeqCst);
         let mut known = self.task.lock();
@@ -38,9 +38,9 @@ impl InnerWaker {
         }
     }
 
-    /// From here on a wake-up reaches the task. Returns whether there was one:
-    /// each side writes its own flag before it reads the other's, so that none
-    /// falls between.
+    /// Stops driving: from now on, wake-ups reach the task. Returns whether one came in the
+    /// meantime. Each side writes its own flag before it reads the other's, so no wake-up is
+    /// lost.
     pub(super) fn leave(&self) -> bool {
         self.driving.store(false, Ordering::SeqCst);
         self.woken.swap(false, Ordering::SeqCst)
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!((first.woken(), second.woken()), (0, 1));
     }
 
-    /// Whenever another thread wakes it: it is told by `leave`, or the task is woken.
+    /// Every wake-up from another thread is either reported by `leave` or wakes the task.
     #[test]
     fn no_wake_falls_between() {
         const RACES: usize = 5000;
@@ -164,7 +164,7 @@ mod tests {
                 inner.enter(&outer);
                 let told = inner.leave();
                 end.wait();
-                // Not asserted here: the other thread would wait for ever.
+                // Collected rather than asserted here, or the other thread would wait forever.
                 if !told && task.woken() != 1 {
                     lost.push(race);
                 }

@@ -1,7 +1,7 @@
-//! Constraints that let a model write only valid calls; one pure file a kind.
+//! Constraints that let a model write only valid calls; one pure file per kind.
 //!
-//! A further kind is a variant of [`Constraint`] and a module beside
-//! `llama_grammar` that makes the request's fields from the offered tools.
+//! To add a kind, add a variant of [`Constraint`] and a module next to `llama_grammar` that
+//! turns the offered tools into request fields.
 
 pub mod llama_grammar;
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 
 use crate::upstream::ChatRequest;
 
-/// What keeps the model of one upstream to valid calls.
+/// What restricts the model of an upstream to valid calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Constraint {
-    /// A GBNF grammar, for llama.cpp and what is built on it.
+    /// A GBNF grammar, for llama.cpp and software built on it.
     LlamaGrammar,
 }
 
 impl Constraint {
-    /// The fields that ask a server for it. `None` if no tool is offered: there is nothing
-    /// to hold the model to.
+    /// The request fields that ask a server for the constraint. `None` if no tool is offered,
+    /// because there is nothing to restrict the model to.
     #[must_use]
     pub fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
         let ChatRequest { tools, tool_choice, format, .. } = round;

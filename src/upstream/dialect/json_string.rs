@@ -1,15 +1,15 @@
-//! The body of a JSON string, taken out of its escapes.
+//! Unescapes the body of a JSON string.
 //!
-//! Written here because a memoised frame (`memo`) is never given to a JSON
-//! parser: what the body says, and that it is one, is found in one pass.
+//! Hand-written because a memoised frame (`memo`) never reaches a JSON parser: one pass both
+//! validates the body and decodes it.
 
-/// What `body`, the bytes between two quotes, says. Borrowed where it holds no
-/// escape, else from `scratch`, whose content is replaced.
+/// Decodes `body`, the bytes between two quotes. The result is borrowed from `body` if it has
+/// no escapes, else from `scratch`, whose content is replaced.
 ///
-/// `None` where `body` is no body of a JSON string: a quote, a control byte, an
-/// escape that does not exist or is cut off, bytes that are not UTF-8. Half a
-/// surrogate pair, which JSON's grammar allows and no text can hold, becomes
-/// U+FFFD: a model that was cut inside a character must not end the turn.
+/// `None` if `body` is not the body of a JSON string: it has a quote, a control byte, an
+/// unknown or truncated escape, or invalid UTF-8. Half a surrogate pair, which JSON's grammar
+/// allows but no text can hold, becomes U+FFFD: a model that was cut off inside a character
+/// must not end the turn.
 pub(in crate::upstream) fn unescape<'a>(
     body: &'a [u8],
     scratch: &'a mut String,
@@ -23,7 +23,7 @@ pub(in crate::upstream) fn unescape<'a>(
     let mut plain = special;
     loop {
         scratch.push_str(&rest[..plain]);
-        // A quote or a control byte here is no beginning of an escape.
+        // A quote or a control byte does not begin an escape.
         rest = rest[plain..].strip_prefix('\\')?;
         rest = push_escape(rest, scratch)?;
         match rest.bytes().position(is_special) {
@@ -39,7 +39,7 @@ const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Reads what follows a backslash; gives what is behind the escape.
+/// Reads what follows a backslash; returns the text after the escape.
 fn push_escape<'a>(escape: &'a str, text: &mut String) -> Option<&'a str> {
     let (kind, rest) = escape.split_at_checked(1)?;
     let character = match kind {
@@ -56,7 +56,7 @@ fn push_escape<'a>(escape: &'a str, text: &mut String) -> Option<&'a str> {
     Some(rest)
 }
 
-/// Reads what follows `\u`, and the second half of a surrogate pair with it.
+/// Reads what follows `\u`, including the second half of a surrogate pair.
 fn push_unicode_escape<'a>(digits: &'a str, text: &mut String) -> Option<&'a str> {
     let (unit, rest) = hex_unit(digits)?;
     if let Some(character) = char::from_u32(unit) {
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(unescape(body, &mut String::new()).unwrap().as_ptr(), body.as_ptr());
     }
 
-    /// Bodies made of what matters to the grammar.
+    /// Bodies made of the bytes that matter to the grammar.
     fn bodies() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             prop::sample::select(vec![
@@ -184,7 +184,7 @@ mod tests {
             if let Ok(text) = serde_json::from_slice::<String>(&json) {
                 prop_assert_eq!(ours, Some(text.as_str()));
             } else {
-                // It refuses half a pair; its grammar alone does not.
+                // serde_json rejects half a pair as a string, but its grammar allows it.
                 let is_string = serde_json::from_slice::<&serde_json::value::RawValue>(&json).is_ok();
                 prop_assert_eq!(ours.is_some(), is_string);
             }

@@ -1,12 +1,12 @@
-//! Fields that servers write otherwise than the standard says, read as what they can
-//! mean. What cannot be meant is as good as absent: what a model gets wrong with it is
-//! told to the model, and ends no turn.
+//! Lenient readers for fields that servers write differently from the standard. A value that
+//! makes no sense counts as absent: if that breaks a call, the model hears about it, and the
+//! turn goes on.
 
 use serde_json::value::RawValue;
 
 use super::json_string::unescape;
 
-/// A count: a number, whole as `0.0` is, or either as a string.
+/// A count: an integer, or a number like `0.0`, either of them also as a string.
 pub(in crate::upstream) fn count(raw: &RawValue) -> Option<u64> {
     let text = raw.get();
     let text =
@@ -15,7 +15,7 @@ pub(in crate::upstream) fn count(raw: &RawValue) -> Option<u64> {
     fraction.bytes().all(|digit| digit == b'0').then(|| whole.parse().ok()).flatten()
 }
 
-/// A name or an id: what a string holds, or a number as it is written; empty otherwise.
+/// A name or an id: the content of a string, or a number as written; otherwise empty.
 pub(in crate::upstream) fn text(raw: &RawValue) -> String {
     match raw.get().as_bytes().first() {
         Some(b'"') => string(raw),
@@ -24,8 +24,8 @@ pub(in crate::upstream) fn text(raw: &RawValue) -> String {
     }
 }
 
-/// The arguments' text: what a string holds, or a value as it was written. One that is no
-/// object is no call, which is for the parser to say.
+/// The arguments' text: the content of a string, or any other value as written. The parser
+/// rejects arguments that are not an object.
 pub(in crate::upstream) fn arguments(raw: &RawValue) -> String {
     match raw.get() {
         "null" => String::new(),

@@ -1,6 +1,6 @@
-//! Dialects: how model servers are asked, and how their answers are read. All of it is pure.
+//! Dialects: how to ask each kind of model server, and how to read its answers. All pure.
 //!
-//! A dialect is one folder and one row of [`Kind`]: nothing else knows which there are.
+//! A dialect is one folder and one variant of [`Kind`]; no other code names them.
 
 pub(super) mod json_string;
 pub(super) mod lenient;
@@ -17,71 +17,70 @@ use super::models::Flavour;
 use super::sse::Frame;
 use super::{ChatRequest, Delta, OfferedTool};
 
-/// How a model server is asked.
+/// How to ask a model server.
 pub trait Dialect: fmt::Debug + Send + Sync {
-    /// Where rounds are asked for, after the server's base URL.
+    /// The path for requesting rounds, appended to the server's base URL.
     fn path(&self) -> &'static str;
 
     /// The body of the request for a round.
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8>;
 
-    /// Reads the answer to a round.
+    /// Creates the decoder for the answer to a round.
     fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode>;
 
-    /// Whether the server has given reasoning that holds nothing, and would hold something
-    /// if it were asked for encrypted.
+    /// Whether the server has sent empty reasoning items, and would fill them if asked to
+    /// encrypt them.
     fn lacks_reasoning(&self, round: &ChatRequest) -> bool {
         let _ = round;
         false
     }
 }
 
-/// How the answer of a model server is read.
+/// How to read the answer of a model server.
 pub trait Decode: fmt::Debug + Send {
-    /// Hands out what a frame brings.
+    /// Passes the deltas of a frame to `sink`.
     ///
     /// # Errors
-    /// If the frame is nothing that the API sends, or reports an error.
+    /// If the API never sends such a frame, or if the frame reports an error.
     fn decode(
         &mut self,
         frame: &Frame<'_>,
         sink: &mut dyn FnMut(Delta<'_>),
     ) -> Result<(), FrameError>;
 
-    /// Whether the model has given a reason to stop. A stream that ends before was cut off.
+    /// Whether the model has given a reason to stop. A stream that ends earlier was cut off.
     fn is_finished(&self) -> bool;
 
     /// Whether nothing follows.
     fn is_done(&self) -> bool;
 }
 
-/// What is known of a server when it is asked.
+/// What is known about a server when a request is written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Server<'a> {
-    /// The model's name there.
+    /// The model's name on the server.
     pub model: &'a str,
-    /// Which server it is.
+    /// The kind of server.
     pub flavour: Flavour,
-    /// Whether it is asked for its reasoning encrypted.
+    /// Whether to ask for encrypted reasoning.
     pub encrypts_reasoning: bool,
 }
 
-/// What a dialect needs to know of an upstream's configuration.
+/// The part of an upstream's configuration that a dialect needs.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The upstream's own name: reasoning goes back to where it came from.
+    /// The upstream's name; reasoning goes back only to where it came from.
     pub upstream: String,
-    /// What keeps the model to valid calls.
+    /// What restricts the model to valid calls.
     pub constraint: Option<Constraint>,
-    /// Whether the server is told of the tools and reads their calls itself.
-    /// llama.cpp refuses a constraint beside it.
+    /// Whether the server is told about the tools and separates calls itself. llama.cpp rejects
+    /// this in combination with a constraint.
     pub native_calls: bool,
 }
 
 impl Options {
-    /// The round's tools, if the server is told of them. Otherwise their calls come as text,
-    /// by the contract in the system prompt; a server that is told of tools reads calls itself,
-    /// by its own rules.
+    /// The round's tools, if the server is told about them. If it is, it reads calls by its own
+    /// rules; if not, calls come as text, as the system prompt asks.
     fn offered<'r>(&self, round: &'r ChatRequest) -> &'r [OfferedTool] {
         if self.native_calls { &round.tools } else { &[] }
     }
@@ -99,11 +98,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, by their names in the configuration.
+    /// All dialects, with their names in the configuration.
     pub const ALL: [(&'static str, Self); 2] =
         [("openai_chat", Self::OpenaiChat), ("openai_responses", Self::OpenaiResponses)];
 
-    /// Whether it can carry a constraint.
+    /// Whether the dialect can carry a constraint.
     #[must_use]
     pub const fn takes_constraint(self) -> bool {
         match self {
@@ -112,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// The dialect, for an upstream of these options.
+    /// Creates the dialect for an upstream with these options.
     #[must_use]
     pub fn dialect(self, options: Options) -> Box<dyn Dialect> {
         match self {

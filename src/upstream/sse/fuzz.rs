@@ -2,17 +2,16 @@
 
 use super::{Decoder, Field};
 
-/// A small limit, so that short inputs meet it.
+/// Small, so that short inputs reach the limit.
 const FRAME_BYTES_MAX: usize = 512;
 
 /// Checks that frames do not depend on where the stream is cut.
 ///
-/// The first byte says how many of the next ones are the lengths of chunks, used
-/// over and over; the rest is the stream.
+/// The first byte says how many of the next bytes are chunk lengths, used cyclically; the rest
+/// is the stream.
 ///
 /// # Panics
-/// Where two ways of cutting give different frames, another ending, or a kept
-/// buffer beyond the limit.
+/// If two ways of cutting give different frames or endings, or if a buffer outgrows the limit.
 pub fn sse_decoder(input: &[u8]) {
     let Some((&cuts, rest)) = input.split_first() else { return };
     let (cuts, stream) = rest.split_at(rest.len().min(usize::from(cuts % 16)));

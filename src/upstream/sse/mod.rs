@@ -1,13 +1,13 @@
-//! Bytes of a `text/event-stream` in, frames out, by the rules of WHATWG HTML
-//! section 9.2.6.
+//! Decodes the bytes of a `text/event-stream` into frames, by the rules of WHATWG HTML section
+//! 9.2.6.
 //!
-//! Not for re-joining: `retry` is not kept, and an `id` is handed on with its
-//! frame and not remembered, since a model's stream cannot be asked for again.
+//! Does not support reconnecting: `retry` is ignored, and an `id` is passed on with its frame
+//! but not remembered, because a model's stream cannot be resumed.
 //!
-//! **Give every chunk to [`Decoder::next_frame`] until it returns `None`**, then
-//! the next chunk. What the chunks are cut at never shows in the frames. Each
-//! byte is searched once and, only where its frame lies across chunks or in
-//! several lines, copied once into a buffer that is kept for the next.
+//! **Give every chunk to [`Decoder::next_frame`] until it returns `None`**, then give it the
+//! next one. Frames never depend on where the chunks were cut. Each byte is searched once. It
+//! is copied only if its frame spans chunks or has several lines of data, and then once, into a
+//! buffer that is reused.
 //!
 //! ```
 //! use tether::upstream::sse::Decoder;
@@ -32,31 +32,31 @@ use crate::limits::upstream::FRAME_BYTES_MAX;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// One frame: what stood between two blank lines.
+/// One frame: the lines between two blank lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Which field `data` was in.
+    /// The field that `data` came from.
     pub field: Field,
-    /// The field's lines, joined with LF. Borrowed from the chunk where it is
-    /// one line that lies whole in it.
+    /// The field's lines, joined with LF. Borrowed from the chunk if it is a single line that
+    /// lies within it.
     pub data: &'a [u8],
     /// The event's type; empty means `message`.
     pub event: &'a [u8],
-    /// The `id` that stood in this frame.
+    /// The frame's `id`, if it has one.
     pub id: Option<&'a [u8]>,
 }
 
-/// Where a frame's data stood.
+/// The field that a frame's data came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// `data`.
     Data,
-    /// `error`, in a frame without `data`: no field of the standard, but how
-    /// older llama.cpp servers report that a stream has failed.
+    /// `error`, in a frame without `data`. Not in the standard, but older llama.cpp servers
+    /// report a failed stream this way.
     Error,
 }
 
-/// A frame, or one line, passed the limit. The decoder stays ended.
+/// A frame or a line exceeded the limit. The decoder stays ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of the event stream is longer than {bytes_max} bytes")]
 pub struct FrameTooLarge {
@@ -68,43 +68,43 @@ pub struct FrameTooLarge {
 #[derive(Debug)]
 pub struct Decoder {
     frame_bytes_max: usize,
-    /// Bytes of the leading byte order mark that were seen; `None` once the
-    /// beginning of the stream is behind us.
+    /// How many bytes of a leading byte order mark have been seen; `None` once past the start
+    /// of the stream.
     byte_order_mark: Option<usize>,
-    /// The line before ended in CR: an LF right here belongs to it.
+    /// The previous line ended in CR, so an LF that comes next belongs to it.
     after_carriage_return: bool,
-    /// What has arrived of the line that is not complete.
+    /// The start of a line that is not complete yet.
     line: Vec<u8>,
     block: Block,
     ended: bool,
 }
 
-/// What is known of the frame whose blank line has not come.
+/// The frame so far, before its blank line arrives.
 #[derive(Debug, Default)]
 struct Block {
-    /// Bytes of its lines that are kept, without their line ends.
+    /// Bytes of its lines that are kept, without line endings.
     bytes: usize,
-    /// Holds the data from `data_start` on, where it does not lie in the chunk.
+    /// Holds the data, from `data_start` on, unless it lies in the chunk.
     data: Vec<u8>,
     data_start: usize,
-    /// Where its data stands, once there is some.
+    /// The field that its data comes from, once there is any.
     field: Option<Field>,
     event: Vec<u8>,
     id: Vec<u8>,
     has_id: bool,
     error: Vec<u8>,
-    /// It was handed out, and is cleared before anything else is done.
+    /// It has been handed out; the next call clears it first.
     complete: bool,
 }
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Debug, Clone, Copy)]
 enum Line<'a> {
     Data(&'a [u8]),
     Event(&'a [u8]),
     Id(&'a [u8]),
     Error(&'a [u8]),
-    /// A comment, a field that means nothing here, or an `id` with a NUL.
+    /// A comment, an unknown field, or an `id` with a NUL.
     Ignored,
 }
 
@@ -115,14 +115,14 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream.
+    /// Creates a decoder at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::with_frame_bytes_max(FRAME_BYTES_MAX)
     }
 
-    /// As [`new`](Self::new), with another limit: the lines of a frame that are
-    /// kept, and any line at all, in bytes.
+    /// Like [`new`](Self::new), with another limit in bytes. It bounds the kept lines of a
+    /// frame together, and every single line.
     #[must_use]
     pub fn with_frame_bytes_max(frame_bytes_max: usize) -> Self {
         Self {
@@ -135,10 +135,10 @@ impl Decoder {
         }
     }
 
-    /// The next frame that `chunk` completes; `chunk` moves behind it.
+    /// The next frame that `chunk` completes; advances `chunk` past it.
     ///
-    /// `None` means that the chunk is used up and its rest, if any, is kept.
-    /// Frames without data are no frames: they are skipped.
+    /// `None` means that the chunk is used up and any incomplete rest is kept. Frames without
+    /// data are skipped.
     pub fn next_frame<'f, 'c: 'f>(
         &'f mut self,
         chunk: &mut &'c [u8],
@@ -153,7 +153,7 @@ impl Decoder {
             self.skip_byte_order_mark(chunk);
         }
 
-        // The first line of data, as long as it is the only one and in `chunk`.
+        // The first line of data, while it is the only one and lies in `chunk`.
         let mut in_chunk: Option<&'c [u8]> = None;
         loop {
             if self.after_carriage_return && !chunk.is_empty() {
@@ -199,8 +199,8 @@ impl Decoder {
         Ok(Some(self.block.frame(in_chunk)))
     }
 
-    /// Whether the stream, if it ended here, would end inside a frame. What is
-    /// there of it is discarded, as the standard asks.
+    /// Whether the stream would end inside a frame if it ended now. The standard discards such
+    /// a frame.
     #[must_use]
     pub fn is_mid_frame(&self) -> bool {
         !self.line.is_empty()
@@ -208,8 +208,8 @@ impl Decoder {
             || (self.block.bytes > 0 && !self.block.complete)
     }
 
-    /// Takes the byte order mark off the stream's first bytes, however they are
-    /// cut. What looked like one and was none is the beginning of a line.
+    /// Strips a byte order mark from the start of the stream, however it is cut. Bytes that
+    /// only looked like one start the first line.
     fn skip_byte_order_mark(&mut self, chunk: &mut &[u8]) {
         while let (Some(seen), [first, rest @ ..]) = (self.byte_order_mark, *chunk) {
             if *first == BYTE_ORDER_MARK[seen] {
@@ -222,8 +222,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the line that came in pieces. Where it is the frame's first data,
-    /// its buffer becomes the data's, so that it is not copied a second time.
+    /// Parses a line that came in pieces. If it is the frame's first data, its buffer becomes
+    /// the data buffer, which saves a copy.
     fn push_kept_line(&mut self, in_chunk: &mut Option<&[u8]>) {
         let line_bytes = self.line.len();
         match Line::parse(&self.line) {
@@ -255,15 +255,14 @@ impl Decoder {
 }
 
 impl Block {
-    /// Copies the data that lies in the chunk, before the chunk goes or more
-    /// data comes.
+    /// Copies data that lies in the chunk, before the chunk goes away or more data comes.
     fn keep_data(&mut self, in_chunk: &mut Option<&[u8]>) {
         if let Some(data) = in_chunk.take() {
             self.data.extend_from_slice(data);
         }
     }
 
-    /// Adds a line that is not the first of the data.
+    /// Adds a line that is not the first line of data.
     fn push_line(&mut self, line: Line<'_>, line_bytes: usize) {
         match line {
             Line::Data(value) => {
@@ -309,7 +308,7 @@ impl Block {
 
 impl<'a> Line<'a> {
     fn parse(line: &'a [u8]) -> Self {
-        // What nearly every line of a model's stream begins with.
+        // Nearly every line of a model's stream starts like this.
         if let Some(value) = line.strip_prefix(b"data: ") {
             return Self::Data(value);
         }

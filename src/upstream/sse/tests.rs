@@ -1,6 +1,6 @@
-//! The cases of web-platform-tests (`eventsource/format-*`), eventsource-parser
-//! and `LaunchDarkly`'s client, restated, each whole, byte by byte and cut at every
-//! single position; then random streams against a plain reference.
+//! The cases of web-platform-tests (`eventsource/format-*`), eventsource-parser and
+//! `LaunchDarkly`'s client, restated. Each is decoded whole, byte by byte, and cut at every
+//! position. Then random streams are checked against a plain reference.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn decode<'a>(decoder: &mut Decoder, chunks: impl IntoIterator<Item = &'a [u8]>)
     Decoded { frames, mid_frame: decoder.is_mid_frame() }
 }
 
-/// Decodes at every way of cutting that a table row is held to; all are equal.
+/// Decodes the stream whole, byte by byte, and cut at every position; all must agree.
 #[track_caller]
 fn decode_at_every_cut(stream: &[u8]) -> Decoded {
     let whole = decode(&mut Decoder::new(), [stream]);
@@ -39,7 +39,7 @@ fn decode_at_every_cut(stream: &[u8]) -> Decoded {
     whole
 }
 
-/// Holds a stream to the data of its frames, at every cut.
+/// Checks the data of a stream's frames, at every cut.
 #[track_caller]
 fn check(stream: impl AsRef<[u8]>, data: &[&str]) {
     let decoded = decode_at_every_cut(stream.as_ref());
@@ -47,7 +47,7 @@ fn check(stream: impl AsRef<[u8]>, data: &[&str]) {
     assert_eq!(found, data, "{:?}", String::from_utf8_lossy(stream.as_ref()));
 }
 
-/// Holds a stream to the `(event, data)` of its frames, at every cut.
+/// Checks the `(event, data)` of a stream's frames, at every cut.
 #[track_caller]
 fn check_events(stream: &str, events: &[(&str, &str)]) {
     let decoded = decode_at_every_cut(stream.as_bytes());
@@ -55,7 +55,7 @@ fn check_events(stream: &str, events: &[(&str, &str)]) {
     assert_eq!(found, events, "{stream:?}");
 }
 
-/// Holds a stream to the ids of its frames, at every cut.
+/// Checks the ids of a stream's frames, at every cut.
 #[track_caller]
 fn check_ids(stream: &str, ids: &[Option<&str>]) {
     let decoded = decode_at_every_cut(stream.as_bytes());
@@ -74,8 +74,7 @@ fn line_ends_of_all_kinds_mix() {
     check("data: a\n\r", &["a"]);
     check("data:test\r\ndata\ndata:test\r\n\r\n", &["test\n\ntest"]);
     check("data: a\r\n\r\ndata: b\r\rdata: c\n\ndata: d\n\r", &["a", "b", "c", "d"]);
-    // The CR ends the line and the LF behind it is its own, so this is two
-    // blank lines behind one frame, and no frame between them.
+    // CRLF is one line ending and LF CR is two. Blank lines after a frame add no frame.
     check("data: a\n\n\r\n\r\n\n\rdata: b\n\n", &["a", "b"]);
 }
 
@@ -92,11 +91,11 @@ fn a_frame_is_out_with_the_byte_that_completes_it() {
 #[test]
 fn one_byte_order_mark_is_taken_off_the_beginning() {
     check("\u{FEFF}data: a\n\n", &["a"]);
-    // A second one makes the field's name unknown.
+    // A second one becomes part of the field's name.
     check("\u{FEFF}\u{FEFF}data: a\n\ndata: b\n\ndata: c\n\n", &["b", "c"]);
     check("data: a\n\n\u{FEFF}data: b\n\ndata: c\n\n", &["a", "c"]);
     check("\u{FEFF}\n\ndata: a\n\n", &["a"]);
-    // Bytes that only begin like one.
+    // Bytes that only start like one.
     check(b"\xEF\xBBdata: a\n\ndata: b\n\n", &["b"]);
     check(b"\xEFdata: a\n\ndata: b\n\n", &["b"]);
     check(b"\xEF\xBB\n\ndata: b\n\n", &["b"]);
@@ -264,7 +263,7 @@ fn the_limit_holds_and_the_decoder_stays_ended() {
     check(&format!("event: {}\ndata: {}\n\n", "e".repeat(40), "x".repeat(40)), false);
     check(&format!("error: {}\nerror: {}\n\n", "e".repeat(40), "x".repeat(40)), false);
     check(&format!(":{}\n", "x".repeat(MAX)), false);
-    // Lines that are not kept take no room, however many there are.
+    // Ignored lines take no room, however many there are.
     check(&": ping\n".repeat(100), true);
     check(&format!("{}\n\n", line(MAX)).repeat(100), true);
 }
@@ -277,7 +276,7 @@ fn ten_megabytes_in_one_frame_are_no_more_than_a_copy() {
     assert_eq!(found.frames[0].1.len(), 10_000_000);
 }
 
-/// The standard's own algorithm, over the whole stream, with no care for speed.
+/// The standard's own algorithm, over the whole stream, with no concern for speed.
 fn reference(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
     let mut lines = vec![Vec::new()];
@@ -319,7 +318,7 @@ fn reference(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     frames
 }
 
-/// Streams made of what matters to the grammar.
+/// Streams made of the bytes that matter to the grammar.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec!["\n", "\r", "\r\n", "\n\n", "\r\n\r\n"]).prop_map(|text| text.as_bytes().to_vec()),

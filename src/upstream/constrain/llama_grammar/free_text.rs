@@ -1,17 +1,17 @@
-//! Text that does not hold the marker, as rules of a grammar.
+//! Grammar rules for text that does not contain the marker.
 
 use super::rules::{Rules, class};
 
-/// Pushes the rules of any text up to and with the first `marker`, behind which
-/// rule `goal` follows, or of any text without one. Gives the rule to begin with.
+/// Pushes rules for any text up to and including the first `marker`, followed by the rule
+/// `goal`, or for any text without the marker. Returns the start rule.
 ///
-/// The rules are the states of a Knuth-Morris-Pratt matcher: `text-n` stands
-/// where the last `n` characters are the marker's first ones. Each refers to
-/// another as its last word, so that llama.cpp's stack does not grow.
+/// The rules are the states of a Knuth-Morris-Pratt matcher: in state `text-n`, the last `n`
+/// characters are the first `n` of the marker. Each rule refers to the next one only at its
+/// end, so llama.cpp's stack does not grow.
 pub(super) fn push_rules(rules: &mut Rules, marker: &str, goal: &str) -> String {
     let marker: Vec<char> = marker.chars().collect();
     for state in 0..marker.len() {
-        // The characters that keep some of the match, and how much.
+        // The characters that keep part of the match, and how much of it.
         let mut kept: Vec<(char, usize)> = Vec::new();
         for &character in &marker {
             let matched = matched_behind(&marker, state, character);
@@ -40,8 +40,8 @@ fn name(state: usize) -> String {
     format!("text-{state}")
 }
 
-/// How many characters of the marker stand at the end of its first `state` ones
-/// with `character` behind them. Markers are short; nothing is precomputed.
+/// How much of the marker is matched when `character` follows its first `state` characters.
+/// Markers are short, so nothing is precomputed.
 fn matched_behind(marker: &[char], state: usize, character: char) -> usize {
     let mut seen = marker[..state].to_vec();
     seen.push(character);

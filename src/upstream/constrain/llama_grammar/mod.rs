@@ -1,21 +1,20 @@
 //! `constrain: llama_grammar`: GBNF from the JSON Schemas of the offered tools.
 //!
-//! The model speaks freely until it has written the marker; from there on it can
-//! only write a call of an offered tool with arguments of the tool's shape. Patterns
-//! and formats are left to the validation of the call, and so are ranges: a model
-//! that wants 12 where 7 is the most would write 1, and nobody would tell it.
+//! The model writes freely until it has written the marker. After that it can only write a call
+//! of an offered tool, with arguments of the tool's shape. Patterns, formats and ranges are
+//! left to the validation of the call: if the maximum is 7, a model that wants 12 would write 1
+//! under a grammar, and would never learn why.
 //!
-//! llama.cpp has *lazy* grammars for this, which sleep until a trigger is seen,
-//! and the request asks for one. But its `/v1/chat/completions` overwrites
-//! `grammar_lazy` and the triggers with those of its own tool calling, so that
-//! there the grammar holds from the first token, and a grammar of calls alone
-//! would force a call upon every answer. So this one is lazy by itself: it begins
-//! with any text that does not hold the marker ([`free_text`]). Read lazily, from
-//! the trigger on, it fits as well, with that text empty.
+//! llama.cpp has *lazy* grammars for this, which sleep until a trigger is seen, and the request
+//! asks for one. But its `/v1/chat/completions` overwrites `grammar_lazy` and the triggers with
+//! those of its own tool calling. There the grammar applies from the first token, and a grammar
+//! of calls alone would force every answer to be a call. So this grammar is lazy by itself: it
+//! begins with any text that does not contain the marker ([`free_text`]). If it is applied
+//! lazily, from the trigger on, that text is simply empty.
 //!
-//! White space is bounded everywhere, and so are digits: a small model that may
-//! write one more blank for ever does. So are the calls of a message. After the last
-//! one the model must stop, or it goes on by inventing its result.
+//! White space and digits are bounded everywhere, because a small model that may write one more
+//! blank writes blanks forever. The number of calls in a message is bounded as well. After the
+//! last call the model must stop, or it goes on and invents the result.
 
 mod free_text;
 mod rules;
@@ -32,10 +31,10 @@ use crate::call_format::{Body, CallFormat, Row};
 use crate::limits::upstream::GRAMMAR_CALLS_MAX;
 use crate::upstream::{OfferedTool, ToolChoice};
 
-/// How llama.cpp counts the kinds of triggers: one that is a word.
+/// llama.cpp's number for a trigger that is a word.
 const TRIGGER_WORD: u8 = 1;
 
-/// The fields that hold a request to `llama.cpp` to calls of `tools`.
+/// The request fields that restrict llama.cpp to calls of `tools`.
 #[must_use]
 pub fn request_fields(
     tools: &[OfferedTool],
@@ -44,7 +43,7 @@ pub fn request_fields(
 ) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("grammar".to_owned(), grammar(tools, choice, format).into());
-    // A lazy grammar would let a model speak that has to call.
+    // A lazy grammar would let a model that must call write text instead.
     if *choice == ToolChoice::Auto {
         fields.insert("grammar_lazy".to_owned(), true.into());
         let triggers = json!([{"type": TRIGGER_WORD, "value": format.opener()}]);
@@ -53,8 +52,8 @@ pub fn request_fields(
     fields
 }
 
-/// A grammar of free text, in which calls of `tools` may stand; of a call from the first byte
-/// on if one is required.
+/// A grammar of free text that may contain calls of `tools`. If a call is required, the grammar
+/// begins with it, without free text.
 #[must_use]
 pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
     let Row { body: Body::Json(keys), closer, between, .. } = format.row();
@@ -71,7 +70,7 @@ pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) 
     let more = format!("({between} {} call){{0,{}}}", literal(opener), GRAMMAR_CALLS_MAX - 1);
     rules.push("calls", &format!("call {more} {between}?"));
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
-    // After the opener, before any choice, what every call has.
+    // After the opener, every call starts the same way, up to the name.
     let name_key = key(keys.name[0]);
     let mut call = format!("[ \\n]? \"{{\" s {name_key} s ({}) s \"}}\"", names.join(" | "));
     if let Some(closer) = closer {
@@ -88,12 +87,12 @@ pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) 
     rules.into_text()
 }
 
-/// A key of a call, with its colon.
+/// The key of a call's member, with its colon.
 fn key(key: &str) -> String {
     spelled(&format!("\"{key}\":"))
 }
 
-/// A part of a format as a literal for people to read, too.
+/// A part of a format as a literal that stays readable.
 fn spelled(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

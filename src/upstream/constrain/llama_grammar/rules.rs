@@ -1,14 +1,13 @@
-//! The rules of a grammar in the making, and how text is written in one.
+//! The rules of a grammar under construction, and how to write text in one.
 //!
-//! Rules are named by us alone and what came from a tool stands only in literals,
-//! so that no name, key or value of a tool can break out of the grammar.
+//! All rule names are ours. Whatever comes from a tool appears only in literals, so no name,
+//! key or value of a tool can break out of the grammar.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Rules that every grammar of calls shares: any JSON, with bounded white space
-/// and bounded numbers.
+/// Rules that every grammar of calls shares: any JSON, with bounded white space and numbers.
 const JSON_RULES: [(&str, &str); 9] = [
     ("s", "\" \"?"),
     ("value", "object | array | string | number | boolean | null"),
@@ -21,7 +20,7 @@ const JSON_RULES: [(&str, &str); 9] = [
     ("boolean", "\"true\" | \"false\""),
 ];
 
-/// Rules, in the order in which they were pushed.
+/// Rules, in the order they were pushed.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     text: String,
@@ -43,12 +42,12 @@ impl Rules {
         self.push("null", "\"null\"");
     }
 
-    /// Where the rules end now, to go back to.
+    /// The current length of the rules, to truncate back to.
     pub(super) const fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Forgets what was pushed behind `len`.
+    /// Drops whatever was pushed after `len`.
     pub(super) fn truncate(&mut self, len: usize) {
         self.text.truncate(len);
     }
@@ -69,12 +68,12 @@ pub(super) fn literal(text: &str) -> String {
     literal
 }
 
-/// A JSON value, as a model writes it, as a literal.
+/// A JSON value as a literal, spelled as a model writes it.
 pub(super) fn json_literal(value: &Value) -> String {
     literal(&value.to_string())
 }
 
-/// A class of characters: one of `characters`, or one that is none of them.
+/// A class of characters: any of `characters`, or, if `negated`, any other.
 pub(super) fn class(negated: bool, characters: impl IntoIterator<Item = char>) -> String {
     let mut class = String::from(if negated { "[^" } else { "[" });
     for character in characters {
@@ -84,8 +83,8 @@ pub(super) fn class(negated: bool, characters: impl IntoIterator<Item = char>) -
     class
 }
 
-/// Letters, digits and a few signs stand for themselves in literals and classes
-/// alike; everything else is written as its number.
+/// Letters, digits and a few signs are written as they are, in literals and classes alike; all
+/// other characters are written as their number.
 fn push_escaped(text: &mut String, character: char) {
     match character {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | ' ' | ':' | ',' | '.' | '<' | '>' | '{' | '}' => {

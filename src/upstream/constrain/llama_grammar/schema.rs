@@ -1,8 +1,8 @@
 //! A JSON Schema as rules.
 //!
-//! Every rule accepts at least what the schema does in the form that models write
-//! it: properties in the schema's order, at most one space between tokens. It may
-//! accept more; the call is validated when it is complete.
+//! Every rule accepts whatever the schema accepts, in the form that models write: properties in
+//! the schema's order, at most one space between tokens. It may accept more; the complete call
+//! is validated anyway.
 
 use serde_json::{Map, Value};
 
@@ -11,9 +11,10 @@ use crate::limits::upstream::{
     GRAMMAR_ITEMS_MAX, GRAMMAR_SCHEMA_DEPTH_MAX, GRAMMAR_TOOL_BYTES_MAX,
 };
 
-/// Pushes the rules of a tool's arguments, named from `prefix`; gives the rule.
+/// Pushes the rules of a tool's arguments, with names that start with `prefix`. Returns the
+/// main rule.
 ///
-/// A schema whose rules would be too long is not followed: any object is taken.
+/// A schema whose rules would be too long is ignored: any object is accepted.
 pub(super) fn push_arguments(rules: &mut Rules, prefix: &str, schema: &Value) -> String {
     let start = rules.len();
     let mut writer = Writer {
@@ -30,7 +31,7 @@ pub(super) fn push_arguments(rules: &mut Rules, prefix: &str, schema: &Value) ->
         rules.truncate(start);
         return "object".to_owned();
     }
-    // Arguments are an object, whatever a careless schema allows beside it.
+    // Arguments are an object, even if a careless schema allows other values.
     if rule == "value" { "object".to_owned() } else { rule }
 }
 
@@ -39,19 +40,18 @@ struct Writer<'a> {
     root: &'a Value,
     prefix: &'a str,
     start: usize,
-    /// Rules named so far.
+    /// The number of rules named so far.
     count: usize,
-    /// The rule of each `$ref` that was met, finished or not.
+    /// The rule of each `$ref` seen, finished or not.
     references: Vec<(&'a str, String)>,
     too_long: bool,
 }
 
 impl<'a> Writer<'a> {
-    /// The expression of a schema: the name of a rule or a literal.
+    /// The expression for a schema: the name of a rule or a literal.
     ///
-    /// `open` are the references that were followed since the last character
-    /// that the grammar must read: to meet one of them again is a left recursion,
-    /// which llama.cpp refuses.
+    /// `open` holds the references followed since the grammar last had to read a character.
+    /// Meeting one of them again is left recursion, which llama.cpp rejects.
     fn visit(&mut self, schema: &'a Value, open: &mut Vec<&'a str>, depth: usize) -> String {
         let Value::Object(keywords) = schema else { return "value".to_owned() };
         if depth >= GRAMMAR_SCHEMA_DEPTH_MAX || self.too_long {
@@ -84,7 +84,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `anyOf`, `oneOf` and `allOf`, where they decide what may be written.
+    /// `anyOf`, `oneOf` and `allOf`, if they decide what may be written.
     fn visit_combined(
         &mut self,
         keywords: &'a Map<String, Value>,
@@ -95,8 +95,8 @@ impl<'a> Writer<'a> {
             .into_iter()
             .find_map(|key| Some((key, keywords.get(key)?.as_array()?)))?;
         if keywords.contains_key("properties") {
-            // Beside properties they mostly say which of them belong together,
-            // which is left to the validation; unless they bring more of them.
+            // Next to `properties`, they mostly say which properties belong together. That is
+            // left to validation, unless they add properties.
             let bring_more = |schema: &Value| {
                 ["properties", "$ref"].iter().any(|key| schema.get(*key).is_some())
             };
@@ -148,10 +148,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Properties in order; one that is not required may be left out.
+    /// Properties in order; those that are not required may be left out.
     ///
-    /// Of each property there are two rules: it is the first that is written, or
-    /// a comma stands before it. Each leads to the next one's, or past it.
+    /// Each property has two rules, for when it comes first and for when a comma precedes it.
+    /// Each rule leads to the next property's, or past it.
     fn visit_object(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> String {
         let Some(properties) = keywords.get("properties").and_then(Value::as_object) else {
             return match self.extra_members(keywords, depth) {
@@ -169,7 +169,7 @@ impl<'a> Writer<'a> {
             .and_then(Value::as_array)
             .map(|keys| keys.iter().filter_map(Value::as_str).collect())
             .unwrap_or_default();
-        // A key may be required and not described: then it holds anything.
+        // A required key without a description may hold any value.
         let mut members: Vec<(&str, &Value)> =
             properties.iter().map(|(key, schema)| (key.as_str(), schema)).collect();
         members.extend(
@@ -185,7 +185,7 @@ impl<'a> Writer<'a> {
             .map_or_else(String::new, |member| format!("({member} (s \",\" s {member})*)?"));
         let mut behind_other =
             extra.map_or_else(String::new, |member| format!("(s \",\" s {member})*"));
-        // From the last to the first, since each rule names the one behind it.
+        // From last to first, because each rule names the next.
         for (key, schema) in members.into_iter().rev() {
             let value = self.visit(schema, &mut Vec::new(), depth + 1);
             let member = self.named(&format!("{} s {value}", key_literal(key)));
@@ -201,8 +201,8 @@ impl<'a> Writer<'a> {
         self.named(&format!("\"{{\" s {behind_first} s \"}}\""))
     }
 
-    /// A member that the schema does not name, where it says that there may be
-    /// such. Where it says nothing there are none: a model would invent them.
+    /// A member that the schema does not name, if it allows such members explicitly. If it says
+    /// nothing, there are none: a model would invent them.
     fn extra_members(&mut self, keywords: &'a Map<String, Value>, depth: usize) -> Option<String> {
         if keywords.contains_key("patternProperties") {
             return Some("string \":\" s value".to_owned());
@@ -226,7 +226,7 @@ impl<'a> Writer<'a> {
         if max == Some(0) {
             return "\"[]\"".to_owned();
         }
-        // The first item stands apart, since no comma is before it.
+        // The first item is separate, because no comma precedes it.
         let more_min = min.saturating_sub(1);
         let more_max =
             max.map_or_else(String::new, |max| max.saturating_sub(1).max(more_min).to_string());
@@ -244,8 +244,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// One of several. Nothing to choose from is a schema that accepts nothing;
-    /// a grammar cannot say so, and the validation will.
+    /// One of several. An empty list is a schema that accepts nothing. A grammar cannot express
+    /// that; validation will catch it.
     fn alternatives(&mut self, rules: &[String]) -> String {
         match rules {
             [] => "value".to_owned(),
@@ -275,7 +275,7 @@ fn key_literal(key: &str) -> String {
     super::rules::literal(&format!("{}:", Value::from(key)))
 }
 
-/// The least and the most of something, as far as the grammar states it.
+/// The minimum and maximum of a count, if the grammar states them.
 fn bounds(keywords: &Map<String, Value>, min: &str, max: &str) -> (usize, Option<usize>) {
     let count = |key: &str| {
         let count = usize::try_from(keywords.get(key)?.as_u64()?).ok()?;

@@ -1,4 +1,4 @@
-//! A frame as deltas.
+//! Decodes frames into deltas.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ use crate::upstream::{Delta, RoundFinish};
 
 /// Decodes the frames of one stream.
 ///
-/// Text reaches the sink borrowed from the frame where it holds no escape, and
-/// from one kept buffer where it does: nothing is allocated for a token.
+/// Text without escapes reaches the sink borrowed from the frame, other text from a reused
+/// buffer: no token costs an allocation.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The last frame's shape; `None` where every frame is to be parsed.
+    /// The shape of the last frame; `None` if every frame is to be parsed.
     shape: Option<Shape>,
     scratch: String,
     calls: Assembler,
@@ -37,11 +37,11 @@ impl Default for Decoder {
 }
 
 impl Decode for Decoder {
-    /// Gives the deltas of one frame to `sink`: reasoning, text, calls, the finish. Calls
-    /// that are still open become whole behind the finish.
+    /// Passes the deltas of one frame to `sink`: reasoning, text, calls, the finish. Calls that
+    /// are still open complete after the finish.
     ///
-    /// Bytes that are no UTF-8, and halves of surrogate pairs, become U+FFFD.
-    /// Only the first choice is read; what is unknown is skipped.
+    /// Invalid UTF-8 and halves of surrogate pairs become U+FFFD. Only the first choice is
+    /// read; unknown fields are skipped.
     fn decode(
         &mut self,
         frame: &Frame<'_>,
@@ -72,26 +72,25 @@ impl Decode for Decoder {
         }
     }
 
-    /// Whether the model has given a reason to stop. A stream that ends before
-    /// was cut off.
+    /// Whether the model has given a reason to stop. A stream that ends earlier was cut off.
     fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Whether `[DONE]` was read: nothing follows.
+    /// Whether `[DONE]` was read, so that nothing follows.
     fn is_done(&self) -> bool {
         self.done
     }
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream.
+    /// Creates a decoder at the start of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self { shape: Some(Shape::default()), ..Self::without_memo() }
     }
 
-    /// A decoder that parses every frame: what the other is measured against.
+    /// Creates a decoder that parses every frame: the baseline for benchmarks and tests.
     #[doc(hidden)]
     #[must_use]
     pub fn without_memo() -> Self {
@@ -105,7 +104,7 @@ impl Decoder {
     }
 
     fn parse(&mut self, json: &str, mut sink: impl FnMut(Delta<'_>)) -> Result<(), FrameError> {
-        // serde would take a list for the struct's fields in order.
+        // serde would also accept a list of the struct's fields in order.
         if !json.trim_start().starts_with('{') {
             return Err(FrameError::Malformed);
         }
@@ -118,7 +117,7 @@ impl Decoder {
         let finish = choice.finish_reason.and_then(finish);
         let usage = chunk.usage.and_then(usage);
 
-        // One thing under two names; a server that writes both repeats itself.
+        // Two names for the same thing; a server that writes both repeats itself.
         let reasoning_content = delta.reasoning_content.filter(|raw| is_said(raw));
         let reasoning_other = delta.reasoning.filter(|raw| is_said(raw));
         let reasoning = reasoning_content.or(reasoning_other);
@@ -127,7 +126,7 @@ impl Decoder {
             let Some(raw) = raw else { continue };
             sink(words.delta(string(raw, &mut self.scratch)?));
         }
-        // Some servers write an empty list beside each word.
+        // Some servers send an empty list with every word.
         let calls = delta.tool_calls.filter(|raw| is_said(raw) && !is_empty(raw));
         if let Some(raw) = calls {
             self.push_calls(raw, &mut sink)?;
@@ -141,7 +140,7 @@ impl Decoder {
             sink(Delta::Usage(usage));
         }
 
-        // With both names said, the second would count once the first is empty.
+        // With both reasoning fields set, the second would count once the first is empty.
         let one_effect = finish.is_none()
             && usage.is_none()
             && calls.is_none()
@@ -188,8 +187,8 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// The error that the frame reports: `{"error":...}`, or an object that
-    /// says that it is one, as vLLM's older versions write it.
+    /// The error that the frame reports: `{"error":...}`, or an object that calls itself an
+    /// error, as older versions of vLLM write it.
     fn error(&self, json: &str) -> Option<ServerError> {
         let is_error_object = self.object.is_some_and(|object| object.get() == "\"error\"");
         (self.error.is_some_and(is_truthy) || is_error_object)
@@ -252,7 +251,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for FirstChoice<'a> {
     }
 }
 
-/// Whether a field says something: servers write `null` and `""` freely.
+/// Whether a field has a value: servers send `null` and `""` freely.
 fn is_said(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"")
 }
@@ -265,8 +264,8 @@ fn is_truthy(raw: &RawValue) -> bool {
     !matches!(raw.get(), "null" | "\"\"" | "false" | "{}")
 }
 
-/// What a string field says. Something else in its place is not understood, and
-/// to skip it would lose words in silence.
+/// The text of a string field. Any other value is an error: skipping it would silently lose
+/// words.
 fn string<'a>(raw: &'a RawValue, scratch: &'a mut String) -> Result<&'a str, FrameError> {
     let body = raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
@@ -283,12 +282,12 @@ fn finish(raw: &RawValue) -> Option<RoundFinish> {
     }
 }
 
-/// Tokens, where they can be read; a server that miscounts ends no turn.
+/// Token counts, if they can be read. A bad count does not end the turn.
 fn usage(raw: &RawValue) -> Option<Usage> {
     serde_json::from_str::<Option<Usage>>(raw.get()).ok().flatten()
 }
 
-/// Remembers a frame whose one effect was the string `raw`, a part of `json`.
+/// Remembers a frame whose only effect was the string `raw`, a part of `json`.
 fn learn(shape: &mut Shape, json: &str, raw: &RawValue, words: Words) {
     let start = raw.get().as_ptr().addr() - json.as_ptr().addr();
     shape.learn(json.as_bytes(), start + 1, start + raw.get().len() - 1, words);

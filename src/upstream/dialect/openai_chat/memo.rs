@@ -1,15 +1,18 @@
-//! The shape of the frame before, so that the next one need not be parsed.
+//! The shape of the previous frame, so that the next need not be parsed.
 //!
-//! The frames of one stream differ in a single string: a JSON parser reads 250
-//! bytes to find the three that are new. So the bytes before and behind that
-//! string are remembered. A frame with the same ones, whose middle is the body of
-//! one JSON string, *is* the remembered JSON with another string in that place,
-//! and what the parser would make of it is known. Any doubt goes to the parser.
+//! ```text
+//!   {"choices":[{"delta":{"content":"Hel"}}]}
+//!   |----------- before ------------|   |---| behind
+//! ```
+//! The frames of one stream differ in a single string: a JSON parser reads 250 bytes to find
+//! the three that are new. So the bytes before and after that string are remembered. A frame
+//! with the same bytes around the body of one JSON string *is* the remembered JSON with another
+//! string in that place, so the parser's result is known. Any doubt goes to the parser.
 
 use crate::upstream::Delta;
 use crate::upstream::dialect::json_string::unescape;
 
-/// Which delta the string becomes.
+/// The kind of delta that the string becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Text,
@@ -25,19 +28,19 @@ impl Words {
     }
 }
 
-/// A frame whose one effect was a string, without that string.
+/// A frame whose only effect was a string, without that string.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// Up to the opening quote, with it. Empty: nothing is remembered.
+    /// Up to and including the opening quote. Empty if nothing is remembered.
     before: Vec<u8>,
-    /// From the closing quote on, with it.
+    /// From the closing quote on, inclusive.
     behind: Vec<u8>,
     words: Option<Words>,
 }
 
 impl Shape {
-    /// Remembers a frame that the parser has read, whose one effect was
-    /// `words`, from the string whose body is `frame[start..end]`.
+    /// Remembers a frame that the parser has read. Its only effect was `words`, from the string
+    /// whose body is `frame[start..end]`.
     pub(super) fn learn(&mut self, frame: &[u8], start: usize, end: usize, words: Words) {
         self.before.clear();
         self.before.extend_from_slice(&frame[..start]);
@@ -46,7 +49,8 @@ impl Shape {
         self.words = Some(words);
     }
 
-    /// The words of a frame of the remembered shape. `None`: ask the parser.
+    /// The words of a frame with the remembered shape; `None` means that the parser must read
+    /// it.
     pub(super) fn recognise<'a>(
         &self,
         frame: &'a [u8],

@@ -1,8 +1,8 @@
-//! Chat Completions, streamed: a round as its request, a frame as deltas.
+//! Chat Completions, streamed: writes a round as a request, reads frames as deltas.
 //!
-//! Speaks to llama.cpp, vLLM, `SGLang`, Ollama, LM Studio, MLC and whoever else
-//! answers `POST /v1/chat/completions`. Not here: the connection (`client`), and
-//! the calls inside the text (`parser`).
+//! Works with llama.cpp, vLLM, `SGLang`, Ollama, LM Studio, MLC and any other server with
+//! `POST /v1/chat/completions`. The connection is handled by `client`, and calls in the text by
+//! `parser`.
 
 mod decode;
 mod memo;

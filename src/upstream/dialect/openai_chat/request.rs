@@ -1,4 +1,4 @@
-//! A round as the body of its request.
+//! Writes a round as a request body.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::Decoder;
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::{ChatRequest, Message, MessageCall, OfferedTool, Role, Sampling, ToolChoice};
 
-/// Chat Completions, as one upstream is asked.
+/// Chat Completions, with the options of one upstream.
 #[derive(Debug, Clone, Default)]
 pub struct OpenaiChat(pub Options);
 
@@ -29,8 +29,7 @@ impl Dialect for OpenaiChat {
 
 /// The body of `POST /v1/chat/completions` for a round.
 ///
-/// The round's tools are in it with [`Options::native_calls`] alone.
-///
+/// It includes the round's tools only with [`Options::native_calls`].
 fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -44,7 +43,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         skip_special_tokens: Option<bool>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tools: Vec<Tool<'a>>,
-        // Servers refuse it where no tools are.
+        // Servers reject it if there are no tools.
         #[serde(skip_serializing_if = "Option::is_none")]
         parallel_tool_calls: Option<bool>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +76,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
     serde_json::to_vec(&body).expect("a request is plain data")
 }
 
-/// Nothing where the model may do as it sees fit: that is every server's default.
+/// `None` if the model may decide: that is every server's default.
 fn chosen(choice: &ToolChoice) -> Option<Value> {
     match choice {
         ToolChoice::Auto => None,
@@ -88,11 +87,11 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-/// A message as Chat Completions have it. They have no place for reasoning.
+/// A message in Chat Completions, which has no place for reasoning.
 #[derive(Serialize)]
 struct ChatMessage<'a> {
     role: Role,
-    /// Absent only beside calls.
+    /// Absent only if there are calls.
     content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ChatCall<'a>>,

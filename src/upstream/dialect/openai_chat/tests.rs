@@ -1,4 +1,4 @@
-//! Frames as real servers write them, and the memo against the parser.
+//! Frames as real servers write them, and a comparison of memo and parser.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn decode(decoder: &mut Decoder, frame: &[u8]) -> (Result<(), FrameError>, Vec<S
     (outcome, said)
 }
 
-/// Holds a frame to its deltas: parsed, and once more with its shape known.
+/// Checks the deltas of a frame: parsed, and again with its shape remembered.
 #[track_caller]
 fn check(frame: impl AsRef<[u8]>, expected: &[Said]) {
     let frame = frame.as_ref();
@@ -72,7 +72,7 @@ fn reasoning(text: &str) -> Said {
 
 #[test]
 fn text_is_read_from_the_chunks_of_every_server() {
-    // llama.cpp: the first chunk has a role and null, the others a content.
+    // llama.cpp: the first chunk has a role and null, the others have content.
     check(
         r#"{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1,"id":"chatcmpl-a","model":"m","object":"chat.completion.chunk"}"#,
         &[],
@@ -103,7 +103,7 @@ fn escapes_are_taken_out() {
         r#"{"choices":[{"delta":{"content":"a\n\"b\" \u00e9 \ud83d\ude00"}}]}"#,
         &[text("a\n\"b\" \u{e9} \u{1F600}")],
     );
-    // A key may be written in escapes too.
+    // A key may contain escapes, too.
     check(r#"{"choices":[{"delta":{"c\u006fntent":"a"}}]}"#, &[text("a")]);
 }
 
@@ -153,7 +153,7 @@ fn the_end_is_read() {
         r#"{"choices":[{"delta":{"content":"."},"finish_reason":"stop"}]}"#,
         &[text("."), Said::Finish(RoundFinish::Stop)],
     );
-    // Not an end: some servers write an empty one into every chunk.
+    // Not an end: some servers put an empty reason into every chunk.
     check(r#"{"choices":[{"delta":{"content":"."},"finish_reason":""}]}"#, &[text(".")]);
     check(
         r#"{"choices":[{"delta":null,"finish_reason":"stop"}]}"#,
@@ -193,7 +193,7 @@ fn usage_is_read_beside_choices_and_without_them() {
         &[text("a"), usage],
     );
     check(r#"{"choices":[{"delta":{"content":"a"}}],"usage":null}"#, &[text("a")]);
-    // A count that is none ends no turn.
+    // An invalid count does not end the turn.
     check(r#"{"choices":[],"usage":{"prompt_tokens":-1}}"#, &[]);
 }
 
@@ -297,14 +297,14 @@ fn a_frame_that_only_looks_like_the_one_before_is_parsed() {
     let mut decoder = Decoder::new();
     let first = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
     assert_eq!(decode(&mut decoder, first.as_bytes()).1, [text("a")]);
-    // The same beginning and end, with more than a string between them.
+    // The same start and end, with more than a string between them.
     let more = r#"{"choices":[{"delta":{"content":"b","reasoning":"c"}}]}"#;
     assert_eq!(decode(&mut decoder, more.as_bytes()).1, [reasoning("c"), text("b")]);
     let escaped = r#"{"choices":[{"delta":{"content":"b\"}}]}"#;
     assert_eq!(decode(&mut decoder, escaped.as_bytes()).0, Err(FrameError::Malformed));
     let control = "{\"choices\":[{\"delta\":{\"content\":\"b\n\"}}]}";
     assert_eq!(decode(&mut decoder, control.as_bytes()).0, Err(FrameError::Malformed));
-    // Beginning and end overlap.
+    // Start and end overlap.
     assert_eq!(
         decode(&mut decoder, br#"{"choices":[{"delta":{"content":"}}]}"#).0,
         Err(FrameError::Malformed)
@@ -326,7 +326,7 @@ fn text_without_escapes_is_borrowed_from_the_frame() {
     }
 }
 
-/// Frames of a few shapes, with contents that strain JSON's strings.
+/// Frames of a few shapes, with strings that strain the JSON rules.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let shape = prop::sample::select(vec![
         (r#"{"choices":[{"index":0,"delta":{"content":""#, r#""}}]}"#),
@@ -359,7 +359,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Streams as they come: a shape that mostly stays, and damage now and then.
+/// Realistic streams: a shape that mostly stays the same, with occasional damage.
 fn streams() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let damaged =
         (frames(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut frame, at, byte)| {
@@ -391,7 +391,7 @@ fn calls_of_the_servers_own_are_told_as_they_arrive() {
         r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"a","type":"function","index":0,"function":{"name":"f","arguments":""}}]}}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":null,"tool_calls":[{"index":0,"function":{"arguments":"{\"x\""}}]}}]}"#,
         r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}]}"#,
-        // Ollama: a whole call in one piece; and words in between.
+        // Ollama: a call in one piece, together with text.
         r#"{"choices":[{"index":0,"delta":{"content":"And. ","tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]}}]}"#,
         r#"{"choices":[{"index":0,"delta":{"content":"","tool_calls":[]},"finish_reason":"length"}]}"#,
     ] {
@@ -415,7 +415,7 @@ fn calls_of_the_servers_own_are_told_as_they_arrive() {
             Said::CallStarted(1),
             arguments(1, "{"),
             Said::Finish(RoundFinish::Length),
-            // Cut, and known to be so.
+            // Cut off, and reported after the finish.
             completed(1, "g", "{"),
         ]
     );
@@ -431,7 +431,7 @@ fn what_is_no_list_of_calls_is_malformed() {
     for nothing in ["null", "[]", "{}", "\"\""] {
         check(format!(r#"{{"choices":[{{"delta":{{"tool_calls":{nothing}}}}}]}}"#), &[]);
     }
-    // One call, and no list around it.
+    // One call without a list around it.
     let call = r#"{"choices":[{"delta":{"tool_calls":{"function":{"name":"f","arguments":{}}}}}]}"#;
     assert_eq!(decode(&mut Decoder::new(), call.as_bytes()), (Ok(()), vec![Said::CallStarted(0)]));
 }

@@ -1,8 +1,8 @@
 //! The calls of a response, assembled from its events.
 //!
-//! By the standard each item has a place in the response and an id of its own. Servers
-//! leave out the one or the other, number all items alike, or give an item another id
-//! when it is done: what is the most alike is taken for the same.
+//! By the standard, each item has an index in the response and its own id. Servers omit one or
+//! the other, give all items the same number, or change an item's id when it is done. So the
+//! closest match is taken to be the same item.
 
 use serde_json::value::RawValue;
 
@@ -10,12 +10,12 @@ use crate::upstream::Delta;
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::native_calls::{NativeCall, NativeCalls, is_json};
 
-/// What an item is called in an event.
+/// How an event refers to an item.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place<'a> {
-    /// Its place in the response, where the server counts.
+    /// The item's index in the response, if the server numbers items.
     pub(super) index: Option<u64>,
-    /// Its own id; empty where the event has none.
+    /// The item's id; empty if the event has none.
     pub(super) id: &'a str,
 }
 
@@ -25,7 +25,7 @@ impl Place<'_> {
     }
 }
 
-/// All that an event may say of a call.
+/// Everything that an event may say about a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Said<'a> {
     pub(super) place: Place<'a>,
@@ -40,13 +40,13 @@ pub(super) struct Calls {
     begun: NativeCalls<Item>,
 }
 
-/// What a server calls a call.
+/// A server's names for a call.
 #[derive(Debug)]
 struct Item {
     output_index: Option<u64>,
     id: String,
     call_id: String,
-    /// Whether the server has said that the call is whole, and its arguments are JSON.
+    /// Whether the server has said that the call is done, and its arguments are JSON.
     closed: bool,
 }
 
@@ -56,7 +56,7 @@ fn is_at(call: &Call, place: Place<'_>) -> bool {
     call.named.output_index == place.index && call.named.id == place.id
 }
 
-/// Whether a server that has not named a call may mean this one.
+/// Whether a server that did not identify a call may mean this one.
 fn may_become(call: &Call, said: &Said<'_>) -> bool {
     !call.named.closed
         && call.name == said.name
@@ -72,10 +72,10 @@ impl Calls {
         self.begun.as_slice()
     }
 
-    /// A call begins. One that was announced before does not begin twice.
+    /// Begins a call, unless it has been announced before.
     ///
     /// # Errors
-    /// Where there are too many calls, or too many bytes of them.
+    /// If there are too many calls, or too many bytes of them.
     pub(super) fn begin(
         &mut self,
         said: &Said<'_>,
@@ -87,12 +87,12 @@ impl Calls {
         if is_known { Ok(()) } else { self.push(index, id, said, sink).map(|_| ()) }
     }
 
-    /// More of a call's arguments. Where no open call is meant, they are left to the
-    /// event that repeats them.
+    /// Adds to a call's arguments. If no known call is meant, they are left to the event that
+    /// repeats them.
     ///
     /// # Errors
-    /// Where the call is whole already, with other arguments; where nothing is named and no
-    /// call is open; or where there are too many bytes.
+    /// If the call is already closed; if the event identifies no call and none is open; or if
+    /// there are too many bytes.
     pub(super) fn argue(
         &mut self,
         place: Place<'_>,
@@ -109,7 +109,7 @@ impl Calls {
         }
     }
 
-    /// What was said of a call is said once more as a whole.
+    /// Takes an event that repeats a call as a whole.
     ///
     /// # Errors
     /// As [`Calls::begin`].
@@ -127,7 +127,7 @@ impl Calls {
         if self.open()[at].named.closed {
             return Ok(at);
         }
-        // What no delta has brought. Where they differ otherwise, the end counts.
+        // Add what no delta has sent. If the texts disagree, the last one counts.
         if let Some(rest) = said.arguments.strip_prefix(self.open()[at].arguments.as_str()) {
             self.append(at, rest, sink)?;
         } else if !said.arguments.is_empty() {
@@ -140,8 +140,8 @@ impl Calls {
         Ok(at)
     }
 
-    /// A call is done. It is handed out once those before it are, unless its arguments are
-    /// no JSON: what is cut waits for the finish that says so.
+    /// Closes a call. It is handed out after all calls before it, unless its arguments are not
+    /// JSON: a call that was cut off waits for the finish, which says so.
     ///
     /// # Errors
     /// As [`Calls::begin`].
@@ -157,12 +157,12 @@ impl Calls {
         Ok(())
     }
 
-    /// Hands out all calls that are left. The model has finished.
+    /// Hands out all remaining calls, once the model has finished.
     pub(super) fn finish(&mut self, sink: &mut impl FnMut(Delta<'_>)) {
         self.begun.complete(sink, |_| true);
     }
 
-    /// Whether a call breaks off in its arguments.
+    /// Whether the arguments of any call break off.
     pub(super) fn any_breaks_off(&self) -> bool {
         self.open().iter().any(|call| !call.named.closed && breaks_off(&call.arguments))
     }
@@ -195,8 +195,8 @@ impl Calls {
         Ok(())
     }
 
-    /// The call at a place: the one that place and id fit, else the id, else the place;
-    /// the last open one where nothing is named.
+    /// The call at a place: the one that matches both index and id, else the id, else the
+    /// index. If the event has neither, the last open call.
     fn find(&self, place: Place<'_>) -> Option<usize> {
         let last = |is_meant: &dyn Fn(&Call) -> bool| self.open().iter().rposition(is_meant);
         if place.names_nothing() {
@@ -209,7 +209,7 @@ impl Calls {
             })
     }
 
-    /// The open call that a done one may be, where neither place nor id say it.
+    /// The open call that a finished one may be, if neither index nor id matches.
     fn find_alike(&self, said: &Said<'_>) -> Option<usize> {
         let by_call_id = || {
             let is_same =
@@ -220,7 +220,8 @@ impl Calls {
     }
 }
 
-/// Whether arguments end before their JSON does. Those that have not begun do not.
+/// Whether the arguments end before their JSON does. Arguments that have not begun do not
+/// count.
 fn breaks_off(arguments: &str) -> bool {
     let parsed = serde_json::from_str::<&RawValue>(arguments);
     !arguments.trim().is_empty() && parsed.is_err_and(|error| error.is_eof())

@@ -1,4 +1,4 @@
-//! An event as deltas.
+//! Decodes events into deltas.
 
 use super::calls::{Calls, Place, Said};
 use super::event::{Event, Item, Response};
@@ -14,13 +14,13 @@ use crate::upstream::{Delta, RoundFinish};
 pub struct Decoder {
     calls: Calls,
     messages: Messages,
-    /// Which of its two kinds of reasoning the server writes: the plain text, or a summary.
+    /// Which of its two kinds of reasoning the server writes: plain text or a summary.
     thinks: Option<Thinks>,
-    /// The tokens that the answer may take, where the request says so.
+    /// The most tokens that the answer may take, if the request says so.
     tokens_max: Option<u32>,
-    /// Whether a reasoning item has come whole.
+    /// Whether a complete reasoning item has arrived.
     has_reasoned: bool,
-    /// Whether an item was left at a part, whatever the response says of itself.
+    /// Whether an item was incomplete, whatever the response says about itself.
     has_part: bool,
     finished: bool,
 }
@@ -32,12 +32,12 @@ enum Thinks {
 }
 
 impl Decode for Decoder {
-    /// Gives the deltas of one event to `sink`. What is unknown is skipped; a call whose
-    /// arguments are no whole JSON becomes whole behind the finish, which says whether it
-    /// was cut.
+    /// Passes the deltas of one event to `sink`. Unknown events are skipped. A call whose
+    /// arguments are not complete JSON is completed after the finish, which says whether it was
+    /// cut off.
     ///
     /// # Errors
-    /// The server reports a failure, or the frame is no event of the API.
+    /// If the server reports a failure, or the frame is not an event of the API.
     fn decode(
         &mut self,
         frame: &Frame<'_>,
@@ -57,11 +57,11 @@ impl Decode for Decoder {
         let mut event: Event<'_> =
             serde_json::from_str(&json).map_err(|_| FrameError::Malformed)?;
         if event.r#type.is_empty() {
-            // Some servers put an error where others put an event.
+            // Some servers send an error in place of an event.
             if event.error.is_some() {
                 return Err(FrameError::Server(ServerError::from_body(data)));
             }
-            // The standard says it twice; some servers do not.
+            // The standard repeats the type in `event:`; some servers send it only there.
             event.r#type = String::from_utf8_lossy(frame.event);
         }
         self.take(&event, &json, &mut sink)
@@ -72,14 +72,14 @@ impl Decode for Decoder {
         self.finished
     }
 
-    /// Whether nothing that matters follows: the last event names the whole response.
+    /// Whether nothing that matters follows: the last event repeats the whole response.
     fn is_done(&self) -> bool {
         self.finished
     }
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a stream, of an answer that may take so many tokens.
+    /// Creates a decoder at the start of a stream whose answer may take `tokens_max` tokens.
     #[must_use]
     pub fn new(tokens_max: Option<u32>) -> Self {
         Self { tokens_max, ..Self::default() }
@@ -93,7 +93,7 @@ impl Decoder {
     ) -> Result<(), FrameError> {
         let mut scratch = String::new();
         match &*event.r#type {
-            // A refusal is what the model says instead.
+            // A refusal is what the model says in place of an answer.
             "response.output_text.delta" | "response.refusal.delta" => {
                 let text = event.delta(&mut scratch)?;
                 self.messages.say(event.place(), event.part(), text)?;
@@ -135,7 +135,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A server that writes both kinds says the same twice.
+    /// A server that writes both kinds says the same thing twice.
     fn think(&mut self, thinks: Thinks, words: &str, sink: &mut impl FnMut(Delta<'_>)) {
         if *self.thinks.get_or_insert(thinks) == thinks {
             sink(Delta::Reasoning(words));
@@ -153,7 +153,7 @@ impl Decoder {
         self.calls.begin(&Said { place, call_id, name, arguments: &arguments }, sink)
     }
 
-    /// An item is done, and says once more what it is. Reasoning wants to come back.
+    /// Takes the end of an item, which repeats the item. Reasoning must be sent back later.
     fn close(
         &mut self,
         place: Place<'_>,
@@ -180,7 +180,7 @@ impl Decoder {
         }
     }
 
-    /// Tells what no delta has told.
+    /// Reports what no delta has reported.
     fn tell_reasoning(&mut self, item: &Item<'_>, sink: &mut impl FnMut(Delta<'_>)) {
         for (thinks, words) in [(Thinks::Aloud, item.words()), (Thinks::InSummary, item.summary())]
         {
@@ -208,7 +208,7 @@ impl Decoder {
             if self.calls.is_empty() { RoundFinish::Stop } else { RoundFinish::ToolCalls }
         } else {
             match response.reason().as_deref() {
-                // Servers that give no reason have met the only one they know.
+                // Servers that give no reason know only this one.
                 Some("max_output_tokens") | None => RoundFinish::Length,
                 Some("content_filter") => RoundFinish::ContentFilter,
                 Some(_) => RoundFinish::Other,
@@ -222,16 +222,16 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether the token limit has cut what is called complete, as llama.cpp calls it: a
-    /// call breaks off, an item is only a part, or all tokens that were asked for are spent.
+    /// Whether the token limit cut a response that claims to be complete, as llama.cpp always
+    /// does: a call breaks off, an item is incomplete, or all requested tokens are used up.
     fn is_cut(&self, response: &Response<'_>) -> bool {
         let spent = response.usage().map(|usage| usage.completion_tokens);
         let is_spent = self.tokens_max.is_some_and(|max| spent >= Some(u64::from(max)));
         is_spent || self.has_part || self.calls.any_breaks_off()
     }
 
-    /// What came in the last event alone: items of a kind that no event before was about.
-    /// Others are repeated there, and not always by the same names.
+    /// Takes items that only the last event contains: those of a kind that no earlier event
+    /// mentioned. The others are repetitions, and their names do not always match.
     fn take_at_once(
         &mut self,
         response: &Response<'_>,

@@ -1,4 +1,4 @@
-//! An event as it comes, as far as it matters.
+//! An event as it arrives, limited to the fields that matter.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::upstream::dialect::lenient;
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::server_error::ServerError;
 
-/// An event of the stream. Members whose shape servers do not agree on stay raw.
+/// An event of the stream. Members whose shape differs between servers stay raw.
 #[derive(Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(borrow, default)]
@@ -44,28 +44,28 @@ pub(super) struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// What a delta's string says; halves of surrogate pairs become U+FFFD.
+    /// The text of a delta; halves of surrogate pairs become U+FFFD.
     pub(super) fn delta<'s>(&'s self, scratch: &'s mut String) -> Result<&'s str, FrameError> {
         let body = self.delta.and_then(|raw| raw.get().strip_prefix('"')?.strip_suffix('"'));
         body.and_then(|body| unescape(body.as_bytes(), scratch)).ok_or(FrameError::Malformed)
     }
 
-    /// What an event that repeats a part's words says.
+    /// The text of an event that repeats the words of a part.
     pub(super) fn whole_words(&self) -> String {
         self.text.or(self.refusal).map(lenient::text).unwrap_or_default()
     }
 
-    /// Which part of its message the event speaks of, where the server counts.
+    /// The part of its message that the event refers to, if the server numbers parts.
     pub(super) fn part(&self) -> Option<u64> {
         self.content_index.and_then(lenient::count)
     }
 
-    /// The item that the event speaks of, by what it is called there.
+    /// The item that the event refers to.
     pub(super) fn place(&self) -> Place<'_> {
         Place { index: self.index(), id: self.item_id.as_deref().unwrap_or_default() }
     }
 
-    /// The place of an item that stands in the event.
+    /// The place of an item that is contained in the event.
     pub(super) fn place_of<'i>(&self, item: &'i Item<'_>) -> Place<'i> {
         Place { index: self.index(), id: item.id.as_deref().unwrap_or_default() }
     }
@@ -78,13 +78,13 @@ impl<'a> Event<'a> {
         self.item.map(Item::read).transpose()
     }
 
-    /// What an event that repeats a call's arguments says of it.
+    /// The name and arguments in an event that repeats a call's arguments.
     pub(super) fn call(&self) -> (&str, String) {
         let arguments = self.arguments.map(lenient::arguments).unwrap_or_default();
         (self.name.as_deref().unwrap_or_default(), arguments)
     }
 
-    /// What went wrong: said flat, beside the type, or inside the response.
+    /// The error: in the event itself or inside the response.
     pub(super) fn failure(&self, json: &str) -> ServerError {
         match &self.response {
             None => ServerError::from_body(json.as_bytes()),
@@ -96,7 +96,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What the last event says of the whole.
+/// What the last event says about the whole response.
 #[derive(Default, Deserialize)]
 pub(super) struct Response<'a> {
     #[serde(borrow, default)]
@@ -120,7 +120,7 @@ impl Response<'_> {
         self.status.is_some_and(|status| status.get() == "\"incomplete\"")
     }
 
-    /// Why it is incomplete, where the server says so.
+    /// Why it is incomplete, if the server says so.
     pub(super) fn reason(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Details {
@@ -130,7 +130,7 @@ impl Response<'_> {
         Some(details.reason)
     }
 
-    /// Tokens, where they can be read; a server that miscounts ends no turn.
+    /// Token counts, if they can be read. A bad count does not end the turn.
     pub(super) fn usage(&self) -> Option<Usage> {
         #[derive(Deserialize)]
         struct Tokens {
@@ -176,7 +176,7 @@ impl<'a> Item<'a> {
         serde_json::from_str(raw.get()).map_err(|_| FrameError::Malformed)
     }
 
-    /// Whether the server has left it at a part.
+    /// Whether the server marks it as incomplete.
     pub(super) fn is_incomplete(&self) -> bool {
         self.status.is_some_and(|status| status.get() == "\"incomplete\"")
     }
@@ -197,18 +197,18 @@ impl<'a> Item<'a> {
         self.arguments.map(lenient::arguments).unwrap_or_default()
     }
 
-    /// The words of a message, refusals among them, or of reasoning.
+    /// The text of a message, including refusals, or of reasoning.
     pub(super) fn words(&self) -> String {
         words(self.content)
     }
 
-    /// The words of a summary of reasoning.
+    /// The text of a reasoning summary.
     pub(super) fn summary(&self) -> String {
         words(self.summary)
     }
 }
 
-/// The words of an item's parts; nothing where they are no such list.
+/// The text of an item's parts; empty if they are not a list of parts.
 fn words(parts: Option<&RawValue>) -> String {
     #[derive(Deserialize)]
     struct Part {

@@ -1,12 +1,12 @@
-//! How much of each message has been said, so that what its end repeats is not said twice
-//! and what came in its end alone is not lost.
+//! How much of each message has been said: text that its end repeats must not be said twice,
+//! and text that comes only at its end must not be lost.
 
 use super::calls::Place;
 use crate::limits::upstream::RESPONSE_MESSAGES_MAX;
 use crate::upstream::Delta;
 use crate::upstream::frame_error::FrameError;
 
-/// The messages of one round. Mostly there is one.
+/// The messages of one round. Usually there is only one.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     messages: Vec<Message>,
@@ -16,14 +16,14 @@ pub(super) struct Messages {
 struct Message {
     output_index: Option<u64>,
     item_id: String,
-    /// Bytes of its words so far.
+    /// Bytes of its text so far.
     said: usize,
-    /// The part that is being said, where the server counts, and bytes of it so far;
-    /// `None` once it was said to be whole.
+    /// The current part, by number if the server numbers parts, and the bytes of it so far;
+    /// `None` once the part is complete.
     part: Option<(Option<u64>, usize)>,
-    /// The last part that has begun, where the server counts.
+    /// The last part that has begun, if the server numbers parts.
     newest: Option<u64>,
-    /// Whether its end has repeated its words.
+    /// Whether the end of the message has repeated its text.
     is_closed: bool,
 }
 
@@ -32,10 +32,10 @@ impl Messages {
         self.messages.is_empty()
     }
 
-    /// Words were said in a message.
+    /// Records text that was said in a message.
     ///
     /// # Errors
-    /// Where it is one more than [`RESPONSE_MESSAGES_MAX`].
+    /// If there are more than [`RESPONSE_MESSAGES_MAX`] messages.
     pub(super) fn say(
         &mut self,
         place: Place<'_>,
@@ -56,7 +56,7 @@ impl Messages {
         Ok(())
     }
 
-    /// A part of a message is done, and repeats its words: what is new among them is said.
+    /// Closes a part, which repeats its text, and says whatever is new in it.
     ///
     /// # Errors
     /// As [`Messages::say`].
@@ -84,7 +84,7 @@ impl Messages {
         Ok(())
     }
 
-    /// A message is done, and repeats its words: what is new among them is said.
+    /// Closes a message, which repeats its text, and says whatever is new in it.
     ///
     /// # Errors
     /// As [`Messages::say`].
@@ -95,7 +95,7 @@ impl Messages {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let said = self.find(place).map_or(0, |at| self.messages[at].said);
-        // Where it has become other words, no rest of them makes sense.
+        // If the end says something else, there is no rest that makes sense.
         if let Some(rest) = whole.get(said..).filter(|rest| !rest.is_empty()) {
             sink(Delta::Text(rest));
             self.say(place, None, rest)?;
@@ -106,14 +106,14 @@ impl Messages {
         Ok(())
     }
 
-    /// The message at a place, by its id where that is known; the last one where nothing
-    /// tells them apart.
+    /// The message at a place: by id if that is known, else by index; the last message if
+    /// nothing tells them apart.
     fn find(&self, place: Place<'_>) -> Option<usize> {
         let Place { index, id } = place;
         let last = |is_meant: &dyn Fn(&Message) -> bool| self.messages.iter().rposition(is_meant);
         let by_id = || last(&|message| !id.is_empty() && message.item_id == id);
         let by_index = || last(&|message| index.is_some() && message.output_index == index);
-        // A delta may name nothing of what the end names, and the other way round.
+        // A delta may leave out what the end names, and vice versa.
         let by_neither = || {
             last(&|message| {
                 let can_tell_ids = !id.is_empty() && !message.item_id.is_empty();

@@ -1,9 +1,8 @@
-//! The Responses API, streamed: a round as its request, an event as deltas.
+//! The Responses API, streamed: writes a round as a request, reads events as deltas.
 //!
-//! Speaks to `OpenAI`, llama.cpp, vLLM, Ollama and whoever else answers
-//! `POST /v1/responses`. Nothing is stored there: each request holds the whole
-//! conversation. Not here: the connection (`client`), and the calls inside the text
-//! (`parser`).
+//! Works with `OpenAI`, llama.cpp, vLLM, Ollama and any other server with `POST /v1/responses`.
+//! Nothing is stored there: each request holds the whole conversation. The connection is
+//! handled by `client`, and calls in the text by `parser`.
 
 mod calls;
 mod decode;

@@ -1,4 +1,4 @@
-//! A round as the body of its request: messages become items.
+//! Writes a round as a request body: messages become items.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::upstream::{
     ChatRequest, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role, ToolChoice,
 };
 
-/// The Responses API, as one upstream is asked.
+/// The Responses API, with the options of one upstream.
 #[derive(Debug, Clone, Default)]
 pub struct OpenaiResponses(pub Options);
 
@@ -35,10 +35,9 @@ impl Dialect for OpenaiResponses {
 
 /// The body of `POST /v1/responses` for a round.
 ///
-/// The first message becomes the `instructions`, each call a `function_call` and each
-/// tool's message a `function_call_output`. Of the sampling, `seed` and `stop` stay behind:
-/// the API has no place for them, and refuses what it does not know.
-///
+/// The first message becomes `instructions`, each call a `function_call` and each tool message
+/// a `function_call_output`. `seed` and `stop` are left out: the API has no place for them and
+/// rejects unknown fields.
 fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -88,7 +87,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
     serde_json::to_vec(&body).expect("a request is plain data")
 }
 
-/// Nothing where the model may do as it sees fit: that is every server's default.
+/// `None` if the model may decide: that is every server's default.
 fn chosen(choice: &ToolChoice) -> Option<Value> {
     match choice {
         ToolChoice::Auto => None,
@@ -99,8 +98,8 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
 
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
-/// Whether the upstream of this name has given reasoning in this conversation that holds
-/// nothing but an id. Asked for it encrypted, it would hold more.
+/// Whether the upstream has sent reasoning in this conversation that holds nothing but an id.
+/// If it is asked to encrypt reasoning, the items hold more.
 fn lacks_reasoning(messages: &[Message], upstream: &str) -> bool {
     messages.iter().flat_map(|message| &message.parts).any(|part| match part {
         MessagePart::Reasoning(item) => item.upstream == upstream && reasoning(item).is_none(),
@@ -113,7 +112,7 @@ struct Tool<'a> {
     r#type: &'static str,
     #[serde(flatten)]
     function: &'a OfferedTool,
-    /// By default it is on, and refuses most schemas.
+    /// On by default, where it rejects most schemas.
     strict: bool,
 }
 
@@ -123,7 +122,7 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// An item of the input. Reasoning is one as its server wrote it.
+/// An item of the input. Reasoning goes back as its server wrote it.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
@@ -139,7 +138,7 @@ enum Ours<'a> {
     FunctionCallOutput { call_id: &'a str, output: Cow<'a, str> },
 }
 
-/// A message's text; the assistant's own is another type than what it reads.
+/// The text of a message. The assistant's own text has a different type.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Content<'a> {
@@ -164,7 +163,7 @@ fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
     items
 }
 
-/// A part as an item of its own, where reasoning has its place before it.
+/// A part as an item of its own, so that reasoning keeps its place before it.
 fn item<'a>(part: &'a MessagePart, role: Role, upstream: &str) -> Option<Item<'a>> {
     match part {
         MessagePart::Reasoning(item) if item.upstream == upstream => {
@@ -192,9 +191,9 @@ fn call(call: &MessageCall) -> Item<'_> {
     Item::Ours(Ours::FunctionCall { call_id, name, arguments })
 }
 
-/// An item that can go back: one that holds what was thought, in plain words or encrypted.
-/// Nothing is stored, so an id alone would name nothing. Members that are `null` are left
-/// out, which some servers write and do not read.
+/// A reasoning item that can go back: it holds the reasoning in plain text or encrypted.
+/// Servers store nothing for us, so an id alone would refer to nothing. Members that are `null`
+/// are removed: some servers write them but cannot read them.
 fn reasoning(item: &ReasoningItem) -> Option<Map<String, Value>> {
     let mut members: Map<String, Value> = serde_json::from_str(&item.json).ok()?;
     members.retain(|_, value| !value.is_null());
@@ -206,7 +205,7 @@ fn reasoning(item: &ReasoningItem) -> Option<Map<String, Value>> {
     if !holds("encrypted_content") && !holds("content") {
         return None;
     }
-    // Servers that take one insist on the list.
+    // Servers that accept a summary insist on the list.
     members.entry("summary").or_insert_with(|| Value::Array(Vec::new()));
     Some(members)
 }

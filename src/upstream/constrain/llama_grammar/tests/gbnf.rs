@@ -1,4 +1,4 @@
-//! A small matcher, which reads the part of GBNF that the grammars use.
+//! A small matcher for the part of GBNF that the grammars use.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,7 +36,7 @@ impl Grammar {
         ends.contains(&text.len())
     }
 
-    /// Where a match of `expression` may end that begins at one of `starts`.
+    /// Where a match of `expression` that begins at one of `starts` may end.
     fn ends(
         &self,
         expression: &Expression,

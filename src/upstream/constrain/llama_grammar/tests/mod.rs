@@ -1,7 +1,6 @@
-//! What a grammar takes and what it does not, by a small matcher of GBNF.
+//! What a grammar accepts and rejects, according to a small GBNF matcher.
 //!
-//! That llama.cpp reads them the same way is checked on the real server, in
-//! `tests/real_model`.
+//! `tests/real_model` checks on a real server that llama.cpp agrees.
 
 mod gbnf;
 
@@ -23,8 +22,7 @@ fn tool(name: &str, parameters: Value) -> OfferedTool {
     OfferedTool { name: name.to_owned(), description: String::new(), parameters }
 }
 
-/// Holds the grammar of a tool with a schema to arguments that it takes and to
-/// some that it does not.
+/// Checks which arguments the grammar of a tool with this schema accepts and rejects.
 #[track_caller]
 fn check(schema: Value, taken: &[&str], refused: &[&str]) {
     let text = grammar(&[tool("f", schema)], &ToolChoice::Auto, &format());
@@ -185,7 +183,7 @@ fn properties_come_in_order_and_optional_ones_may_be_absent() {
     );
     check(schema(json!(["a", "c"])), &[all[5], all[7]], &[all[0], all[1], all[3], all[4], all[6]]);
     check(schema(json!(["a", "b", "c"])), &[all[7], "{\"a\":1,\"b\":1,\"c\":1}"], &all[..7]);
-    // Required and not described.
+    // Required but not described.
     check(schema(json!(["z"])), &["{\"z\": [1]}", "{\"c\": 1, \"z\": 1}"], &["{}"]);
 }
 
@@ -266,7 +264,7 @@ fn arrays_hold_their_items_and_their_bounds() {
     check(with(json!({"minItems": 1, "maxItems": 1})), &[&of(1)], &[&of(0), &of(2)]);
     check(with(json!({"maxItems": 0})), &[&of(0)], &[&of(1)]);
     check(with(json!({"minItems": 3, "maxItems": 1})), &[&of(3)], &[]);
-    // Bounds over the limit are not stated.
+    // Bounds above the limit are not stated.
     check(
         with(json!({"maxItems": GRAMMAR_ITEMS_MAX + 1, "minItems": GRAMMAR_ITEMS_MAX + 1})),
         &[&of(0), &of(3)],
@@ -321,7 +319,7 @@ fn objects_and_choices_nest() {
         &[r#"{"a": 1, "b": 2}"#],
         &["1"],
     );
-    // Which properties belong together is left to the validation.
+    // Which properties belong together is left to validation.
     check(
         json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
         &[r#"{"a": 1}"#, r#"{"b": 1}"#],
@@ -470,8 +468,8 @@ fn a_schema_too_long_for_a_grammar_is_any_object() {
     check(deep, &[&format!("{}1{}", "{\"v\": ".repeat(40), "}".repeat(40))], &["{}"]);
 }
 
-/// The kept grammar is the one that `tests/real_model/record.py` sends to a real
-/// llama.cpp: what stands here has been read by it, and has held a model.
+/// `tests/real_model/record.py` sends the stored grammar to a real llama.cpp. So this grammar
+/// is known to parse there, and to restrict a model.
 #[test]
 fn the_grammar_of_the_recordings_is_the_one_that_is_sent() {
     #[derive(serde::Deserialize)]

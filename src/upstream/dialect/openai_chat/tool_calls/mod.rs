@@ -1,12 +1,12 @@
-//! Native calls, put together from the pieces of `delta.tool_calls`.
+//! Native calls, assembled from the pieces in `delta.tool_calls`.
 //!
-//! The standard writes id and name once, then arguments in pieces, told apart by
-//! `index`. Servers depart from it: one index for several calls, one id for several, no
-//! index, no id, names in pieces, all of it repeated in each piece or once more at the
-//! end, `{}` in front of the arguments, arguments as an object. A
-//! call is surely whole only when the model has finished: until then, pieces of several
-//! may come in any order. One whose arguments are a whole object is taken for whole
-//! as soon as the next begins. Whether a call is valid is not judged here.
+//! The standard sends id and name once, then arguments in pieces, told apart by `index`.
+//! Servers deviate: one index for several calls, one id for several calls, no index, no id,
+//! names in pieces, everything repeated in each piece or again at the end, `{}` before the
+//! arguments, arguments as an object. A call is certain to be whole only when the model has
+//! finished; until then, pieces of several calls may come in any order. But a call whose
+//! arguments are a whole object is considered whole as soon as the next one begins. Whether a
+//! call is valid is not judged here.
 
 mod piece;
 #[cfg(test)]
@@ -27,33 +27,32 @@ pub struct Assembler {
     calls: NativeCalls<Names>,
 }
 
-/// What a server calls a call.
+/// A server's names for a call.
 #[derive(Debug, Default)]
 struct Names {
     index: Option<u64>,
-    /// Empty where it gives none.
+    /// Empty if the server gives none.
     id: String,
 }
 
 type Open = NativeCall<Names>;
 
-/// What a piece is about.
+/// What a piece refers to.
 enum Place {
-    /// The call at this position goes on.
+    /// More of the call at this index.
     At(usize),
-    /// A call begins.
+    /// A new call.
     New,
-    /// A whole call is said once more.
+    /// A repetition of a whole call.
     Repeated,
 }
 
 impl Assembler {
-    /// Adds a piece, and tells what it adds to which call. Where it begins one, those
-    /// before it that nothing can be added to are whole. What repeats a whole call adds
-    /// nothing.
+    /// Adds a piece and reports what it adds to which call. If it begins a call, earlier calls
+    /// to which nothing can be added are completed. Repetitions of a whole call add nothing.
     ///
     /// # Errors
-    /// Where there are too many calls, or too many bytes of them.
+    /// If there are too many calls, or too many bytes of them.
     pub fn push(
         &mut self,
         piece: &Piece,
@@ -69,7 +68,7 @@ impl Assembler {
             }
         };
         if self.calls.is_completed(at) {
-            // White space after what runs already.
+            // White space after a call that may already be running.
             return Ok(());
         }
         self.calls.count(piece.id.len() + piece.name.len() + piece.arguments.len())?;
@@ -81,7 +80,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Hands out all calls that are left. The model has finished.
+    /// Hands out all remaining calls, once the model has finished.
     pub fn finish(&mut self, mut sink: impl FnMut(Delta<'_>)) {
         self.calls.complete(&mut sink, |_| true);
     }
@@ -100,9 +99,9 @@ impl Assembler {
         }
     }
 
-    /// The call that a piece is likely to go on with: the one of its index and id, else
-    /// the last of its index, else the one of its id. Without an index, a piece without an
-    /// id goes on with what came last.
+    /// The call that a piece probably continues: the one with its index and id, else the last
+    /// with its index, else the one with its id. Without index and id, a piece continues the
+    /// last call.
     fn find(&self, piece: &Piece) -> Option<usize> {
         let last = |is_meant: &dyn Fn(&Open) -> bool| self.open().iter().rposition(is_meant);
         let has_id = |call: &Open| !piece.id.is_empty() && call.named.id == piece.id;
@@ -111,12 +110,12 @@ impl Assembler {
         }
         let has_index = |call: &Open| call.named.index == piece.index;
         last(&|call| has_index(call) && has_id(call)).or_else(|| last(&has_index)).or_else(|| {
-            // One id may stand for several calls, which their indexes tell apart.
+            // Several calls may share an id and be told apart by their indexes.
             last(&|call| has_id(call) && (call.named.index.is_none() || piece.name.is_empty()))
         })
     }
 
-    /// Whether a piece that could go on with a call begins another.
+    /// Whether a piece that could continue this call begins a new one instead.
     fn is_behind(&self, at: usize, piece: &Piece) -> bool {
         let call = &self.open()[at];
         let has_id = !piece.id.is_empty();
@@ -130,7 +129,7 @@ impl Assembler {
         let may_begin = !piece.name.is_empty()
             || (has_id && call.named.id.is_empty())
             || (is_handed_out && !piece.arguments.trim().is_empty());
-        // Behind half of the arguments, a name is repeated and an id comes late.
+        // In the middle of arguments, a name is a repetition and an id is late.
         may_begin && is_whole(&call.arguments)
     }
 }
@@ -139,7 +138,7 @@ fn add(call: &mut Open, piece: &Piece) {
     if call.named.id.is_empty() {
         call.named.id.clone_from(&piece.id);
     }
-    // Servers that repeat themselves repeat the whole name.
+    // Servers that repeat the name repeat all of it.
     if call.arguments.is_empty() && call.name != piece.name {
         call.name.push_str(&piece.name);
     }
@@ -150,8 +149,8 @@ fn add(call: &mut Open, piece: &Piece) {
     call.arguments.push_str(&piece.arguments);
 }
 
-/// Whether a call is whole and a piece says it once more, or no more than its id. Index
-/// and id tell calls apart where both have them.
+/// Whether a call is whole and the piece repeats it, or repeats no more than its id. Index and
+/// id tell calls apart if both sides have them.
 fn is_repeated_by(call: &Open, piece: &Piece) -> bool {
     let Names { index, id } = &call.named;
     let has_index = piece.index.is_none() || index.is_none() || piece.index == *index;
@@ -169,10 +168,10 @@ fn is_repeated_by(call: &Open, piece: &Piece) -> bool {
             || (has_same_id && is_same_json(&piece.arguments, &call.arguments)))
 }
 
-/// Whether a call's arguments may only hold the place of what is to come: some servers send
-/// `{}` first and what they mean after it.
+/// Whether a call's arguments may be a mere placeholder: some servers send `{}` first and the
+/// real arguments after it.
 fn is_placeholder(call: &Open) -> bool {
-    // Of long ones it is not asked with each piece again: white space has no end.
+    // Do not trim long arguments again for every piece: white space can go on without end.
     call.arguments.len() <= PLACEHOLDER_BYTES_MAX && call.arguments.trim() == "{}"
 }
 
@@ -181,13 +180,13 @@ fn is_surely_whole(call: &Open) -> bool {
     !is_placeholder(call) && is_whole(&call.arguments)
 }
 
-/// Whether arguments are a JSON object, so that nothing can follow. Halves are mostly
-/// told by their last byte, without being parsed.
+/// Whether the arguments are a JSON object, so that nothing can follow. The last byte rules out
+/// most incomplete ones without parsing.
 fn is_whole(arguments: &str) -> bool {
     arguments.trim_end().ends_with('}') && is_json(arguments)
 }
 
-/// Whether two texts say the same: a server may write its arguments anew at the end.
+/// Whether two texts are the same JSON: at the end, a server may format its arguments anew.
 fn is_same_json(a: &str, b: &str) -> bool {
     let read = |text| serde_json::from_str::<Value>(text).ok();
     read(a).is_some_and(|a| Some(a) == read(b))

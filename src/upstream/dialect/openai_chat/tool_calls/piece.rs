@@ -5,21 +5,21 @@ use serde_json::value::RawValue;
 
 use crate::upstream::dialect::lenient;
 
-/// What a piece says of a call; empty or absent where it says nothing that can be meant.
+/// What a piece says about a call. Members that are missing or make no sense are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// Which call it belongs to, where the server counts.
+    /// The call that it belongs to, if the server numbers them.
     pub index: Option<u64>,
     /// The call's id.
     pub id: String,
-    /// The tool's name, or a part of it.
+    /// The tool's name, or part of it.
     pub name: String,
-    /// A part of the arguments' text, or all of it.
+    /// Part of the arguments' text, or all of it.
     pub arguments: String,
 }
 
 impl Piece {
-    /// Reads an element of the list; `None` where it is no object.
+    /// Reads an element of the list; `None` if it is not an object.
     #[must_use]
     pub fn read(raw: &RawValue) -> Option<Self> {
         #[derive(Default, Deserialize)]
@@ -49,7 +49,7 @@ impl Piece {
     }
 }
 
-/// serde would take a list for a struct's fields in order.
+/// serde would also accept a list of the struct's fields in order.
 fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::limits::upstream::{NATIVE_CALL_BYTES_MAX, NATIVE_CALLS_MAX};
 
-/// The calls that come out, with what is told of their arguments on the way.
+/// The calls that come out, and what is reported of their arguments on the way.
 #[derive(Debug, Default)]
 struct Heard {
     arguments: Vec<String>,
@@ -106,7 +106,7 @@ fn one_id_may_stand_for_several_calls() {
         ]),
         &[("f", "{\"x\":1}"), ("f", "{\"x\":1}"), ("g", "{}"), ("h", "{\"y\":2}")],
     );
-    // Without indexes, the arguments tell them apart.
+    // Without indexes, the arguments tell calls apart.
     check(
         &json!([
             {"id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}},
@@ -123,7 +123,7 @@ fn what_repeats_a_whole_call_is_no_call() {
     let once = [("f", "{\"x\":1}"), ("g", "{}")];
     check(&json!([f, f]), &once[..1]);
     check(&json!([f, f, g, g, f]), &once);
-    // The whole list once more at the end, when the first may have run.
+    // The whole list again at the end, when the first call may be running.
     check(&json!([f, g, f, g]), &once);
     let pieces = json!([
         {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}},
@@ -132,7 +132,7 @@ fn what_repeats_a_whole_call_is_no_call() {
         g, f, g,
     ]);
     check(&pieces, &once);
-    // With less, or otherwise written, than before.
+    // With fewer members than before, or formatted differently.
     for again in [
         json!({"index": 0, "function": {"name": "f", "arguments": "{\"x\":1}"}}),
         json!({"id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}}),
@@ -259,7 +259,7 @@ fn a_call_is_whole_as_soon_as_the_next_begins_and_nothing_can_be_added_to_it() {
     }
 }
 
-/// What they lack is for the parser to say, and the model to mend.
+/// It is up to the parser to report what is missing, and to the model to fix it.
 #[test]
 fn names_and_arguments_of_another_type_are_told_as_they_are() {
     for (function, name, arguments) in [
@@ -287,7 +287,7 @@ fn calls_are_bounded_in_number_and_size() {
 }
 
 proptest! {
-    /// However arguments are cut, and pieces of parallel calls mixed.
+    /// However arguments are cut, and pieces of parallel calls interleaved.
     #[test]
     fn any_cut_assembles_to_the_same_calls(
         texts in prop::collection::vec("[a-z\u{e9}\u{1f9ee}\"\\\\ ]{0,12}", 1..5),

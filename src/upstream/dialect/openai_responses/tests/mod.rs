@@ -14,7 +14,7 @@ use crate::upstream::{
     Sampling, sse,
 };
 
-/// The deltas of a stream, each as a line; text and arguments merged.
+/// The deltas of a stream, one per line, with text and arguments merged.
 fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Option<FrameError>) {
     let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new(None));
     let mut said: Vec<String> = Vec::new();
@@ -55,7 +55,7 @@ fn stream(events: &Value) -> String {
     events.as_array().unwrap().iter().map(frame).collect()
 }
 
-/// Holds a stream to its deltas, however it is cut in two.
+/// Checks the deltas of a stream, wherever it is cut in two.
 #[track_caller]
 fn check(events: &Value, expected: &[&str]) {
     let bytes = stream(events);
@@ -133,7 +133,7 @@ fn servers_that_do_not_count_their_items_name_them() {
             call("response.output_item.added", "a", ""),
             {"type": "response.function_call_arguments.delta", "item_id": "a", "delta": "{}"},
             call("response.output_item.done", "a", "{}"),
-            // No announcement at all.
+            // Never announced.
             call("response.output_item.done", "b", "{\"y\":2}"),
             completed(),
         ]),
@@ -237,7 +237,7 @@ fn halves_of_characters_do_not_end_the_turn() {
     assert_eq!(decode([&half[..], b"\n\n"]).0, ["text a\u{FFFD} b"]);
 }
 
-/// A message of the assistant.
+/// An assistant message.
 fn said(parts: Vec<MessagePart>) -> Message {
     Message { role: Role::Assistant, parts }
 }

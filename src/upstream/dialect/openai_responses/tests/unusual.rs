@@ -1,5 +1,5 @@
-//! What servers do that the standard does not: items without names, pieces that never
-//! come, ends that repeat all or nothing. At every cut, through `check`.
+//! What servers do beyond the standard: items without names, pieces that never come, ends that
+//! repeat everything or nothing. At every cut, through `check`.
 
 use serde_json::{Value, json};
 
@@ -25,22 +25,22 @@ fn done(place: &Value, id: &str, name: &str, arguments: &Value) -> Value {
         "item": {"type": "function_call", "id": id, "name": name, "arguments": arguments}})
 }
 
-/// Two calls, told apart in every way that servers have, and done in either order.
+/// Two calls, told apart in every way that servers use, and finished in either order.
 #[test]
 fn calls_are_told_apart_by_what_the_server_gives() {
     let (zero, one, none) = (json!(0), json!(1), Value::Null);
     for (places, ids, done_ids) in [
-        // By the standard.
+        // As the standard says.
         ([&zero, &one], ["a", "b"], ["a", "b"]),
-        // No places.
+        // No indexes.
         ([&none, &none], ["a", "b"], ["a", "b"]),
-        // No ids, the same for both, or others in the end.
+        // No ids, the same id for both, or different ids at the end.
         ([&zero, &one], ["", ""], ["", ""]),
         ([&zero, &one], ["fc", "fc"], ["fc", "fc"]),
         ([&zero, &one], ["a", "b"], ["c", "d"]),
-        // One place for both.
+        // One index for both.
         ([&zero, &zero], ["a", "b"], ["a", "b"]),
-        // No places, and other ids in the end.
+        // No indexes, and different ids at the end.
         ([&none, &none], ["a", "b"], ["c", "d"]),
     ] {
         let ends = [
@@ -106,7 +106,7 @@ fn a_call_may_come_in_any_of_its_events() {
     ] {
         check(&events, &["call 0", "0: {\"x\":1}", "whole 0: f {\"x\":1}", "ToolCalls"]);
     }
-    // The item is never done.
+    // The item is never finished.
     for events in [
         json!([begun, told, repeated, end]),
         json!([begun, told, end]),
@@ -127,7 +127,7 @@ fn the_end_counts_where_it_says_something_else_than_the_deltas() {
     );
 }
 
-/// What they lack is for the parser to say, and the model to mend.
+/// It is up to the parser to report what is missing, and to the model to fix it.
 #[test]
 fn arguments_and_places_may_be_of_another_type() {
     let end = json!({"type": "response.completed"});
@@ -168,7 +168,7 @@ fn a_piece_that_names_nothing_belongs_to_the_open_call() {
     assert_eq!((said, error), (Vec::new(), Some(FrameError::Malformed)), "without a call");
 }
 
-/// Streams of one message that say the same, whatever is repeated and left out.
+/// Streams of one message that say the same, whatever is repeated or left out.
 #[test]
 fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
     let says = |place: &Value, id: &str, text: &str| json!({"type": "response.output_text.delta", "output_index": place, "item_id": id, "delta": text});
@@ -187,13 +187,13 @@ fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
             json!([ends(at, id, &parts), end]),
             json!([ends(at, id, &parts), ends(at, id, &parts), end]),
             json!([says(at, id, "So n\u{e9}"), ends(at, id, &Value::Null), end]),
-            // Deltas that name less than the end.
+            // Deltas that identify less than the end.
             json!([says(&none, "", "So "), ends(at, id, &parts), end]),
         ] {
             check(&events, &["text So n\u{e9}", "Stop"]);
         }
     }
-    // Another message than the one before.
+    // A different message from the one before.
     let events =
         json!([says(&none, "m", "So "), ends(&none, "n", &parts), ends(&none, "m", &parts), end]);
     check(&events, &["text So So n\u{e9}n\u{e9}", "Stop"]);
@@ -202,7 +202,7 @@ fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
     check(&json!([at_once]), &["text So n\u{e9}", "Stop"]);
 }
 
-/// A message of two parts, and where their words stand.
+/// A message of two parts, whose words come in various events.
 #[test]
 fn words_of_parts_that_came_in_their_end_alone_are_not_lost() {
     let event = |kind: &str, part: &Value, key: &str, words: &str| {
@@ -237,17 +237,17 @@ fn words_of_parts_that_came_in_their_end_alone_are_not_lost() {
             }
         }
     }
-    // Behind the end of its message, a part says nothing new.
+    // After the end of its message, a part adds nothing.
     let late = event("output_text.done", &zero, "text", "So ");
     check(&json!([done(&parts), late, end]), &["text So n\u{e9}", "Stop"]);
-    // Nothing is named at all.
+    // Nothing is identified at all.
     let done = json!({"type": "response.output_text.done", "text": "So."});
     check(&json!([done, end]), &["text So.", "Stop"]);
     let says = json!({"type": "response.output_text.delta", "delta": "So."});
     check(&json!([says, done, done, end]), &["text So.", "Stop"]);
 }
 
-/// The last event repeats the whole, by what names ever; or it is the first to tell.
+/// The last event repeats everything, under any names, or is the first to say it.
 #[test]
 fn kinds_of_items_that_came_in_the_last_event_alone_are_taken() {
     let says = json!({"type": "response.output_text.delta", "item_id": "m1", "delta": "So."});
@@ -282,7 +282,7 @@ fn reasoning_that_came_in_its_end_alone_is_told() {
     }
 }
 
-/// The finish of an answer that may take so many tokens.
+/// The finish of an answer that may take `tokens_max` tokens.
 fn finish(tokens_max: Option<u32>, events: &Value) -> RoundFinish {
     let bytes = stream(events);
     let (mut frames, mut decoder) = (sse::Decoder::new(), Decoder::new(tokens_max));
@@ -298,7 +298,7 @@ fn finish(tokens_max: Option<u32>, events: &Value) -> RoundFinish {
     found.unwrap()
 }
 
-/// llama.cpp calls each answer complete.
+/// llama.cpp calls every answer complete.
 #[test]
 fn what_is_called_complete_may_be_cut() {
     let end = |output: u64| {
