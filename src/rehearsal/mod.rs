@@ -1,17 +1,17 @@
-//! The embedded model, a rehearsal: what the gateway does, shown without a model.
+//! The embedded model, a rehearsal: shows what the gateway does without needing a model.
 //!
-//! It is no language model and says so. It has a few scripted abilities, speaks
-//! the call contract as a real one would, and answers in the bytes of a Chat
-//! Completions stream, so that it passes through the same decoding and parsing.
+//! It is not a language model, and says so. It has a few scripted abilities, follows the call
+//! contract like a real model, and answers in the bytes of a Chat Completions stream, so its
+//! answers pass through the same decoder and parser.
 //!
 //! ```text
-//! ChatRequest --scene--> who asked what, which results came
-//!              --intent-> what is wanted
-//!              --reply--> the words and calls of this round
-//!              --Script-> tokens --wire--> bytes, at a human pace
+//! ChatRequest --scene--> the user's questions and the results so far
+//!             --intent-> what the user wants
+//!             --reply--> the text and calls of this round
+//!             --Script-> tokens --wire--> bytes, at a human pace
 //! ```
 //!
-//! All but [`stream`] is pure: the same request always has the same answer.
+//! Everything except [`stream`] is pure: the same request always gets the same answer.
 
 mod intent;
 mod outcome;
@@ -29,7 +29,7 @@ use crate::upstream::{ChatRequest, LocalAnswer, LocalModel, Message, RoundFinish
 /// The embedded model.
 #[derive(Debug, Clone, Copy)]
 pub struct Rehearsal {
-    /// Its pace; 0 is as fast as possible.
+    /// Its pace; 0 means as fast as possible.
     pub tokens_per_sec: u32,
 }
 
@@ -39,21 +39,20 @@ impl LocalModel for Rehearsal {
     }
 }
 
-/// What the embedded model says in one round, in tokens.
+/// What the embedded model says in one round, as tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     text: String,
-    /// Where each token ends in `text`; the last one ends it.
+    /// Where each token ends in `text`; the last entry is the end of `text`.
     ends: Vec<usize>,
     finish: RoundFinish,
     usage: Usage,
 }
 
-/// Answers one round. `marker` is what the system prompt teaches to begin a call
-/// with.
+/// Answers one round.
 ///
-/// Of the sampling, `max_tokens` and `stop` are honoured: a call can be cut in
-/// the middle, as with a real model.
+/// The answer obeys `max_tokens` and `stop`, so a call can be cut off in the middle, as with a
+/// real model.
 #[must_use]
 pub fn answer(request: &ChatRequest) -> Script {
     let scene = scene::Scene::read(&request.messages);
@@ -81,13 +80,13 @@ pub fn answer(request: &ChatRequest) -> Script {
 }
 
 impl Script {
-    /// All that is said.
+    /// The whole text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The same in tokens of 1 to [`TOKEN_CHARS_MAX`] characters.
+    /// The text as tokens of 1 to [`TOKEN_CHARS_MAX`] characters.
     #[must_use]
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
@@ -98,25 +97,24 @@ impl Script {
         })
     }
 
-    /// Why it ends.
+    /// Why the round ends.
     #[must_use]
     pub const fn finish(&self) -> RoundFinish {
         self.finish
     }
 
-    /// The tokens read and said.
+    /// The number of tokens read and written.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.usage
     }
 }
 
-/// Longest token, in characters: short enough that markers and arguments arrive
-/// in pieces.
+/// The longest token, in characters. Short enough that markers and arguments arrive in pieces.
 pub const TOKEN_CHARS_MAX: usize = 6;
 
-/// Where tokens end, much as a real tokenizer's do: a space belongs to the word
-/// behind it, letters and signs do not mix.
+/// Where tokens end, roughly as in a real tokenizer: a space belongs to the word after it, and
+/// letters and signs do not mix.
 fn token_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
     let mut start = 0;
     std::iter::from_fn(move || {

@@ -1,27 +1,26 @@
-//! Results of calls, read back from the forms in which a model is told of them.
+//! Results of calls, read back from the forms in which they are shown to a model.
 
 use serde_json::{Map, Value};
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) tool: String,
-    /// What the model is told of the result: data, or an object with an error, a question or
-    /// an instruction.
+    /// The result as the model sees it: data, or an object with an error, a question or an
+    /// instruction.
     told: Value,
 }
 
 impl Outcome {
-    /// A result as it is in a tool's message, with `history: native`. Other things may be
-    /// told after it.
+    /// Reads the result in a tool message (`history: native`). More text may follow it.
     pub(super) fn of_message(tool: String, content: &str) -> Self {
         let mut values = serde_json::Deserializer::from_str(content).into_iter();
         let told = values.next().and_then(Result::ok).unwrap_or_default();
         Self { tool, told }
     }
 
-    /// A line `` `NAME` (call_N) returned: JSON ``, with `history: text`, and the number of
-    /// the call.
+    /// Reads a line `` `NAME` (call_N) returned: JSON `` (`history: text`); returns the call's
+    /// number, too.
     pub(super) fn of_line(line: &str) -> Option<(usize, Self)> {
         let (tool, rest) = line.strip_prefix('`')?.split_once("` (call_")?;
         let (number, json) = rest.split_once(") returned: ")?;
@@ -29,8 +28,8 @@ impl Outcome {
         Some((number.parse().ok()?, Self { tool, told }))
     }
 
-    /// Lines under `Here is what NAME found:`, as a model is told that can call nothing more,
-    /// and what comes after them.
+    /// Reads the lines under `Here is what NAME found:`, the form for a model that cannot make
+    /// any more calls. Returns the rest of the text, too.
     pub(super) fn of_lines(text: &str) -> Option<(Self, &str)> {
         let (heading, rest) = text.strip_prefix("Here is what ")?.split_once(":\n")?;
         let tool = heading.strip_suffix(" found").or_else(|| heading.strip_suffix(" answered"))?;
@@ -52,7 +51,7 @@ impl Outcome {
         self.told["error"].as_str().unwrap_or("it said nothing more")
     }
 
-    /// What the user is asked if the tool cannot decide.
+    /// The question to the user, if the tool cannot decide.
     pub(super) fn question(&self) -> Option<&str> {
         self.told["clarification"]["question"].as_str()
     }
@@ -66,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// The value in lines of one indent and deeper ones; what is numbered is an array.
+/// Reads the value in lines of this indent or deeper; numbered lines form an array.
 fn value_of<'a>(
     lines: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>,
     indent: usize,

@@ -1,4 +1,4 @@
-//! Who asked what and which results came, read back from rendered messages.
+//! The user's questions and the tools' results, read back from rendered messages.
 
 use super::outcome::Outcome;
 use crate::text::{self, is_of_name};
@@ -8,22 +8,22 @@ use crate::upstream::{Message, MessagePart, Role};
 #[derive(Debug, Default)]
 pub(super) struct Scene<'m> {
     exchanges: Vec<Exchange<'m>>,
-    /// The number of the last call that it has read the result of.
+    /// The number of the last call whose result it has read.
     last_call: usize,
 }
 
-/// What a person said, and what tools answered since.
+/// A question of the user and the tool results since.
 #[derive(Debug, Default)]
 pub(super) struct Exchange<'m> {
     pub(super) question: &'m str,
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// An option that the user has chosen.
+/// An option that the user chose.
 pub(super) struct Chosen<'s, Q> {
     pub(super) id: &'s str,
     pub(super) title: &'s str,
-    /// The question that offered it and those before it, the latest first.
+    /// The question that offered the option and the questions before it, latest first.
     pub(super) questions: Q,
 }
 
@@ -47,7 +47,7 @@ impl<'m> Scene<'m> {
         scene
     }
 
-    /// A user message: what a person says, results, or all of it in one if nothing came
+    /// Reads a user message: the user's words, results, or both in one message if nothing came
     /// between them.
     fn read_user(&mut self, content: &'m str) {
         if let Some(rest) = self.read_lines(content) {
@@ -76,7 +76,7 @@ impl<'m> Scene<'m> {
         }
     }
 
-    /// Results told in lines; what comes after them.
+    /// Reads results given as lines; returns the text after them.
     fn read_lines(&mut self, content: &'m str) -> Option<&'m str> {
         let (outcome, mut rest) = Outcome::of_lines(content)?;
         self.note(outcome);
@@ -87,7 +87,7 @@ impl<'m> Scene<'m> {
         Some(rest)
     }
 
-    /// Takes what comes after results for the user's words if it chooses an option.
+    /// Treats the text after results as the user's words if it chooses an option.
     fn ask_if_chosen(&mut self, after: &'m str) {
         if self.option_named_in(after, self.exchanges.len()).is_some() {
             self.ask(after);
@@ -101,36 +101,34 @@ impl<'m> Scene<'m> {
         }
     }
 
-    /// A call that was not run has no outcome: it is still to be made.
+    /// Records a result, unless the call was skipped and is still to be made.
     fn note(&mut self, outcome: Outcome) {
         if !outcome.was_skipped() {
             self.last().outcomes.push(outcome);
         }
     }
 
-    /// The number that its next call will have: calls count over the conversation.
+    /// The number of the next call: calls are numbered across the whole conversation.
     pub(super) const fn next_call(&self) -> usize {
         self.last_call + 1
     }
 
-    /// What is being answered.
+    /// The exchange to answer.
     pub(super) fn current(&self) -> &Exchange<'m> {
-        // There is one: `read` ends with it.
+        // Never used: `read` always adds an exchange.
         const NOTHING: &Exchange<'static> = &Exchange { question: "", outcomes: Vec::new() };
         self.exchanges.last().unwrap_or(NOTHING)
     }
 
-    /// The option of an earlier question to the user that the current words name
-    /// by its id.
+    /// The option of an earlier question whose id the user's current message mentions.
     pub(super) fn chosen(&self) -> Option<Chosen<'_, impl Iterator<Item = &'m str> + '_>> {
         let earlier = self.exchanges.len().saturating_sub(1);
         let (at, id, title) = self.option_named_in(self.current().question, earlier)?;
         Some(Chosen { id, title, questions: self.questions_until(at) })
     }
 
-    /// The name in the user's own words, where the last question offered people and
-    /// the answer names one without an id; with the questions before it, the latest
-    /// first.
+    /// The name in the user's own words, if the last question offered people and the answer
+    /// names one without an id. Also the questions before it, latest first.
     pub(super) fn named_in_words(&self) -> Option<(String, impl Iterator<Item = &'m str> + '_)> {
         let at = self.exchanges.len().checked_sub(2)?;
         let options = self.exchanges[at].outcomes.last()?.options();
@@ -148,8 +146,8 @@ impl<'m> Scene<'m> {
         self.exchanges[..=at].iter().rev().map(|exchange| exchange.question)
     }
 
-    /// Where among the first `count` exchanges the option was offered whose id stands
-    /// last in `words`; its id and title.
+    /// The option whose id comes last in `words`, among those offered in the first `count`
+    /// exchanges. Returns the index of the exchange, the id and the title.
     fn option_named_in(&self, words: &str, count: usize) -> Option<(usize, &str, &str)> {
         let exchanges = self.exchanges[..count].iter().enumerate();
         let options = exchanges.flat_map(|(at, exchange)| {
@@ -161,8 +159,8 @@ impl<'m> Scene<'m> {
                 let (id, title) = (option["id"].as_str()?, option["title"].as_str()?);
                 Some((last_end(words, id)?, id.len(), at, id, title))
             })
-            // c1 is in c1:work, too, and ends before it. Of the same option offered
-            // twice the later one counts.
+            // `c1` also occurs in `c1:work`, but ends earlier. If an option was offered twice,
+            // the later offer counts.
             .max_by_key(|(end, length, at, ..)| (*end, *length, *at))
             .map(|(_, _, at, id, title)| (at, id, title))
     }
@@ -176,14 +174,14 @@ impl<'m> Scene<'m> {
     }
 }
 
-/// The tool that a tool's message answers for, with `history: native`.
+/// The name of the tool that a tool message answers for (`history: native`).
 fn tool_of(before: &[Message], call_id: &str) -> String {
     let calls = before.iter().rev().flat_map(Message::calls);
     let mut answered = calls.filter(|call| call.id == call_id);
     answered.next().map(|call| call.name.clone()).unwrap_or_default()
 }
 
-/// What a person said, without a note in brackets that the gateway has put before it.
+/// The user's words without a note in brackets that the gateway added before them.
 fn without_note(words: &str) -> &str {
     match words.split_once(")\n\n") {
         Some((note, rest)) if note.starts_with('(') => rest,
@@ -191,7 +189,7 @@ fn without_note(words: &str) -> &str {
     }
 }
 
-/// Where `id` stands in `words` by itself for the last time, and ends.
+/// The end of the last occurrence of `id` in `words` as a whole word.
 fn last_end(words: &str, id: &str) -> Option<usize> {
     text::find_whole(words, id, is_of_name).last().map(|start| start + id.len())
 }

@@ -11,10 +11,9 @@ use tokio_stream::Stream;
 use super::Script;
 use crate::upstream::RoundFinish;
 
-/// Speaks a script, one chunk a token, at `tokens_per_sec`; with 0 as fast as it
-/// is read.
+/// Streams a script, one chunk per token, at `tokens_per_sec`; with 0, as fast as it is read.
 ///
-/// Nothing runs between two polls, so that dropping the stream ends it.
+/// Nothing runs between polls, so dropping the stream ends it.
 pub fn stream(script: Script, tokens_per_sec: u32) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         yield chunk(&json!({"role": "assistant", "content": ""}), None);
@@ -40,9 +39,9 @@ const MODEL: &str = "embedded";
 
 fn pace(tokens_per_sec: u32) -> Option<Interval> {
     let period = Duration::from_secs(1).checked_div(tokens_per_sec)?;
-    // An interval of nothing is none.
+    // tokio panics if the interval is zero.
     let mut pace = tokio::time::interval(period.max(Duration::from_nanos(1)));
-    // A model that had to wait does not hurry afterwards.
+    // After a delay, continue at the same pace instead of catching up.
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     Some(pace)
 }
@@ -56,7 +55,7 @@ fn chunk(delta: &Value, finish_reason: Option<&str>) -> Bytes {
 
 fn frame(data: &impl Serialize) -> Bytes {
     let mut frame = b"data: ".to_vec();
-    // Writing JSON values into memory cannot fail.
+    // Writing JSON values to memory cannot fail.
     let _ = serde_json::to_writer(&mut frame, data);
     frame.extend_from_slice(b"\n\n");
     Bytes::from(frame)

@@ -1,24 +1,23 @@
-//! A message to a person: who, and what.
+//! A message to someone: who it goes to and what it says.
 
 use super::{Task, trim};
 
 const VERBS: [&str; 9] =
     ["tell", "text", "message", "inform", "notify", "send", "write", "ping", "let"];
 
-/// Words between a verb and a name.
+/// Words between the verb and the name.
 const BEFORE_NAME: [&str; 6] = ["a", "message", "to", "text", "note", "quick"];
 
-/// Words between a name and what the person is to hear.
+/// Words between the name and the text of the message.
 const BEFORE_TEXT: [&str; 6] = ["that", "saying", "a", "message", "know", "note"];
 
-/// Words that are no names, however they are written.
+/// Words that are never names, whatever their case.
 const NO_NAMES: [&str; 24] = [
     "i", "i'm", "i’m", "i'll", "i’ll", "i've", "i’ve", "we", "we're", "we’re", "you", "he", "she",
     "it", "they", "me", "us", "him", "her", "them", "my", "the", "that", "what",
 ];
 
-/// Words that what is to be told begins with: before them, a small letter may begin
-/// a name.
+/// Words that start a message's text. Before them, a lower-case word may be a name.
 const BEGINNINGS: [&str; 10] =
     ["i", "i'm", "i’m", "i'll", "i’ll", "we", "we're", "we’re", "that", "know"];
 
@@ -76,7 +75,7 @@ fn name_length(words: &[&str]) -> usize {
     let is_name = |word: &&&str| may_be_name(word) && trim(word).starts_with(char::is_uppercase);
     let length = words.iter().take(2).take_while(is_name).count();
     match words {
-        // Punctuation ends a name.
+        // Punctuation ends the name.
         [first, ..] if length == 2 && trim(first).len() != first.len() => 1,
         [first, next, ..] if length == 0 && may_be_name(first) => {
             usize::from(BEGINNINGS.contains(&trim(next).to_lowercase().as_str()))

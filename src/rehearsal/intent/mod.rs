@@ -1,5 +1,4 @@
-//! What a person wants, by keywords. It understands little, and nothing that it
-//! does not know for sure.
+//! Finds out what the user wants, by keywords. It understands little and never guesses.
 
 mod message;
 mod sum;
@@ -16,25 +15,24 @@ pub(super) const SEND_TOOL: &str = "send_message";
 pub(super) const APPOINTMENTS_TOOL: &str = "lookup_appointments";
 pub(super) const INVOICES_TOOL: &str = "lookup_invoices";
 
-/// Longest count, in numbers: a stream of minutes, to leave and re-join.
+/// The longest count: minutes of streaming, enough to leave and rejoin.
 const COUNT_MAX: u32 = 10_000;
 
 /// Something that a tool can do.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Task {
-    /// The time, in a zone or at a place that names none, or in general.
+    /// The time: in a zone, in a place that may not name a zone, or in general.
     Time(Option<String>),
     /// A sum.
     Sum(String),
-    /// A message to a person. Whoever is hasty sends it in the same breath in which
-    /// the person is looked up.
+    /// A message to someone. If `hasty`, it is sent in the same round that looks up the person.
     Tell { name: String, text: String, hasty: bool },
-    /// A tool that the words name by themselves, called without arguments.
+    /// A tool that the question mentions, called without arguments.
     Named(String),
 }
 
 impl Task {
-    /// The tool that it begins with.
+    /// The tool to call first.
     pub(super) fn tool(&self) -> &str {
         match self {
             Self::Time(_) => TIME_TOOL,
@@ -54,10 +52,10 @@ impl Task {
     }
 }
 
-/// The tasks in `question`, in the order in which they are done.
+/// The tasks in `question`, in the order they are done.
 pub(super) fn tasks(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
     if let Some(tell) = message::find(question) {
-        // What is to be told may mention times and numbers.
+        // The message's text may mention times and numbers.
         return vec![tell];
     }
     let mut tasks = times(question);
@@ -66,7 +64,7 @@ pub(super) fn tasks(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
     tasks
 }
 
-/// Whether the question asks for a call of a tool that does not exist.
+/// Whether the question asks for a call of a nonexistent tool.
 pub(super) fn wants_wrong_tool(question: &str) -> bool {
     let question = question.to_lowercase();
     ["wrong tool", "unknown tool", "nonexistent tool", "tool that does not exist"]
@@ -82,12 +80,12 @@ pub(super) fn wants_reasoning(question: &str) -> bool {
         .any(|phrase| question.contains(phrase))
 }
 
-/// Whether an empty answer is wanted.
+/// Whether the question asks for an empty answer.
 pub(super) fn wants_silence(question: &str) -> bool {
     question.to_lowercase().contains("say nothing")
 }
 
-/// Whether any long text is wanted.
+/// Whether the question asks for a long text of any kind.
 pub(super) fn wants_long_answer(question: &str) -> bool {
     let question = question.to_lowercase();
     ["long answer", "long story", "long text"].iter().any(|phrase| question.contains(phrase))
@@ -102,7 +100,7 @@ pub(super) fn count_to(question: &str) -> Option<u32> {
     behind[..digits].parse().ok().map(|count: u32| count.min(COUNT_MAX))
 }
 
-/// Every place whose time is asked for.
+/// Every place whose time the question asks for.
 fn times(question: &str) -> Vec<Task> {
     let words: Vec<&str> = question.split_whitespace().collect();
     let plain: Vec<String> = words.iter().map(|word| trim(word).to_lowercase()).collect();
@@ -135,12 +133,12 @@ fn times(question: &str) -> Vec<Task> {
     places
 }
 
-/// The zone that the first words name, and how many of them. Where they name
-/// none but must be a place, they are it themselves.
+/// The zone that the first words name, and the number of these words. If they name no zone but
+/// must be a place, the words themselves.
 fn place(words: &[&str], must_be_place: bool) -> Option<(String, usize)> {
     const WORDS_MAX: usize = 3;
     for length in (1..=words.len().min(WORDS_MAX)).rev() {
-        // A comma or a full stop ends a name.
+        // A comma or a full stop ends the name.
         let inner = &words[..length - 1];
         if inner.iter().any(|word| trim(word).len() != word.len()) {
             continue;
@@ -158,17 +156,17 @@ fn trim(word: &str) -> &str {
     word.trim_matches(|char: char| "?!.,;:\"'()".contains(char))
 }
 
-/// What people call the things that some tools have another name for.
+/// Everyday words for things that some tools name differently.
 const MEANINGS: [(&str, &[&str]); 2] = [
     (APPOINTMENTS_TOOL, &["appointment", "calendar", "schedule"]),
     (INVOICES_TOOL, &["bill", "bills", "billing", "invoice"]),
 ];
 
-/// Offered tools that the question names and that need no arguments: "check my
-/// appointments" is `lookup_appointments`.
+/// Offered tools that the question mentions and that need no arguments: "check my appointments"
+/// is `lookup_appointments`.
 fn named(question: &str, tools: &[OfferedTool]) -> Vec<Task> {
     const KNOWN: [&str; 4] = [TIME_TOOL, SUM_TOOL, LOOKUP_TOOL, SEND_TOOL];
-    // Words that stand in the names of all kinds of tools.
+    // Words that are common in tool names.
     const COMMON: [&str; 8] = ["check", "list", "lookup", "find", "search", "show", "tool", "read"];
     const CHARS_MIN: usize = 4;
     let question = question.to_lowercase();

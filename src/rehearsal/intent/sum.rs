@@ -1,6 +1,6 @@
 //! The arithmetic in a sentence.
 
-/// Words for signs, as people say them.
+/// Spoken forms of operators.
 const SPOKEN: &[(&str, &str)] = &[
     (" plus ", " + "),
     (" minus ", " - "),
@@ -38,24 +38,24 @@ enum Part {
     Number,
     /// Between two operands.
     Operator,
-    /// A minus without spaces, as in dates.
+    /// A minus without spaces around it, as in dates.
     Dash,
     Open,
     Close,
-    /// Behind a number: `!` and `²`.
+    /// After a number: `!` and `²`.
     Behind,
     Percent,
     /// A function's name, or `√`.
     Function,
     /// `pi`, `e`.
     Constant,
-    /// `of`, a comma between arguments.
+    /// `of`, or a comma between arguments.
     Joint,
     Space,
     Other,
 }
 
-/// Every expression that is there to be calculated, in order.
+/// Every expression in the sentence that can be calculated, in order.
 pub(super) fn expressions(sentence: &str) -> Vec<String> {
     let mut sentence = sentence.to_owned();
     for (spoken, sign) in SPOKEN {
@@ -65,7 +65,7 @@ pub(super) fn expressions(sentence: &str) -> Vec<String> {
     parts.split(|(part, _)| *part == Part::Other).filter_map(expression).collect()
 }
 
-/// What can be calculated of a run of parts.
+/// The expression in a run of parts, if there is one.
 fn expression(run: &[(Part, &str)]) -> Option<String> {
     let begins =
         |part: Part| matches!(part, Part::Number | Part::Open | Part::Function | Part::Constant);
@@ -79,7 +79,7 @@ fn expression(run: &[(Part, &str)]) -> Option<String> {
         let count = |wanted: Part| run.iter().filter(|(part, _)| *part == wanted).count();
         count(Part::Open).cmp(&count(Part::Close))
     };
-    // A bracket that belongs to the sentence.
+    // A bracket that belongs to the sentence, not to the expression.
     while let [(Part::Open, _), rest @ ..] = run
         && balance(run).is_gt()
     {
@@ -92,7 +92,7 @@ fn expression(run: &[(Part, &str)]) -> Option<String> {
     }
     let has = |wanted: &[Part]| run.iter().any(|(part, _)| wanted.contains(part));
     let operand = has(&[Part::Number, Part::Constant]);
-    // Two numbers with a dash are a difference; more are a date.
+    // Two numbers with a dash are a subtraction; more are a date.
     let dashes = run.iter().filter(|(part, _)| *part == Part::Dash).count();
     let calculates = has(&[Part::Operator, Part::Function, Part::Behind])
         || dashes == 1
@@ -104,7 +104,7 @@ fn expression(run: &[(Part, &str)]) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// The sentence cut into parts.
+/// Cuts the sentence into parts.
 fn parts(sentence: &str) -> Vec<(Part, &str)> {
     let mut parts: Vec<(Part, &str)> = Vec::new();
     let mut rest = sentence;
@@ -118,7 +118,7 @@ fn parts(sentence: &str) -> Vec<(Part, &str)> {
     parts
 }
 
-/// The part that `rest` begins with, `char` being its first character.
+/// The part at the start of `rest`, whose first character is `char`.
 fn part(rest: &str, char: char, before: Option<Part>) -> (usize, Part) {
     let next = rest[char.len_utf8()..].chars().next();
     let next_digit = next.is_some_and(|next| next.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Results of tools in words.
+//! Results of tools, put into words.
 
 use serde_json::Value;
 
@@ -9,17 +9,17 @@ use crate::rehearsal::intent::{
 use crate::rehearsal::outcome::Outcome;
 use crate::text::cut;
 
-/// Longest data that is quoted from a tool it knows nothing about, in bytes.
+/// The most data to quote from an unknown tool, in bytes.
 const QUOTE_BYTES_MAX: usize = 300;
 
-/// All results in words.
+/// All results as text.
 pub(super) fn report(outcomes: &[Outcome]) -> String {
     let recovered = outcomes.iter().any(Outcome::success);
     let sentences: Vec<String> = outcomes
         .iter()
-        // Its mistake was said when it was mended.
+        // The mistake was reported when it was corrected.
         .filter(|outcome| !(recovered && outcome.tool == WRONG_TOOL))
-        // The message says who was found.
+        // The report on the message names the contact.
         .filter(|outcome| !(outcome.tool == LOOKUP_TOOL && contact_of(outcome.data()).is_some()))
         .map(words_of)
         .collect();
@@ -57,7 +57,7 @@ fn words_of(outcome: &Outcome) -> String {
     format!("{} says: {}", outcome.tool, cut(&data.to_string(), QUOTE_BYTES_MAX))
 }
 
-/// A lookup that has not brought one person.
+/// A lookup that did not find exactly one person.
 fn not_one(outcome: &Outcome) -> String {
     if let Some(question) = outcome.question() {
         return format!("I sent nothing yet. {question}");
@@ -96,7 +96,7 @@ fn listed(list: &Value, line: impl Fn(&Value) -> Option<String>) -> Vec<String> 
     list.as_array().into_iter().flatten().filter_map(line).collect()
 }
 
-/// The id of the one contact that a lookup has found.
+/// The id of the contact, if a lookup found exactly one.
 pub(super) fn contact_of(data: &Value) -> Option<String> {
     let id = |contact: &Value| {
         let id = contact["contact_id"].as_str().or_else(|| contact["id"].as_str());

@@ -1,4 +1,4 @@
-//! What the rehearsal model says without tools: what it is, numbers, long texts.
+//! What the embedded model says without tools: its introduction, numbers, long texts.
 
 use crate::upstream::OfferedTool;
 
@@ -31,7 +31,7 @@ pub(super) fn count_to(last: u32) -> String {
     format!("{}.", numbers.join(", "))
 }
 
-/// Some minutes of reading, at a human pace.
+/// A few minutes of reading at a human pace.
 pub(super) fn long_answer() -> String {
     const PARAGRAPHS: u32 = 40;
     let paragraphs: Vec<String> = (1..=PARAGRAPHS)

@@ -1,4 +1,4 @@
-//! Messages to people. The results are those of the demonstration tools themselves.
+//! Messages to people. The results come from the demonstration tools themselves.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -9,7 +9,7 @@ use crate::call_format::CallFormat;
 use crate::conversation::render::results;
 use crate::tools::CallContext;
 
-/// What a demonstration tool answers, as it is rendered.
+/// The rendered answer of a demonstration tool.
 fn asked(tool: &str, arguments: Value) -> Value {
     let tools = demo::tools();
     let tool = tools.iter().find(|known| known.spec().name == tool).unwrap();
@@ -74,7 +74,7 @@ fn care_looks_up_first() {
     check(&messages, "Done: the message to Jane Miller is sent.");
 }
 
-/// Three Johns were found, whichever way they were asked for.
+/// Three Johns were found, however the question was worded.
 fn which_john(question: &str) -> Vec<Message> {
     let outcomes = [lookup("John"), not_sent("lookup_contacts (call_1) needs the user's answer")];
     let count = if question.starts_with("Tell") { 2 } else { 1 };
@@ -186,7 +186,7 @@ fn nobody_found_is_said_and_nothing_sent() {
             let messages = vec![user(question), assistant("..."), results.clone()];
             assert_eq!(answer(&request(messages, offered)).text(), told);
         }
-        // Without words of its own before, all of it is one message.
+        // With no text in between, the question and the results form one message.
         let joined = format!("{question}\n\n{}", results.words().unwrap());
         assert_eq!(answer(&request(vec![user(&joined)], Vec::new())).text(), told);
     }

@@ -1,4 +1,4 @@
-//! Two lists that have nothing to do with each other, and tools it knows nothing of.
+//! Two unrelated lists, and tools that the embedded model does not know.
 
 use super::*;
 

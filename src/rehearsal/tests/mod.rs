@@ -16,7 +16,7 @@ fn offered(name: &str, parameters: Value) -> OfferedTool {
     OfferedTool { name: name.into(), description: String::new(), parameters }
 }
 
-/// The built-in tools, the demonstration tools, and one that it has never heard of.
+/// The built-in tools, the demonstration tools, and one that the embedded model does not know.
 fn all_tools() -> Vec<OfferedTool> {
     let builtin = [GetCurrentTime::new().spec().clone(), Calculate::new().spec().clone()];
     let demo = demo::tools().map(|tool| tool.spec().clone());
@@ -67,14 +67,14 @@ fn request(messages: Vec<Message>, tools: Vec<OfferedTool>) -> ChatRequest {
     }
 }
 
-/// With all tools offered, the conversation goes on with `text`.
+/// With all tools offered, the conversation continues with `text`.
 #[track_caller]
 fn check(messages: &[Message], text: &str) {
     let script = answer(&request(messages.to_vec(), all_tools()));
     assert_eq!(script.text(), text);
 }
 
-/// The first round's calls, in their order.
+/// Checks the calls of the first round, in order.
 #[track_caller]
 fn check_calls(question: &str, calls: &[(&str, Value)]) {
     let script = answer(&request(vec![user(question)], all_tools()));
@@ -380,7 +380,7 @@ fn a_stop_sequence_ends_the_text_before_it() {
     assert_eq!((script.text(), script.finish()), ("1, 2, 3, 4", RoundFinish::Stop));
 }
 
-/// The stream's frames as JSON, `[DONE]` as a string.
+/// The frames of the stream as JSON, with `[DONE]` as a string.
 async fn frames(script: Script, tokens_per_sec: u32) -> Vec<Value> {
     let mut bytes = Vec::new();
     let mut stream = std::pin::pin!(stream(script, tokens_per_sec));
