@@ -1,6 +1,5 @@
-//! The way into a configuration: the file's text, the environment, the command
-//! line. YAML is known here and in [`raw`](super::raw) alone, the environment
-//! here alone.
+//! Loads a configuration from the file's text, the environment and the command line. Only this
+//! module and [`raw`](super::raw) know YAML; only this module reads the environment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,25 +15,25 @@ use super::raw::{Node, Place, Value};
 use super::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
 
-/// Looks a variable up; the process's own environment, or a test's.
+/// Looks up a variable in the environment of the process or of a test.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// What the command line says over the file.
+/// Command-line options that override the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// `--listen`
     pub listen: Option<SocketAddr>,
-    /// `--upstream`: the turn is answered there and nowhere else. The file's
-    /// first `openai_chat` upstream lends its other options.
+    /// `--upstream`: the only upstream to use. Its other options come from the file's first
+    /// model server.
     pub upstream: Option<Uri>,
     /// `--model`: the model's name on the first upstream.
     pub model: Option<String>,
 }
 
-/// Reads a file, or the built-in defaults where there is none.
+/// Reads a file, or the built-in defaults if there is none.
 ///
 /// # Errors
-/// Every mistake of the file and of `overrides` at once.
+/// All mistakes in the file and in `overrides`, together.
 pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
     let Some(path) = file else {
         return load_text("built-in defaults", "", overrides, &environment);
@@ -49,7 +48,7 @@ fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// Reads the text of a file called `source_name`.
+/// Reads the text of a file named `source_name`.
 ///
 /// # Errors
 /// As [`load`].
@@ -80,7 +79,7 @@ fn read(path: &Path) -> Result<String, Mistake> {
     })
 }
 
-/// One byte more than allowed tells a file that is too long from one that fits.
+/// Reads one byte more than allowed, to tell a file that is too long from one that just fits.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = u64::try_from(FILE_BYTES_MAX).unwrap_or(u64::MAX);
@@ -94,14 +93,14 @@ const fn whole_file(message: String) -> Mistake {
 
 fn parse(text: &str) -> Result<Node, Mistake> {
     let options = serde_yaml::options! {
-        // Both are reported with all other mistakes, by `check`.
+        // `check` reports both, together with all other mistakes.
         duplicate_keys: serde_yaml::DuplicateKeyPolicy::PassThrough,
         non_finite_float_policy: serde_yaml::NonFiniteFloatPolicy::PassThrough,
         // `<<` is an unknown key like any other.
         merge_keys: serde_yaml::MergeKeyPolicy::AsOrdinary,
-        // `yes` and `off` are text, as YAML 1.2 has it.
+        // `yes` and `off` are text, as in YAML 1.2.
         strict_booleans: true,
-        // A snippet might quote a secret.
+        // A snippet could quote a secret.
         with_snippet: false,
         budget: serde_yaml::budget! { max_depth: DEPTH_MAX },
     };
@@ -114,13 +113,13 @@ fn parse(text: &str) -> Result<Node, Mistake> {
 fn not_yaml(error: &serde_yaml::Error) -> Mistake {
     let place = error.location().as_ref().map(Place::from);
     let message = error.render_with_formatter(&serde_yaml::UserMessageFormatter);
-    // The place stands in front of our messages already.
+    // Our messages already start with the place.
     let message = message.split(" at line ").next().unwrap_or_default();
     Mistake { place, key: String::new(), message: format!("not YAML: {message}") }
 }
 
-/// Puts the environment into text scalars, behind the YAML parser: a value can
-/// become text, never a key or a section.
+/// Substitutes environment variables in text scalars, after YAML parsing: a value can become
+/// text, but never a key or a section.
 fn substitute(
     node: &mut Node,
     path: &str,
@@ -155,8 +154,8 @@ fn substitute(
     }
 }
 
-/// `${NAME}`, `${NAME:-default}` (also where the variable is empty) and `$$`; any
-/// other `$` is itself. What a variable holds is not looked at again.
+/// Expands `${NAME}`, `${NAME:-default}` (also used if the variable is empty) and `$$`. Any
+/// other `$` is literal. The value of a variable is not expanded again.
 fn expand(written: &str, environment: Environment<'_>) -> Result<String, String> {
     let mut text = String::with_capacity(written.len());
     let mut rest = written;
@@ -237,7 +236,7 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
                           name a model server with --upstream URL"
                     .to_owned(),
             }),
-            // An empty list of upstreams is a mistake that is noted already.
+            // An empty list of upstreams has already been reported.
             None => {}
         }
     }

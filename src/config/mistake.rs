@@ -1,5 +1,5 @@
-//! What is wrong with a configuration, said so that it can be mended without
-//! looking anything up: place, key, what was found, what was expected.
+//! Mistakes in a configuration, reported so that they can be fixed without looking anything up:
+//! place, key, what was found, what was expected.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use crate::limits::config::MISTAKES_SHOWN_MAX;
 
 /// A configuration that cannot be used, with every mistake in it.
 ///
-/// Displays as one line for a single mistake, and as a heading with one line
-/// for each where there are several, of which [`MISTAKES_SHOWN_MAX`] are shown.
+/// Displays as one line if there is a single mistake, else as a heading with one line per
+/// mistake, up to [`MISTAKES_SHOWN_MAX`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The file's name as it was given, or what stands in for a file.
+    /// The file's name as it was given, or a description if there is no file.
     pub source_name: String,
-    /// In the order of the file; never empty.
+    /// In file order; never empty.
     pub mistakes: Vec<Mistake>,
 }
 
-/// One thing to mend.
+/// One thing to fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where, if it stands in the file at all.
+    /// The place in the file, if it has one.
     pub place: Option<Place>,
     /// The path of the key, `upstreams[0].base_url`; empty for the whole file.
     pub key: String,
@@ -37,7 +37,7 @@ impl Mistake {
 }
 
 impl ConfigError {
-    /// An error with `mistakes` brought into the order of the file.
+    /// Creates an error with `mistakes` sorted into file order.
     #[must_use]
     pub(super) fn new(source_name: &str, mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort_by_key(|mistake| mistake.place);

@@ -1,17 +1,16 @@
-//! What a configuration file says, before anything of it is believed: a tree in
-//! which every key and value knows its place.
+//! What a configuration file says, before any of it is checked: a tree in which every key and
+//! value knows its place.
 //!
-//! A derived `Deserialize` for the whole file would stop at the first mistake
-//! and forget where the good values stood, and an operator would meet a file's
-//! mistakes one run at a time. So the file becomes this tree first, and
-//! [`check`](super::check) reads all of it.
+//! A derived `Deserialize` for the whole file would stop at the first mistake and forget where
+//! the good values were, so an operator would discover the mistakes one run at a time. Instead,
+//! the file becomes this tree first, and [`check`](super::check) reads all of it.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_yaml::Spanned;
 
-/// Where something stands in a file; lines and columns count from 1.
+/// A position in a file; lines and columns count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line.
@@ -35,20 +34,20 @@ pub(super) enum Value {
     Whole(i128),
     Decimal(f64),
     Text(String),
-    /// Text that stood in a `${NAME}`. Unlike text it may be read as a number or
-    /// truth value, and unlike text it is never shown: it may be a secret.
+    /// Text with a `${NAME}` substituted. Unlike plain text, it may be read as a number or
+    /// truth value, and it is never shown, because it may be a secret.
     Substituted {
         written: String,
         text: String,
     },
-    /// A `${NAME}` that could not be substituted; the mistake is reported already.
+    /// A `${NAME}` that could not be substituted; the mistake has already been reported.
     Unreadable,
     List(Vec<Node>),
-    /// In the order of the file, repeated keys included.
+    /// In file order, including repeated keys.
     Map(Vec<Entry>),
 }
 
-/// A key with its value.
+/// A key and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) place: Place,
@@ -57,7 +56,7 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// An empty map, as an empty file is.
+    /// An empty map, the value of an empty file.
     pub(super) const fn empty() -> Self {
         Self { place: Place { line: 1, column: 1 }, value: Value::Map(Vec::new()) }
     }

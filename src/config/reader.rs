@@ -1,5 +1,5 @@
-//! Reads a section key by key and goes on after a mistake: a key that cannot be
-//! used takes its default, its mistake is noted, and the rest is read as well.
+//! Reads a section key by key and continues after mistakes: a key with an unusable value gets
+//! its default, the mistake is recorded, and the rest is read as well.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,8 +9,8 @@ use super::mistake::Mistake;
 use super::raw::{Entry, Node, Place, Value};
 use crate::limits::config::QUOTE_CHARS_MAX;
 
-/// One section while it is read. **Ask for every key that it may have, then call
-/// [`finish`](Self::finish)**, which reports the keys that nobody asked for.
+/// A section that is being read. **Ask for every key that it may have, then call
+/// [`finish`](Self::finish)**, which reports the keys that were never asked for.
 #[derive(Debug)]
 pub(super) struct Keys<'n, 'm> {
     path: String,
@@ -20,7 +20,7 @@ pub(super) struct Keys<'n, 'm> {
     mistakes: &'m mut Vec<Mistake>,
 }
 
-/// Why a value was refused.
+/// Why a value was rejected.
 #[derive(Debug)]
 pub(super) struct Refused {
     found: String,
@@ -28,20 +28,20 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Refuses `node` and quotes it.
+    /// Rejects `node` and quotes it.
     pub(super) fn new(node: &Node, expected: impl Into<String>) -> Self {
         Self { found: quote(&node.value), expected: expected.into() }
     }
 
-    /// Refuses `node` without quoting it: it may be a secret.
+    /// Rejects `node` without quoting it, because it may be a secret.
     pub(super) fn hidden(node: &Node, expected: impl Into<String>) -> Self {
         Self { found: kind(&node.value).to_owned(), expected: expected.into() }
     }
 }
 
 impl<'n, 'm> Keys<'n, 'm> {
-    /// Begins to read `node`, whose key has this path. Repeated keys are
-    /// mistakes; the first of them is read.
+    /// Starts to read `node`, whose key has this path. Repeated keys are mistakes; the first
+    /// one counts.
     pub(super) fn new(path: String, node: &'n Node, mistakes: &'m mut Vec<Mistake>) -> Self {
         let entries = match &node.value {
             Value::Map(entries) => entries.as_slice(),
@@ -58,7 +58,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         keys
     }
 
-    /// Reads a value, or takes the default.
+    /// Reads a value, or returns the default.
     pub(super) fn read<T>(
         &mut self,
         key: &'static str,
@@ -69,7 +69,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         self.value(key, &entry.node, reader).unwrap_or(default)
     }
 
-    /// Reads a list element by element, or takes the default.
+    /// Reads a list element by element, or returns the default.
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -81,7 +81,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         nodes.iter().enumerate().filter_map(read).collect()
     }
 
-    /// Reads a list of sections; `None` where the key is absent or no list.
+    /// Reads a list of sections; `None` if the key is absent or its value is not a list.
     pub(super) fn sections<T>(
         &mut self,
         key: &'static str,
@@ -95,7 +95,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         Some(nodes.iter().enumerate().map(read).collect())
     }
 
-    /// The section under a key; an absent one is empty.
+    /// The section under a key; empty if the key is absent.
     pub(super) fn section(&mut self, key: &'static str) -> Keys<'n, '_> {
         let path = self.path_of(key);
         match self.entry(key) {
@@ -110,7 +110,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         }
     }
 
-    /// Notes that a key's value cannot stand beside another's.
+    /// Records that a key's value conflicts with another key's.
     pub(super) fn refuse(&mut self, key: &str, message: String) {
         let place = self
             .entries
@@ -120,7 +120,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         self.mistakes.push(Mistake { place: Some(place), key: self.path_of(key), message });
     }
 
-    /// Notes each of `keys` that is there, since it has no meaning here.
+    /// Records a mistake for each of `keys` that is present, because it has no meaning here.
     pub(super) fn refuse_all(&mut self, keys: &[&'static str], message: &str) {
         for key in keys {
             if let Some(entry) = self.entry(key) {
@@ -129,7 +129,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         }
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that were never asked for.
     pub(super) fn finish(mut self) {
         for entry in self.entries {
             if self.known.contains(&entry.key.as_str()) {
@@ -218,7 +218,7 @@ pub(super) fn truth(node: &Node) -> Result<bool, Refused> {
     .ok_or_else(|| Refused::new(node, "`true` or `false`"))
 }
 
-/// A whole number in `range`, which counts `unit`.
+/// A whole number of `unit` in `range`.
 pub(super) fn whole<T>(range: RangeInclusive<T>, unit: &str) -> impl Fn(&Node) -> Result<T, Refused>
 where
     T: TryFrom<i128> + PartialOrd + Display,
@@ -260,8 +260,8 @@ pub(super) fn wait(range: RangeInclusive<Duration>) -> impl Fn(&Node) -> Result<
     }
 }
 
-/// One of the names in `choices`. Names in `later` belong to the contract, and
-/// this build does not have them.
+/// One of the names in `choices`. Names in `later` are part of the documented contract, but
+/// this build does not support them.
 pub(super) fn choice<T: Copy>(
     choices: &[(&'static str, T)],
     later: &'static [&'static str],
@@ -283,12 +283,12 @@ pub(super) fn choice<T: Copy>(
     }
 }
 
-/// The one of `known` that was probably meant.
+/// The element of `known` that was probably meant.
 pub(super) fn closest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    // A third of the letters wrong is a slip; more is another word.
+    // A third of the letters wrong is a typo; more is another word.
     let distance = |known: &str| strsim::damerau_levenshtein(written, known);
     known
         .into_iter()
@@ -308,7 +308,7 @@ pub(super) fn enumerate(names: &[&str]) -> String {
 fn number(node: &Node) -> Option<f64> {
     match &node.value {
         Value::Decimal(number) => Some(*number),
-        // Beyond 2^53 it is out of every range anyway.
+        // Beyond 2^53, it is out of every range anyway.
         #[expect(clippy::cast_precision_loss, reason = "far inside every range")]
         Value::Whole(number) => Some(*number as f64),
         Value::Substituted { text, .. } => text.parse().ok(),
@@ -340,7 +340,7 @@ const fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Text for one line of a message: cut, control characters escaped.
+/// Shortens text to fit a line of a message and escapes control characters.
 fn shorten(text: &str) -> String {
     let mut short = String::new();
     for character in text.chars().take(QUOTE_CHARS_MAX) {

@@ -4,15 +4,15 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A key or password. Shows and serialises as `[redacted]`.
+/// A key or password. Displayed and serialised as `[redacted]`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// What stands for a secret wherever one is shown.
+    /// Replaces a secret wherever one would be shown.
     pub const REDACTED: &'static str = "[redacted]";
 
-    /// Hides `text`.
+    /// Wraps a secret.
     #[must_use]
     pub const fn new(text: String) -> Self {
         Self(text)

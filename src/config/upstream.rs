@@ -1,4 +1,4 @@
-//! `upstreams[]`: model servers, and the options that each kind has.
+//! `upstreams[]`: model servers, and the options of each kind.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::upstream::dialect;
 /// A model server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UpstreamConfig {
-    /// What clients call it in `model`; unique.
+    /// The name that clients use in `model`; unique.
     pub name: String,
-    /// How it is spoken to.
+    /// What answers there.
     #[serde(flatten)]
     pub kind: UpstreamKind,
 }
 
-/// What speaks there, with the options that it has.
+/// What answers at an upstream, with its options.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum UpstreamKind {
@@ -30,36 +30,36 @@ pub enum UpstreamKind {
     Embedded(EmbeddedConfig),
 }
 
-/// A model server, of whatever dialect.
+/// A model server, of any dialect.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelServerConfig {
-    /// How it is spoken to.
+    /// The API that it speaks.
     #[serde(rename = "kind")]
     pub dialect: dialect::Kind,
-    /// What the dialect's path is appended to: scheme `http` or `https`, a host,
-    /// no slash at the end, no query.
+    /// The dialect's path is appended to this: scheme `http` or `https`, a host, no trailing
+    /// slash, no query.
     #[serde(serialize_with = "without_trailing_slash")]
     pub base_url: Uri,
-    /// The model's name on that server; empty: the first that the server lists.
+    /// The model's name on that server; empty for the first model that the server lists.
     pub model: String,
     /// Sent as `Authorization: Bearer`.
     #[serde(serialize_with = "secret_or_empty")]
     pub api_key: Option<Secret>,
-    /// What keeps the model to valid calls. Only a dialect that takes constraints has it.
+    /// What restricts the model to valid calls. Only for dialects that support constraints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constrain: Option<Constrain>,
-    /// How calls and results go back.
+    /// How calls and results are sent back.
     pub history: History,
-    /// Longest wait for a connection.
+    /// The longest wait for a connection.
     #[serde(rename = "connect_timeout_sec", serialize_with = "seconds")]
     pub connect_timeout: Duration,
-    /// Longest silence inside a stream.
+    /// The longest silence inside a stream.
     #[serde(rename = "idle_timeout_sec", serialize_with = "seconds")]
     pub idle_timeout: Duration,
 }
 
 impl ModelServerConfig {
-    /// The default of a server of this dialect: one on this machine.
+    /// The defaults for a server of this dialect on this machine.
     #[must_use]
     pub fn new(dialect: dialect::Kind) -> Self {
         Self {
@@ -89,11 +89,11 @@ pub struct EmbeddedConfig {
     pub tokens_per_sec: u32,
 }
 
-/// `constrain`: what keeps a model to valid calls.
+/// `constrain`: what restricts a model to valid calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Constrain {
-    /// The prompt alone.
+    /// Only the prompt.
     None,
     /// A lazy GBNF grammar, for llama.cpp.
     LlamaGrammar,
@@ -117,7 +117,7 @@ impl UpstreamConfig {
         Self { name: "embedded".to_owned(), kind }
     }
 
-    /// The default of an upstream that is written down: a local model server.
+    /// The default for an upstream in the file: a local model server.
     #[must_use]
     pub fn openai_chat() -> Self {
         let kind = UpstreamKind::Server(ModelServerConfig::default());
@@ -126,7 +126,7 @@ impl UpstreamConfig {
 }
 
 impl UpstreamConfig {
-    /// How calls and results go back where nothing is said of it.
+    /// How calls and results are sent back unless the file says otherwise.
     #[must_use]
     pub const fn usual_history(contract: CallContract) -> History {
         match contract {
@@ -166,8 +166,8 @@ pub fn base_url(text: &str) -> Result<Uri, String> {
     Ok(uri)
 }
 
-/// Reads the URL as people give it on a command line, where the `/v1` that all
-/// servers of Chat Completions share may be left out.
+/// Reads a URL from the command line, where the `/v1` that all Chat Completions servers share
+/// may be omitted.
 ///
 /// # Errors
 /// What was expected, in words.
@@ -179,7 +179,7 @@ pub fn base_url_with_version(text: &str) -> Result<Uri, String> {
     }
 }
 
-/// A `Uri` without a path shows one, `/`, that nobody wrote.
+/// Hides the `/` that `Uri` shows for an empty path.
 fn without_trailing_slash<S: Serializer>(uri: &Uri, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(uri.to_string().trim_end_matches('/'))
 }
