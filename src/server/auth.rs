@@ -1,11 +1,10 @@
-//! Who may ask: API keys, and what keeps a page in a browser from asking in its
-//! user's place.
+//! Access control: API keys, and protection against web pages that send requests in their
+//! visitor's place.
 //!
-//! A server on loopback has no key as a rule, and every page that its user opens
-//! can reach it. Two checks stand in the way: the `Origin` of a request that
-//! changes something has to be this server's own or a configured one, and without
-//! keys the `Host` has to be a name of this machine, so that a foreign name that
-//! resolves to 127.0.0.1 (DNS rebinding) gets nothing.
+//! A server on loopback usually has no key, and every page that its user opens can reach it.
+//! Two checks prevent abuse. The `Origin` of a request that changes something must be this
+//! server's own or a configured one. And without keys, the `Host` must be a name of this
+//! machine, so that a foreign name that resolves to 127.0.0.1 (DNS rebinding) gets nothing.
 
 use std::net::SocketAddr;
 
@@ -18,12 +17,12 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use super::refusal::Refusal;
 
-/// Who may ask.
+/// Who may send requests.
 #[derive(Clone, Default)]
 pub struct AuthOptions {
-    /// Keys, any of which opens the server; none leaves it open.
+    /// Keys, any of which grants access; without keys the server is open.
     pub api_keys: Vec<String>,
-    /// Origins of pages on other hosts, exact: `https://chat.example.org`.
+    /// Allowed origins of pages on other hosts, matched exactly: `https://chat.example.org`.
     pub origins: Vec<String>,
 }
 
@@ -36,31 +35,31 @@ impl std::fmt::Debug for AuthOptions {
     }
 }
 
-/// The same, made ready for a server's address.
+/// Access control for a server's address.
 #[derive(Debug)]
 pub(super) struct Auth {
-    /// Digests, so that comparing takes the same time whatever a key's length.
+    /// Digests, so that a comparison takes the same time for keys of any length.
     keys: Vec<[u8; 32]>,
     origins: Vec<String>,
     is_loopback: bool,
 }
 
-/// Where a key may stand beside `Authorization`.
+/// An alternative to `Authorization` for the key.
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 impl Auth {
-    /// For a server that listens on `address`.
+    /// Creates the access control for a server that listens on `address`.
     pub(super) fn new(options: AuthOptions, address: SocketAddr) -> Self {
         let keys = options.api_keys.iter().map(|key| Sha256::digest(key).into()).collect();
         Self { keys, origins: options.origins, is_loopback: address.ip().is_loopback() }
     }
 
-    /// The origins of pages on other hosts.
+    /// Allowed origins of pages on other hosts.
     pub(super) fn origins(&self) -> &[String] {
         &self.origins
     }
 
-    /// Refuses what comes under a foreign name, or from a foreign page.
+    /// On loopback, rejects requests under a foreign host name or from a foreign page.
     pub(super) fn check_browser(&self, request: &Parts) -> Result<(), Refusal> {
         if !self.is_loopback {
             return Ok(());
@@ -81,7 +80,7 @@ impl Auth {
         Err(Refusal::Origin(origin.to_owned()))
     }
 
-    /// Whether a name is this machine's, or that of an origin that was configured.
+    /// Whether a name belongs to this machine or to a configured origin.
     fn is_ours(&self, host: &str) -> bool {
         let name = without_port(host);
         name.eq_ignore_ascii_case("localhost")
@@ -93,7 +92,7 @@ impl Auth {
                 .any(|origin| origin.split_once("://").is_some_and(|(_, allowed)| allowed == host))
     }
 
-    /// Refuses a request without one of the keys.
+    /// Rejects requests without a valid key.
     pub(super) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.keys.is_empty() {
             return Ok(());
@@ -105,16 +104,16 @@ impl Auth {
             .map(|(_, key)| key.trim())
             .or_else(|| headers.get(API_KEY).and_then(|value| value.to_str().ok()));
         let digest: [u8; 32] = Sha256::digest(key.unwrap_or_default()).into();
-        // All of them, whichever fits: the time must not tell.
+        // Compare all keys, even after a match: the time must not reveal anything.
         let known = self.keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(&digest));
         if bool::from(known) { Ok(()) } else { Err(Refusal::Unauthorized) }
     }
 }
 
-/// The name that a request asks for, with its port: `Host`, or `:authority`.
+/// The host that a request asks for, with its port: `:authority`, else `Host`.
 fn host_of(request: &Parts) -> Option<&str> {
     let authority = request.uri.authority().map(Authority::as_str);
-    // One of several hosts is none: who reads another one than we do is deceived.
+    // Several `Host` headers count as none: another server might choose a different one.
     let mut hosts = request.headers.get_all(HOST).iter();
     let host = hosts.next().filter(|_| hosts.next().is_none());
     authority.or_else(|| host?.to_str().ok())

@@ -1,5 +1,5 @@
-//! The body of an event stream: a log's reader, with a sign of life while nothing
-//! is to be said.
+//! The body of an event stream: reads from the log, and sends a keep-alive when there is
+//! nothing to say.
 
 use std::convert::Infallible;
 use std::future::Future as _;
@@ -16,40 +16,40 @@ use super::socket::Socket;
 use crate::limits::stream as limits;
 use crate::session::Reader;
 
-/// A stream of events to one client, in its dialect. It ends when the log ends; a client that
-/// goes away drops it, which is how the turn learns of it.
+/// A stream of events to one client, in its dialect. It ends when the log ends. A client that
+/// leaves drops it, which is how the turn finds out.
 ///
-/// hyper does not read while it writes a response: a client may have ended its sending side,
-/// and wait for the rest. So the body looks at the socket itself. Where nothing more will come,
-/// the client may be gone as well, which only a write can tell.
+/// hyper does not read while it writes a response, because the client may have closed its
+/// sending side and be waiting for the rest. So the body watches the socket itself. If no more data
+/// will come, the client may be gone altogether; only a write can tell.
 #[derive(Debug)]
 pub(super) struct EventBody {
     reader: Reader,
     encoder: Box<dyn Encoder>,
-    /// What is written for the client; its room is used again once that was taken, unless it
-    /// was for more than a few events.
+    /// Bytes to send. The buffer is reused once they have been taken, unless it grew beyond a
+    /// few events.
     out: BytesMut,
     keep_alive: Duration,
-    /// When the client was last sent something.
+    /// When something was last sent to the client.
     sent_at: Instant,
     timer: Pin<Box<Sleep>>,
     client: Client,
 }
 
-/// What is known of the client's side of the connection.
+/// What is known about the client's side of the connection.
 #[derive(Debug)]
 enum Client {
-    /// The protocol tells when it is gone.
+    /// The protocol reports when it is gone.
     Told,
-    /// It may send more.
+    /// It may still send.
     Open(Socket),
-    /// It sends no more since then; so many of [`limits::PROBES`] were sent.
+    /// It stopped sending at `at`; this many of [`limits::PROBES`] have been sent since.
     Ended { at: Instant, probes: usize },
 }
 
 impl Client {
-    /// It was sent a sign of life. It may have gone since the last probe: where this is not
-    /// one, others follow it.
+    /// Records that a keep-alive was sent. The client may have left since the last probe, so a
+    /// keep-alive after the last probe starts another series.
     fn was_sent_sign(&mut self, now: Instant) {
         if let Self::Ended { at, probes } = self {
             if *probes == limits::PROBES.len() {
@@ -62,7 +62,7 @@ impl Client {
 }
 
 impl EventBody {
-    /// Streams what `reader` reads, with a sign of life every `keep_alive` of silence.
+    /// Streams the records of `reader`, with a keep-alive after every `keep_alive` of silence.
     #[must_use]
     pub(super) fn new(reader: Reader, encoder: Box<dyn Encoder>, keep_alive: Duration) -> Self {
         let (timer, out) = (Box::pin(sleep(keep_alive)), BytesMut::new());
@@ -70,12 +70,12 @@ impl EventBody {
         Self { reader, encoder, out, keep_alive, sent_at, timer, client }
     }
 
-    /// Finds out from `socket` whether the client has gone.
+    /// Watches `socket` to find out whether the client has left.
     pub(super) fn watch(&mut self, socket: Socket) {
         self.client = Client::Open(socket);
     }
 
-    /// Looks whether the client has ended its side, until it has.
+    /// Checks whether the client has closed its sending side, unless that is already known.
     fn watch_client(&mut self, cx: &mut Context<'_>) {
         let Client::Open(socket) = &self.client else { return };
         match socket.poll_ended(cx) {
@@ -85,12 +85,12 @@ impl EventBody {
                 self.client = Client::Ended { at, probes: 0 };
                 self.timer.as_mut().reset(at);
             }
-            // What stands before its end hides it.
+            // Unread data hides the end of the stream.
             Poll::Ready(false) => self.client = Client::Told,
         }
     }
 
-    /// When the next sign of life is due.
+    /// When the next keep-alive is due.
     fn due(&self) -> Instant {
         let keep_alive = self.sent_at + self.keep_alive;
         match self.client {
@@ -101,8 +101,8 @@ impl EventBody {
         }
     }
 
-    /// The timer is not moved with every frame: when it fires, it looks at when
-    /// the last one went out, and sleeps on.
+    /// Waits until a keep-alive is due. The timer is not reset for every frame: when it fires,
+    /// it checks when the last frame was sent and sleeps again if need be.
     fn poll_keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
         self.watch_client(cx);
         while self.timer.as_mut().poll(cx).is_ready() {
@@ -129,7 +129,7 @@ impl Body for EventBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
         let Self { reader, encoder, out, .. } = &mut *this;
-        // The log first: a sign of life must not come before what is there already.
+        // Read the log first: a keep-alive must not come before records that are already there.
         let bytes = match reader.poll_read(cx, |record| encoder.encode(&record, out)) {
             Poll::Ready(Some(())) => {
                 this.sent_at = Instant::now();

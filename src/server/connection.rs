@@ -1,4 +1,4 @@
-//! One connection, from accept to close.
+//! A single connection, from accept to close.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,19 +23,19 @@ use super::{App, Timeouts, handlers, route};
 use crate::limits;
 use crate::telemetry::metrics;
 
-/// The protocol's settings.
+/// The settings of the protocols.
 fn builder(timeouts: Timeouts, pace: &Arc<Pace>) -> Builder<StreamExecutor> {
     let mut builder = Builder::new(StreamExecutor::new(Arc::clone(pace), timeouts.reader));
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.head)
-        // A client that has sent its request may end its side, and reads on. Bodies find out
-        // whether it is gone.
+        // A client may close its sending side after the request and keep reading. Response
+        // bodies find out whether it is gone.
         .half_close(true)
         .max_buf_size(limits::server::HEAD_BYTES_MAX)
         .max_headers(limits::server::HEADERS_MAX)
-        // A frame is one small buffer: copying it beats a vectored write.
+        // A frame is one small buffer: copying it is faster than a vectored write.
         .writev(false);
     builder
         .http2()
@@ -48,7 +48,7 @@ fn builder(timeouts: Timeouts, pace: &Arc<Pace>) -> Builder<StreamExecutor> {
     builder
 }
 
-/// Sends at once, and keeps little unsent: a slow client is then seen to move.
+/// Sends immediately and keeps little unsent, which shows whether a slow client makes progress.
 fn set_up(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
@@ -56,8 +56,8 @@ fn set_up(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves one connection until its client leaves, stalls or loses its place, or `stop` lets
-/// it go.
+/// Serves one connection until its client leaves, stalls or loses its place, or until `stop`
+/// shuts it down.
 pub(super) async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
@@ -81,7 +81,7 @@ pub(super) async fn serve(
         let answer = tower::service_fn(move |request: Request<Incoming>| {
             place_kept.keep();
             let app = Arc::clone(&app);
-            // Of a connection with streams, hyper reads on by itself.
+            // On HTTP/2, hyper itself keeps reading the connection.
             let socket = (request.version() < Version::HTTP_2).then(|| socket.clone());
             async move {
                 let mut reply = handlers::answer(request, app).await;

@@ -10,15 +10,15 @@ use tokio::time::timeout;
 use super::refusal::Refusal;
 use crate::http;
 
-/// A body that comes with a request, whichever server reads it.
+/// The body of a request, from any server implementation.
 pub(super) trait Incoming: Body<Data = Bytes, Error: Into<Error>> + Send + 'static {}
 
 impl<B: Body<Data = Bytes, Error: Into<Error>> + Send + 'static> Incoming for B {}
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Refuses a body in another transfer coding than `chunked`, as RFC 9112 asks in section 6.1.
-/// hyper undoes `chunked` where it comes last and leaves the rest to us.
+/// Rejects a body in a transfer coding other than `chunked` (RFC 9112, section 6.1). hyper
+/// decodes `chunked` if it comes last and leaves the rest to us.
 pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     let fields = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::to_str);
     match http::unknown_coding(fields.map(|field| field.unwrap_or("?")), "chunked") {
@@ -27,7 +27,7 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Reads a body of at most `bytes_max`, within this time.
+/// Reads a body of at most `bytes_max` bytes within this time.
 pub(super) async fn read(
     body: impl Incoming,
     bytes_max: usize,

@@ -1,7 +1,7 @@
 //! The HTTP server: accepts connections, answers requests, streams turns.
 //!
-//! HTTP/1.1 and HTTP/2 with prior knowledge share one port. What an error becomes
-//! for a client is decided in [`rescue`] alone.
+//! HTTP/1.1 and HTTP/2 with prior knowledge share one port. Only [`rescue`] decides what a
+//! client sees of an error.
 
 mod auth;
 mod body;
@@ -36,27 +36,27 @@ use auth::Auth;
 pub use auth::AuthOptions;
 use places::Places;
 
-/// How the server serves.
+/// Settings of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who may ask.
+    /// Who may send requests.
     pub auth: AuthOptions,
-    /// Longest body of a request, in bytes.
+    /// The longest request body, in bytes.
     pub max_body_bytes: usize,
-    /// A comment goes out after this much silence.
+    /// The silence after which a keep-alive is sent.
     pub keep_alive: Duration,
-    /// How long clients are waited for.
+    /// How long to wait for clients.
     pub timeouts: Timeouts,
 }
 
-/// How long clients are waited for.
+/// How long to wait for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// For a request's head, and on an idle connection.
+    /// For the head of a request, and on an idle connection.
     pub head: Duration,
-    /// For a request's body.
+    /// For the body of a request.
     pub body: Duration,
-    /// For a reader to take what it is sent.
+    /// For a reader to take what was sent.
     pub reader: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Default for Options {
     }
 }
 
-/// What every request needs.
+/// Shared by all requests.
 #[derive(Debug)]
 struct App {
     gateway: Arc<Gateway>,
@@ -93,7 +93,7 @@ struct App {
 }
 
 impl App {
-    /// What the requests to a server at `address` need.
+    /// Creates the shared state of a server at `address`.
     fn new(
         options: Options,
         address: SocketAddr,
@@ -106,7 +106,7 @@ impl App {
     }
 }
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -114,10 +114,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server on a socket that listens already.
+    /// Creates a server on a socket that is already listening.
     ///
     /// # Errors
-    /// When the socket has no address.
+    /// If the socket has no address.
     pub fn new(
         listener: TcpListener,
         options: Options,
@@ -128,8 +128,8 @@ impl Server {
         Ok(Self { listener, app: Arc::new(app) })
     }
 
-    /// Serves until `stop`. Then connections that are open get to the end of what
-    /// they are sending, at most [`limits::server::CLOSE_TIMEOUT`].
+    /// Serves until `stop`. After that, open connections may finish what they are sending, for
+    /// at most [`limits::server::CLOSE_TIMEOUT`].
     pub async fn serve(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Places::new(limits::server::CONNECTIONS_MAX);
@@ -140,7 +140,7 @@ impl Server {
                 let (app, stop) = (Arc::clone(&self.app), stop.clone());
                 connections.spawn(async move {
                     connection::serve(socket, peer, Arc::clone(&place), app, stop).await;
-                    // Behind the socket, which is closed by now.
+                    // The socket is closed by now.
                     drop(place);
                 });
             }
@@ -153,17 +153,17 @@ impl Server {
         }
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     async fn accept(&self, places: &Places) -> (TcpStream, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok(accepted) => return accepted,
-                // Out of descriptors, most likely.
+                // Probably out of file descriptors.
                 Err(error) if places.make_room().await => {
                     debug!(%error, "cannot accept a connection; a silent one was cut");
                 }
                 Err(error) => {
-                    // Give those that are open time.
+                    // Give open connections time to end.
                     warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(limits::server::ACCEPT_PAUSE).await;
                 }

@@ -1,8 +1,9 @@
-//! Places for connections: who gets one, and who gives theirs up when there are no more.
+//! Places for connections: which connection gets one, and which one loses its place when there
+//! are no more.
 //!
-//! A connection costs its client nothing, so silent ones could take every place for as long
-//! as a head may take to come. When places run out, the connection that has been silent for
-//! longest is cut. One whose client has asked for something keeps its place.
+//! A connection costs its client nothing, so silent clients could hold every place until the
+//! timeout for the head. When no place is free, the connection that has been silent longest is
+//! cut. A connection whose client has sent a request keeps its place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,38 +12,39 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// As many places as connections may be open.
+/// A fixed number of places for connections.
 #[derive(Debug)]
 pub(super) struct Places {
     free: Arc<Semaphore>,
     silent: Arc<Mutex<Silent>>,
 }
 
-/// The connections whose clients have asked for nothing yet.
+/// The connections whose clients have not sent a request yet.
 #[derive(Debug, Default)]
 struct Silent {
-    /// How many there were.
+    /// The number of connections so far.
     count: u64,
-    /// By number: the oldest first.
+    /// By number, so the oldest comes first.
     connections: BTreeMap<u64, Connection>,
 }
 
 #[derive(Debug)]
 struct Connection {
-    /// Tells it to end.
+    /// Tells the connection to end.
     cut: CancellationToken,
-    /// Tells that it has.
+    /// Cancelled when the connection has ended.
     gone: CancellationToken,
 }
 
 impl Places {
-    /// So many.
+    /// Creates `count` places.
     pub(super) fn new(count: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(count)), silent: Arc::default() }
     }
 
-    /// Takes a place for a connection that was accepted, the longest silent one's if there is
-    /// no other. Where all clients have asked for something, it waits for one to leave.
+    /// Takes a place for an accepted connection. If none is free, takes the place of the
+    /// connection that has been silent longest. If all clients have sent requests, waits for
+    /// one to leave.
     ///
     /// Dropping the future takes nothing.
     pub(super) async fn take(&self) -> Place {
@@ -67,7 +69,7 @@ impl Places {
         }
     }
 
-    /// Cuts the connection that has been silent for longest, and waits for its end. False if
+    /// Cuts the connection that has been silent longest and waits until it has ended. False if
     /// there is none.
     pub(super) async fn make_room(&self) -> bool {
         let oldest = self.silent.lock().connections.pop_first();
@@ -78,24 +80,24 @@ impl Places {
     }
 }
 
-/// A connection's place. It is free again when this is dropped.
+/// A connection's place, which is free again once this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     number: u64,
     silent: Arc<Mutex<Silent>>,
     cut: CancellationToken,
-    // In this order: whoever waits for the end finds the place free.
+    // In this order, so that the place is free by the time `_gone` reports the end.
     _permit: OwnedSemaphorePermit,
     _gone: DropGuard,
 }
 
 impl Place {
-    /// The client has asked for something: the place is not taken away any more.
+    /// Records that the client has sent a request, so that it cannot lose its place.
     pub(super) fn keep(&self) {
         self.silent.lock().connections.remove(&self.number);
     }
 
-    /// Ends when the connection is to give its place up.
+    /// Completes when the connection must give up its place.
     pub(super) async fn lost(&self) {
         self.cut.cancelled().await;
     }

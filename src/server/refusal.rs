@@ -1,4 +1,4 @@
-//! Why a request is not done, whatever dialect it came in.
+//! Why a request is refused, whatever its dialect.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
 use crate::session::SessionError;
 
-/// Why a request is not done.
+/// Why a request is refused.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Nothing is at this address.
+    /// There is nothing at this address.
     NoSuchPath,
-    /// Something is, but not for this method.
+    /// The address exists but does not accept this method.
     Method(&'static str),
-    /// The body is no JSON of the expected shape; the field that breaks it, where it is
-    /// a field's fault.
+    /// The body is not JSON of the expected shape. `param` is the field at fault, if there is
+    /// one.
     BadJson { param: Option<String>, error: String },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     Invalid { param: &'static str, message: String },
     /// The body is too long.
     BodyTooLarge { bytes_max: usize },
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     BodyTimeout(Duration),
     /// The body broke off.
     BodyBroken(String),
-    /// The body is in a transfer coding that we do not know.
+    /// The body is in an unknown transfer coding.
     TransferEncoding(String),
-    /// Not JSON, from a page of a browser.
+    /// A body from a browser page that is not JSON.
     MediaType,
-    /// No key, or a wrong one.
+    /// The key is missing or wrong.
     Unauthorized,
-    /// A page of another origin.
+    /// The request comes from a page of another origin.
     Origin(String),
-    /// A name that this server does not go by.
+    /// The host name is not one of this server's.
     Host(String),
-    /// No such session, or turn of it; the message.
+    /// No such session, or no such turn in it; holds the message.
     Unknown(&'static str),
-    /// It was here once; the message.
+    /// It existed once; holds the message.
     Gone(&'static str),
-    /// No turn begins.
+    /// The turn cannot begin.
     Begin(BeginError),
     /// The session cannot be used.
     Session(SessionError),
@@ -65,12 +65,12 @@ impl Refusal {
         "this turn has no frame of this id here; without Last-Event-ID it is read from its start",
     );
 
-    /// A field whose value cannot be.
+    /// A field with an invalid value.
     pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
         Self::Invalid { param, message: message.into() }
     }
 
-    /// The status, and the code by which programs tell refusals apart.
+    /// The status, and the code that programs recognise the refusal by.
     pub(super) const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::NoSuchPath | Self::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
@@ -107,7 +107,7 @@ impl Refusal {
         }
     }
 
-    /// The field that is at fault, as the client has named it.
+    /// The field at fault, under the name that the client used.
     pub(super) fn param(&self) -> Option<&str> {
         match self {
             Self::BadJson { param, .. } => param.as_deref(),
@@ -130,7 +130,7 @@ impl Refusal {
         }
     }
 
-    /// What went wrong and what to do about it.
+    /// What went wrong and how to fix it.
     pub(super) fn message(&self) -> String {
         match self {
             Self::NoSuchPath => "nothing is at this address; see GET /".into(),

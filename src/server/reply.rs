@@ -1,4 +1,4 @@
-//! What goes back to a client: whole, or as a stream of events.
+//! Responses to clients: complete, or as a stream of events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use super::stall::{Flow, Piece};
 /// A response.
 pub(super) type Reply = Response<ReplyBody>;
 
-/// A response's body. On HTTP/2 it ends only when all of it was taken, so that its
-/// stream can be reset as long as something waits on it.
+/// The body of a response. On HTTP/2 it ends only when all of it has been taken, so that the
+/// stream can still be reset while data is waiting.
 #[derive(Debug, Default)]
 pub(super) struct ReplyBody {
     content: Content,
@@ -38,17 +38,17 @@ impl Default for Content {
 }
 
 impl ReplyBody {
-    /// A body that is there already.
+    /// Creates a complete body.
     pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self { content: Content::Whole(Full::new(bytes.into())), flow: Flow::current() }
     }
 
-    /// A stream of events.
+    /// Creates a stream of events.
     pub(super) fn events(events: EventBody) -> Self {
         Self { content: Content::Events(events), flow: Flow::current() }
     }
 
-    /// Finds out from `socket` whether the client has gone while nothing is to be said.
+    /// Watches `socket` to find out whether the client leaves during a silence.
     pub(super) fn watch(&mut self, socket: Socket) {
         match &mut self.content {
             Content::Events(events) => events.watch(socket),
@@ -95,13 +95,13 @@ impl Body for ReplyBody {
     }
 }
 
-/// A whole response of JSON.
+/// A complete JSON response.
 pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Reply {
     let body = serde_json::to_vec(body).unwrap_or_default();
     typed(status, body, "application/json")
 }
 
-/// A whole response of that media type.
+/// A complete response of the given media type.
 pub(super) fn typed(status: StatusCode, body: impl Into<Bytes>, media_type: &'static str) -> Reply {
     let mut reply = Response::new(ReplyBody::whole(body));
     *reply.status_mut() = status;

@@ -1,5 +1,5 @@
-//! The one place that decides what a client sees of an error, before a stream has
-//! begun. What goes wrong later is the turn's last event.
+//! The one place that decides what a client sees of an error before a stream begins. Later
+//! errors become the turn's last event.
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::text::cut;
 
 impl Refusal {
-    /// The refusal as the client gets it.
+    /// Converts the refusal into the response that the client gets.
     pub(super) fn into_reply(self) -> Reply {
         let (status, code) = self.kind();
         let message = cut(&self.message(), limits::server::REFUSAL_BYTES_MAX);

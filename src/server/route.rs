@@ -1,4 +1,4 @@
-//! The addresses: their names, the methods they take, and who may come to them.
+//! The addresses: their names, the methods they accept, and who may use them.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Where turns begin and are re-joined.
+/// The address at which turns begin and are rejoined.
 pub(super) const CHAT_STREAM: &str = "/api/v1/chat/stream";
 const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
 const SESSIONS: &str = "/api/v1/sessions/";
 const TOOLS: &str = "/api/v1/tools";
 
-/// The addresses, with what is variable in them.
+/// The addresses, with their variable parts.
 #[derive(Debug)]
 pub(super) enum Route<'a> {
     Playground,
@@ -52,7 +52,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// For metrics: one name for all addresses of a kind.
+    /// The name for metrics, the same for all addresses of a kind.
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Playground => "playground",
@@ -67,7 +67,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The methods that it takes.
+    /// The methods that it accepts.
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
@@ -77,8 +77,8 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Whether it is open to those without a key: what orchestrators probe, and
-    /// the page, which holds no data of its own.
+    /// Whether it needs no key. These are the probes of orchestrators and the playground page,
+    /// which holds no data of its own.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self, Self::Live | Self::Ready | Self::Playground)
     }

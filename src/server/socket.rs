@@ -1,5 +1,5 @@
-//! A connection's socket, shared between hyper, which reads and writes, and a body that wants
-//! to know whether its client still sends.
+//! A connection's socket, shared between hyper, which reads and writes, and a body that watches
+//! whether its client is still sending.
 
 use std::io;
 use std::net::Shutdown;
@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A socket. **Its readers are one task**: the last that polled for bytes or for their end is
-/// woken, and no other.
+/// A socket. **Only one task may read from it**: the last task that polled for bytes or for
+/// their end is woken, and no other.
 #[derive(Debug, Clone)]
 pub(super) struct Socket(Arc<TcpStream>);
 
@@ -21,10 +21,11 @@ impl Socket {
         Self(Arc::new(stream))
     }
 
-    /// Whether the client will send no more, as soon as that is known: with false, it has sent
-    /// something that nobody has read yet.
+    /// Completes with true when the client will send no more, and with false if there is unread
+    /// data.
     ///
-    /// It may have ended its sending side alone, or be gone. Only writing tells which.
+    /// The client may have closed only its sending side, or it may be gone. Only a write can
+    /// tell.
     pub(super) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut byte = [0];
         let peeked = ready!(self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
@@ -63,7 +64,7 @@ impl AsyncWrite for Socket {
         }
     }
 
-    /// The system's own buffer is all that a socket has.
+    /// The system's own buffer is the only one.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

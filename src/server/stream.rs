@@ -1,4 +1,4 @@
-//! A turn's events as a response: from which frame on, and with which headers.
+//! A turn's events as a response: where to start, and which headers to send.
 
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
@@ -19,7 +19,7 @@ use crate::session::LoggedTurn;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What a turn's log has behind the frame that the client has seen last.
+/// Streams what follows the last frame that the client has seen.
 pub(super) fn resume(
     session_id: &str,
     turn: &LoggedTurn,
@@ -36,13 +36,13 @@ pub(super) fn resume(
         Some(_) => return Err(Refusal::FRAME_GONE),
     };
     if has_ended && seen == last {
-        // An EventSource asks again after every end; this is how it is told to stop.
+        // An EventSource reconnects after every end; this response tells it to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
     Ok(stream(session_id, turn, seen, encoder(headers), app))
 }
 
-/// The last frame that the client has seen, if it says so.
+/// The id of the last frame that the client has seen, if it sent one.
 pub(super) fn last_event_id(request: &Parts) -> Result<Option<FrameId>, Refusal> {
     let header = request.headers.get(LAST_EVENT_ID);
     let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
@@ -55,7 +55,7 @@ pub(super) fn last_event_id(request: &Parts) -> Result<Option<FrameId>, Refusal>
     }
 }
 
-/// The dialect that the client asks for: an event stream, unless it would rather have lines.
+/// The dialect that the client asks for: an event stream, unless it prefers lines.
 fn encoder(headers: &HeaderMap) -> Box<dyn Encoder> {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match http::preferred(accept, &[native::MEDIA_TYPE, ndjson::MEDIA_TYPE]) {
@@ -64,7 +64,7 @@ fn encoder(headers: &HeaderMap) -> Box<dyn Encoder> {
     }
 }
 
-/// The stream of a turn's events after `seen`.
+/// Streams a turn's events after `seen`.
 fn stream(
     session_id: &str,
     turn: &LoggedTurn,

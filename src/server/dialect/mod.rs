@@ -1,7 +1,7 @@
-//! Client dialects: what the events of a turn look like to a client. All of it is pure.
+//! Client dialects: how the events of a turn are written for a client. All pure.
 //!
-//! A dialect turns a log's records into frames, and says what a sign of life is. It borrows the
-//! records as they are in the log, and copies them once, into what its client is sent.
+//! A dialect turns log records into frames and defines its keep-alive. It borrows records from
+//! the log and copies them once, into the client's buffer.
 
 pub(super) mod native;
 pub(super) mod ndjson;
@@ -13,14 +13,14 @@ use bytes::{Bytes, BytesMut};
 
 use crate::session::Record;
 
-/// How one client's stream is written.
+/// Writes the stream of one client.
 pub(super) trait Encoder: fmt::Debug + Send {
     /// The media type of the stream.
     fn media_type(&self) -> &'static str;
 
-    /// Appends what a record is to the client.
+    /// Appends a record to the client's buffer.
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut);
 
-    /// What goes out when nothing is to be said for a while.
+    /// The bytes that are sent after a while of silence.
     fn keep_alive(&self) -> Bytes;
 }

@@ -1,10 +1,10 @@
-//! Events as lines of JSON (`application/x-ndjson`): for `jq`, shells and programs that have
-//! no reader for event streams.
+//! Events as lines of JSON (`application/x-ndjson`), for `jq`, shells and programs that cannot
+//! read event streams.
 //!
 //! ```text
 //! {"id":"1-7","type":"text_delta","data":{"text":"Hello"}}
 //! ```
-//! Nothing is cut: a line is as long as its event. An empty line is a sign of life.
+//! Nothing is cut: a line is as long as its event. An empty line is a keep-alive.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -12,11 +12,11 @@ use super::Encoder;
 use super::native::FrameId;
 use crate::session::Record;
 
-/// See the module.
+/// The encoder of JSON lines.
 #[derive(Debug)]
 pub(in crate::server) struct Ndjson;
 
-/// Its media type, which clients ask for.
+/// The media type that clients ask for.
 pub(in crate::server) const MEDIA_TYPE: &str = "application/x-ndjson";
 
 impl Encoder for Ndjson {
@@ -28,7 +28,7 @@ impl Encoder for Ndjson {
         out.extend_from_slice(b"{\"id\":\"");
         FrameId::of(record).push_to(out);
         out.extend_from_slice(b"\",");
-        // The event is an object, and goes on where that begins.
+        // The event is an object; continue after its opening brace.
         out.extend_from_slice(&record.data[1..]);
         out.put_u8(b'\n');
     }

@@ -1,5 +1,5 @@
-//! JSON objects that are objects: what serde derives for a struct would take an array
-//! of its fields' values as well.
+//! Structs that are read from JSON objects only: the derived `Deserialize` would also accept an
+//! array of the field values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A `T` that is written as an object.
+/// A `T` that must be written as an object.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Object<T>(pub(in crate::server) T);
 

@@ -1,11 +1,10 @@
-//! One stream of HTTP/2: what it was given and has not sent, and its end where that
-//! does not change.
+//! A single HTTP/2 stream: how much of its data is still unsent, and its end if that does not
+//! change.
 //!
-//! hyper polls a body only when the stream has room, so a body cannot notice that its
-//! stream has none for too long. But hyper runs each stream as a future on our own
-//! executor, and dropping that future resets the stream and nothing else. How far the
-//! stream is, the bytes themselves tell: h2 advances through a [`Piece`] as windows
-//! and socket let it.
+//! hyper polls a body only when the stream has room, so a body cannot notice that its stream
+//! has had no room for too long. But hyper runs each stream as a future on our own executor,
+//! and dropping that future resets only this stream. The bytes themselves show the stream's
+//! progress: h2 advances through a [`Piece`] as the windows and the socket allow.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -25,7 +24,7 @@ tokio::task_local! {
     static FLOW: Arc<Flow>;
 }
 
-/// How far one stream is.
+/// The progress of one stream.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Flow {
     state: Mutex<State>,
@@ -33,16 +32,16 @@ pub(in crate::server) struct Flow {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes that were given and are not taken yet.
+    /// Bytes given to the stream that it has not taken yet.
     waiting: usize,
-    /// When the stream last moved, or was given something while it had nothing.
+    /// When the stream last made progress, or was given data while it had none.
     moved_at: Option<Instant>,
-    /// Waits for all to be taken.
+    /// Wakes the body that waits until everything is taken.
     body: Option<Waker>,
 }
 
 impl Flow {
-    /// Of the HTTP/2 stream that this task serves. HTTP/1.1 has none: its one stream
+    /// The flow of the HTTP/2 stream that this task serves. HTTP/1.1 has none: its only stream
     /// is as fast as its socket.
     pub(in crate::server) fn current() -> Option<Arc<Self>> {
         FLOW.try_with(Arc::clone).ok()
@@ -67,12 +66,12 @@ impl Flow {
         }
     }
 
-    /// Whether the stream has taken all that it was given.
+    /// Whether the stream has taken everything it was given.
     pub(in crate::server) fn is_taken(&self) -> bool {
         self.state.lock().waiting == 0
     }
 
-    /// Waits for that.
+    /// Waits until the stream has taken everything.
     pub(in crate::server) fn poll_taken(&self, waker: &Waker) -> Poll<()> {
         let mut state = self.state.lock();
         if state.waiting == 0 {
@@ -82,14 +81,14 @@ impl Flow {
         Poll::Pending
     }
 
-    /// Since when the stream has stood still with something to take.
+    /// Since when the stream has had data to take but made no progress.
     fn still_since(&self) -> Option<Instant> {
         let state = self.state.lock();
         state.moved_at.filter(|_| state.waiting > 0)
     }
 }
 
-/// Bytes of a body that tell their stream when they are taken.
+/// Bytes of a body that report to their stream when they are taken.
 #[derive(Debug)]
 pub(in crate::server) struct Piece {
     bytes: Bytes,
@@ -123,7 +122,7 @@ impl Buf for Piece {
     }
 }
 
-/// Runs the streams of one HTTP/2 connection, each as long as it moves.
+/// Runs the streams of an HTTP/2 connection, each for as long as it makes progress.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct StreamExecutor {
     pace: Arc<Pace>,
@@ -131,8 +130,8 @@ pub(in crate::server) struct StreamExecutor {
 }
 
 impl StreamExecutor {
-    /// For the connection of `pace`, whose streams are reset after `longest` without
-    /// progress.
+    /// Creates an executor for the connection of `pace`. It resets streams after `longest`
+    /// without progress.
     pub(in crate::server) const fn new(pace: Arc<Pace>, longest: Duration) -> Self {
         Self { pace, longest }
     }
@@ -158,8 +157,8 @@ where
     }
 }
 
-/// Ends when the stream has stood still for `longest`. While the socket holds up all
-/// streams, none of them is to blame.
+/// Completes when the stream has made no progress for `longest`. Time in which the socket holds
+/// up all streams does not count.
 async fn stalled(flow: &Flow, pace: &Pace, longest: Duration) {
     let since =
         || flow.still_since().map(|since| pace.held_up_at().map_or(since, |at| at.max(since)));

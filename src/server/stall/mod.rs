@@ -1,10 +1,10 @@
-//! Clients that take nothing, or say nothing: found, so that they can be cut.
+//! Finds clients that take nothing, or say nothing, so that they can be cut.
 //!
-//! hyper has no write timeout. A connection makes no progress when its socket takes
-//! no bytes ([`Pace`]); an HTTP/2 stream makes none when its own window stays shut
-//! while its connection is well ([`Flow`]). Either way nothing of the turn is held up,
-//! but a socket and a log are. Only the one that does not move is cut: the connection,
-//! or the one stream with a `RST_STREAM`. Its client can re-join.
+//! hyper has no write timeout. A connection makes no progress if its socket takes no bytes
+//! ([`Pace`]). An HTTP/2 stream makes none if its own window stays shut while its connection
+//! works ([`Flow`]). Neither delays the turn, but each ties up a socket and a log. Only the
+//! part that is stuck is cut: the connection, or the single stream with a `RST_STREAM`. The
+//! client can rejoin.
 
 mod flow;
 
@@ -31,18 +31,18 @@ const PREFACE_BYTES: usize = 24;
 /// What a connection knows about its client's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// The zero of the times below, which are in milliseconds from 1.
+    /// The origin of the times below, which are in milliseconds and start at 1.
     epoch: Instant,
-    /// Since when the socket has taken nothing; [`NEVER`] while it does.
+    /// Since when the socket has taken nothing; [`NEVER`] if it takes data.
     blocked_at: AtomicU64,
-    /// When it last took something after it had not.
+    /// When it last started to take data again.
     freed_at: AtomicU64,
-    /// Bytes that came, counted up to [`PREFACE_BYTES`].
+    /// Bytes received, counted up to [`PREFACE_BYTES`].
     received: AtomicUsize,
 }
 
 impl Pace {
-    /// For a connection that has just been opened.
+    /// Creates the state of a new connection.
     #[must_use]
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -62,13 +62,12 @@ impl Pace {
         (at != NEVER).then(|| self.epoch + Duration::from_millis(at - 1))
     }
 
-    /// Ends when the socket has taken nothing for `longest` although there was
-    /// something to take.
+    /// Completes when the socket has had data to take but has taken nothing for `longest`.
     pub(super) async fn stalled(&self, longest: Duration) {
         wait_for_stall(longest, || self.time(&self.blocked_at)).await;
     }
 
-    /// When the socket last held up what was to be sent: now, where it still does.
+    /// When the socket last held up data: now, if it still does.
     fn held_up_at(&self) -> Option<Instant> {
         match self.time(&self.blocked_at) {
             Some(_) => Some(Instant::now()),
@@ -76,8 +75,8 @@ impl Pace {
         }
     }
 
-    /// Whether the client has sent enough to be told which protocol it speaks.
-    /// Until then hyper has no timeout either.
+    /// Whether the client has sent enough to show which protocol it speaks. Until then, hyper's
+    /// own timeouts do not apply.
     pub(super) fn has_spoken(&self) -> bool {
         self.received.load(Ordering::Relaxed) >= PREFACE_BYTES
     }
@@ -96,8 +95,8 @@ impl Pace {
     }
 }
 
-/// Ends when something has stood still for `longest`; `since` says since when it does.
-/// It looks no more often than that: a stall cannot become due any earlier.
+/// Completes when something has made no progress for `longest`; `since` says since when. It
+/// wakes no more often than a stall can become due.
 async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) {
     loop {
         let now = Instant::now();
@@ -109,8 +108,8 @@ async fn wait_for_stall(longest: Duration, since: impl Fn() -> Option<Instant>) 
     }
 }
 
-/// A socket that tells its [`Pace`] whether writes get through, and whether
-/// anything has come at all.
+/// A socket that reports to its [`Pace`] whether writes get through and whether anything has
+/// been received.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     socket: S,

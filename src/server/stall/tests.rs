@@ -9,8 +9,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 const ALMOST: Duration = Duration::from_millis(29_999);
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long it takes until a connection is found to be stalled; `None` for longer
-/// than ten times the longest.
+/// How long it takes to find that a connection is stalled; `None` if that takes more than ten
+/// times the longest allowed.
 async fn stalled_after(pace: &Pace) -> Option<Duration> {
     let begun = Instant::now();
     timeout(LONGEST * 10, pace.stalled(LONGEST)).await.ok()?;
@@ -52,16 +52,16 @@ async fn a_socket_that_takes_a_byte_now_and_then_moves() {
     writing.await.unwrap().unwrap();
 }
 
-/// A stream's future that takes a piece and then does nothing until it is told to.
+/// The future of a stream that takes a piece and then waits.
 #[derive(Debug)]
 struct Stream {
     piece: Piece,
     flow: Arc<Flow>,
-    /// Gone with the future.
+    /// Dropped with the future.
     alive: Arc<()>,
 }
 
-/// A stream that was given `bytes` bytes, on a connection of `pace`.
+/// A stream on a connection of `pace` that was given `bytes` bytes.
 async fn stream(pace: &Arc<Pace>, bytes: usize) -> Stream {
     let (sender, given) = tokio::sync::oneshot::channel();
     let alive = Arc::new(());
@@ -105,7 +105,7 @@ async fn a_stream_that_takes_a_byte_now_and_then_is_not() {
     assert!(stream.is_served_after(LONGEST * 10).await, "nothing is left to take");
 }
 
-/// What all streams wait for is no fault of one of them.
+/// What holds up all streams is not the fault of one of them.
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_not_ended_for_a_slow_socket() {
     let pace = Pace::new();

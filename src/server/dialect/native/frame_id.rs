@@ -1,26 +1,26 @@
-//! The id of a frame, `<epoch>-<sequence>`, as clients give it back.
+//! The id of a frame, `<epoch>-<sequence>`, which clients send back.
 
 use bytes::{BufMut as _, BytesMut};
 
 use crate::session::Record;
 
-/// A place in a turn's log.
+/// A position in a turn's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct FrameId {
-    /// Rises each time that somebody else serves the session.
+    /// Increases when another process takes over the session; always 1 so far.
     pub(in crate::server) epoch: u64,
-    /// Counts the turn's frames from 1.
+    /// The frame's number within the turn, from 1.
     pub(in crate::server) sequence: u64,
 }
 
 impl FrameId {
-    /// The id of a record.
+    /// Returns the id of a record.
     pub(in crate::server) const fn of(record: &Record<'_>) -> Self {
         Self { epoch: record.epoch, sequence: record.sequence }
     }
 
-    /// Reads an id; `None` where it is none. A number that is too large is read as
-    /// the largest, which no frame has.
+    /// Parses an id; `None` if the text is not one. A number that is too large becomes the
+    /// largest number, which no frame has.
     #[must_use]
     pub(in crate::server) fn parse(text: &str) -> Option<Self> {
         let (epoch, sequence) = text.split_once('-')?;
@@ -39,7 +39,7 @@ impl FrameId {
     }
 }
 
-/// Appends a number as text. It comes with each frame, so it does without a formatter.
+/// Appends a number as text. Avoids the formatter, because this runs for every frame.
 fn push_number(out: &mut BytesMut, mut number: u64) {
     const DIGITS_MAX: usize = 20;
     let mut digits = [0; DIGITS_MAX];
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// As a formatter writes it, which `push_to` does without.
+    /// The formatter's version, to compare `push_to` with.
     impl fmt::Display for FrameId {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "{}-{}", self.epoch, self.sequence)

@@ -6,8 +6,8 @@
 //! data: {"type":"text_delta","data":{"text":"Hello"}}
 //!
 //! ```
-//! Lines end in LF. `data` is one line: JSON has no raw line ends, and the three
-//! code points that some clients take for one are escaped.
+//! Lines end in LF. `data` is a single line: JSON has no raw line breaks, and the three code
+//! points that some clients treat as line breaks are escaped.
 
 mod frame_id;
 pub(in crate::server) mod request;
@@ -26,11 +26,11 @@ use crate::session::log::encode::{fitting, serialize};
 
 pub(in crate::server) use frame_id::FrameId;
 
-/// See the module.
+/// The encoder of Tether's own event stream.
 #[derive(Debug)]
 pub(in crate::server) struct Native;
 
-/// Its media type.
+/// The media type of the event stream.
 pub(in crate::server) const MEDIA_TYPE: &str = "text/event-stream";
 
 impl Encoder for Native {
@@ -50,14 +50,14 @@ impl Encoder for Native {
         out.extend_from_slice(FRAME_END);
     }
 
-    /// A comment that keeps proxies from giving up. One line end only: a blank line
-    /// after it makes clients that know an id fire an empty event.
+    /// A comment that keeps proxies from timing out. It has only one line ending: a blank line
+    /// after it would make some clients fire an empty event.
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(b": keep-alive\n")
     }
 }
 
-/// A refusal's body.
+/// The body of a refusal.
 pub(in crate::server) fn error(code: &str, message: &str, param: Option<&str>) -> Value {
     let mut error = json!({ "code": code, "message": message });
     if let Some(param) = param {
@@ -71,7 +71,7 @@ const FRAME_END: &[u8] = b"\n\n";
 fn push_head(out: &mut BytesMut, record: &Record<'_>) {
     use std::io::Write as _;
 
-    // A growing buffer takes all.
+    // Writing to a growing buffer cannot fail.
     if record.sequence == 1 {
         let _ = writeln!(out.writer(), "retry: {}", limits::RETRY_MS);
     }
@@ -82,10 +82,10 @@ fn push_head(out: &mut BytesMut, record: &Record<'_>) {
     out.extend_from_slice(b"\ndata: ");
 }
 
-/// An event that is too long for a frame, with its longest fields cut: a text to
-/// what fits, anything else to `null`. `<field>_truncated` says how long it was.
+/// Writes an event that is too long for a frame with its longest fields cut: text to the length
+/// that fits, anything else to `null`. `<field>_truncated` gives the original length.
 fn push_shortened(out: &mut BytesMut, data: &[u8]) {
-    /// Of a field, in bytes of JSON; three of them and the rest fit into a frame.
+    /// The most bytes of JSON per field; three such fields and the rest fit into a frame.
     const FIELD_BYTES_MAX: usize = limits::FRAME_BYTES_MAX / 4;
 
     let mut value: Value = serde_json::from_slice(data).unwrap_or_default();

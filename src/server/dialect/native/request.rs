@@ -1,4 +1,4 @@
-//! The bodies of Tether's own requests, checked.
+//! Parses and checks the bodies of Tether's own requests.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,7 +39,7 @@ struct SelectedOption {
     id: String,
 }
 
-/// Reads a turn to begin.
+/// Reads a request to begin a turn.
 pub(in crate::server) fn parse(
     body: &[u8],
     idempotency_key: Option<String>,
@@ -102,8 +102,8 @@ pub(in crate::server) fn parse(
     })
 }
 
-/// The tools of the turn, and whether one has to be called. With `none` the turn has no tools:
-/// a small model that hears of tools calls them.
+/// The tools of the turn, and whether one must be called. With `none` the turn has no tools at
+/// all: a small model calls any tool that it is shown.
 fn read_choice(
     choice: Option<&Value>,
     tools: Option<Vec<String>>,
@@ -156,7 +156,7 @@ struct RawCancel {
     session_id: Option<String>,
 }
 
-/// Reads in which session to cancel the turn.
+/// Reads a cancellation and returns the id of its session.
 pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
     let RawCancel { session_id } = from_json(body)?;
     let Some(id) = session_id else {
@@ -166,12 +166,12 @@ pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
     Ok(id)
 }
 
-/// Reads JSON of a known shape; where it has another, the refusal names the field.
+/// Reads JSON of a known shape. If the shape is wrong, the refusal names the field.
 fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path();
-        // What is no JSON at all is not the fault of the field that it begins in.
+        // Invalid JSON is not the fault of the field that contains it.
         let is_field = error.inner().is_data() && path.iter().next().is_some();
         let param = is_field.then(|| path.to_string());
         let reason = type_mismatch::explain(body, path, error.inner());

@@ -6,14 +6,14 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::session::log::tests::records;
 use crate::upstream::sse::Decoder;
 
-/// What a client is sent of a turn's events.
+/// The bytes that a client receives for a turn's events.
 fn encoded(events: &[Event<'_>]) -> String {
     let mut out = BytesMut::new();
     records(events, |record| Native.encode(&record, &mut out));
     String::from_utf8(out.to_vec()).unwrap()
 }
 
-/// The frames as a client reads them: id, event, data.
+/// The frames as a client parses them: id, event, data.
 fn read(text: &str) -> Vec<(String, String, Value)> {
     let (mut decoder, mut chunk) = (Decoder::new(), text.as_bytes());
     let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();

@@ -1,7 +1,7 @@
 //! A session as `GET` shows it (`docs/http-api.md`).
 //!
-//! The names are the contract's, whatever the conversation calls its own. It is written without
-//! a tree of values in between: conversations grow long.
+//! Field names are those of the documented API, whatever the conversation calls its own. It is
+//! serialised directly, without a tree of values, because conversations grow long.
 
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
@@ -15,7 +15,7 @@ use crate::parser::Arguments;
 use crate::session::Snapshot;
 use crate::tools::{Clarification, ClarificationOption, ToolResult};
 
-/// The session `id` as of one moment, as JSON.
+/// A snapshot of session `id`, as JSON.
 pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Snapshot) -> impl Serialize + 'a {
     Transcript {
         session_id: id,
@@ -163,8 +163,8 @@ impl<'a> StepView<'a> {
     }
 }
 
-/// What the model wrote and what the gateway said in between. What the model thought is its
-/// server's, and is not shown.
+/// What the model wrote and what the gateway added in between. Reasoning items belong to the
+/// model server and are not shown.
 struct Parts<'a>(&'a [Part]);
 
 impl Serialize for Parts<'_> {

@@ -1,4 +1,4 @@
-//! What a field of a request takes and what it got, in JSON's words.
+//! Explains, in JSON's terms, which type a field of a request expects and what it got.
 
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -6,22 +6,23 @@ use serde_path_to_error::{Path, Segment};
 use crate::limits::server::REFUSED_VALUE_BYTES_MAX;
 use crate::text::cut;
 
-/// Why `body` cannot be read, where its JSON has another type or size at `path` than the
-/// field takes. `None` where that is not why.
+/// The reason why `body` is invalid, if its JSON has another type or size at `path` than the
+/// field expects; `None` if there is another reason.
 pub(super) fn explain(body: &[u8], path: &Path, error: &serde_json::Error) -> Option<String> {
     let reason = error.to_string();
     let is_mismatch = ["invalid type", "invalid value"].iter().any(|it| reason.starts_with(it));
     let expected = expected(path).filter(|_| is_mismatch)?;
     let got = match serde_json::from_slice(body) {
         Ok(whole) => cut(&at(&whole, path)?.to_string(), REFUSED_VALUE_BYTES_MAX),
-        // It breaks off behind the field.
+        // The body breaks off after the field.
         Err(_) => "something else".to_owned(),
     };
     let (line, column) = (error.line(), error.column());
     Some(format!("expected {expected}, got {got}, at line {line} column {column}"))
 }
 
-/// What a field takes. The request's shape is in `request`; a test holds the two together.
+/// The type that a field expects. The request's shape is in `request`; a test keeps the two in
+/// step.
 fn expected(path: &Path) -> Option<&'static str> {
     Some(match &*pattern(path) {
         "" | "clarification_response" | "clarification_response.selected_option" | "sampling" => {
@@ -45,7 +46,7 @@ fn expected(path: &Path) -> Option<&'static str> {
     })
 }
 
-/// The path without the numbers of list items: `tools[]`.
+/// The path without the indices of list items: `tools[]`.
 fn pattern(path: &Path) -> String {
     let mut pattern = String::new();
     for segment in path {
