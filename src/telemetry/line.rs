@@ -1,9 +1,9 @@
-//! A record on one line: what a peer sent cannot forge further records. The formatter
-//! escapes what would steer a terminal; colours are its own.
+//! Writes a log record as a single line, so that data from a peer cannot forge records. The
+//! formatter escapes terminal control sequences; the colours are its own.
 
 use std::ascii;
 
-/// Adds a whole record, as the formatter hands it over.
+/// Appends a complete record, as the formatter passes it.
 pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8]) {
     let (text, end) = match record.strip_suffix(b"\n") {
         Some(text) => (text, &b"\n"[..]),
@@ -21,7 +21,7 @@ pub(super) fn push_line(out: &mut Vec<u8>, record: &[u8]) {
     out.extend_from_slice(end);
 }
 
-/// Escape, which colours begin with, is left to the formatter.
+/// The formatter handles ESC, which starts its colours.
 const fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t' && byte != 0x1b
 }

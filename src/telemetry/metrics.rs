@@ -1,11 +1,10 @@
-//! What is counted, under the names that `/metrics` shows. None of it is counted
-//! per token.
+//! The metrics, under the names that `/metrics` shows. Nothing is recorded per token.
 
 use std::time::Duration;
 
 use ::metrics::{Gauge, counter, gauge, histogram};
 
-/// Counts something as there for as long as it lives.
+/// Counts something as present for as long as it lives.
 #[derive(Debug)]
 #[must_use]
 pub struct Gauged(Gauge);
@@ -23,50 +22,50 @@ impl Drop for Gauged {
     }
 }
 
-/// A turn runs, and is in this state.
+/// Counts a turn as running in this state.
 pub fn turn_running(state: &'static str) -> Gauged {
     Gauged::new(gauge!("tether_turns_running", "state" => state))
 }
 
-/// A connection is open.
+/// Counts a connection as open.
 pub fn connection_open() -> Gauged {
     Gauged::new(gauge!("tether_connections_open"))
 }
 
-/// Log lines were dropped: standard error did not take them.
+/// Log lines were dropped because standard error did not take them.
 pub fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);
 }
 
-/// A turn ended, by finish reason or failure code, and what it took.
+/// A turn ended: its finish reason or failure code, its rounds and its duration.
 pub fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
     counter!("tether_turns_total", "outcome" => outcome).increment(1);
     histogram!("tether_turn_rounds").record(f64::from(rounds));
     histogram!("tether_turn_seconds").record(duration);
 }
 
-/// A turn's first event stood in its log, this long after it was asked for.
+/// The first event of a turn was in its log this long after the request.
 pub fn first_event(after: Duration) {
     histogram!("tether_first_event_seconds").record(after);
 }
 
-/// The model said its first word, this long after the turn began.
+/// The model wrote its first text this long after the turn began.
 pub fn first_delta(after: Duration) {
     histogram!("tether_first_delta_seconds").record(after);
 }
 
-/// A tool ended, as its run's end is called.
+/// A tool ended with this outcome.
 pub fn tool_ended(tool: String, outcome: &'static str, duration: Duration) {
     counter!("tether_tool_calls_total", "tool" => tool.clone(), "outcome" => outcome).increment(1);
     histogram!("tether_tool_seconds", "tool" => tool).record(duration);
 }
 
-/// A call was not run.
+/// A call was not run, for this reason.
 pub fn call_not_run(why: &'static str) {
     counter!("tether_calls_not_run_total", "why" => why).increment(1);
 }
 
-/// So much of a tool's time passed while the model still wrote.
+/// This much of a tool's run time overlapped with the model's writing.
 pub fn tool_hidden(hidden: Duration) {
     histogram!("tether_tool_hidden_seconds").record(hidden);
 }
@@ -76,7 +75,7 @@ pub fn empty_answer() {
     counter!("tether_empty_answers_total").increment(1);
 }
 
-/// The model was told of a mistake.
+/// The model was sent feedback on a mistake.
 pub fn feedback(reason: &'static str) {
     counter!("tether_feedback_total", "reason" => reason).increment(1);
 }
@@ -86,7 +85,7 @@ pub fn clarification(outcome: &'static str) {
     counter!("tether_clarifications_total", "outcome" => outcome).increment(1);
 }
 
-/// An upstream could not be reached, so that others are asked first for a while.
+/// An upstream failed to answer, so others are asked first for a while.
 pub fn upstream_cools_down(upstream: &str) {
     counter!("tether_upstream_cool_downs_total", "upstream" => upstream.to_owned()).increment(1);
 }
@@ -102,8 +101,8 @@ pub fn reader_cut() {
     counter!("tether_readers_cut_total").increment(1);
 }
 
-/// What is held now: how many sessions, what they take in memory, and what the logs of their
-/// finished turns take.
+/// Sets the gauges for what is in memory: the number of sessions, their size, and the size of
+/// their finished turns' logs.
 pub fn held(sessions: usize, session_bytes: usize, turn_log_bytes: usize) {
     #[expect(clippy::cast_precision_loss, reason = "no memory has so many bytes")]
     let set = |gauge: Gauge, value: usize| gauge.set(value as f64);

@@ -1,7 +1,7 @@
-//! Logs and metrics. Logs are filtered by `TETHER_LOG`, as text or JSON lines, on standard error.
+//! Logs and metrics. Logs go to standard error as text or JSON lines, filtered by `TETHER_LOG`.
 //!
-//! What to log at which level is house style (CONTRIBUTING.md); this module only
-//! decides where lines go and what they look like.
+//! CONTRIBUTING.md says what to log at which level. This module only decides where lines go and
+//! what they look like.
 
 mod line;
 pub mod metrics;
@@ -25,38 +25,37 @@ use self::queue::Queue;
 /// The environment variable that filters logs.
 pub const FILTER_VARIABLE: &str = "TETHER_LOG";
 
-/// How logs are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Lines for humans.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Why logs cannot be written.
+/// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The variable holds no filter.
+    /// The variable is not a valid filter.
     #[error(
         "{FILTER_VARIABLE}: {0}; expected a filter such as `info`, `debug` or `warn,tether=trace`"
     )]
     Filter(#[from] tracing_subscriber::filter::FromEnvError),
-    /// Something else receives the logs of this process already.
+    /// Another subscriber already receives this process's logs.
     #[error("logs are set up already: {0}")]
     AlreadySet(#[from] tracing_subscriber::util::TryInitError),
-    /// The system gives no thread to write them in.
+    /// The system has no thread for writing logs.
     #[error("cannot write logs: {0}")]
     NoThread(#[from] io::Error),
 }
 
-/// Sends the logs of this process to standard error, level `info` and above
-/// where `TETHER_LOG` says nothing else. Colours are for terminals alone. Panics are
-/// logged as well.
+/// Sends the logs of this process to standard error, at level `info` and above unless
+/// `TETHER_LOG` says otherwise. Uses colours only on a terminal. Panics are logged as well.
 ///
 /// # Errors
-/// A filter that cannot be read; a second call; no thread to write in.
+/// If the filter is invalid, if this is called twice, or if no thread can be started.
 pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
     let filter = filter()?;
     let queue = Arc::new(Queue::default());
@@ -73,7 +72,7 @@ pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
 /// Checks `TETHER_LOG`, for commands that write no logs.
 ///
 /// # Errors
-/// A filter that cannot be read.
+/// If the filter is invalid.
 pub fn check_filter() -> Result<(), TelemetryError> {
     filter().map(|_| ())
 }
@@ -85,8 +84,8 @@ fn filter() -> Result<EnvFilter, TelemetryError> {
     Ok(builder.from_env()?)
 }
 
-/// Has panics logged, with a backtrace if `RUST_BACKTRACE` asks for one. Where errors are not
-/// logged, they are printed as they would be without us.
+/// Logs panics, with a backtrace if `RUST_BACKTRACE` asks for one. If errors are not logged,
+/// panics are printed as usual.
 fn log_panics() {
     let print = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -104,7 +103,7 @@ fn log_panics() {
     }));
 }
 
-/// Puts each record into the queue.
+/// Pushes each record to the queue.
 struct Records(Arc<Queue>);
 
 impl<'a> MakeWriter<'a> for Records {
@@ -118,7 +117,7 @@ impl<'a> MakeWriter<'a> for Records {
 struct Record<'a>(&'a Queue);
 
 impl Write for Record<'_> {
-    /// Takes a whole record, as the formatter hands it over.
+    /// Takes a complete record, as the formatter passes it.
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         self.0.push(record);
         Ok(record.len())
@@ -129,8 +128,7 @@ impl Write for Record<'_> {
     }
 }
 
-/// A duration for a log line or an event, in milliseconds: a number, which a 128-bit one
-/// is not to JSON.
+/// A duration for a log line or an event, in milliseconds. JSON has no 128-bit numbers.
 pub(crate) fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,15 +1,15 @@
 //! Log lines on their way to standard error.
 //!
 //! ```text
-//! whoever logs ─ push ─> pending: bytes of whole lines ─ take ─> the writer thread ─> standard error
-//!                          '- no room: the line is dropped and counted
+//! any thread ─ push ─> pending: bytes of whole lines ─ take ─> the writer thread ─> standard error
+//!                        '- no room: the line is dropped and counted
 //! ```
 //!
-//! Only the writer waits for standard error. If nobody reads the pipe, lines are lost but no
-//! turn waits. The same holds if the reader has gone or the disk is full.
+//! Only the writer waits for standard error. If the pipe is not read, lines are lost but no
+//! turn waits. The same applies if the reader has gone or the disk is full.
 //!
 //! `tracing-appender` has such a queue, but it prints to standard output and standard error
-//! when its writer fails or is late, which is just when that blocks.
+//! when its writer fails or falls behind, which is exactly when those block.
 
 use std::io::{ErrorKind, Write};
 use std::mem;
@@ -24,13 +24,13 @@ use super::line::push_line;
 use super::metrics;
 use crate::limits::telemetry::{CLOSE_TIMEOUT, QUEUED_BYTES_MAX, RETRY_INTERVAL};
 
-/// What is to be written.
+/// The lines to write.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Something is pending, or the end has come.
+    /// Signals that something is pending, or that the queue was closed.
     pushed: Condvar,
-    /// The writer has ended.
+    /// Signals that the writer has ended.
     ended: Condvar,
 }
 
@@ -38,29 +38,29 @@ pub(super) struct Queue {
 struct State {
     /// Whole lines.
     pending: Vec<u8>,
-    /// Lines that found no room since the writer last took some.
+    /// How many lines did not fit since the last batch was taken.
     dropped: u64,
     is_closed: bool,
     has_ended: bool,
 }
 
-/// What the writer takes at once.
+/// One batch for the writer.
 #[derive(Debug, PartialEq, Eq)]
 struct Batch {
     lines: Vec<u8>,
-    /// Lines that should have followed them.
+    /// How many lines after these were dropped.
     dropped: u64,
 }
 
 impl Queue {
-    /// Adds a record as a line, if there is room for it.
+    /// Appends a record as a line, if there is room.
     pub(super) fn push(&self, record: &[u8]) {
         let mut state = self.state.lock();
         let end = state.pending.len();
         let mut has_room = end + record.len() <= QUEUED_BYTES_MAX;
         if has_room {
             push_line(&mut state.pending, record);
-            // What was escaped has grown.
+            // Escaping makes the line longer.
             has_room = state.pending.len() <= QUEUED_BYTES_MAX;
         }
         if !has_room {
@@ -74,7 +74,8 @@ impl Queue {
         }
     }
 
-    /// What is pending, as soon as something is; nothing once that was all.
+    /// Waits until something is pending and takes it; `None` once the queue is closed and
+    /// empty.
     fn take(&self) -> Option<Batch> {
         let mut state = self.state.lock();
         while state.pending.is_empty() && state.dropped == 0 && !state.is_closed {
@@ -86,14 +87,14 @@ impl Queue {
         (!is_empty).then_some(batch)
     }
 
-    /// Writes what is pushed until the queue is closed.
+    /// Writes batches until the queue is closed.
     fn write(&self, mut out: impl Write) {
         let mut lost = 0;
         while let Some(batch) = self.take() {
             let unwritten = write_lines(&mut out, &batch.lines);
             metrics::log_lines_dropped(unwritten);
             lost += unwritten + batch.dropped;
-            // Where lines cannot be written, this one cannot be either.
+            // If these lines cannot be written, neither can this warning.
             if unwritten == 0 && lost > 0 {
                 let lines = mem::take(&mut lost);
                 warn!(lines, "log lines were dropped: standard error could not take them");
@@ -104,8 +105,7 @@ impl Queue {
     }
 }
 
-/// Writes whole lines. What it gives are those that could not be written, the one that was cut
-/// among them.
+/// Writes whole lines. Returns how many could not be written, including one that was cut.
 #[expect(clippy::disallowed_methods, reason = "this thread has no event to wait for")]
 fn write_lines(out: &mut impl Write, lines: &[u8]) -> u64 {
     let mut rest = lines;
@@ -113,7 +113,7 @@ fn write_lines(out: &mut impl Write, lines: &[u8]) -> u64 {
         match out.write(rest) {
             Ok(written @ 1..) => rest = &rest[written..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Another program has set the pipe or the terminal to non-blocking.
+            // Another program made the pipe or the terminal non-blocking.
             Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(RETRY_INTERVAL),
             Ok(0) | Err(_) => return memchr_iter(b'\n', rest).count() as u64,
         }
@@ -121,14 +121,14 @@ fn write_lines(out: &mut impl Write, lines: &[u8]) -> u64 {
     0
 }
 
-/// The logs of this process. Dropped, it waits until they are written, for
-/// [`CLOSE_TIMEOUT`] at most.
+/// The logs of this process. Dropping it waits until all lines are written, for at most
+/// [`CLOSE_TIMEOUT`].
 #[derive(Debug)]
 #[must_use = "lines that are logged later are lost"]
 pub struct Logs(Arc<Queue>);
 
 impl Logs {
-    /// Writes what is pushed to `queue`, in a thread of its own.
+    /// Starts a thread that writes the lines of `queue`.
     pub(super) fn write(
         queue: Arc<Queue>,
         out: impl Write + Send + 'static,
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a write only when it is let.
+    /// Accepts a write only when the test allows it.
     struct Slow {
         go: Receiver<io::Result<()>>,
         written: Sender<Vec<u8>>,
@@ -178,7 +178,7 @@ mod tests {
     struct Scene {
         queue: Arc<Queue>,
         logs: Logs,
-        /// Lets it write, or fail.
+        /// Allows a write, or makes it fail.
         go: Sender<io::Result<()>>,
         written: Receiver<Vec<u8>>,
     }
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(queue.take(), Some(Batch { lines: line(5), dropped: 0 }));
     }
 
-    /// Takes a few bytes, or fails, as the script says.
+    /// Accepts a few bytes or fails, following a script.
     struct Scripted {
         script: Vec<io::Result<usize>>,
         written: Vec<u8>,
