@@ -1,4 +1,4 @@
-//! A checked configuration as the components' own options.
+//! Turns a checked configuration into the options of each component.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
 use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
 
-/// Why a configuration that reads well cannot be used on this machine.
+/// Why a valid configuration cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum AssemblyError {
-    /// An upstream.
+    /// An upstream cannot be used.
     #[error("upstreams: {0}")]
     Upstream(#[from] OptionsError),
-    /// A tool.
+    /// A tool cannot be used.
     #[error("tools: {0}")]
     Tool(#[from] RegistryError),
-    /// What holds for all turns.
+    /// A rule for all turns cannot be used.
     #[error(transparent)]
     Gateway(#[from] gateway::OptionsError),
 }
 
-/// The gateway that a configuration describes, with `tools`. Nothing is started.
+/// Builds the gateway that a configuration describes, with `tools`. Starts nothing.
 pub(super) fn gateway(config: &Config, tools: Registry) -> Result<Gateway, AssemblyError> {
     let upstreams = config
         .upstreams
@@ -52,10 +52,10 @@ fn store(config: &SessionsConfig) -> Arc<dyn Store> {
     }
 }
 
-/// The tools that the model is told of, in the order of the configuration.
+/// The tools that the model is offered, in the order of the configuration.
 ///
 /// # Errors
-/// When two of them have one name, or a schema cannot be used.
+/// If two tools have the same name, or if a schema cannot be used.
 pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
     let mut registry = Registry::default();
     for name in &config.tools.builtin {
@@ -74,7 +74,7 @@ pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
     Ok(registry)
 }
 
-/// How the server serves.
+/// The options of the server.
 pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Options {
     let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
     server::Options {

@@ -1,5 +1,5 @@
-//! The life of the process: a checked configuration becomes running components,
-//! and they come to an orderly end.
+//! The life of the process: builds running components from a checked configuration, and shuts
+//! them down in order.
 
 mod assemble;
 mod running;
@@ -20,23 +20,22 @@ use crate::tools::Registry;
 pub use assemble::{AssemblyError, tools};
 pub use running::{Running, StartError, start};
 
-/// Why the gateway does not run.
+/// Why the gateway does not run, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It does not start.
+    /// It cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The system refuses what every process needs: threads, signals.
+    /// The system refuses basic resources: threads, signals.
     #[error("the system does not let the gateway run: {0}")]
     System(std::io::Error),
-    /// Metrics are recorded already.
+    /// A metrics recorder is already installed.
     #[error("metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// Runs the gateway with these tools until a signal ends it, and drains it then;
-/// [`tools`] makes those that the configuration names. What to open and what to try goes
-/// to `out`.
+/// Runs the gateway with these tools until a signal arrives, then drains it. [`tools`] makes
+/// the tools that the configuration names. Prints to `out` what to open and what to try.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -52,7 +51,7 @@ async fn serve(config: &Config, tools: Registry, out: &mut impl Write) -> Result
     let model = running.gateway().default_upstream().name();
     let wants_key = !config.server.api_keys.is_empty();
     if let Err(error) = greet(out, running.address(), model, wants_key) {
-        // Nobody reads what is printed; whoever asks is served all the same.
+        // The output is not being read; the gateway serves requests anyway.
         warn!(%error, "the greeting could not be printed");
     }
     drain(running.gateway(), signals, config.server.drain_timeout).await;
@@ -61,7 +60,7 @@ async fn serve(config: &Config, tools: Registry, out: &mut impl Write) -> Result
     Ok(())
 }
 
-/// What a person sees who has just started it.
+/// Prints what someone who has just started the gateway needs to know.
 fn greet(
     out: &mut impl Write,
     mut address: SocketAddr,
@@ -69,7 +68,7 @@ fn greet(
     wants_key: bool,
 ) -> std::io::Result<()> {
     if address.ip().is_unspecified() {
-        // It listens on all addresses of this machine, and a browser needs one.
+        // It listens on all addresses of this machine, but a browser needs one.
         address.set_ip(match address {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
@@ -86,8 +85,7 @@ fn greet(
     out.flush()
 }
 
-/// Waits for the signal to stop, then for the turns that run. After a second
-/// signal they are cancelled.
+/// Waits for a signal to stop, then for running turns. A second signal cancels them.
 async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
     let name = signals.next().await;
     info!(signal = name, running = gateway.running(), "draining");

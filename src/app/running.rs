@@ -1,4 +1,4 @@
-//! A gateway that serves, from its first connection to its last.
+//! A running gateway, from its first connection to its last.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use crate::server::{Server, Timeouts};
 use crate::tools::Registry;
 use crate::upstream::Upstream;
 
-/// A gateway that serves. Dropping it leaves it running; see
-/// [`stop`](Self::stop).
+/// A running gateway. Dropping this does not stop it; see [`stop`](Self::stop).
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -29,29 +28,28 @@ pub struct Running {
     upkeep: JoinHandle<()>,
 }
 
-/// Why a gateway does not start.
+/// Why a gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration cannot be used on this machine.
     #[error(transparent)]
     Assembly(#[from] AssemblyError),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {listen}: {error}; choose another address with --listen")]
     Listen {
         /// The address.
         listen: SocketAddr,
-        /// What the system said.
+        /// The error from the system.
         #[source]
         error: std::io::Error,
     },
 }
 
-/// Starts the gateway that `config` describes, with `tools` instead of those that
-/// it names ([`tools`](super::tools) makes them). `metrics` is what `/metrics`
-/// shows.
+/// Starts the gateway that `config` describes, but with `tools` instead of the tools that it
+/// names ([`tools`](super::tools) makes those). `metrics` renders the `/metrics` page.
 ///
 /// # Errors
-/// See [`StartError`]; nothing runs then.
+/// See [`StartError`]. Nothing is left running.
 pub async fn start(
     config: &Config,
     tools: Registry,
@@ -87,8 +85,8 @@ impl Running {
         &self.gateway
     }
 
-    /// Takes no more connections and waits for the end of those that are open, at
-    /// most [`limits::server::CLOSE_TIMEOUT`]. Turns that still run are not cut.
+    /// Stops accepting connections and waits for open ones to end, for at most
+    /// [`limits::server::CLOSE_TIMEOUT`]. Running turns are not cancelled.
     pub async fn stop(self) {
         self.stop.cancel();
         let _ = self.serving.await;
@@ -96,8 +94,8 @@ impl Running {
     }
 }
 
-/// Looks after what nobody asks for: sessions that are not used any more, samples
-/// of metrics, and which server the upstreams are.
+/// Checks the upstreams once, then regularly removes expired sessions and drains metric
+/// samples.
 async fn upkeep(gateway: Arc<Gateway>, metrics: PrometheusHandle) {
     greet_upstreams(gateway.upstreams()).await;
     let mut tick = interval(limits::UPKEEP_INTERVAL);
@@ -109,7 +107,7 @@ async fn upkeep(gateway: Arc<Gateway>, metrics: PrometheusHandle) {
     }
 }
 
-/// Says early that a model server is not there; it may still come.
+/// Warns early if a model server is down; it may still come up.
 async fn greet_upstreams(upstreams: &[Arc<Upstream>]) {
     for upstream in upstreams {
         match upstream.check().await {
