@@ -1,15 +1,15 @@
-//! `tether check`: the effective configuration, or everything wrong with it.
+//! `tether check`: prints the effective configuration, or all mistakes in it.
 
 use std::io::Write;
 
 use super::{CliError, ConfigArgs, complain};
 use crate::config::{self, Overrides};
 
-/// Writes the effective configuration as YAML, secrets redacted. What is allowed
-/// and probably not meant goes to standard error.
+/// Writes the effective configuration as YAML, with secrets redacted. Warns on standard error
+/// about settings that are allowed but probably unintended.
 ///
 /// # Errors
-/// [`CliError::Config`] with every mistake, [`CliError::Io`] where `out` fails.
+/// [`CliError::Config`] with all mistakes; [`CliError::Io`] if `out` fails.
 pub fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliError> {
     let config = config::load(args.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {

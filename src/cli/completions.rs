@@ -10,9 +10,9 @@ use super::{Cli, CliError};
 /// Writes the completion script of a shell.
 ///
 /// # Errors
-/// [`CliError::Io`] where `out` fails.
+/// [`CliError::Io`] if `out` fails.
 pub fn run(shell: Shell, out: &mut impl Write) -> Result<(), CliError> {
-    // The generator panics where its writer fails, so it writes into memory.
+    // The generator panics if its writer fails, so let it write to memory.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tether", &mut script);
     out.write_all(&script)?;

@@ -1,8 +1,7 @@
-//! The command line: what can be typed, and what each small command prints.
+//! The command line: its arguments, and what each small command prints.
 //!
-//! Results go to standard output and nothing else does; messages and logs go to
-//! standard error. Exit status: 0 well, 1 failed while running, 2 bad arguments
-//! or configuration.
+//! Only results go to standard output; messages and logs go to standard error. Exit status: 0
+//! for success, 1 for a failure while running, 2 for bad arguments or configuration.
 
 pub mod check;
 pub mod completions;
@@ -31,10 +30,10 @@ use crate::telemetry::{LogFormat, TelemetryError};
 #[derive(Debug, Parser)]
 #[command(name = "tether", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct Cli {
-    /// The command; `serve` where there is none.
+    /// The command; `serve` if there is none.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Options of `serve`, which may stand without its name.
+    /// Options of `serve`, which also work without its name.
     #[command(flatten)]
     pub serve: ServeArgs,
 }
@@ -115,7 +114,7 @@ pub struct ParseArgs {
     pub config: ConfigArgs,
 }
 
-/// The formats by their names, which are the possible values.
+/// Parses the name of a format; the names are the possible values.
 fn call_format() -> impl TypedValueParser<Value = &'static Row> {
     PossibleValuesParser::new(ROWS.iter().map(|row| row.name))
         .map(|name| Row::named(&name).expect("it is one of the names"))
@@ -135,7 +134,7 @@ impl ValueEnum for LogFormat {
 }
 
 impl ServeArgs {
-    /// What these arguments say over the file.
+    /// The settings that override the file.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
         Overrides {
@@ -178,11 +177,10 @@ impl From<TelemetryError> for CliError {
     }
 }
 
-/// Turns the end of a command into the exit status, and says on standard error
-/// what went wrong.
+/// Reports a failed command on standard error and returns the exit status.
 ///
-/// A reader that has closed its end of standard output, as `head` does, has got
-/// what it wanted.
+/// If the reader of standard output has closed its end, as `head` does, it has all it wanted,
+/// so that is not a failure.
 #[must_use]
 pub fn exit(result: &Result<(), CliError>) -> ExitCode {
     let status = match result {
@@ -197,9 +195,9 @@ pub fn exit(result: &Result<(), CliError>) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Writes one line to standard error, as far as there is one.
+/// Writes one line to standard error, if it is open.
 pub fn complain(level: &str, message: impl std::fmt::Display) {
-    // Nobody is left to be told that nobody can be told.
+    // If standard error fails, the failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{level}: {message}");
 }
 

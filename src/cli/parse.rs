@@ -1,8 +1,7 @@
-//! `tether parse`: a model's raw output in, the parser's events out, one JSON object
-//! a line.
+//! `tether parse`: reads a model's raw output, prints the parser's events as JSON lines.
 //!
-//! Adjacent text is one line however long it is: a line is written as its pieces
-//! come, so memory stays bounded and a person who types sees each piece at once.
+//! Adjacent text is a single line, however long. The line is written piece by piece, so memory
+//! stays bounded and someone who types the input sees each piece at once.
 
 use std::io::{self, Read, Write};
 use std::mem;
@@ -13,15 +12,15 @@ use serde::Serialize;
 use crate::limits::KIB;
 use crate::parser::{Arguments, Parser, Repair, Segment};
 
-/// Read at a time where `--chunk-size` says nothing.
+/// The number of bytes to read at a time without `--chunk-size`.
 const CHUNK_BYTES: usize = 64 * KIB;
 
-/// Reads `input` to its end in chunks of `chunk_size` bytes and writes what the parser
-/// makes of it. The lines are the same for every chunk size.
+/// Reads `input` to its end in chunks of `chunk_size` bytes and writes the parser's events. The
+/// lines are the same for every chunk size.
 ///
 /// # Errors
 ///
-/// Whatever reading or writing fails with.
+/// If reading or writing fails.
 pub fn run(
     mut input: impl Read,
     output: impl Write,
@@ -38,15 +37,15 @@ pub fn run(
     lines.end()
 }
 
-/// Reads the next chunk, and returns whether there was one.
+/// Reads the next chunk; returns whether there was one.
 fn read_chunk(
     input: &mut impl Read,
     chunk_size: Option<NonZeroUsize>,
     chunk: &mut Vec<u8>,
 ) -> io::Result<bool> {
     if let Some(size) = chunk_size {
-        // A pipe may give less than was asked for; the size is a promise. Memory is
-        // taken as bytes come, so that a size beyond all input is no mistake.
+        // A pipe may return fewer bytes, but the size is a promise. Memory is allocated as
+        // bytes arrive, so a size larger than the input is no problem.
         chunk.clear();
         input.by_ref().take(size.get() as u64).read_to_end(chunk)?;
         return Ok(!chunk.is_empty());
@@ -62,17 +61,17 @@ fn read_chunk(
     Ok(read > 0)
 }
 
-/// The lines of one stream.
+/// Writes the lines of one stream.
 struct Lines<W> {
     output: W,
-    /// The kind of text whose line has begun and not ended.
+    /// The kind of text whose line is still open.
     open: Option<&'static str>,
     scratch: Vec<u8>,
-    /// The first failure; nothing is written behind it.
+    /// The first failure; nothing is written after it.
     written: io::Result<()>,
 }
 
-/// A line that is written whole.
+/// A line that is written in one piece.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line<'a> {
@@ -101,7 +100,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Shows what has been written, and says what failed.
+    /// Flushes the output, or returns the first failure.
     fn flush(&mut self) -> io::Result<()> {
         mem::replace(&mut self.written, Ok(()))?;
         self.output.flush()
@@ -131,7 +130,7 @@ impl<W: Write> Lines<W> {
                 message: &error.message,
                 raw: &error.raw,
             }),
-            // Where they are cut depends on the chunks, and lines must not.
+            // Chunks determine where these are cut, and the lines must not depend on chunks.
             Segment::CallNamed { .. } | Segment::ArgumentsDelta { .. } | Segment::Span(_) => Ok(()),
         }
     }
@@ -144,7 +143,7 @@ impl<W: Write> Lines<W> {
         self.output.write_all(&self.scratch)
     }
 
-    /// Writes a piece of text, on the line that is open if it is of the same kind.
+    /// Writes a piece of text, continuing the open line if it is of the same kind.
     fn text(&mut self, kind: &'static str, text: &str) -> io::Result<()> {
         if self.open != Some(kind) {
             self.end_text()?;
@@ -153,7 +152,7 @@ impl<W: Write> Lines<W> {
         }
         self.scratch.clear();
         serde_json::to_writer(&mut self.scratch, text)?;
-        // Without its quotes: the line has them.
+        // Without the quotes, which the line already has.
         self.output.write_all(&self.scratch[1..self.scratch.len() - 1])
     }
 
@@ -227,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The input has no end, so only the failure can end it.
+    /// The input never ends, so only the failure can stop the run.
     #[test]
     fn a_failing_output_ends_it() {
         struct Full;

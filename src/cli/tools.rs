@@ -1,4 +1,4 @@
-//! `tether tools`: the tools as the model is told of them.
+//! `tether tools`: prints the tools as they are described to the model.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::tools::ToolSpec;
 /// Writes `{"tools":[...]}`, indented, in the order of the configuration.
 ///
 /// # Errors
-/// [`CliError::Io`] where `out` fails.
+/// [`CliError::Io`] if `out` fails.
 pub fn run<'a>(
     specs: impl IntoIterator<Item = &'a ToolSpec>,
     out: &mut impl Write,
