@@ -1,7 +1,7 @@
-//! What HTTP says about media types and codings, and about trying again: which answers may
-//! pass by themselves, and how long the other side asks to be left alone.
+//! Rules of HTTP for media types, codings and retries: which failures may pass, and how long a
+//! server asks to wait.
 //!
-//! Pure. Whether something may be asked twice at all is for the caller to know.
+//! Pure. Whether a request may be repeated at all is up to the caller.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::TimeZone;
 
-/// Whether a `Content-Type` field is of this media type, whatever its parameters. Types are
+/// Whether a `Content-Type` field has this media type, ignoring parameters. Types are
 /// case-insensitive (RFC 9110, section 8.3.1).
 #[must_use]
 pub fn is_media_type(field: &str, media_type: &str) -> bool {
@@ -18,8 +18,8 @@ pub fn is_media_type(field: &str, media_type: &str) -> bool {
     named.trim_ascii().eq_ignore_ascii_case(media_type)
 }
 
-/// The first coding named in some `Transfer-Encoding` or `Content-Encoding` fields that is not
-/// `known`. Their names are case-insensitive (RFC 9112, section 7; RFC 9110, section 8.4.1).
+/// The first coding in `Transfer-Encoding` or `Content-Encoding` fields that is not `known`.
+/// Names are case-insensitive (RFC 9112, section 7; RFC 9110, section 8.4.1).
 #[must_use]
 pub fn unknown_coding<'f>(
     fields: impl IntoIterator<Item = &'f str>,
@@ -31,30 +31,28 @@ pub fn unknown_coding<'f>(
     unknown.next()
 }
 
-/// Whether an answer with this status is about the moment and not about the request, so
-/// that the same request may succeed a little later: too many of them (429, RFC 6585
-/// section 4), or a server that is not there for now (502, 503, 504; RFC 9110 sections
-/// 15.6.3 to 15.6.5).
+/// Whether this status describes the moment rather than the request, so that the same request
+/// may succeed a little later: too many requests (429, RFC 6585 section 4), or a server that is
+/// temporarily unavailable (502, 503, 504; RFC 9110 sections 15.6.3 to 15.6.5).
 #[must_use]
 pub const fn may_pass(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
-/// The wait that a `Retry-After` field asks for (RFC 9110, section 10.2.3): seconds, or a
-/// date, of which none is left where it is over. `None` where it cannot be read, which
-/// asks for nothing.
+/// The wait that a `Retry-After` field asks for (RFC 9110, section 10.2.3): seconds or a date.
+/// Zero for a date in the past; `None` for a field that cannot be parsed.
 #[must_use]
 pub fn retry_after(field: &str, now: Timestamp) -> Option<Duration> {
     let field = field.trim();
     if !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More seconds than can be counted are as good as never.
+        // More seconds than a `u64` holds mean never.
         return Some(Duration::from_secs(field.parse().unwrap_or(u64::MAX)));
     }
     Some(Duration::try_from(date(field)?.duration_since(now)).unwrap_or_default())
 }
 
-/// A date in one of the three forms that a recipient must take (RFC 9110, section 5.6.7):
-/// today's, that of RFC 850, and that of C's `asctime`.
+/// Parses a date in one of the three formats that a recipient must accept (RFC 9110, section
+/// 5.6.7): the current one, RFC 850's, and that of C's `asctime`.
 fn date(field: &str) -> Option<Timestamp> {
     if let Ok(date) = rfc2822::parse(field) {
         return Some(date.timestamp());
@@ -65,9 +63,8 @@ fn date(field: &str) -> Option<Timestamp> {
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// The media type of `offered` that an `Accept` field likes best (RFC 9110, section 12.5.1),
-/// the first of those it likes as well; `None` if it names none of them. A wildcard names
-/// none.
+/// The media type in `offered` that an `Accept` field prefers (RFC 9110, section 12.5.1), the
+/// first of equals; `None` if it names none of them. Wildcards do not count.
 #[must_use]
 pub fn preferred<'o>(accept: &str, offered: &[&'o str]) -> Option<&'o str> {
     let mut best: Option<(&'o str, f32)> = None;

@@ -12,7 +12,7 @@ use tether::parser::SettingsError;
 use tether::tools::Registry;
 use tether::{app, telemetry};
 
-/// Gives back what was freed, which the system's own keeps (`Cargo.toml` has the figures).
+/// Returns freed memory to the system, unlike the default allocator (`Cargo.toml` has figures).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => exit(&run(cli)),
         Err(error) => {
-            // Help that nobody reads any more is no failure.
+            // A closed pipe is not a failure when printing help.
             let _ = error.print();
             ExitCode::from(if error.use_stderr() { 2 } else { 0 })
         }

@@ -1,5 +1,5 @@
-//! Text for people and small models: values in words, cut where they are long, and words found
-//! as wholes, not as parts of longer ones.
+//! Text for people and small models: describes values, shortens long text, and finds whole
+//! words.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value with its type, cut where it is long: `a string: "Tokio"`.
+/// A value with its type, shortened if it is long: `a string: "Tokio"`.
 pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -27,12 +27,12 @@ pub(crate) fn describe(value: &Value) -> String {
     }
 }
 
-/// Text between quotation marks, escaped as JSON, cut where it is long.
+/// Text in quotation marks, escaped as JSON, shortened if it is long.
 pub(crate) fn quote(text: &str) -> String {
     Value::from(cut(text, QUOTED_BYTES_MAX)).to_string()
 }
 
-/// At most `bytes_max` bytes of `text`, and an ellipsis where that is not all.
+/// At most `bytes_max` bytes of `text`, followed by an ellipsis if it was cut.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
@@ -41,8 +41,8 @@ pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Where `needle` stands in `text` by itself: each place at which it begins. `joins` tells the
-/// characters that words are made of.
+/// The positions at which `needle` occurs in `text` as a whole word. `joins` recognises the
+/// characters of a word.
 pub(crate) fn find_whole<'t>(
     text: &'t str,
     needle: &'t str,
@@ -55,7 +55,7 @@ pub(crate) fn find_whole<'t>(
     })
 }
 
-/// Whether a character may be part of a tool's name or of an id.
+/// Whether a character may be part of a tool name or an id.
 pub(crate) fn is_of_name(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '_' | '-')
 }

@@ -1,13 +1,13 @@
 //! Time zones by the names that people and models use.
 //!
-//! The database is the bundled one, so that a name means the same on every
-//! machine. A name is never guessed: what could mean two zones means none.
+//! Uses the bundled database, so that a name means the same on every machine. Never guesses: a
+//! name that could mean two zones means none.
 
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 
 use crate::text;
 
-/// Cities that people ask for and the database does not name, or names twice.
+/// Cities that people ask for but the database does not name, or names twice.
 const CITIES: &[(&str, &str)] = &[
     ("bangalore", "Asia/Kolkata"),
     ("barcelona", "Europe/Madrid"),
@@ -46,11 +46,10 @@ const CITIES: &[(&str, &str)] = &[
     ("washington", "America/New_York"),
 ];
 
-/// Zones that are put forward for a name that is none.
+/// The most zones to suggest for an unknown name.
 const CLOSEST_MAX: usize = 5;
 
-/// The zone of an IANA name, a city, or an offset such as `UTC+5:30`, with the
-/// name to call it by.
+/// The zone of an IANA name, a city, or an offset such as `UTC+5:30`, and its canonical name.
 pub(crate) fn find(name: &str) -> Option<(String, TimeZone)> {
     let zones = jiff::tz::db();
     let name = name.trim();
@@ -62,14 +61,14 @@ pub(crate) fn find(name: &str) -> Option<(String, TimeZone)> {
     Some((id, zone))
 }
 
-/// The zones whose names resemble `name` most, the closest first.
+/// The zones whose names most resemble `name`, closest first.
 pub(crate) fn closest(name: &str) -> Vec<String> {
     let wanted = plain(name);
     let wanted_city = city(&wanted);
     let mut alike: Vec<(f64, String)> = ids(jiff::tz::db())
         .map(|id| {
             let known = plain(&id);
-            // Said with more: `Nairobi, Kenya`, `Lima at the moment`.
+            // A known city with extra words: `Nairobi, Kenya`, `Lima at the moment`.
             if text::find_whole(&wanted, city(&known), char::is_alphanumeric).next().is_some() {
                 return (1.0, id);
             }
@@ -83,13 +82,13 @@ pub(crate) fn closest(name: &str) -> Vec<String> {
 }
 
 fn by_id(zones: &TimeZoneDatabase, id: &str) -> Option<TimeZone> {
-    // Some names say that a zone is not known.
+    // Some names in the database mean an unknown zone.
     let is_real = |zone: &TimeZone| !zone.is_unknown() && !id.eq_ignore_ascii_case("Factory");
     zones.get(id).ok().filter(is_real)
 }
 
-/// A city of the table, or the last part of exactly one zone's name. `Perth, Australia` is the
-/// zone of both names; with any other region it may be another Perth.
+/// The zone of a city in the table, or the only zone whose name ends in the city. For
+/// `Perth, Australia`, both parts must match: with another region, it may be a different Perth.
 fn by_city(zones: &TimeZoneDatabase, name: &str) -> Option<TimeZone> {
     let wanted = plain(name);
     if let Some((_, id)) = CITIES.iter().find(|(city, _)| *city == wanted.replace(',', "")) {
@@ -103,8 +102,8 @@ fn by_city(zones: &TimeZoneDatabase, name: &str) -> Option<TimeZone> {
     named.next().is_none().then(|| by_id(zones, &id))?
 }
 
-/// Whether a zone is one of a city: `Brazil/East` and `Etc/GMT` are not, and what Australia
-/// and North Dakota call theirs may be a word or another place.
+/// Whether the name of a zone ends in a city. `Brazil/East` and `Etc/GMT` do not. In Argentina,
+/// Australia and North Dakota, the last part may be a plain word or another place.
 fn names_a_city(id: &str) -> bool {
     const AREAS: [&str; 10] = [
         "Africa/",
@@ -139,9 +138,9 @@ fn city(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
 }
 
-/// Lower case, words parted by single spaces, without dots.
+/// Lower case, words separated by single spaces, no dots.
 fn plain(name: &str) -> String {
-    // Longer than any name of a zone, short enough to be compared with all.
+    // Longer than any zone name, but short enough to compare with all of them.
     const CHARS_MAX: usize = 64;
     let name: String = name
         .chars()
@@ -152,7 +151,7 @@ fn plain(name: &str) -> String {
     name.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `UTC+2`, `GMT-03:30`, `+0530`; signs as people read them, east is plus.
+/// `UTC+2`, `GMT-03:30`, `+0530`; signs as people read them, so east is plus.
 fn fixed_offset(name: &str) -> Option<Offset> {
     let upper = name.to_ascii_uppercase().replace('−', "-").replace(' ', "");
     let rest = upper.strip_prefix("UTC").or_else(|| upper.strip_prefix("GMT")).unwrap_or(&upper);
@@ -171,7 +170,7 @@ fn fixed_offset(name: &str) -> Option<Offset> {
         if plain { text.parse().ok() } else { None }
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    // What is in use: -12:00 to +14:00.
+    // Offsets in use range from -12:00 to +14:00.
     let seconds = sign * (hours * 3600 + minutes * 60);
     let in_use = (-12 * 3600..=14 * 3600).contains(&seconds) && minutes < 60;
     if in_use { Offset::from_seconds(seconds).ok() } else { None }
