@@ -1,151 +1,145 @@
-//! Every bound of the gateway in one place: its unit, its default, its reason.
+//! Every limit of the gateway in one place, with its unit, default and reason.
 //!
-//! Bounds that an operator may set are the defaults of keys in
-//! `config/default.yml`; the others are constants because no deployment has a
-//! reason to change them.
+//! Limits that an operator can set are the defaults of keys in `config/default.yml`. The others
+//! are constants, because no deployment has a reason to change them.
 
 use std::time::Duration;
 
-/// One kibibyte.
+/// Bytes in a kibibyte.
 pub const KIB: usize = 1024;
-/// One mebibyte.
+/// Bytes in a mebibyte.
 pub const MIB: usize = 1024 * KIB;
 
-/// How often what nobody asks for is looked after: sessions that are not used any
-/// more, samples of metrics.
+/// How often to run upkeep: removing expired sessions, draining metric samples.
 pub const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Bounds of logs.
+/// Limits of logs.
 pub mod telemetry {
     use super::{Duration, MIB};
 
-    /// Lines that wait for standard error: some thousand, which a reader that pauses for a
-    /// moment does not lose. Further ones are dropped and counted.
+    /// Bytes of lines that wait for standard error: several thousand lines, so a reader can
+    /// pause without losing any. Further lines are dropped and counted.
     pub const QUEUED_BYTES_MAX: usize = MIB;
-    /// Time until a non-blocking standard error that was full is tried again.
+    /// The pause before retrying a full, non-blocking standard error.
     pub const RETRY_INTERVAL: Duration = Duration::from_millis(5);
-    /// Time for the last lines to be written when the process ends: enough for any reader, and
-    /// short for whoever waits for the end.
+    /// Time to write the last lines when the process ends: enough for any reader, but short for
+    /// whoever is waiting for the process.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 }
 
-/// Bounds of the parser.
+/// Limits of the parser.
 pub mod parser {
     use super::KIB;
 
-    /// Longest marker, in bytes. Longer ones waste the model's tokens.
+    /// Longest marker, in bytes. Longer ones would waste the model's tokens.
     pub const MARKER_BYTES_MAX: usize = 64;
-    /// What `stream.parser.marker_nonce` adds to a marker, in bytes: a colon and 32 bits
-    /// in hexadecimal, which a text that fits a result cannot try out.
+    /// Bytes that `stream.parser.marker_nonce` adds to a marker: a colon and 32 bits in
+    /// hexadecimal, too many values for a tool result to try them all.
     pub const NONCE_BYTES: usize = 9;
-    /// White space that is skipped between a marker and its payload, in bytes.
-    /// A model that writes more is not writing a call.
+    /// White space that is skipped between a marker and its payload, in bytes. A model that
+    /// writes more is not writing a call.
     pub const GAP_BYTES_MAX: usize = 256;
-    /// Nesting of a payload. The same as `serde_json`'s own recursion limit.
+    /// Nesting depth of a payload, the same as `serde_json`'s recursion limit.
     pub const DEPTH_MAX: usize = 128;
-    /// Default of `stream.parser.max_payload_bytes`: a call longer than this is
-    /// refused the moment it passes the limit.
+    /// Default of `stream.parser.max_payload_bytes`. A longer call is rejected as soon as it
+    /// exceeds this limit.
     pub const PAYLOAD_BYTES_MAX: usize = 64 * KIB;
-    /// How much of a value that cannot be taken its error's message shows, in characters.
+    /// Characters of an unusable value that an error message quotes.
     pub const REFUSED_CHARS_MAX: usize = 40;
-    /// How much of an offending payload an error quotes, in bytes.
+    /// Bytes of a bad payload that an error quotes.
     pub const ERROR_RAW_BYTES_MAX: usize = KIB;
 }
 
-/// Bounds of what a model server may send.
+/// Limits on what a model server may send.
 pub mod upstream {
     use super::{Duration, KIB, MIB};
 
-    /// Arguments that may only hold the place of others, `{}` with white space around it,
-    /// in bytes.
+    /// Arguments that may be a placeholder, `{}` with white space around it, in bytes.
     pub const PLACEHOLDER_BYTES_MAX: usize = 16;
-    /// A function's name in a request, in bytes: what `OpenAI`'s API takes.
+    /// Longest function name in a request, in bytes: what `OpenAI`'s API accepts.
     pub const FUNCTION_NAME_BYTES_MAX: usize = 64;
-    /// One frame of an upstream's event stream, in bytes. Real ones are below
-    /// 1 KiB; a whole answer in one frame still fits.
+    /// One frame of an upstream's event stream, in bytes. Real frames are below 1 KiB; a whole
+    /// answer in one frame still fits.
     pub const FRAME_BYTES_MAX: usize = MIB;
-    /// How much of an error answer is read to be quoted, in bytes.
+    /// Bytes of an error response that are read for quoting.
     pub const ERROR_BODY_BYTES_MAX: usize = 16 * KIB;
-    /// How much of a server's own error message goes on to a client, in bytes.
+    /// Bytes of a server's error message that are passed on to a client.
     pub const ERROR_MESSAGE_BYTES_MAX: usize = KIB;
-    /// How much is quoted of the coding that an answer is in, in bytes; real ones have a
-    /// handful.
+    /// Bytes of an answer's content coding that an error quotes; real names are much shorter.
     pub const CODING_BYTES_MAX: usize = 32;
-    /// Calls that a grammar allows in one message: a small model that repeats its call may
-    /// not do so for ever.
+    /// Calls that a grammar allows in one message, so that a small model cannot repeat its call
+    /// forever.
     pub const GRAMMAR_CALLS_MAX: usize = 8;
-    /// A grammar's rules for one tool, in bytes. Longer ones slow every token;
-    /// the tool's arguments are then held to be an object, no more.
+    /// A grammar's rules for one tool, in bytes. Longer rules slow down every token, so beyond
+    /// this the arguments are only required to be an object.
     pub const GRAMMAR_TOOL_BYTES_MAX: usize = 64 * KIB;
-    /// Nesting of a schema that a grammar follows; below, any value is taken.
+    /// Nesting depth of a schema in a grammar; below it, any value is accepted.
     pub const GRAMMAR_SCHEMA_DEPTH_MAX: usize = 32;
-    /// Largest bound on items or characters that a grammar states: llama.cpp
-    /// writes a repetition out. A larger one is left to the validation.
+    /// Largest item or character count that a grammar states, because llama.cpp expands
+    /// repetitions. Larger bounds are left to validation.
     pub const GRAMMAR_ITEMS_MAX: usize = 256;
-    /// Native calls of one round. More are refused at the first that is over: a
-    /// turn runs far fewer.
+    /// Native calls in one round. The first one beyond this fails the round; a turn runs far
+    /// fewer.
     pub const NATIVE_CALLS_MAX: usize = 64;
-    /// Ids, names and arguments of one round's native calls, in bytes. As large as
-    /// a frame, so that calls that come in one are not refused for it.
+    /// Ids, names and arguments of one round's native calls, in bytes. As large as a frame, so
+    /// that a single frame of calls is never rejected for its size.
     pub const NATIVE_CALL_BYTES_MAX: usize = MIB;
-    /// Messages of one round over the Responses API, where each is an item: models write
-    /// one, or one before their calls and one behind.
+    /// Messages in one round of the Responses API, where each message is an item. Models write
+    /// one, or one before their calls and one after.
     pub const RESPONSE_MESSAGES_MAX: usize = 64;
-    /// How much of a list of models is read, in bytes; hubs list hundreds.
+    /// Bytes of a list of models that are read; hubs list hundreds of models.
     pub const MODELS_BYTES_MAX: usize = MIB;
-    /// Taken from one upstream before the events go out, in bytes: text that
-    /// arrived together leaves together, but a flood does not starve its readers.
+    /// Bytes taken from one upstream before the events are sent. Text that arrived together is
+    /// sent together, but a flood does not starve its readers.
     pub const BATCH_BYTES_MAX: usize = 64 * KIB;
     /// Default of `upstreams[].connect_timeout_sec`.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-    /// Default of `upstreams[].idle_timeout_sec`: a model that reads a long
-    /// prompt on a small machine says nothing for a while.
+    /// Default of `upstreams[].idle_timeout_sec`. On a small machine, a model that reads a long
+    /// prompt is silent for a while.
     pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-    /// How many times `idle_timeout_sec` a server may go on without a word: twenty
-    /// minutes by default. Servers that send comments or empty deltas while they
-    /// read a prompt live as long as they say so, and 32k tokens at 30 a second,
-    /// on a small machine, are eighteen minutes; one that does nothing else is
-    /// stuck.
+    /// How many times `idle_timeout_sec` a server may run without words: twenty minutes by
+    /// default. Servers that send comments or empty deltas while they read a prompt need that
+    /// long: 32k tokens at 30 tokens per second, on a small machine, take eighteen minutes. A
+    /// server that sends nothing else for longer is stuck.
     pub const WORDLESS_IDLE_TIMEOUTS_MAX: u32 = 10;
-    /// What a round may bring that holds no words, in bytes: comments, empty
-    /// deltas, white space, fields that nobody reads. A comment each second
-    /// reaches it after a week, an empty delta for each token after 60 000.
+    /// Bytes without words in one round: comments, empty deltas, white space, unused fields. A
+    /// comment every second reaches the limit after a week, an empty delta per token after
+    /// 60,000 tokens.
     pub const WORDLESS_BYTES_MAX: usize = 16 * MIB;
-    /// What the frame around words may take, in bytes, before it counts as
-    /// wordless. Real ones are below 512.
+    /// Bytes of the frame around words that are not yet counted as wordless. Real ones have
+    /// less than 512.
     pub const FRAME_OVERHEAD_BYTES: usize = KIB;
-    /// Idle connections kept for one upstream. More turns than this at a time
-    /// saturate any local model server.
+    /// Idle connections kept for one upstream. More concurrent turns than this saturate any
+    /// local model server.
     pub const IDLE_CONNECTIONS_MAX: usize = 64;
-    /// How long an idle connection is kept; shorter than common servers' own.
+    /// How long to keep an idle connection; shorter than the timeouts of common servers.
     pub const IDLE_CONNECTION_AGE: Duration = Duration::from_secs(50);
-    /// Default pace of the embedded model, in tokens a second: about as fast as
-    /// a person reads along.
+    /// Default pace of the embedded model, in tokens per second: about a person's reading
+    /// speed.
     pub const EMBEDDED_TOKENS_PER_SEC: u32 = 40;
-    /// A connection's read buffer, in bytes: some sixty tokens.
+    /// A connection's read buffer, in bytes: about sixty tokens.
     pub const READ_BUFFER_BYTES: usize = 16 * KIB;
-    /// How long the end of an answer is waited for once its last event has come,
-    /// to keep the connection.
+    /// How long to wait for the end of an answer after its last event, to keep the connection.
     pub const ANSWER_END_TIMEOUT: Duration = Duration::from_secs(1);
-    /// Time for a server to say that it is there.
+    /// Time for a server to answer a health check.
     pub const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-    /// How long a server that said so is not asked again.
+    /// How long a successful health check stays valid.
     pub const CHECK_AGE: Duration = Duration::from_secs(2);
-    /// Longest wait that a server's `Retry-After` can ask for.
+    /// Longest `Retry-After` of a server that is obeyed.
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
-    /// The wait before the second attempt; it grows by as much with each further one.
+    /// The wait before the second attempt; each further wait is longer by the same amount.
     pub const RETRY_BACKOFF: Duration = Duration::from_millis(200);
-    /// How long others are asked before an upstream that could not be reached; it doubles
-    /// with each further time. About as long as a model server takes to come back with a
-    /// small model, so that no turn waits for a connection to nobody again and again.
+    /// The cool-down of an upstream that failed to answer, during which others are asked first.
+    /// It doubles with each further failure. About as long as a model server needs to restart
+    /// with a small model, so that turns do not keep waiting for an absent server.
     pub const COOL_DOWN: Duration = Duration::from_secs(5);
-    /// Longest such time: a server that is back is used within a minute.
+    /// Longest cool-down: a server that is back is used again within a minute.
     pub const COOL_DOWN_MAX: Duration = Duration::from_secs(60);
     /// Attempts to reach an upstream before the first byte of its answer.
     pub const ATTEMPTS_MAX: u32 = 3;
 }
 
-/// Bounds of a turn.
+/// Limits of a turn.
 pub mod turn {
     use super::{Duration, MIB};
 
@@ -157,95 +151,94 @@ pub mod turn {
     pub const CALLS_MAX: u32 = 32;
     /// Default of `limits.max_turn_bytes`: what the model may write in one turn.
     pub const BYTES_MAX: usize = 4 * MIB;
-    /// Bytes of a turn's events for each byte of `limits.max_turn_bytes`: a token of
-    /// four bytes is an event of forty-five. Only a model that writes letter by letter,
-    /// or tools that return more than it writes, come to this before.
+    /// Event bytes of a turn for each byte of `limits.max_turn_bytes`: a token of four bytes
+    /// becomes an event of 45. Only a model that writes letter by letter, or tools that return
+    /// more than the model writes, reach this limit first.
     pub const EVENTS_FACTOR: usize = 32;
-    /// Progress is told while a turn's events take at most one part in so many of what they may:
-    /// no tool makes a turn fail by reporting.
+    /// Progress is reported only while a turn's events take at most this fraction (one half) of
+    /// their limit, so that progress reports cannot make a turn fail.
     pub const PROGRESS_SHARE: usize = 2;
     /// Default of `tools.max_parallel`.
     pub const PARALLEL_MAX: usize = 8;
-    /// Payloads that are no call, in one message of the model; it is stopped there.
+    /// Payloads that are not calls, in one message of the model; the next one stops the message.
     pub const MISTAKES_MAX: usize = 8;
-    /// Messages of a turn that may repeat a call that has succeeded. At the first the model
-    /// is asked to answer; at the last its tools are taken away.
+    /// Messages of a turn that may repeat a call that succeeded. At the first, the model is
+    /// asked to answer; at the last, its tools are taken away.
     pub const REPEATS_MAX: u32 = 2;
     /// Lines of a result that is shown as plain text.
     pub const RESULT_LINES_MAX: usize = 100;
-    /// Values that a model is given to choose from when it calls again; with more of them it
-    /// is sent to the results.
+    /// Values that feedback offers a model for its next call; if there are more, it refers to
+    /// the results.
     pub const RETRY_VALUES_MAX: usize = 4;
     /// Bytes of a value that may be an id.
     pub const RETRY_VALUE_BYTES_MAX: usize = 64;
-    /// Names of tools that were called before and are not offered, whose headings are known.
+    /// Tool names whose result headings are recognised, including tools that were called before
+    /// but are not offered.
     pub const GUARDED_TOOLS_MAX: usize = 256;
-    /// Calls before the turn whose results a message may echo: the last ones.
+    /// Calls before the turn whose results a message may echo: the latest ones.
     pub const GUARDED_CALLS: usize = 8;
-    /// Bytes of a message that are held back while they may begin a block of results.
+    /// Bytes of a message that are held back while they may be the start of a block of results.
     pub const HELD_BYTES_MAX: usize = 512;
-    /// Bytes of a result's JSON, white space left out, that tell an echo of it from an
-    /// answer.
+    /// Bytes of a result's JSON, without white space, that distinguish an echo from an answer.
     pub const MATCHED_BYTES_MAX: usize = 96;
-    /// Results whose JSON is shorter are not taken for echoes: `{}` may be an answer.
+    /// Results with shorter JSON are not treated as echoes: `{}` may be an answer.
     pub const ECHO_BYTES_MIN: usize = 12;
     /// Default of `feedback.max_attempts`, for each kind of mistake.
     pub const FEEDBACK_ATTEMPTS_MAX: u32 = 3;
-    /// Time for a cancelled turn to end. It drops what it waits for, so this is
-    /// for a machine that is out of breath.
+    /// Time for a cancelled turn to end. Cancelling drops everything it waits for, so this
+    /// allows for an overloaded machine.
     pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
-    /// How long what is said of tools waits for an acknowledgement that names them all:
-    /// about as long as a model on a small machine writes another call.
+    /// How long tool events wait for an acknowledgement that names all the tools: about as long
+    /// as a model on a small machine takes to write another call.
     pub const ACKNOWLEDGEMENT_WAIT: Duration = Duration::from_secs(1);
-    /// Waiting hints that are joined into one sentence; the rest is "and more".
+    /// Waiting hints that are joined into one sentence; the rest become "and more".
     pub const ACKNOWLEDGED_HINTS_MAX: usize = 3;
-    /// Answers in a row with neither words nor calls, over the turns of a session;
-    /// the turn fails with the last.
+    /// Answers in a row without words or calls, across the turns of a session. The last one
+    /// fails its turn.
     pub const EMPTY_ANSWERS_MAX: u32 = 3;
-    /// Where a model's temperature is not known: what servers default to.
+    /// The temperature to assume if a model's is unknown: the usual server default.
     pub const USUAL_TEMPERATURE: f64 = 0.7;
-    /// How warm mistakes can make a model; beyond this, small ones write noise.
+    /// Highest temperature that mistakes can cause; above it, small models write noise.
     pub const WARMED_TEMPERATURE_MAX: f64 = 1.5;
-    /// An option's id that is shorter, in bytes, is a word that any argument may be
-    /// (`yes`, `2`): that it was not chosen says nothing about the call.
+    /// An option id of fewer bytes may be an ordinary word (`yes`, `2`) that any argument
+    /// contains, so it does not count as an option that the user did not choose.
     pub const OPTION_ID_BYTES_MIN: usize = 4;
-    /// Bytes of the tools' results in the answer of last resort.
+    /// Bytes of tool results in the answer of last resort.
     pub const FOUND_BYTES_MAX: usize = 4096;
     /// Default of `feedback.temperature_step`.
     pub const TEMPERATURE_STEP: f64 = 0.2;
-    /// Arguments of a call that was not run, in bytes, that the model is sent when its context
-    /// is full: longer ones are left out.
+    /// Bytes of an unrun call's arguments that are kept when the model's context is full;
+    /// longer arguments are left out.
     pub const UNRUN_ARGUMENTS_BYTES_MAX: usize = 64;
-    /// How much it is then sent of why the call was not run, in bytes.
+    /// Bytes of the reason why the call was not run that are kept in that case.
     pub const UNRUN_REASON_BYTES_MAX: usize = 256;
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
 }
 
-/// Bounds of tools, their arguments and their results.
+/// Limits of tools, their arguments and their results.
 pub mod tools {
     use super::{Duration, KIB};
 
-    /// Longest name of a tool, in bytes; what every model server accepts.
+    /// Longest tool name, in bytes; every model server accepts it.
     pub const NAME_BYTES_MAX: usize = 64;
-    /// Names of tools in one feedback: more than this distracts a small model.
+    /// Tool names in one piece of feedback; more would distract a small model.
     pub const FEEDBACK_NAMES_MAX: usize = 15;
-    /// Violations that one feedback, or one refused result, names. A model that
-    /// breaks more has misread the tool, and the first ones say so.
+    /// Violations listed in one piece of feedback, or for one rejected result. A model with
+    /// more has misread the tool, and the first ones show that.
     pub const VIOLATIONS_MAX: usize = 8;
-    /// How much is quoted of anything that a model made up, in bytes: enough to recognise it.
+    /// Bytes quoted of anything that a model made up: enough to recognise it.
     pub const QUOTED_BYTES_MAX: usize = 64;
-    /// Longest message that a model is sent about a mistake, in bytes.
+    /// Longest message to a model about a mistake, in bytes.
     pub const FEEDBACK_BYTES_MAX: usize = 2 * KIB;
-    /// How much of a parameter's schema is quoted, in bytes.
+    /// Bytes of a parameter's schema that are quoted.
     pub const SCHEMA_LINE_BYTES_MAX: usize = 512;
-    /// A result's error or instruction, in bytes: words, not data.
+    /// A result's error or instruction, in bytes. These are sentences, not data.
     pub const MESSAGE_BYTES_MAX: usize = 4 * KIB;
-    /// An expression to calculate, in bytes. It bounds the time of a
-    /// calculation too, whose dearest operations stand one in a few bytes.
+    /// An expression to calculate, in bytes. This also bounds the time, because even the most
+    /// expensive operations take a few bytes each.
     pub const EXPRESSION_BYTES_MAX: usize = 512;
-    /// Nesting of an expression, its outermost level included. Each level costs
-    /// stack.
+    /// Nesting depth of an expression, including the outermost level. Each level uses stack.
     pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
     /// A person's name to look up, in characters.
@@ -253,104 +246,104 @@ pub mod tools {
     /// A demonstration message, in characters.
     pub const TEXT_CHARS_MAX: usize = 2000;
 
-    /// A tool's result as JSON text, in bytes. What is over is cut and the model
-    /// is told so: a longer one would push the conversation out of its context.
+    /// A tool's result as JSON text, in bytes. A longer result is cut, and the model is told:
+    /// it would push the conversation out of the context.
     pub const OUTPUT_BYTES_MAX: usize = 32 * KIB;
-    /// Nesting of a result's data: what is read as JSON is no deeper, and what is can be read
-    /// again.
+    /// Nesting depth of a result's data. Deeper JSON is not parsed, so whatever was parsed can
+    /// be read back.
     pub const DATA_DEPTH_MAX: usize = 128;
-    /// Attempts of one call, the first included: more would keep the user waiting for
-    /// something that a server's restart or a busy minute does not explain.
+    /// Attempts of one call, including the first. More would keep the user waiting for longer
+    /// than a restarting server or a busy minute explains.
     pub const ATTEMPTS_MAX: u32 = 3;
-    /// The wait behind a call's first failed attempt, at most; it doubles with each
-    /// further one, and at least half of it is waited.
+    /// Longest wait after the first failed attempt of a call. It doubles with each further
+    /// attempt; at least half of it is waited.
     pub const RETRY_BACKOFF: Duration = Duration::from_millis(250);
-    /// Longest wait that a `Retry-After` can ask a call for. Who asks for more is told
-    /// of to the model instead: a user is waiting.
+    /// Longest `Retry-After` that a call obeys. A longer one is reported to the model instead,
+    /// because a user is waiting.
     pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
 
-    /// Shortest time between two reports of progress of one call that clients are told of: a
-    /// bar that moves ten times a second moves smoothly.
+    /// Shortest time between two progress reports of one call to clients: a bar that moves ten
+    /// times per second moves smoothly.
     pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-    /// What a report of progress says in words, in bytes.
+    /// The message of a progress report, in bytes.
     pub const PROGRESS_MESSAGE_BYTES_MAX: usize = KIB;
 
-    /// The least that a result can be cut to, in bytes: room for the note that
-    /// says so and for the words of a tool beside it.
+    /// The least that a result can be cut to, in bytes: room for the note about the cut and for
+    /// the tool's own message.
     pub const OUTPUT_BYTES_MIN: usize = 2 * KIB;
 }
 
-/// Bounds of the stream to a client.
+/// Limits of the stream to a client.
 pub mod stream {
     use super::{Duration, KIB};
 
-    /// One event frame, in bytes. Clients that re-scan what is pending, as
-    /// openai-node does, are quadratic in it.
+    /// One event frame, in bytes. Clients that rescan pending data, like openai-node, take
+    /// quadratic time in it.
     pub const FRAME_BYTES_MAX: usize = 64 * KIB;
-    /// Handed to a connection at once, in bytes, when a reader catches up.
+    /// Bytes passed to a connection at once when a reader catches up.
     pub const WRITE_BYTES_MAX: usize = 64 * KIB;
-    /// Room for what is written that a stream keeps between two writes, in bytes. A reader that
-    /// has caught up may wait for long.
+    /// Write buffer that a stream keeps between two writes, in bytes. A reader that has caught
+    /// up may wait for a long time.
     pub const WRITE_ROOM_BYTES: usize = KIB;
-    /// Text of one record of a log, in bytes of JSON: what fits into a frame with its head.
+    /// Text of one log record, in bytes of JSON: what fits into a frame besides its head.
     pub const RECORD_TEXT_BYTES_MAX: usize = FRAME_BYTES_MAX - KIB;
-    /// Memory that a turn's log begins with, in bytes: room for its first event. A
-    /// turn that waits for its model holds no more.
+    /// Initial size of a turn's log, in bytes: room for its first event. A turn that waits for
+    /// its model uses no more.
     pub const LOG_FIRST_BLOCK_BYTES: usize = KIB / 2;
-    /// Memory that a turn's log grows by, in bytes: three dozen tokens' events.
+    /// Growth of a turn's log, in bytes: the events of about three dozen tokens.
     pub const LOG_BLOCK_BYTES: usize = 2 * KIB;
     /// Default of `stream.keep_alive_sec`: below the 60 s of nginx and load balancers.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
-    /// When a client that sends no more is sent a sign of life, from the moment that this is
-    /// known: one that is gone answers the first with a reset, and the next write fails. The
-    /// last is for answers that take long.
+    /// When to send keep-alives to a client that has stopped sending, counted from that moment.
+    /// A client that is gone answers the first with a reset, and the next write fails. The last
+    /// one is for resets that take longer.
     pub const PROBES: [Duration; 3] =
         [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(500)];
     /// Default of `stream.disconnect_grace_sec`.
     pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
-    /// A reader that takes nothing for this long, with data waiting, is cut.
+    /// A reader that takes nothing for this long while data is waiting is cut.
     pub const READER_STALL: Duration = Duration::from_secs(30);
-    /// What clients are told to wait before they re-join, in milliseconds.
+    /// How long clients are told to wait before they rejoin, in milliseconds.
     pub const RETRY_MS: u32 = 2000;
 }
 
-/// Bounds of sessions.
+/// Limits of sessions.
 pub mod session {
     use super::{Duration, KIB, MIB};
 
-    /// Nesting of a session's record: a result as deep as it may be, and 32 for what stands
-    /// around it.
+    /// Nesting depth of a session's record: the deepest result, plus 32 for the levels around
+    /// it.
     pub const RECORD_DEPTH_MAX: usize = 160;
     /// Longest id of a session, in bytes.
     pub const ID_BYTES_MAX: usize = 128;
     /// Default of `sessions.ttl_sec`.
     pub const TTL: Duration = Duration::from_secs(86_400);
-    /// Sessions held in memory; the one unused longest is forgotten first.
+    /// Sessions kept in memory; the least recently used is evicted first.
     pub const SESSIONS_MAX: usize = 65_536;
-    /// Finished turns of a session whose logs are still held for re-joining.
+    /// Finished turns per session whose logs are kept for rejoining.
     pub const TURN_LOGS_MAX: usize = 4;
-    /// Bytes of finished turns' logs held by one session.
+    /// Bytes of finished turns' logs kept per session.
     pub const TURN_LOG_BYTES_MAX: usize = 8 * MIB;
-    /// Bytes of finished turns' logs held by all sessions together; the oldest go
-    /// first, and their turns can no longer be re-joined.
+    /// Bytes of finished turns' logs kept for all sessions together. The oldest are dropped
+    /// first; their turns can no longer be rejoined.
     pub const ALL_TURN_LOG_BYTES_MAX: usize = 256 * MIB;
-    /// Idempotency keys remembered by one session.
+    /// Idempotency keys remembered per session.
     pub const IDEMPOTENCY_KEYS_MAX: usize = 64;
-    /// Turns of a conversation that are kept; older ones no longer fit any context.
+    /// Turns kept per conversation; older ones no longer fit into any context.
     pub const TURNS_MAX: usize = 1024;
-    /// Memory that the turns of one conversation take, in bytes, the latest apart:
-    /// the oldest are dropped first. As text that is two million tokens, more than
-    /// any local model's context.
+    /// Memory for the turns of one conversation, in bytes, not counting the latest turn. The
+    /// oldest turns are dropped first. As text this is two million tokens, more than any local
+    /// model's context.
     pub const CONVERSATION_BYTES_MAX: usize = 8 * MIB;
-    /// Memory that all sessions take together when a turn begins, in bytes, logs
-    /// apart; those unused longest are forgotten first, a sixteenth at once. Room
-    /// for 4 KiB in each of [`SESSIONS_MAX`] sessions, about a dozen short turns.
+    /// Memory for all sessions together when a turn begins, in bytes, without logs. The least
+    /// recently used are evicted first, a sixteenth at a time. Room for 4 KiB in each of
+    /// [`SESSIONS_MAX`] sessions, about a dozen short turns.
     pub const ALL_BYTES_MAX: usize = 256 * MIB;
     /// Longest `Idempotency-Key`, in bytes.
     pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = KIB / 4;
 }
 
-/// Bounds of the HTTP server.
+/// Limits of the HTTP server.
 pub mod server {
     use super::{Duration, KIB, MIB};
 
@@ -360,8 +353,8 @@ pub mod server {
     pub const CONCURRENT_TURNS_MAX: usize = 1024;
     /// Default of `server.drain_timeout_sec`.
     pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-    /// Time to send the head of a request, and how long a connection may be idle
-    /// before it: slow senders hold a socket, no more.
+    /// Time to send the head of a request, and how long a connection may be idle before it. A
+    /// slow sender occupies no more than a socket.
     pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
     /// Time to send a request's body.
     pub const BODY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -369,51 +362,48 @@ pub mod server {
     pub const HEAD_BYTES_MAX: usize = 16 * KIB;
     /// Header fields of a request.
     pub const HEADERS_MAX: usize = 64;
-    /// Open connections. For a further one, the one that has been silent for longest is cut.
+    /// Open connections. To accept another, the one that has been silent longest is cut.
     pub const CONNECTIONS_MAX: usize = 10_000;
-    /// The headers of an HTTP/2 request, in bytes, uncompressed.
+    /// Header fields of an HTTP/2 request, in bytes, uncompressed.
     pub const H2_HEADER_BYTES_MAX: u32 = 16 * 1024;
-    /// An HTTP/2 client is asked for a sign of life after this much silence ...
+    /// An HTTP/2 client is pinged after this much silence ...
     pub const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
-    /// ... and has this long to give it.
+    /// ... and has this long to answer.
     pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
-    /// Pause before the next accept when the system refuses one.
+    /// The pause before the next accept after the system refused one.
     pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-    /// How long connections have to send what is left when the server stops.
+    /// How long connections have to send the rest when the server stops.
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-    /// Stop strings of a request; model servers take no more.
+    /// Stop strings in a request; model servers accept no more.
     pub const STOP_STRINGS_MAX: usize = 16;
-    /// Longest `X-Request-Id` of a client that is taken over into logs, in bytes.
+    /// Longest `X-Request-Id` of a client that is copied into logs, in bytes.
     pub const REQUEST_ID_BYTES_MAX: usize = 128;
-    /// How much a refusal's message says, and its field's name, in bytes: both quote
-    /// what the client sent.
+    /// Bytes of a refusal's message, and of its field's name: both quote what the client sent.
     pub const REFUSAL_BYTES_MAX: usize = 2 * KIB;
-    /// How much of a field's wrong value a refusal quotes, in bytes: enough to know it
-    /// again.
+    /// Bytes of a field's wrong value that a refusal quotes: enough to recognise it.
     pub const REFUSED_VALUE_BYTES_MAX: usize = 80;
-    /// What a client is told to wait where there is no room for its turn, in
-    /// seconds: about as long as a short turn takes.
+    /// How long a client is told to wait if there is no room for its turn, in seconds: about
+    /// the length of a short turn.
     pub const RETRY_AFTER_SEC: u32 = 2;
-    /// How long a browser may remember what a page of another origin may send; no
-    /// browser takes more than this.
+    /// How long a browser may cache what pages of other origins may send; no browser allows
+    /// more.
     pub const PREFLIGHT_AGE: Duration = Duration::from_secs(7200);
-    /// What the socket holds of a response unsent, in bytes, as far as the system
-    /// can be told. A slow client is then seen to take something now and then,
-    /// where the system's own buffer grows to megabytes.
+    /// Unsent bytes of a response in the socket, where the system supports a limit. With it, a
+    /// slow client is seen to make progress; without it, the system's buffer grows to
+    /// megabytes.
     pub const UNSENT_BYTES_MAX: u32 = 16 * 1024;
-    /// Streams of one HTTP/2 connection.
+    /// Streams per HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }
 
-/// Bounds of the configuration itself: what a file may hold, and how far its
-/// numbers may go. They catch a slip of the hand, such as milliseconds where
-/// seconds are meant; none is a recommendation.
+/// Limits of the configuration: the size of a file and the range of its numbers. They catch
+/// slips such as milliseconds in place of seconds. None is a recommendation.
 pub mod config {
     use super::{Duration, KIB, MIB};
 
     /// A configuration file, in bytes.
     pub const FILE_BYTES_MAX: usize = MIB;
-    /// Nesting of a configuration file; the deepest value stands at 4.
+    /// Nesting depth of a configuration file; the deepest real value is at level 4.
     pub const DEPTH_MAX: usize = 16;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
@@ -421,28 +411,28 @@ pub mod config {
     pub const MISTAKES_SHOWN_MAX: usize = 50;
     /// How much of a wrong value a message quotes, in characters.
     pub const QUOTE_CHARS_MAX: usize = 60;
-    /// Any wait that an operator sets, but for the life of sessions.
+    /// Any wait that an operator sets, except the lifetime of sessions.
     pub const WAIT_MAX: Duration = Duration::from_secs(86_400);
-    /// Shortest wait that is a wait.
+    /// Shortest wait other than none.
     pub const WAIT_MIN: Duration = Duration::from_millis(1);
-    /// Longest life of an unused session.
+    /// Longest lifetime of an unused session.
     pub const TTL_MAX: Duration = Duration::from_secs(366 * 86_400);
-    /// Smallest size that an operator sets, in bytes: room for one small call.
+    /// Smallest size that an operator can set, in bytes: room for one small call.
     pub const SIZE_MIN: usize = KIB;
-    /// Largest size that an operator sets, in bytes.
+    /// Largest size that an operator can set, in bytes.
     pub const SIZE_MAX: usize = 1024 * MIB;
-    /// Turns at one time.
+    /// Concurrent turns.
     pub const TURNS_MAX: usize = 1_000_000;
-    /// Tools that run at one time in one turn.
+    /// Tools that run concurrently in one turn.
     pub const PARALLEL_MAX: usize = 1024;
-    /// Rounds with tools, calls and attempts of one turn.
+    /// Rounds with tools, calls, and attempts in one turn.
     pub const COUNT_MAX: u32 = 1000;
-    /// Smallest context that holds a system prompt, in tokens.
+    /// Smallest context that fits a system prompt, in tokens.
     pub const CONTEXT_TOKENS_MIN: usize = 256;
-    /// Largest context of any model, with room to grow, in tokens.
+    /// Larger than the context of any model, with room to grow, in tokens.
     pub const CONTEXT_TOKENS_MAX: usize = 100_000_000;
-    /// Fastest pace of the embedded model, in tokens a second.
+    /// Fastest pace of the embedded model, in tokens per second.
     pub const TOKENS_PER_SEC_MAX: u32 = 100_000;
-    /// Hottest sampling that model servers take.
+    /// Highest temperature that model servers accept.
     pub const TEMPERATURE_MAX: f64 = 2.0;
 }
