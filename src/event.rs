@@ -1,9 +1,8 @@
-//! The events of a turn: the only words that the orchestrator and the server
-//! share.
+//! The events of a turn: the interface between the orchestrator and the server.
 //!
-//! An [`Event`] borrows everything, since it lives from the moment the turn
-//! machine says it to the moment the turn log has encoded it. Names and fields
-//! are a public contract; `docs/events.md` shows each with an example.
+//! An [`Event`] borrows everything, because it only lives from the turn machine to the log,
+//! which encodes it. Names and fields are a public contract; `docs/events.md` shows each event
+//! with an example.
 
 #![expect(clippy::ref_option_ref, reason = "in what the derive makes of optional fields")]
 
@@ -12,55 +11,55 @@ use serde_json::value::RawValue;
 
 use crate::tools::{Clarification, ToolResult};
 
-/// What a client is told, in the order it happened.
+/// What a client receives, in the order it happened.
 ///
 /// Serialises as `{"type":"<type>","data":{...}}`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event<'a> {
-    /// First, always.
+    /// Always the first event.
     TurnStarted {
         /// The session that the turn belongs to.
         session_id: &'a str,
         /// The turn's own id, unique in its session.
         turn_id: &'a str,
-        /// Name of the configured upstream that answers.
+        /// The name of the configured upstream that answers.
         model: &'a str,
-        /// Rounds with tools that this turn may take.
+        /// The most rounds with tools that this turn may take.
         max_tool_loops: u32,
     },
-    /// The model's words outside calls and reasoning.
+    /// The model's text outside calls and reasoning.
     TextDelta {
-        /// What follows directly behind the text of the `text_delta` before.
+        /// The text that directly follows that of the previous `text_delta`.
         text: &'a str,
     },
     /// The model's reasoning.
     ReasoningDelta {
-        /// What follows directly behind the reasoning before.
+        /// The reasoning that directly follows the previous delta's.
         text: &'a str,
     },
-    /// An opening marker was seen; its payload is still arriving.
+    /// The start of a call; its payload is still arriving.
     ToolMarkerDetected {
         /// The call's id in this turn.
         call_id: &'a str,
         /// The round, from 1.
         r#loop: u32,
     },
-    /// Raw JSON of a call's arguments as it arrives.
+    /// Raw JSON of a call's arguments, as it arrives.
     ToolArgumentsDelta {
         /// The call's id in this turn.
         call_id: &'a str,
-        /// What follows directly behind the delta before.
+        /// The text that directly follows the previous delta's.
         delta: &'a str,
     },
-    /// What the user hears before tools run.
+    /// A sentence for the user before tools run.
     Acknowledgement {
         /// The sentence.
         text: &'a str,
-        /// Who said it.
+        /// Where the sentence comes from.
         source: AcknowledgementSource,
     },
-    /// A call is valid and its tool begins to run.
+    /// A valid call whose tool starts to run.
     ToolStarted {
         /// The call's id in this turn.
         call_id: &'a str,
@@ -71,95 +70,95 @@ pub enum Event<'a> {
         /// The round, from 1.
         r#loop: u32,
     },
-    /// A running tool reports.
+    /// A progress report of a running tool.
     ToolProgress {
         /// The call's id in this turn.
         call_id: &'a str,
         /// The tool's name.
         tool_name: &'a str,
-        /// How far it is, in units of its own.
+        /// How far the tool has come, in its own units.
         progress: f64,
-        /// How far it will go, where it knows.
+        /// How far it will go, if known.
         total: Option<f64>,
-        /// What it does right now.
+        /// What it is doing now.
         message: Option<&'a str>,
     },
-    /// A tool ended, well or not.
+    /// The end of a tool run, successful or not.
     ToolCompleted {
         /// The call's id in this turn.
         call_id: &'a str,
         /// The tool's name.
         tool_name: &'a str,
-        /// Its result in the standard shape.
+        /// The result in its standard shape.
         tool_result: &'a ToolResult,
         /// How long it ran, in milliseconds.
         duration_ms: u64,
-        /// How often it was tried.
+        /// How often it was attempted.
         attempts: u32,
     },
-    /// The model was told what was wrong with its call.
+    /// An explanation to the model of what was wrong with its call.
     Feedback {
-        /// The call's id in this turn, where there is one.
+        /// The call's id in this turn, if there is a call.
         call_id: Option<&'a str>,
         /// The kind of mistake.
         reason: FeedbackReason,
-        /// What the model was told.
+        /// The text that the model was sent.
         message: &'a str,
-        /// How often this kind of mistake was made in this turn, from 1.
+        /// How often this kind of mistake has been made in this turn, from 1.
         attempt: u32,
     },
-    /// The turn ends here and waits for the user.
+    /// A question to the user, with which the turn ends.
     ClarificationNeeded {
-        /// Names the question in the answer.
+        /// Identifies the question when it is answered.
         clarification_id: &'a str,
-        /// The call that could not decide.
+        /// The call whose tool needs a decision.
         call_id: &'a str,
-        /// Its tool.
+        /// The name of the tool.
         tool_name: &'a str,
         /// The question and its options.
         #[serde(flatten)]
         clarification: &'a Clarification,
     },
-    /// Something a person should see while waiting.
+    /// A message to show to the user while they wait.
     Status {
         /// One sentence.
         message: &'a str,
     },
-    /// The cap was hit; a last answer without tools follows.
+    /// The loop limit was reached; a last answer without tools follows.
     LoopLimitReached {
-        /// The cap.
+        /// The limit.
         max_tool_loops: u32,
     },
-    /// Last, where the turn came to its end.
+    /// The last event of a turn that completed.
     TurnCompleted {
         /// Why it ended.
         finish_reason: TurnFinish,
-        /// What it took and what was said.
+        /// Usage and the complete text.
         #[serde(flatten)]
         summary: Summary<'a>,
     },
-    /// Last, where the turn could not go on.
+    /// The last event of a turn that failed.
     TurnFailed {
         /// What went wrong.
         code: FailureCode,
-        /// The same for a person, with what to do.
+        /// A description for people, with advice.
         message: &'a str,
         /// Whether the same request may succeed later.
         retryable: bool,
-        /// What it took and what was said until then.
+        /// Usage and the text up to the failure.
         #[serde(flatten)]
         summary: Summary<'a>,
     },
 }
 
 impl Event<'_> {
-    /// The event's name, as in its `type` and in the frame's `event:` line.
+    /// The event's name, as in its `type` field and in the `event:` line of its frame.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.kind().name()
     }
 
-    /// Which event it is.
+    /// The kind of event.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -188,7 +187,7 @@ impl Event<'_> {
     }
 }
 
-/// Which event it is, without what it tells.
+/// An event's kind, without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// [`Event::TurnStarted`].
@@ -266,21 +265,21 @@ impl Kind {
     }
 }
 
-/// What a turn took, in its last event.
+/// The totals of a turn, in its last event.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Summary<'a> {
-    /// Rounds: how often the model was called.
+    /// Rounds: how often the model was asked.
     pub loops: u32,
     /// Calls that the model made, whether they were run or not.
     pub tool_calls: u32,
-    /// Tokens, summed over the rounds.
+    /// Tokens, summed over all rounds.
     pub usage: Usage,
-    /// All text of the turn, as in its text deltas.
+    /// The complete text of the turn, as in its text deltas.
     pub text: &'a str,
 }
 
 impl Usage {
-    /// The same with the sum where the server left it out.
+    /// Adds the total if the server left it out.
     #[must_use]
     pub const fn with_total(self) -> Self {
         let Self { prompt_tokens, completion_tokens, total_tokens } = self;
@@ -290,15 +289,15 @@ impl Usage {
     }
 }
 
-/// Tokens that model servers counted.
+/// Token counts of model servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Read by the model.
+    /// Tokens that the model read.
     pub prompt_tokens: u64,
-    /// Written by it.
+    /// Tokens that the model wrote.
     pub completion_tokens: u64,
-    /// Both.
+    /// All tokens.
     pub total_tokens: u64,
 }
 
@@ -315,27 +314,27 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// Where a turn is, as logs, metrics and the session's transcript name it.
+/// The state of a turn, as logs, metrics and the session's transcript name it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
-    /// The model speaks, and may call tools.
+    /// The model writes, and may call tools.
     #[default]
     Planning,
-    /// The model is silent; tools run.
+    /// The model has finished writing, and tools run.
     Executing,
-    /// The model answers in words; it may call nothing more.
+    /// The model writes its answer, and can no longer call tools.
     Synthesizing,
-    /// It has ended with a question to the user.
+    /// The turn ended with a question to the user.
     AwaitingClarification,
-    /// It has ended otherwise, well or cancelled.
+    /// The turn ended in any other way, including cancellation.
     Completed,
-    /// It could not go on.
+    /// The turn failed.
     Failed,
 }
 
 impl TurnState {
-    /// All of them, in the order of a turn.
+    /// All states, in the order of a turn.
     pub const ALL: [Self; 6] = [
         Self::Planning,
         Self::Executing,
@@ -345,7 +344,7 @@ impl TurnState {
         Self::Failed,
     ];
 
-    /// Its name.
+    /// The state's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -358,18 +357,18 @@ impl TurnState {
         }
     }
 
-    /// Whether nothing follows.
+    /// Whether the turn has ended.
     #[must_use]
     pub const fn is_over(self) -> bool {
         matches!(self, Self::AwaitingClarification | Self::Completed | Self::Failed)
     }
 }
 
-/// Who said an acknowledgement.
+/// Where an acknowledgement comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AcknowledgementSource {
-    /// The model; the words were already sent as text.
+    /// The model; its sentence has already been sent as text.
     Model,
     /// The gateway, from the tools' waiting hints.
     Hints,
@@ -386,25 +385,25 @@ impl AcknowledgementSource {
     }
 }
 
-/// Why the model was given feedback.
+/// Why the model was sent feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackReason {
-    /// No such tool, or not one of this turn's.
+    /// No such tool, or not offered in this turn.
     ToolNotFound,
-    /// The arguments break the tool's schema.
+    /// The arguments violate the tool's schema.
     InvalidArguments,
-    /// The payload is no call.
+    /// The payload is not a call.
     MalformedCall,
     /// The call was cut off.
     IncompleteCall,
-    /// The payload passed the size limit.
+    /// The payload exceeded the size limit.
     PayloadTooLarge,
     /// The tool ended with an error.
     ToolFailed,
-    /// The model wrote a result itself, or repeated one instead of answering.
+    /// The model invented a result, or repeated one in place of an answer.
     InventedResult,
-    /// Nothing was said and nothing called.
+    /// The answer had neither words nor calls.
     EmptyResponse,
 }
 
@@ -429,15 +428,15 @@ impl FeedbackReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnFinish {
-    /// The answer stands.
+    /// The model gave its answer.
     Stop,
-    /// The model ran into its token limit.
+    /// The model hit its token limit.
     Length,
-    /// The user was asked.
+    /// The user was asked a question.
     ClarificationNeeded,
-    /// The loop cap was hit; the answer was made without tools.
+    /// The loop limit was reached, so the answer was written without tools.
     LoopLimit,
-    /// It was cancelled.
+    /// The turn was cancelled.
     Cancelled,
 }
 
@@ -461,15 +460,15 @@ impl TurnFinish {
 pub enum FailureCode {
     /// No upstream could be reached.
     UpstreamUnavailable,
-    /// The upstream answered with an error, or broke off.
+    /// The upstream answered with an error or broke off.
     UpstreamError,
-    /// The upstream fell silent.
+    /// The upstream stopped sending.
     UpstreamTimeout,
-    /// The model kept answering with nothing.
+    /// The model repeatedly answered with nothing.
     EmptyResponse,
-    /// The turn passed `limits.max_turn_bytes`.
+    /// The turn exceeded `limits.max_turn_bytes`.
     TurnTooLarge,
-    /// A fault of ours.
+    /// A bug in the gateway.
     Internal,
 }
 
@@ -488,7 +487,7 @@ impl FailureCode {
     }
 }
 
-/// Serialises an enum as its `name`, which is its one spelling.
+/// Serialises an enum as its `name`, its only spelling.
 macro_rules! serialize_as_name {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
