@@ -1,4 +1,4 @@
-//! Who may ask: keys, names, pages.
+//! Access control: keys, host names, web pages.
 
 use serde_json::json;
 use tether::config::Secret;
@@ -24,7 +24,7 @@ async fn get(gateway: &Gateway, path: &str, headers: &[&str]) -> u16 {
     gateway.exchange(request("GET", path, headers, "")).await.status()
 }
 
-/// The status of a turn that is begun with these headers.
+/// The status of a request, with these headers, to begin a turn.
 async fn begin(gateway: &Gateway, headers: &[&str]) -> u16 {
     let mut client = gateway.client().await;
     client.send(post(STREAM, headers, &json!({"prompt": "Hello?"}).to_string())).await;
@@ -90,7 +90,7 @@ async fn probes_and_the_page_are_open() {
     }
 }
 
-/// Where the upstream is, is nobody's matter without a key.
+/// The address of an upstream is not revealed without a key.
 #[tokio::test]
 async fn what_is_wrong_with_an_upstream_is_told_to_those_with_a_key() {
     let (model, gateway) = gateway(&["first"], &[]).await;
@@ -102,7 +102,7 @@ async fn what_is_wrong_with_an_upstream_is_told_to_those_with_a_key() {
     }
 }
 
-/// A body is not read for those who may not ask.
+/// The body of an unauthorised request is not read.
 #[tokio::test]
 async fn a_key_is_asked_for_before_the_body() {
     let (_model, gateway) = gateway(&["first"], &[]).await;
@@ -127,8 +127,8 @@ async fn this_machines_names_are_served() {
     }
 }
 
-/// A foreign name that resolves to this machine is how a page gets around the
-/// browser's walls.
+/// A page can bypass the browser's same-origin policy with a foreign name that resolves to this
+/// machine.
 #[tokio::test]
 async fn foreign_names_are_not_served() {
     let (model, gateway) = gateway(&[], &[]).await;
@@ -177,7 +177,7 @@ async fn foreign_pages_change_nothing() {
         assert_eq!(gateway.exchange(cancel).await.status(), 403, "{origin}");
         let delete = request("DELETE", "/api/v1/sessions/s", &[&origin], "");
         assert_eq!(gateway.exchange(delete).await.status(), 403, "{origin}");
-        // What a page reads, the browser keeps from it.
+        // The browser hides the response from the page.
         let reply = gateway.exchange(request("GET", "/api/v1/tools", &[&origin], "")).await;
         assert_eq!(reply.head.header("access-control-allow-origin"), None, "{origin}");
     }
@@ -201,7 +201,7 @@ async fn own_and_configured_pages_are_served() {
     }
 }
 
-/// A refusal that a page cannot read looks like a broken network.
+/// To a page, a refusal that it cannot read looks like a network failure.
 #[tokio::test]
 async fn a_page_can_read_why_it_was_refused() {
     let (_model, gateway) = gateway(&["first"], &[PAGE]).await;
@@ -241,7 +241,7 @@ async fn a_preflight_names_what_a_page_may_send() {
     assert_eq!(reply.head.header("access-control-allow-origin"), None);
 }
 
-/// A form of a foreign page can send text, but not JSON unasked.
+/// A form on a foreign page can send text, but cannot send JSON without permission.
 #[tokio::test]
 async fn a_page_sends_json_as_json() {
     let (_model, gateway) = gateway(&[], &[PAGE]).await;
@@ -263,7 +263,7 @@ async fn a_page_sends_json_as_json() {
         ("X: y", 415),
     ] {
         assert_eq!(send(&[&page, media_type]).await, from_page, "{media_type}");
-        // A shell's `curl -d` names a form.
+        // In a shell, `curl -d` sends the media type of a form.
         assert_eq!(send(&[media_type]).await, 200, "{media_type}");
     }
 }

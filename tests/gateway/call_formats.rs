@@ -1,4 +1,4 @@
-//! Calls in each format, from the prompt to the answer.
+//! Calls in each format, from prompt to answer.
 
 use serde_json::{Value, json};
 use tether::call_format::{CallFormat, ROWS};

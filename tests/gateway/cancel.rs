@@ -1,4 +1,4 @@
-//! The end of a turn that nobody wants any more.
+//! Turns that end because they are no longer wanted.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ async fn in_the_middle_of_the_text_which_is_kept() {
     frames.extend(stream.rest().await);
     assert_eq!(outcome(&frames), "cancelled");
     assert_eq!(frames.last().unwrap().data["text"], "Half of it");
-    // The history is valid, and says what was said.
+    // The history is valid and includes the partial answer.
     let (_stream, round) = gateway.begin(&mut model, "s").await;
     assert!(round.request.contents().contains("Half of it"));
 }
@@ -154,7 +154,7 @@ async fn twice_is_as_good_as_once() {
     let (mut stream, _round) = gateway.begin(&mut model, "s").await;
     let cancel = post(CANCEL, &[], r#"{"session_id":"s"}"#);
     let mut client = gateway.client().await;
-    // In one write: the second may find the turn over already.
+    // Both in one write: by the second, the turn may be over.
     client.send(cancel.repeat(2)).await;
     assert_eq!(client.reply().await.status(), 202);
     assert!(matches!(client.reply().await.status(), 202 | 404));
@@ -209,7 +209,7 @@ async fn a_client_that_leaves_while_a_tool_runs() {
     assert_eq!(outcome(&all), "cancelled");
 }
 
-/// The grace begins anew with every reader that leaves.
+/// The grace period restarts whenever a reader leaves.
 #[tokio::test]
 async fn a_reader_that_comes_back_keeps_the_turn() {
     let mut model = Model::listen();
@@ -245,7 +245,7 @@ async fn one_reader_of_two_keeps_the_turn() {
     assert_eq!(outcome(&second.rest().await), "stop");
 }
 
-/// It asked, and was gone before it read anything.
+/// The client leaves before it reads anything.
 #[tokio::test]
 async fn a_client_that_leaves_at_once() {
     let mut model = Model::listen();
@@ -256,7 +256,7 @@ async fn a_client_that_leaves_at_once() {
     model.round().await.closed().await;
 }
 
-/// It has nothing more to send, as `nc -N` has not, and reads on.
+/// The client has nothing more to send, like `nc -N`, but keeps reading.
 #[tokio::test]
 async fn a_client_that_ends_its_sending_side_reads_to_the_end() {
     for media_type in ["text/event-stream", "application/x-ndjson"] {
@@ -271,7 +271,7 @@ async fn a_client_that_ends_its_sending_side_reads_to_the_end() {
         let mut round = model.round().await;
         round.begin().await;
         round.say("Half").await;
-        // Longer than it takes to notice a client that is gone.
+        // Longer than it takes to notice that a client is gone.
         let _ = timeout(ms(700), pending::<()>()).await;
         round.say(" of it.").await;
         round.end().await;
@@ -281,7 +281,7 @@ async fn a_client_that_ends_its_sending_side_reads_to_the_end() {
     }
 }
 
-/// The model is silent, and the next sign of life is far.
+/// The model is silent, and the next keep-alive is a long way off.
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_at_once() {
     let mut model = Model::listen();
@@ -309,6 +309,6 @@ async fn a_client_that_ends_its_sending_side_and_leaves_later() {
     let left = Instant::now();
     drop(stream);
     round.closed().await;
-    // One sign of life, and the one that follows it.
+    // One keep-alive and the probe after it.
     assert!(left.elapsed() < ms(2000), "{:?}", left.elapsed());
 }

@@ -1,4 +1,4 @@
-//! What the pages show of a running gateway, held against one.
+//! Checks that a running gateway behaves as the documentation shows.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -16,12 +16,12 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// One turn on the embedded model.
+/// One turn with the embedded model.
 async fn turn(gateway: &Process, prompt: &str) -> Vec<Frame> {
     gateway.turn(&json!({"session_id": "demo", "prompt": prompt})).await.rest().await
 }
 
-/// A line of the log without what differs from run to run: its time, ids, durations.
+/// A line of the log without what differs between runs: time, ids, durations.
 fn masked(line: &str) -> String {
     let from_level = ["DEBUG ", "INFO "].iter().filter_map(|level| line.find(level)).min();
     let mut rest = &line[from_level.unwrap_or_default()..];
@@ -56,7 +56,7 @@ async fn the_lines_of_a_turn_are_those_that_are_logged() {
     let mut shown: Vec<_> = shown.map(masked).collect();
     let mut logged: Vec<_> =
         log.lines().filter(|line| line.contains(" request{")).map(masked).collect();
-    // The request is answered beside the turn.
+    // The request is answered concurrently with the turn.
     shown.sort();
     logged.sort();
     assert_eq!(shown, logged);

@@ -1,4 +1,4 @@
-//! The end of the process: what runs finishes, nothing new begins.
+//! The end of the process: running turns finish, and no new ones begin.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ async fn start(model: &Model) -> Process {
     Process::start(&upstream(model)).await
 }
 
-/// Waits until a signal has been taken.
+/// Waits until a signal has taken effect.
 #[track_caller]
 fn draining(process: &Process) -> impl Future<Output = ()> {
     within(async {
@@ -32,7 +32,7 @@ async fn nothing_runs() {
     for signal in ["TERM", "INT"] {
         let model = Model::listen();
         let process = start(&model).await;
-        // An idle connection and half a request hold nothing up.
+        // An idle connection and half a request do not delay the end.
         let mut idle = process.client().await;
         idle.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         assert_eq!(idle.reply().await.status(), 200);
@@ -70,7 +70,7 @@ async fn a_running_turn_finishes_and_none_begins() {
     assert_eq!(process.exit().await.code(), Some(0));
 }
 
-/// The tools of a running turn and its next rounds belong to it.
+/// A running turn may still run its tools and further rounds.
 #[tokio::test]
 async fn a_running_turn_goes_through_its_rounds() {
     let mut model = Model::listen();

@@ -9,7 +9,7 @@ use crate::support::gateway::{CANCEL, STREAM};
 use crate::support::h2::{Connection, collect};
 use crate::support::{Frame, Gateway, Model, ms, within};
 
-/// As a browser has it.
+/// The window size of a browser.
 const WINDOW: u32 = 64 * 1024;
 
 fn prompt(session: &str) -> String {
@@ -20,7 +20,7 @@ async fn events(body: Incoming) -> Vec<Frame> {
     frames(&collect(body).await.unwrap())
 }
 
-/// The first bytes of a body, and the rest of it.
+/// The first bytes of a body, and the rest of the body.
 #[track_caller]
 fn first_bytes(mut body: Incoming) -> impl Future<Output = (Vec<u8>, Incoming)> {
     within(async {
@@ -40,7 +40,7 @@ async fn a_turn() {
     assert_eq!(headers["content-type"], "text/event-stream; charset=utf-8");
     assert!(headers.contains_key("location") && headers.contains_key("x-request-id"));
     assert!(!headers.contains_key("transfer-encoding") && !headers.contains_key("connection"));
-    // The first event is there before the model says anything.
+    // The first event is there before the model writes anything.
     let (mut bytes, body) = first_bytes(reply.into_body()).await;
     model.round().await.answer("Well.").await;
     bytes.extend(collect(body).await.unwrap());

@@ -1,4 +1,4 @@
-//! Whatever happens to turns, connections and memory come back.
+//! Connections and memory are released, whatever happens to turns.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ async fn start(model: SocketAddr) -> Process {
     .await
 }
 
-/// What a process holds for its clients and servers.
+/// What a process holds for its clients and model servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     turns: u32,
@@ -29,7 +29,7 @@ struct Held {
     sockets: usize,
 }
 
-/// Looks at a process over one connection, which stays.
+/// Watches a process over one connection, which stays open.
 struct Watch {
     process: Process,
     client: Client,
@@ -58,7 +58,7 @@ impl Watch {
         }
     }
 
-    /// Waits until `condition` holds for what is held, and gives it.
+    /// Waits until `condition` is met; returns what is held then.
     #[track_caller]
     fn until(&mut self, condition: impl Fn(&Held) -> bool) -> impl Future<Output = Held> {
         within(async move {
@@ -77,9 +77,9 @@ fn prompt(session: &str) -> String {
     json!({"session_id": session, "prompt": "Hello?"}).to_string()
 }
 
-/// Clients that go away in every way they can.
+/// Clients that leave in every possible way.
 async fn clients_that_leave(process: &Process, model: &mut Model, session: &str) {
-    // Before its answer, in the middle, and behind it.
+    // Before the answer, in the middle of it, and after it.
     let (stream, mut round) = process.begin(model, session).await;
     drop(stream);
     round.closed().await;
@@ -100,12 +100,12 @@ async fn clients_that_leave(process: &Process, model: &mut Model, session: &str)
     drop(process.rejoin(&format!("session_id={session}"), &[]).await);
     round.answer("Well.").await;
     assert_eq!(outcome(&stream.rest().await), "stop");
-    // In the middle of a request, which is then none.
+    // In the middle of a request, which then does not count.
     let whole = post(STREAM, &[], &prompt("never"));
     for cut in [1, 20, whole.len() / 2, whole.len() - 1] {
         process.client().await.send(&whole[..cut]).await;
     }
-    // With nothing to say, or nothing that anybody understands.
+    // Without sending anything, or with bytes that make no sense.
     drop(process.client().await);
     for rubbish in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\r\n\r\n\r\n", b"\xff\xfe\x00 / HTTP/9"]
     {
@@ -114,7 +114,7 @@ async fn clients_that_leave(process: &Process, model: &mut Model, session: &str)
         client.socket.shutdown().await.unwrap();
         client.closed().await;
     }
-    // By HTTP/2: a stream, then the connection.
+    // Over HTTP/2: first a stream, then the connection.
     let mut connection = Connection::open(process.address, 1024).await;
     drop(connection.send("POST", STREAM, &prompt(session)).await.unwrap());
     model.round().await.closed().await;
@@ -125,7 +125,7 @@ async fn clients_that_leave(process: &Process, model: &mut Model, session: &str)
     round.closed().await;
 }
 
-/// Model servers that fail in the ways that leave most behind.
+/// Model servers that fail in the ways most likely to leak.
 async fn servers_that_fail(process: &Process, model: &mut Model, session: &str) {
     let die: [fn(Round); 2] = [drop, Round::reset];
     for die in die {
@@ -147,7 +147,7 @@ async fn servers_that_fail(process: &Process, model: &mut Model, session: &str) 
     round.write("data: rubbish\n\n").await;
     round.closed().await;
     assert_eq!(outcome(&stream.rest().await), "upstream_error");
-    // It goes on talking although nobody listens.
+    // It keeps sending although the turn was cancelled.
     let (mut stream, mut round) = process.begin(model, session).await;
     round.begin().await;
     round.say("Half").await;
@@ -155,7 +155,7 @@ async fn servers_that_fail(process: &Process, model: &mut Model, session: &str) 
     assert_eq!(process.cancel(session).await, 202);
     round.flood(text("more").as_bytes(), 10_000).await;
     assert_eq!(outcome(&stream.rest().await), "cancelled");
-    // It leaves the answer open, so that the connection cannot serve again.
+    // It leaves the answer open, so the connection cannot be reused.
     process.whole_turn(model, session, "Well.").await.rest().await;
 }
 
@@ -163,7 +163,7 @@ async fn servers_that_fail(process: &Process, model: &mut Model, session: &str) 
 async fn connections_and_turns_come_back() {
     let mut model = Model::listen();
     let mut watch = Watch::new(start(model.address).await).await;
-    // The first turns leave a connection to the model, for the next ones.
+    // The first turns leave a connection to the model for the next ones.
     clients_that_leave(&watch.process, &mut model, "s").await;
     servers_that_fail(&watch.process, &mut model, "s").await;
     let alone = |held: &Held| held.turns == 0 && held.connections == 1;
@@ -176,7 +176,7 @@ async fn connections_and_turns_come_back() {
     assert!(goal.sockets < 10, "{goal:?}");
 }
 
-/// Memory grows by what is kept for those who come back, and by no more.
+/// Memory grows only by what is kept for clients that return.
 #[tokio::test]
 async fn memory_comes_back() {
     let mut model = Model::listen();
@@ -193,12 +193,12 @@ async fn memory_comes_back() {
             before = process.memory_kib();
         }
     }
-    // A hundred turns have said 10 MB, and their events again as much.
+    // A hundred turns have produced 10 MB of text, and as much again in events.
     let grown = process.memory_kib().saturating_sub(before);
     assert!(grown < 8 * 1024, "{before} KiB and {grown} KiB more");
 }
 
-/// What nobody holds goes back to the system, in the ten seconds that the allocator takes.
+/// Freed memory goes back to the system, within the ten seconds that the allocator takes.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[tokio::test]
 async fn memory_is_given_back() {
@@ -223,7 +223,7 @@ async fn memory_is_given_back() {
     until(|| process.memory_kib() < before + held / 4).await;
 }
 
-/// A session keeps the logs of its last turns alone.
+/// A session keeps only the logs of its last turns.
 #[tokio::test]
 async fn a_long_session_keeps_little() {
     let mut model = Model::listen();

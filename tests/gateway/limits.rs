@@ -1,4 +1,4 @@
-//! Every limit of a request, of the server and of a turn: at it, and one over.
+//! Every limit of a request, of the server and of a turn, tested at the limit and one above it.
 
 use serde_json::json;
 
@@ -8,14 +8,14 @@ use crate::support::gateway::STREAM;
 use crate::support::model::{call, text};
 use crate::support::{Client, Gateway, Model};
 
-/// The status of a turn that would begin, which is cancelled at once.
+/// The status of a request to begin a turn, which is cancelled at once.
 async fn status(gateway: &Gateway, headers: &[&str], body: &str) -> u16 {
     let mut client = gateway.client().await;
     client.send(post(STREAM, headers, body)).await;
     client.head().await.status
 }
 
-/// A body of exactly that many bytes.
+/// A body of exactly this many bytes.
 fn body_of(bytes: usize) -> String {
     let empty = json!({"prompt": ""}).to_string();
     json!({"prompt": "x".repeat(bytes - empty.len())}).to_string()
@@ -49,7 +49,7 @@ async fn bytes_of_a_body_that_does_not_say_its_length() {
     }
 }
 
-/// It is refused by its `Content-Length`, before it is sent.
+/// It is refused because of its `Content-Length`, before it is sent.
 #[tokio::test]
 async fn a_body_that_says_it_will_be_too_long() {
     let model = Model::listen();
@@ -61,7 +61,7 @@ async fn a_body_that_says_it_will_be_too_long() {
     }
 }
 
-/// The answer must not be lost in a reset because the body was still coming.
+/// The answer must not be lost in a reset while the body is still being sent.
 #[tokio::test]
 async fn a_long_body_that_is_sent_all_the_same() {
     use tokio::io::AsyncWriteExt as _;
@@ -71,7 +71,7 @@ async fn a_long_body_that_is_sent_all_the_same() {
     let Client { socket, .. } = gateway.client().await;
     let (mut reader, mut writer) = socket.into_split();
     let sending = tokio::spawn(async move {
-        // It may be refused before it is through.
+        // It may be refused before it has been sent completely.
         let _ = writer.write_all(post(STREAM, &[], &body_of(16 << 20)).as_bytes()).await;
         writer
     });
@@ -89,7 +89,7 @@ async fn count_of_header_fields() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for (count, expected) in [(64, 200), (65, 431)] {
-        // `Host` is one of them.
+        // `Host` counts as one of them.
         let headers: Vec<_> = (1..count).map(|at| format!("X-{at}: y")).collect();
         let headers: Vec<&str> = headers.iter().map(|header| &**header).collect();
         let mut client = gateway.client().await;
@@ -204,9 +204,9 @@ async fn turns_at_one_time() {
     assert_eq!((status, &*code), (503, "too_many_turns"));
     let wait: u64 = reply.head.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&wait));
-    // Refusing leaves no session behind.
+    // A refusal leaves no session.
     assert_eq!(gateway.get("/api/v1/sessions/c").await.status(), 404);
-    // Reading is no turn.
+    // Reading does not count as a turn.
     gateway.rejoin("session_id=a", &[]).await.up_to("turn_started").await;
     round.answer("Well.").await;
     first.rest().await;
@@ -232,7 +232,7 @@ async fn bytes_of_a_turn() {
     round.closed().await;
 }
 
-/// What counts is the turn, not one of its rounds; and reasoning counts too.
+/// The whole turn counts, not a single round, and reasoning counts as well.
 #[tokio::test]
 async fn bytes_of_a_turn_are_counted_over_its_rounds() {
     let mut model = Model::listen();
@@ -247,7 +247,7 @@ async fn bytes_of_a_turn_are_counted_over_its_rounds() {
     assert_eq!(outcome(&stream.rest().await), "turn_too_large");
 }
 
-/// The oldest turns go first, and the transcript says how many went.
+/// The oldest turns are dropped first, and the transcript says how many.
 #[tokio::test]
 async fn bytes_of_a_conversation() {
     let mut model = Model::listen();
@@ -272,7 +272,7 @@ async fn bytes_of_a_conversation() {
     }
 }
 
-/// A letter at a time, each with an event around it that is forty times as long.
+/// One letter at a time, each in an event that is forty times as long.
 #[tokio::test]
 async fn bytes_of_a_turns_events() {
     let mut model = Model::listen();
@@ -292,7 +292,7 @@ async fn bytes_of_a_turns_events() {
     }
     assert_eq!(outcome(&frames), "turn_too_large");
     assert!(said(&frames).len() < 2500, "{}", said(&frames).len());
-    // The letter that was one too many, and the last event.
+    // The letter that exceeded the limit, and the last event.
     let raw = String::from_utf8_lossy(&stream.raw);
     let bytes: usize =
         raw.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::len).sum();
@@ -310,7 +310,7 @@ async fn bytes_of_a_call() {
             let call = call("calculate", &json!({"expression": expression}));
             call.strip_prefix("<<function_call>> ").unwrap().to_owned()
         };
-        // White space inside the payload belongs to it.
+        // White space inside the payload counts.
         let short = payload("1+1");
         let padded = short.replacen('{', &format!("{{{}", " ".repeat(bytes - short.len())), 1);
         assert_eq!(padded.len(), bytes);
@@ -325,7 +325,7 @@ async fn bytes_of_a_call() {
     }
 }
 
-/// Calls that are not run may be as long as others, and the model goes on from them.
+/// Calls that are not run may be as long as others, and the model continues after them.
 #[tokio::test]
 async fn tokens_of_a_request_behind_refused_calls() {
     let mut model = Model::listen();

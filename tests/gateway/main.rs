@@ -1,5 +1,5 @@
-//! The gateway from outside: raw bytes in and out, a model that does what a test
-//! says, and the real server between them.
+//! The gateway seen from outside: raw bytes in and out, a model that follows the test's script,
+//! and the real server in between.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 

@@ -59,8 +59,8 @@ async fn a_native_call_runs_and_goes_back_with_its_result() {
     }
 }
 
-/// A turn whose first message calls like this, each piece in a chunk of its own; what ran
-/// and what the model was told of.
+/// Runs a turn whose first message makes these calls, one chunk per piece. Returns how many
+/// ran, and the feedback.
 async fn called(pieces: &[Value]) -> (usize, Vec<String>) {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, native).await;
@@ -80,7 +80,7 @@ async fn called(pieces: &[Value]) -> (usize, Vec<String>) {
     (ran, feedback.map(|frame| frame.data["reason"].as_str().unwrap().to_owned()).collect())
 }
 
-/// Nothing that a server writes of calls fails a turn, or loses or doubles a call.
+/// However a server writes calls, no turn fails, and no call is lost or doubled.
 #[tokio::test]
 async fn calls_are_taken_as_servers_write_them() {
     let call = |index: Value, id: &str, arguments: Value| {
@@ -93,15 +93,15 @@ async fn calls_are_taken_as_servers_write_them() {
     for (pieces, ran, feedback) in [
         // One id for two calls.
         (vec![first.clone(), call(json!(1), "a", seven.clone())], 2, &[][..]),
-        // All of it once more, when the first call has run.
+        // All of it again, after the first call has run.
         (vec![first.clone(), second.clone(), first.clone(), second.clone()], 2, &[]),
         (vec![first.clone(), first.clone()], 1, &[]),
-        // Indexes that are none.
+        // Invalid indexes.
         (vec![call(json!("0"), "a", six.clone()), call(json!("1"), "b", seven.clone())], 2, &[]),
         (vec![call(json!(-1), "a", six.clone()), call(json!(-1), "b", seven.clone())], 2, &[]),
         (vec![call(json!(0.0), "a", six.clone())], 1, &[]),
         (vec![call(Value::Null, "", six.clone()), call(Value::Null, "", seven)], 2, &[]),
-        // What is no object is the model's mistake.
+        // Arguments that are not an object are the model's mistake.
         (vec![call(json!(0), "a", json!(["6"]))], 0, malformed),
         (vec![first, call(json!(1), "b", json!(6))], 1, malformed),
     ] {

@@ -1,4 +1,4 @@
-//! A turn's events as lines of JSON: the same events, for programs without a reader of event
+//! A turn's events as lines of JSON: the same events, for programs that cannot read event
 //! streams.
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::support::{Gateway, Model};
 
 const ACCEPT: &str = "Accept: application/x-ndjson";
 
-/// The lines of an answer, each with its id taken out.
+/// The lines of an answer, with the id of each removed.
 #[track_caller]
 fn events(body: &[u8]) -> Vec<(String, Value)> {
     let text = std::str::from_utf8(body).unwrap();
@@ -55,8 +55,8 @@ async fn a_client_goes_on_after_the_last_line_that_it_has_seen() {
     assert_eq!((id, &event["type"]), (&frames.last().unwrap().id, &json!("turn_completed")));
 }
 
-/// An event stream cuts what is longer than a frame may be, and says so. Lines do not: nothing
-/// is lost in the log.
+/// An event stream cuts whatever is longer than a frame may be, and says so. Lines do not,
+/// because nothing is cut in the log.
 #[tokio::test]
 async fn what_an_event_stream_has_to_cut_is_whole() {
     let mut model = Model::listen();

@@ -1,5 +1,5 @@
-//! `stream.parser.marker_nonce`: each session's marker is its own, and nothing from
-//! outside can name it.
+//! `stream.parser.marker_nonce`: each session has its own marker, and no outside text can
+//! contain it.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::events::{outcome, said};
 use crate::support::model::call;
 use crate::support::{Gateway, Model};
 
-/// The marker that a system prompt teaches.
+/// The marker in a system prompt.
 fn taught(contents: &str) -> String {
     let from = contents.find("the marker <<function_call:").expect("it is taught") + 11;
     let end = contents[from..].find(">>").unwrap() + 2;

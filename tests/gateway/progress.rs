@@ -1,4 +1,4 @@
-//! A slow tool, which reports while it runs.
+//! A slow tool that reports while it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::support::model::call;
 use crate::support::tools::{Floods, Slow, Step};
 use crate::support::{EventStream, Gateway, Model, until};
 
-/// A turn whose model has called a slow tool.
+/// A turn whose model has called the slow tool.
 struct Scene {
     model: Model,
     gateway: Gateway,
@@ -35,7 +35,7 @@ impl Scene {
         Self { model, gateway, stream, tool, running }
     }
 
-    /// It reports; what the client reads of it.
+    /// Reports progress; returns what the client receives.
     async fn reports(&mut self, progress: Progress) -> serde_json::Value {
         self.tool.send(Step::Report(progress)).await.unwrap();
         self.stream.up_to("tool_progress").await.pop().unwrap().data
@@ -62,7 +62,7 @@ async fn what_it_reports_is_seen_while_it_runs() {
     assert_eq!(said(&frames), "Three files.");
 }
 
-/// Ten a second are sent at most, and the last one always.
+/// At most ten reports per second are sent, and always the last one.
 #[tokio::test]
 async fn a_flood_of_reports_is_thinned_out() {
     let mut scene = Scene::open().await;
@@ -74,13 +74,13 @@ async fn a_flood_of_reports_is_thinned_out() {
     let told: Vec<_> = frames.iter().filter(|frame| frame.event == "tool_progress").collect();
     assert_eq!(told.last().unwrap().data["progress"], 100_000.0);
     let ran_ms = frames.last().unwrap().data["duration_ms"].as_u64().unwrap();
-    // The first, one for each tenth of a second, and the last.
+    // The first, one per tenth of a second, and the last.
     assert!(told.len() as u64 <= 2 + ran_ms / 100, "{} in {ran_ms} ms", told.len());
     scene.model.round().await.answer("Done.").await;
     assert_eq!(outcome(&scene.stream.rest().await), "stop");
 }
 
-/// It keeps neither the turn nor its readers from anything else.
+/// The tool blocks neither the turn nor its readers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_tool_that_reports_without_pause_can_be_cancelled() {
     let mut model = Model::listen();

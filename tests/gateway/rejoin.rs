@@ -1,4 +1,4 @@
-//! Coming back to a turn: from every frame, with every reader, under every key.
+//! Rejoining a turn: from every frame, with every reader, under every key.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::events::{check_order, frames, outcome, said};
 use crate::support::gateway::STREAM;
 use crate::support::{Ending, Frame, Gateway, Model, Round, ms};
 
-/// A turn of a few frames, the last of which is still to come.
+/// A turn of a few frames whose last one is still to come.
 async fn half_a_turn(gateway: &Gateway, model: &mut Model) -> (Vec<Frame>, Round) {
     let (mut stream, mut round) = gateway.begin(model, "s").await;
     round.begin().await;
@@ -50,7 +50,7 @@ async fn a_finished_turn_is_rejoined_from_every_frame() {
         let mut again = gateway.rejoin("session_id=s", &[&id]).await;
         assert_eq!(again.rest().await, all[after..]);
     }
-    // Without an id, byte for byte.
+    // Without an id, the stream is the same byte for byte.
     let mut again = gateway.rejoin("session_id=s", &[]).await;
     again.rest().await;
     assert_eq!(again.raw, stream.raw);
@@ -158,7 +158,7 @@ async fn several_readers_follow_one_turn() {
     for stream in &mut streams {
         stream.up_to_text(" two").await;
     }
-    // One of them leaves; the others do not notice.
+    // One of them leaves, and the others do not notice.
     drop(streams.pop());
     drop(first);
     round.say(" three").await;
@@ -228,7 +228,7 @@ async fn a_key_begins_one_turn_only() {
     assert_eq!(after.head.header("location"), first.head.header("location"));
     assert!(model.is_unasked());
 
-    // Another key, and the same key in another session, begin their own.
+    // Another key, or the same key in another session, begins a turn of its own.
     for (key, session) in [("Idempotency-Key: l", "s"), ("Idempotency-Key: k", "t")] {
         let body = json!({"session_id": session, "prompt": "Hello?"});
         let mut other = gateway.turn_with(&[key], &body).await;
@@ -237,14 +237,14 @@ async fn a_key_begins_one_turn_only() {
     }
 }
 
-/// A client that posts again under its key, with what it has seen, gets the rest.
+/// A client that repeats its request with its key and its last id gets the rest.
 #[tokio::test]
 async fn a_key_sent_again_goes_on_behind_what_was_seen() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
     let key = "Idempotency-Key: k";
-    // Of a turn that only begins, nobody has seen anything.
+    // A turn that only begins has no frames to skip.
     let mut first = gateway.turn_with(&[key, "Last-Event-ID: 1-7"], &body).await;
     model.round().await.answer("Once.").await;
     let all = first.rest().await;
@@ -293,7 +293,7 @@ async fn a_key_whose_turn_is_no_longer_held_is_gone() {
     assert!(model.is_unasked());
 }
 
-/// A client that lost its answer asks again with its key: it takes no second place.
+/// A client that lost its answer repeats the request with its key and takes no second place.
 #[tokio::test]
 async fn a_known_key_is_served_when_all_places_are_taken() {
     let mut model = Model::listen();
@@ -319,7 +319,7 @@ async fn a_second_turn_in_a_busy_session_is_refused() {
     assert!(model.is_unasked());
 }
 
-/// The last event says that the session is free, so it has to be.
+/// The last event says that the session is free, so it must be free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_turn_may_begin_as_soon_as_the_last_event_is_seen() {
     let mut model = Model::listen();
@@ -397,7 +397,7 @@ async fn forgetting_a_session_ends_its_turn_and_leaves_nothing() {
     assert_eq!(gateway.exchange(&delete).await.status(), 404);
     assert_eq!(gateway.get("/api/v1/sessions/a:b").await.status(), 404);
     assert_eq!(gateway.get(&rejoin_path("session_id=a:b")).await.status(), 404);
-    // One of the same name begins anew.
+    // A session of the same name starts afresh.
     let (_stream, round) = gateway.begin(&mut model, "a:b").await;
     assert!(!round.request.contents().contains("Secret."));
 }

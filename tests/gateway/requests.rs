@@ -1,4 +1,4 @@
-//! Requests that are odd, broken, slow or many.
+//! Requests that are unusual, broken, slow or numerous.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ async fn a_head_that_never_ends() {
     }
 }
 
-/// They are more than the gateway can hold: those that came first make room.
+/// There are more silent connections than the gateway can hold, so the oldest make room.
 #[tokio::test]
 async fn silent_connections_keep_nobody_out() {
     let gateway = Process::start("").await;
@@ -34,7 +34,7 @@ async fn silent_connections_keep_nobody_out() {
     }
     assert_eq!(gateway.get("/healthz").await.status(), 200);
     assert_eq!(silent[0].closed().await, b"");
-    // Who has asked for something keeps its place.
+    // A client that has sent a request keeps its place.
     first.send(request("GET", "/healthz", &[], "")).await;
     assert_eq!(first.reply().await.status(), 200);
 }
@@ -49,7 +49,7 @@ async fn a_connection_that_is_not_used_again_is_closed() {
     assert_eq!(client.closed().await, b"");
 }
 
-/// The head's time is not the turn's.
+/// The timeout for the head does not apply to the turn.
 #[tokio::test]
 async fn a_stream_outlives_the_time_for_a_head() {
     let mut model = Model::listen();
@@ -76,7 +76,7 @@ async fn a_body_that_never_ends() {
         let reply = client.reply().await;
         let (status, code, _) = reply.refusal();
         assert_eq!((status, &*code), (408, "body_timeout"));
-        // What follows could be anything, so the connection is of no more use.
+        // What follows could be anything, so the connection cannot be used again.
         assert_eq!(client.closed().await, b"");
     }
     assert!(model.is_unasked());
@@ -92,7 +92,7 @@ async fn a_body_that_breaks_off() {
     client.send(request("POST", STREAM, &["Content-Length: 100"], "{\"prompt\":")).await;
     client.socket.shutdown().await.unwrap();
     client.closed().await;
-    // The server is none the worse for it.
+    // The server is unaffected.
     assert_eq!(gateway.get("/healthz").await.status(), 200);
     assert!(model.is_unasked());
 }
@@ -169,7 +169,7 @@ async fn rubbish_is_refused_and_the_connection_closed() {
     assert!(model.is_unasked());
 }
 
-/// What two servers would read differently smuggles a request past one of them.
+/// A request that two servers read differently can smuggle another past one of them.
 #[tokio::test]
 async fn two_ways_to_know_a_bodys_end_are_refused() {
     let model = Model::listen();
@@ -178,14 +178,14 @@ async fn two_ways_to_know_a_bodys_end_are_refused() {
     let body = "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let length = format!("Content-Length: {}", body.len());
     client.send(request("POST", STREAM, &[&length, "Transfer-Encoding: chunked"], body)).await;
-    // Chunked wins, as RFC 9112 section 6.3 says, and the rest is not a second
-    // request on this connection; or it is refused outright.
+    // Chunked wins (RFC 9112, section 6.3), and the rest is not a second request on this
+    // connection; or the request is refused outright.
     let head = client.reply().await;
     assert_eq!(head.status(), 400);
     assert!(model.is_unasked());
 }
 
-/// A body that could not be read all the same (RFC 9112, section 6.1).
+/// The body could not be read anyway (RFC 9112, section 6.1).
 #[tokio::test]
 async fn transfer_codings_other_than_chunked_are_not_implemented() {
     let model = Model::listen();
@@ -203,7 +203,7 @@ async fn transfer_codings_other_than_chunked_are_not_implemented() {
             assert_eq!((status, &*code), (501, "unsupported_transfer_encoding"), "{headers:?}");
         }
     }
-    // Without `chunked` at its end, nobody knows where the body ends: section 6.3.
+    // Without a final `chunked`, the end of the body is unknown (section 6.3).
     let mut client = gateway.client().await;
     client.send(request("POST", STREAM, &["Transfer-Encoding: chunked, gzip"], &body)).await;
     assert_eq!(client.head().await.status, 400);
@@ -265,7 +265,7 @@ async fn every_answer_names_its_request() {
     };
     assert_eq!(id("X-Request-Id: mine-1").await, "mine-1");
     assert_eq!(id(&format!("X-Request-Id: {}", "x".repeat(128))).await, "x".repeat(128));
-    // One that cannot be logged is replaced.
+    // An id that cannot be logged is replaced.
     for bad in ["", "a b", "\u{e9}", &"x".repeat(129)] {
         assert_eq!(id(&format!("X-Request-Id: {bad}")).await.len(), 36, "{bad}");
     }
@@ -317,8 +317,7 @@ async fn ready_means_that_the_model_is_there() {
     assert_eq!(gateway.get("/healthz").await.status(), 200);
 }
 
-/// What is at fault is named as the client wrote it; what is no JSON at all is no
-/// field's fault.
+/// The faulty field is named as the client wrote it. Invalid JSON is not the fault of a field.
 #[tokio::test]
 async fn a_field_at_fault_is_named() {
     let model = Model::listen();
@@ -370,7 +369,7 @@ async fn a_field_at_fault_is_named() {
     assert!(model.is_unasked());
 }
 
-/// Every field, with each type that it does not take.
+/// Every field, with each type that it does not accept.
 #[tokio::test]
 async fn a_wrong_type_is_told_in_jsons_words() {
     let model = Model::listen();
@@ -397,7 +396,7 @@ async fn a_wrong_type_is_told_in_jsons_words() {
         ("clarification_response.text", "a string", &["1", "{}"]),
     ] {
         for wrong in wrong {
-            // Inside out: each name holds what is behind it.
+            // Inside out: each name wraps what follows it.
             let body = param.rsplit('.').fold((*wrong).to_owned(), |value, name| {
                 match name.strip_suffix("[1]") {
                     Some(name) => format!("{{\"{name}\":[\"calculate\",{value}]}}"),
@@ -419,7 +418,7 @@ async fn a_wrong_type_is_told_in_jsons_words() {
     assert!(cut.message().contains("expected a string, got something else"), "{}", cut.message());
 }
 
-/// A refusal that quotes the request does not send it back.
+/// A refusal that quotes the request does not send all of it back.
 #[tokio::test]
 async fn a_refusal_is_short() {
     let model = Model::listen();

@@ -1,5 +1,5 @@
-//! Several upstreams: the Responses API beside Chat Completions, and who answers when
-//! one of them is away.
+//! Several upstreams: the Responses API next to Chat Completions, and which one answers when
+//! another is down.
 
 use serde_json::{Value, json};
 use tether::config::{CallContract, History, ModelServerConfig, UpstreamConfig, UpstreamKind};
@@ -10,7 +10,7 @@ use crate::support::gateway::Setup;
 use crate::support::model::{DONE, Round, delta, finish};
 use crate::support::{Frame, Gateway, Model, ms, responses};
 
-/// A server's dialect.
+/// The dialect of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Speaks {
     Chat,
@@ -31,7 +31,7 @@ fn upstream(name: &str, speaks: Speaks, model: &Model, history: History) -> Upst
     UpstreamConfig { name: name.to_owned(), kind }
 }
 
-/// A gateway in front of `first` and `second`, with native calls.
+/// A gateway with `first` and `second`, and native calls.
 async fn gateway(first: (Speaks, &Model), second: (Speaks, &Model)) -> Gateway {
     let change = |setup: &mut Setup| {
         setup.config.tools.call_contract = CallContract::Native;
@@ -43,7 +43,7 @@ async fn gateway(first: (Speaks, &Model), second: (Speaks, &Model)) -> Gateway {
     Gateway::with(first.1.address, change).await
 }
 
-/// Answers with words, or with one call.
+/// Answers with text or with one call.
 async fn answer(mut round: Round, speaks: Speaks, words: &str, call: Option<&Value>) {
     round.begin().await;
     let stream = match (speaks, call) {
@@ -68,8 +68,8 @@ async fn answer(mut round: Round, speaks: Speaks, words: &str, call: Option<&Val
     round.keep();
 }
 
-/// What a request says of the call and its result, in either dialect: name, arguments,
-/// result, and all words.
+/// What a request says about the call and its result, in either dialect: name, arguments,
+/// result, and all text.
 fn told(round: &Round, speaks: Speaks) -> (Value, Value, String, String) {
     let body = &round.request.body;
     match speaks {
@@ -101,7 +101,7 @@ fn statuses(frames: &[Frame]) -> Vec<&str> {
     statuses.map(|frame| frame.data["message"].as_str().unwrap()).collect()
 }
 
-/// A conversation begins on one dialect and ends on the other, whole.
+/// A conversation begins in one dialect and ends in the other, complete.
 async fn goes_over(from: Speaks, to: Speaks) {
     let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((from, &first), (to, &second)).await;
@@ -132,7 +132,7 @@ async fn goes_over(from: Speaks, to: Speaks) {
     assert!(words.contains("Let me see.") && words.contains("It is 42."), "{words}");
     assert!(!words.contains("sealed"), "nobody else can read it");
     answer(round, to, "Still 42. ", Some(&sum)).await;
-    // It stays with the turn: nobody waits for the first again.
+    // The second server keeps the turn: the first is not tried again.
     answer(second.round().await, to, "Really.", None).await;
     let frames = stream.rest().await;
     assert_eq!(frames[0].data["model"], "first", "the one that was asked for");
@@ -150,7 +150,7 @@ async fn a_conversation_goes_over_from_chat_completions_to_responses() {
     goes_over(Chat, Responses).await;
 }
 
-/// With markers, calls are text in this dialect too.
+/// With markers, calls are text in this dialect, too.
 #[tokio::test]
 async fn calls_in_text_work_on_responses() {
     let mut model = Model::listen();
@@ -176,7 +176,7 @@ async fn calls_in_text_work_on_responses() {
     );
 }
 
-/// The end of a turn whose response says `Half` and then ends like that.
+/// The last event of a turn whose response says `Half` and then ends with `last`.
 async fn half_a_response(last: &Value) -> Frame {
     let mut model = Model::listen();
     let server = upstream("fake", Responses, &model, History::Text);
@@ -233,16 +233,16 @@ async fn a_refusal_of_the_request_itself_goes_to_nobody_else() {
     assert!(second.is_unasked());
 }
 
-/// How a server leaves an answer that it has begun.
+/// How a server abandons an answer that it has begun.
 #[derive(Debug, Clone, Copy)]
 enum Leaves {
     Closing,
     Resetting,
-    /// It falls silent.
+    /// It stops sending.
     Staying,
 }
 
-/// What a server sends behind the head of its answer, and how it leaves then.
+/// Sends `sent` after the head of the answer, then leaves.
 async fn break_off(mut round: Round, sent: &str, leaves: Leaves) {
     round.begin().await;
     if !sent.is_empty() {
@@ -255,7 +255,7 @@ async fn break_off(mut round: Round, sent: &str, leaves: Leaves) {
     }
 }
 
-/// Both servers, the first with little patience where it is to fall silent.
+/// A gateway with both servers, with a short timeout if the first is to stop sending.
 async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves) -> Gateway {
     let idle = if matches!(leaves, Leaves::Staying) { ms(200) } else { ms(10_000) };
     Gateway::with(first.address, |setup| {
@@ -273,7 +273,7 @@ async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves
     .await
 }
 
-/// A head, and signs of life, are no answer.
+/// A head and keep-alives do not count as an answer.
 #[tokio::test]
 async fn who_breaks_off_before_the_first_word_is_passed_over() {
     use Leaves::{Closing, Resetting, Staying};
@@ -331,8 +331,8 @@ async fn once_an_answer_has_begun_nobody_else_is_asked() {
     }
 }
 
-/// Wherever its stream is cut, a whole answer comes out once and whole: what was held back
-/// for its beginning is neither lost nor doubled.
+/// Wherever its stream is cut, an answer arrives once and complete: what was buffered at its
+/// start is neither lost nor doubled.
 #[tokio::test]
 async fn an_answer_in_pieces_comes_out_whole() {
     let (mut first, second) = (Model::listen(), Model::listen());
@@ -358,7 +358,7 @@ async fn an_answer_in_pieces_comes_out_whole() {
     assert!(second.is_unasked());
 }
 
-/// That a model has nothing to say is its answer.
+/// An empty answer is an answer.
 #[tokio::test]
 async fn an_empty_answer_is_no_failure() {
     let (mut first, second) = (Model::listen(), Model::listen());
@@ -400,7 +400,7 @@ async fn a_request_that_names_a_model_asks_it_first() {
     assert_eq!((said(&frames), &frames[0].data["model"]), ("First.".to_owned(), &json!("second")));
 }
 
-/// A gateway in front of two, the first of which could not be reached and is back.
+/// A gateway with two servers, the first of which was down and is back.
 async fn passed_over() -> (Gateway, Model, Model) {
     let (first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
@@ -426,7 +426,7 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
     let mut stream = gateway.turn(&json!({"prompt": "Hello?", "model": "first"})).await;
     answer(first.round().await, Chat, "First.", None).await;
     assert_eq!(said(&stream.rest().await), "First.");
-    // That it answered ends it for all.
+    // Its answer ends the cool-down for all turns.
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(first.round().await, Chat, "First.", None).await;
     assert_eq!(said(&stream.rest().await), "First.");
@@ -458,7 +458,7 @@ async fn what_readyz_reaches_is_asked_before_those_that_cool_down() {
     assert!(first.is_unasked());
 }
 
-/// What the first says of one request says nothing of the next.
+/// An error about one request says nothing about the next.
 #[tokio::test]
 async fn a_server_that_is_there_does_not_cool_down() {
     let (mut first, mut second) = (Model::listen(), Model::listen());
@@ -473,7 +473,7 @@ async fn a_server_that_is_there_does_not_cool_down() {
     assert_eq!(said(&stream.rest().await), "First.");
 }
 
-/// A gateway in front of one server of the Responses API.
+/// A gateway with one server of the Responses API.
 async fn thinking(model: &Model) -> Gateway {
     let server = upstream("fake", Responses, model, History::Native);
     Gateway::with(model.address, |setup| {
@@ -490,7 +490,7 @@ async fn answer_items(mut round: Round, items: &[Value]) {
     round.keep();
 }
 
-/// Two calls, each with what was thought before it.
+/// Two calls, each with the reasoning before it.
 fn thought_and_called(encrypted: &Value) -> [Value; 4] {
     let thought = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": encrypted});
     let call = |sum: &str| responses::call("calculate", &json!({ "expression": sum }));
@@ -507,8 +507,8 @@ fn kinds(round: &Round) -> Vec<String> {
         .collect()
 }
 
-/// Nothing is stored: reasoning that is an id alone is asked for encrypted from then on,
-/// and goes back in front of what it came with.
+/// Nothing is stored. If a reasoning item is only an id, reasoning is requested encrypted from
+/// then on, and goes back before the item that it came with.
 #[tokio::test]
 async fn reasoning_goes_back_where_it_stood() {
     let mut model = Model::listen();

@@ -1,4 +1,4 @@
-//! Readers who take nothing: they hold up nobody, are cut, and lose nothing.
+//! Readers that take nothing: they delay no one, are cut, and lose nothing.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::support::h2::{Connection, collect};
 use crate::support::model::text;
 use crate::support::{Client, Ending, Gateway, Model, Round, ms, within};
 
-/// More than the buffers between a gateway and a narrow client hold, in bytes.
+/// More bytes than the buffers between a gateway and a narrow client hold.
 const FLOOD_BYTES: usize = 8 << 20;
 
-/// Words of which no two are the same.
+/// Words that are all different.
 fn words(bytes: usize) -> String {
     let numbers: Vec<_> = (0..bytes / 8).map(|number| format!("{number:07} ")).collect();
     numbers.concat()
 }
 
-/// Says it in pieces, as long as anybody listens.
+/// Says `words` in pieces, for as long as the gateway reads.
 async fn say(round: &mut Round, words: &str) {
     for piece in words.as_bytes().chunks(32 * 1024) {
         let frame = text(std::str::from_utf8(piece).unwrap());
@@ -39,8 +39,8 @@ fn roomy(setup: &mut Setup) {
     setup.config.limits.max_turn_bytes = 64 << 20;
 }
 
-/// Whoever takes nothing for long is cut; a turn that nobody reads then ends, so
-/// that its end at the model shows the cut.
+/// Cuts readers that take nothing for long. A turn without readers then ends, so the end of its
+/// round at the model reveals the cut.
 fn impatient(setup: &mut Setup) {
     roomy(setup);
     setup.timeouts.reader = ms(300);
@@ -107,7 +107,7 @@ async fn others_are_not_cut_with_it() {
     let mut other = gateway.rejoin("session_id=s", &[]).await;
     let words = words(FLOOD_BYTES);
     tokio::join!(say(&mut round, &words), other.up_to_text(&words[words.len() - 8..]));
-    // Longer than the slow reader has.
+    // Longer than the slow reader's timeout.
     other.comments(15).await;
     let mut slow = slow.events().await;
     while slow.next().await.is_some() {}
@@ -116,7 +116,7 @@ async fn others_are_not_cut_with_it() {
     assert_eq!(outcome(&other.rest().await), "stop");
 }
 
-/// There is nothing to take while nothing is said.
+/// While nothing is said, there is nothing to take.
 #[tokio::test]
 async fn a_reader_who_has_caught_up_is_not_cut() {
     let mut model = Model::listen();
@@ -151,13 +151,13 @@ async fn a_shut_window_of_http2_slows_nobody() {
     round.end().await;
     let seen = other.rest().await;
     assert!(said(&seen) == words, "the other reader has all of it");
-    // Other streams of the same connection go on as well.
+    // Other streams of the same connection continue as well.
     let live = connection.send("GET", "/healthz", "").await.unwrap();
     assert_eq!(live.status(), 200);
     assert!(frames(&collect(slow.into_body()).await.unwrap()) == seen, "nothing is lost");
 }
 
-/// Streams whose windows take nothing at all, and very little.
+/// Streams with a window of zero, and with a very small one.
 #[tokio::test]
 async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
     for window in [0, 1024] {
@@ -178,7 +178,7 @@ async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
         let whole = gateway.rejoin("session_id=s", &[]).await.rest().await;
         assert_eq!(outcome(&whole), "cancelled");
 
-        // Its connection goes on.
+        // The connection itself continues.
         let next = connection.send("POST", STREAM, &prompt("next")).await.unwrap();
         assert_eq!(next.status(), 200);
         other_round.say(" and last.").await;
@@ -188,7 +188,7 @@ async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
     }
 }
 
-/// All of the turn was given to the connection, but its client does not take it.
+/// The whole turn was given to the connection, but its client does not take it.
 #[tokio::test]
 async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
     let mut model = Model::listen();
@@ -197,7 +197,7 @@ async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
     let slow = connection.send("POST", STREAM, &prompt("s")).await.unwrap();
     let round = model.round().await;
     round.answer(&words(8 * 1024)).await;
-    // What no turn is behind as well.
+    // A response without a turn, too.
     let page = connection.send("GET", "/", "").await.unwrap();
     pass(ms(900)).await;
     assert!(collect(slow.into_body()).await.is_err(), "it was cut");
@@ -225,7 +225,8 @@ async fn a_stream_of_http2_that_is_read_slowly_is_not_cut() {
     assert!(said(&frames(&seen)) == words, "it came whole");
 }
 
-/// The system would take megabytes at once, and nothing more until most are gone.
+/// Without a limit, the system would take megabytes at once, and nothing more until most of
+/// them are gone.
 #[tokio::test]
 async fn a_connection_that_is_read_slowly_is_not_cut() {
     let mut model = Model::listen();
@@ -246,7 +247,7 @@ async fn a_connection_that_is_read_slowly_is_not_cut() {
         }
     };
     within(async { tokio::join!(say(&mut round, &words), read_slowly) }).await;
-    // Had it been cut, nobody would have read the turn, and it were cancelled.
+    // If it had been cut, the turn would have had no reader and would have been cancelled.
     let whole = gateway.rejoin("session_id=s", &[]);
     round.end().await;
     assert_eq!(outcome(&whole.await.rest().await), "stop");
@@ -256,13 +257,13 @@ fn prompt(session: &str) -> String {
     json!({"session_id": session, "prompt": "Hello?"}).to_string()
 }
 
-/// Lets time go by in which this client does nothing: what is tested here is what
-/// becomes of such a client.
+/// Lets time pass in which this client does nothing, because these tests are about such
+/// clients.
 async fn pass(time: Duration) {
     let _ = timeout(time, std::future::pending::<()>()).await;
 }
 
-/// Why a stream was reset; `None` where it was not, or broke in another way.
+/// Why a stream was reset; `None` if it was not reset, or broke in another way.
 async fn reset_reason(response: Response<Incoming>) -> Option<h2::Reason> {
     let error = collect(response.into_body()).await.err()?;
     error.source()?.downcast_ref::<h2::Error>()?.reason()

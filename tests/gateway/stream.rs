@@ -211,7 +211,7 @@ async fn long_text_is_split_into_frames_of_64_kib() {
     let words = "\"\u{e9}".repeat(100_000);
     let mut stream = gateway.whole_turn(&mut model, "s", &words).await;
     let mut frames = stream.rest().await;
-    // Its `text` repeats what was said, cut to what a frame holds.
+    // Its `text` repeats the whole answer, cut to fit into a frame.
     let last = frames.pop().unwrap();
     assert_eq!(last.event, "turn_completed");
     assert!(last.data["text_truncated"].as_u64().is_some_and(|bytes| bytes > 64 * 1024));
@@ -221,7 +221,7 @@ async fn long_text_is_split_into_frames_of_64_kib() {
     assert_eq!(said(&frames), words);
 }
 
-/// A client of HTTP/1.0 cannot read chunks: the body ends with the connection.
+/// A client of HTTP/1.0 cannot read chunks, so the body ends with the connection.
 #[tokio::test]
 async fn an_old_client_reads_to_the_connections_end() {
     let mut model = Model::listen();

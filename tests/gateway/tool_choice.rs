@@ -12,7 +12,7 @@ fn held(setup: &mut Setup) {
     setup.upstream().constrain = Some(Constrain::LlamaGrammar);
 }
 
-/// The root of the grammar that a request carries.
+/// The root rule of the grammar in a request.
 fn root(body: &Value) -> String {
     let grammar = body["grammar"].as_str().expect("a grammar");
     let root = grammar.lines().find_map(|line| line.strip_prefix("root ::= "));

@@ -9,7 +9,7 @@ async fn transcript(gateway: &Gateway) -> Value {
     gateway.get("/api/v1/sessions/s").await.json()
 }
 
-/// The keys of an object, in their order.
+/// The keys of an object, in order.
 #[track_caller]
 fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()

@@ -1,4 +1,4 @@
-//! What follows from an answer.
+//! What happens after an answer.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ async fn an_idempotency_key_repeats_an_answer() {
     let mut desk = Desk::open().await;
     let asked = desk.ask_which_john("s").await;
     let key = ["Idempotency-Key: k"];
-    // A refused one begins nothing, so the key is still free.
+    // A refused answer begins nothing, so the key is still free.
     let wrong = option("s", &asked, "nobody").to_string();
     let reply = desk.gateway.exchange(post(STREAM, &key, &wrong)).await;
     assert_eq!(reply.status(), 400);
@@ -55,7 +55,7 @@ async fn an_idempotency_key_repeats_an_answer() {
     desk.model.round().await.answer("Well.").await;
     let frames = stream.rest().await;
     assert_eq!(again.rest().await, frames);
-    // It is over, and the question is stale for everybody else.
+    // The turn is over, and under any other key the question is stale.
     let mut later = desk.gateway.turn_with(&key, &body).await;
     assert_eq!(later.rest().await, frames);
     assert!(desk.model.is_unasked());

@@ -1,4 +1,4 @@
-//! From a tool that cannot decide to the user's answer, over HTTP.
+//! From a tool that needs a decision to the user's answer, over HTTP.
 
 mod answers;
 mod questions;
@@ -18,7 +18,7 @@ use crate::support::{EventStream, Frame, Gateway, Model, Round};
 
 const DOE: &str = "contact_john_doe";
 
-/// A gateway with an address book of three Johns, and a look into what is sent.
+/// A gateway with an address book of three Johns, and a record of the messages sent.
 struct Desk {
     model: Model,
     gateway: Gateway,
@@ -40,7 +40,7 @@ impl Desk {
             for (name, policy, result) in [
                 ("pick_day", asks, question("text", "Which day?", &[])),
                 ("pick_room", asks, question("choice_or_text", "Which room?", &["r1", "r2"])),
-                // These two say beforehand that they never ask, so they run at once.
+                // These two do not declare that they may ask, so they run at once.
                 ("pick_size", Policy::default(), question("choice", "Which size?", &["s", "m"])),
                 ("pick_hue", Policy::default(), question("choice", "Which hue?", &["red", "tan"])),
             ] {
@@ -51,15 +51,15 @@ impl Desk {
         Self { model, gateway, sent, wait }
     }
 
-    /// A turn whose model calls these in one message, and which ends with a question;
-    /// what was asked.
+    /// Runs a turn in which the model makes these calls in one message, and which ends with a
+    /// question. Returns the question.
     async fn ask(&mut self, session: &str, calls: &[String]) -> Value {
         let (mut stream, round) = self.gateway.begin(&mut self.model, session).await;
         round.answer_at_once(&calls.join("\n")).await;
         asked(&stream.rest().await)
     }
 
-    /// The same with the question which John is meant.
+    /// Like `ask`, for the question which John is meant.
     async fn ask_which_john(&mut self, session: &str) -> Value {
         self.ask(session, &[look_up("John"), send_to(&json!({"$result": FOUND}))]).await
     }
@@ -102,7 +102,7 @@ fn question(kind: &str, question: &str, ids: &[&str]) -> ToolResult {
     })
 }
 
-/// The question that a turn has ended with.
+/// The question that a turn ended with.
 #[track_caller]
 fn asked(frames: &[Frame]) -> Value {
     assert_eq!(outcome(frames), "clarification_needed", "{frames:#?}");

@@ -1,4 +1,4 @@
-//! What is asked, what does not run meanwhile, and where both can be seen.
+//! What is asked, what does not run in the meantime, and where both can be seen.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn a_tool_that_cannot_decide_asks_and_nothing_behind_it_runs() {
     let ids: Vec<_> = asked["options"].as_array().unwrap().iter().map(|o| &o["id"]).collect();
     assert_eq!(ids, [DOE, "contact_john_smith", "contact_john_carter"]);
     assert_eq!(desk.sent_to(), [""; 0]);
-    // It is the user's turn, not the model's.
+    // It is the user's turn to answer, not the model's.
     assert!(desk.model.is_unasked());
 }
 
@@ -66,13 +66,13 @@ async fn two_questions_of_one_message_are_asked_one_after_the_other() {
     let mut desk = Desk::open().await;
     let calls = [call("pick_size", &json!({})), call("pick_hue", &json!({}))];
     let (mut stream, round) = desk.gateway.begin(&mut desk.model, "s").await;
-    // In one piece, so that both run before either has ended.
+    // In one piece, so both run before either ends.
     round.answer_at_once(&calls.join("\n")).await;
     let size = asked(&stream.rest().await);
     assert_eq!(size["question"], "Which size?");
     let waiting = desk.session("s").await["turns"][0]["questions"][1]["clarification_id"].clone();
     assert!(waiting.is_string(), "both were run: {}", desk.session("s").await);
-    // It was not asked yet, so it cannot be answered.
+    // It has not been asked yet, so it cannot be answered.
     let early = option("s", &json!({ "clarification_id": waiting }), "red");
     let reply = desk.gateway.post(STREAM, &early).await;
     let param = Some("clarification_response.clarification_id");
@@ -129,7 +129,7 @@ async fn the_session_shows_where_its_turn_is() {
     assert_eq!(desk.session("s").await["state"], "planning");
     round.answer(&call("wait", &json!({}))).await;
     desk.wait.started().await;
-    // The call may run before the model has ended its message.
+    // The call may run before the model's message ends.
     within(async { while desk.session("s").await["state"] != "executing" {} }).await;
     desk.wait.release();
     let round = desk.model.round().await;
@@ -148,7 +148,7 @@ async fn the_metrics_count_what_became_of_questions() {
     let tell_john = json!({"session_id": "s", "prompt": "Tell John I'm late"});
     for _ in 0..2 {
         let first = asked(&gateway.turn(&tell_john).await.rest().await);
-        // The one is answered, the other dropped for the same wish again.
+        // The first is answered; the second is dropped when the same wish is repeated.
         let second = asked(&gateway.turn(&tell_john).await.rest().await);
         let stale = gateway.post(STREAM, &option("s", &first, DOE)).await;
         assert_eq!(stale.status(), 409);

@@ -1,4 +1,4 @@
-//! Answers that are not taken.
+//! Answers that are refused.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn a_blank_text_is_no_answer() {
     let asked = desk.ask("s", &[call("pick_day", &json!({}))]).await;
     let reply = desk.gateway.post(STREAM, &text("s", &asked, " \n")).await;
     check_refusal(&reply, 400, "invalid_request", Some("clarification_response.text"));
-    // A question without options is not answered with one.
+    // A question without options does not accept an option.
     let reply = desk.gateway.post(STREAM, &option("s", &asked, "monday")).await;
     check_refusal(
         &reply,
@@ -107,7 +107,7 @@ async fn a_question_that_was_answered_is_stale() {
     let mut desk = Desk::open().await;
     let asked = desk.ask_which_john("s").await;
     let (mut stream, round) = desk.answer(&option("s", &asked, DOE)).await;
-    // While it is being answered, a turn runs.
+    // A turn is running while the question is being answered.
     let reply = desk.gateway.post(STREAM, &option("s", &asked, DOE)).await;
     check_refusal(&reply, 409, "turn_in_progress", None);
     round.answer("Well.").await;

@@ -1,4 +1,4 @@
-//! Figures of conversations: whether the user was asked where it was due, and who got
+//! Figures from conversations: whether the user was asked when necessary, and who received
 //! which message.
 
 use std::sync::Arc;
@@ -11,40 +11,40 @@ use serde_json::Value;
 use crate::support::Frame;
 use crate::support::tools::Seen;
 
-/// Figures that several conversations add to.
+/// Figures shared by several conversations.
 pub(crate) type Counted = Arc<Mutex<Figures>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) conversations: usize,
-    /// Questions that were due, and those that were asked.
+    /// Questions that were necessary, and questions that were asked.
     pub(crate) questions_due: usize,
     pub(crate) questions_asked: usize,
-    /// Conversations that did not ask as often as was due.
+    /// Conversations with too few or too many questions.
     pub(crate) amiss: usize,
-    /// Calls that began behind a question, before its answer.
+    /// Calls that started after a question but before its answer.
     pub(crate) ran_behind_question: usize,
-    /// Messages that the user wanted sent, and those of them that were.
+    /// Messages that the user wanted sent, and how many of them were.
     pub(crate) messages_due: usize,
     pub(crate) messages_sent: usize,
-    /// Messages that somebody got whom the user did not choose, or that came twice.
+    /// Messages to someone the user did not choose, and duplicates.
     pub(crate) sent_wrongly: usize,
 }
 
 type Message = (String, String);
 
-/// One conversation: what it should bring, and what it brings. It adds to the figures
-/// when it is dropped, also where its test fails.
+/// One conversation: what should happen, and what happens. It adds to the figures when it is
+/// dropped, even if its test fails.
 #[derive(Debug)]
 pub(super) struct Tale {
     sent: Seen,
     due: Mutex<Vec<Message>>,
-    /// Questions that are due and were not asked yet.
+    /// Questions that are necessary but have not been asked yet.
     open: AtomicIsize,
     counted: Counted,
 }
 
-/// Who is in no address book: what names them reaches nobody.
+/// Ids that are in no address book: messages to them reach no one.
 const NOBODY: [&str; 5] = ["John", "J", "Jo", "john", "contact_john"];
 
 impl Tale {
@@ -58,18 +58,18 @@ impl Tale {
         }
     }
 
-    /// The user's next turn cannot go on without a question.
+    /// The user's next turn must lead to a question.
     pub(super) fn has_to_ask(&self) {
         self.counted.lock().questions_due += 1;
         self.open.fetch_add(1, Relaxed);
     }
 
-    /// The user now wants this sent.
+    /// From now on, the user wants this message sent.
     pub(super) fn has_to_send(&self, id: &str, text: &str) {
         self.due.lock().push((id.to_owned(), text.to_owned()));
     }
 
-    /// Looks at a turn.
+    /// Inspects a turn.
     pub(super) fn heard(&self, frames: Vec<Frame>) -> Vec<Frame> {
         let is_question = |frame: &Frame| {
             frame.data["tool_result"]["next_action"] == "clarification_needed"

@@ -1,6 +1,6 @@
-//! Conversations in which a message must never go to the wrong John: the real gateway
-//! with its demonstration tools and the rehearsal model, over HTTP. What was sent is
-//! read from the tool itself and not from events.
+//! Conversations in which a message must never go to the wrong John: the real gateway with its
+//! demonstration tools and the embedded model, over HTTP. Sent messages are read from the tool
+//! itself, not from events.
 
 pub(crate) mod figures;
 pub(crate) mod orders;
@@ -29,10 +29,10 @@ const JOHNS: [(&str, &str); 3] = [
     ("contact_john_carter", "John Carter"),
 ];
 
-/// A pace that costs no time.
+/// A pace that takes no time.
 const AT_ONCE: EmbeddedConfig = EmbeddedConfig { tokens_per_sec: 100_000 };
 
-/// A gateway whose lookups and messages are watched.
+/// A gateway whose lookups and messages are recorded.
 struct Desk {
     gateway: Gateway,
     looked_up: Seen,
@@ -41,7 +41,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// In front of the rehearsal model.
+    /// A desk with the embedded model.
     async fn open(execution: Execution, counted: &Counted) -> Self {
         Self::with(SocketAddr::from(([127, 0, 0, 1], 9)), counted, |setup| {
             setup.config.upstreams = Config::default().upstreams;
@@ -71,7 +71,7 @@ impl Desk {
         self.tale.heard(self.gateway.turn(&body).await.rest().await)
     }
 
-    /// Chooses from the session's open question, as a client does that has reloaded.
+    /// Chooses an option of the session's open question, like a client after a reload.
     async fn choose(&self, id: &str) -> Vec<Frame> {
         self.tale.heard(self.gateway.turn(&self.choice(id).await).await.rest().await)
     }
@@ -85,13 +85,13 @@ impl Desk {
         }})
     }
 
-    /// An answer that the question does not have is not taken.
+    /// Checks that an option which the question does not have is refused.
     async fn choose_in_vain(&self, id: &str) {
         let reply = self.gateway.post(STREAM, &self.choice(id).await).await;
         assert_eq!(reply.status(), 400, "{}", reply.message());
     }
 
-    /// Who was sent what.
+    /// The recipients and texts of the messages sent.
     fn sent(&self) -> Vec<(String, String)> {
         let text = |sent: &Value, key: &str| sent[key].as_str().unwrap().to_owned();
         let sent = self.sent.lock();
@@ -118,7 +118,7 @@ fn count(frames: &[Frame], event: &str) -> usize {
 
 const BOTH: [Execution; 2] = [Execution::Eager, Execution::AfterTurn];
 
-/// The six conversations that have to work always.
+/// The six conversations that must always work.
 pub(crate) async fn play_the_six(counted: &Counted) {
     three_johns(counted).await;
     one_jane(counted).await;
@@ -242,7 +242,7 @@ async fn two_at_once(counted: &Counted) {
     }
 }
 
-/// Numbers by seed: the same for the same seed, on every machine (`SplitMix64`).
+/// Pseudo-random numbers: the same for the same seed on every machine (`SplitMix64`).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

@@ -1,6 +1,6 @@
-//! The same calls in many orders and pieces, from a model that stumbles: it guesses ids,
-//! sends before it has looked, looks twice, names results that are not there, sends to
-//! somebody else than was chosen.
+//! The same calls in many orders and pieces, from a model that makes mistakes: it guesses ids,
+//! sends before it looks up, looks up twice, names results that do not exist, and sends to
+//! someone the user did not choose.
 
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ fn send_to(contact_id: &Value) -> String {
     call("send_message", &json!({"contact_id": contact_id, "text": TEXT}))
 }
 
-/// Sends to what the how-manieth call of the message finds.
+/// A call that sends to the contact found by call `number` of the message.
 fn send_to_found(number: usize) -> String {
     send_to(&json!({"$result": format!("call_{number}.data.contact_id")}))
 }
 
-/// First messages of the model. Beside a guess that is a real id stands a lookup, or what
-/// was meant for one: of an id alone, nobody can tell where a model has it from.
+/// First messages of the model. Each guess of a real id comes with a lookup or an attempt at
+/// one: from an id alone, no one can tell how the model got it.
 fn first_messages(name: &str, guess: &str) -> Vec<Vec<String>> {
     let sum = || call("calculate", &json!({"expression": "12*7"}));
     let bills = || call("lookup_invoices", &json!({}));
@@ -51,8 +51,8 @@ fn first_messages(name: &str, guess: &str) -> Vec<Vec<String>> {
     ]
 }
 
-/// Drives a turn to its end, with a message each time that the model is asked, in frames
-/// of so many characters; the last one is said as often as it takes.
+/// Drives a turn to its end. The model answers with `messages` in order, in frames of `size`
+/// characters, and repeats the last one as often as it is asked.
 async fn drive(
     desk: &Desk,
     model: &mut Model,
@@ -75,7 +75,7 @@ async fn drive(
     }
 }
 
-/// How many of them are played.
+/// The number of variations to play.
 const VARIATIONS: u64 = 60;
 
 #[tokio::test]
@@ -104,13 +104,13 @@ pub(crate) async fn play(counted: &Counted) {
         let options = offered(&frames);
         let delivered = |desk: &Desk| {
             let sent = desk.sent().into_iter();
-            // What names nobody reaches nobody.
+            // Messages to unknown ids reach no one.
             sent.filter(|(id, _)| id != name && id != "contact_john").collect::<Vec<_>>()
         };
         assert_eq!(delivered(&desk), [], "{variation}");
 
         let chosen = dice.one_of(&options).clone();
-        // It may look up again what was just answered. That is not asked again.
+        // The model may look up again what has just been answered. The user is not asked again.
         let again = [look_up(name), send_to_found(1)].join("\n");
         let looks_again = *dice.one_of(&[true, false, false]);
         desk.tale.has_to_send(&chosen, TEXT);

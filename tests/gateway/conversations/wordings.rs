@@ -1,11 +1,11 @@
-//! The same wish in many words, answered by the rehearsal model.
+//! The same wish in many wordings, answered by the embedded model.
 
 use super::figures::Counted;
 use super::{BOTH, Desk, Dice, offered};
 use crate::support::events::outcome;
 
-/// How people ask, with whom and what left open. Some make the model look up and send
-/// in one message, others in two.
+/// How people ask; the recipient and the text are left open. Some wordings make the model look
+/// up and send in one message, others in two.
 const WISHES: [&str; 10] = [
     "Tell {} {}",
     "please tell {} that {}",
@@ -20,11 +20,11 @@ const WISHES: [&str; 10] = [
 ];
 const TEXTS: [&str; 4] = ["I'm running late", "I'll call at 5", "we're on 12*7", "I'm at Jane's"];
 const NAMES: [&str; 3] = ["John", "J", "Jo"];
-/// What was talked about before.
+/// Earlier topics of the conversation.
 const BEFORE: [Option<&str>; 4] =
     [None, Some("What is 12*7?"), Some("Tell Maria I'm home"), Some("Tell John I'm here")];
 
-/// How many of them are played.
+/// The number of variations to play.
 const VARIATIONS: u64 = 20;
 
 #[tokio::test]

@@ -1,13 +1,13 @@
-//! The figures that tell whether it works, from scripted conversations, over HTTP.
+//! The figures that show whether the gateway works, from scripted conversations over HTTP.
 //!
-//! `tests/run report` shows them: each line that is printed begins with `notice:`.
+//! `tests/run report` shows them: each printed line begins with `notice:`.
 
 mod slips;
 
 use crate::conversations::{figures::Counted, orders, play_the_six, wordings};
 use slips::{Recoveries, SLIPS};
 
-/// Conversations of each kind of mistake.
+/// Conversations per kind of mistake.
 const VARIATIONS: u64 = 24;
 
 #[expect(clippy::print_stdout, reason = "a report for people")]
@@ -23,7 +23,7 @@ fn share(some: usize, all: usize) -> String {
 #[tokio::test]
 async fn questions_are_asked_where_they_are_due_and_nobody_else_is_written_to() {
     let counted = Counted::default();
-    // A conversation that fails has counted until then; its test tells what is wrong.
+    // A failing conversation has counted up to its failure; its own test says what is wrong.
     let plays = [
         tokio::spawn({
             let counted = counted.clone();

@@ -1,4 +1,4 @@
-//! Models that stumble, in many ways of each kind, and then do what they are told.
+//! Models that make mistakes, in many variants of each kind, and then do as they are told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,35 +24,35 @@ pub(super) const SLIPS: [&str; 7] = [
     "empty_response",
 ];
 
-/// What became of the conversations with one kind of mistake.
+/// The outcome of the conversations with one kind of mistake.
 #[derive(Debug, Default)]
 pub(super) struct Recoveries {
     pub(super) all: usize,
-    /// Mistakes that the model made, and those that it was told of.
+    /// Mistakes that the model made, and those it got feedback on.
     pub(super) made: usize,
     pub(super) told: usize,
     /// Conversations in which the user got the answer.
     pub(super) answered: usize,
-    /// The others.
+    /// The other conversations.
     pub(super) lost: Vec<String>,
 }
 
-/// The limit of the gateway's payloads.
+/// The gateway's limit for payloads.
 const PAYLOAD_BYTES_MAX: usize = 1024;
 const ANSWER: &str = "It is 84.";
-/// A model that is told off this often is left without tools.
+/// After this many mistakes, the model loses its tools.
 const ATTEMPTS: usize = 3;
 
-/// One answer of the model, as the body of its response.
+/// One answer of the model, as a response body.
 type Body = String;
 
-/// Plays one conversation in which the model makes a mistake, perhaps again and again,
-/// and then writes what it should.
+/// Plays one conversation in which the model makes a mistake, perhaps several times, and then
+/// answers correctly.
 pub(super) async fn play(reason: &'static str, seed: u64, recoveries: &mut Recoveries) {
     let mut dice = Dice(seed);
     let contract = contract_of(reason, &mut dice);
     let execution = *dice.one_of(&[Execution::Eager, Execution::AfterTurn]);
-    // Whom three silent answers in a row do not bring off it, the turn gives up.
+    // The turn fails with the third empty answer in a row.
     let most = if reason == "empty_response" { ATTEMPTS - 1 } else { ATTEMPTS };
     let times = *dice.one_of(&[1, 1, most - 1, most]);
     let mut script: Vec<Body> =
@@ -95,7 +95,7 @@ pub(super) async fn play(reason: &'static str, seed: u64, recoveries: &mut Recov
     }
 }
 
-/// The turn, with the model's answers in their order; the last one whenever it is
+/// Runs the turn with the model's answers in order; the last one is repeated if the model is
 /// asked again.
 async fn drive(
     gateway: &Gateway,
@@ -120,7 +120,7 @@ async fn drive(
     }
 }
 
-/// Some mistakes can be made in text alone.
+/// Some mistakes are possible only in text.
 fn contract_of(reason: &str, dice: &mut Dice) -> CallContract {
     let native =
         matches!(reason, "tool_not_found" | "invalid_arguments" | "malformed_call" | "tool_failed");
@@ -132,7 +132,7 @@ fn good_call(contract: CallContract) -> Body {
     written(contract, "calculate", &json!({"expression": "12*7"}).to_string())
 }
 
-/// A call of the model as its server tells it.
+/// A call of the model in the form of its contract.
 fn written(contract: CallContract, name: &str, arguments: &str) -> Body {
     match contract {
         CallContract::InText(_) => {
@@ -194,7 +194,7 @@ fn slip(reason: &str, contract: CallContract, nth: usize, dice: &mut Dice) -> Bo
             broken(&call("calculate", &json!({ "expression": long })), "stop")
         }
         "tool_failed" => {
-            // Another one each time: the same would not be run again.
+            // A different tool each time, because the same call would not run again.
             let tools = [["fetch", "crash", "stall"], ["stall", "book", "fetch"]];
             written(contract, dice.one_of(&tools)[nth % 3], "{}")
         }

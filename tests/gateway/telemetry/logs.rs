@@ -1,4 +1,4 @@
-//! Each decision of a turn leaves one line, with what it is about.
+//! Each decision of a turn leaves one line, with its context.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,7 @@ use crate::support::Model;
 use crate::support::model::call;
 use crate::support::process::{Log, Process};
 
-/// A line of a turn with the fields of the spans that it stands in, those inside
-/// over those outside.
+/// A line of a turn with the fields of its spans; inner fields override outer ones.
 fn with_spans(line: &Value) -> Value {
     let mut fields = serde_json::Map::new();
     for span in line["spans"].as_array().into_iter().flatten() {
@@ -18,8 +17,8 @@ fn with_spans(line: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// What the lines of a session's turn say, in short: the message and those fields
-/// that it has. A duration is a number that nobody knows before.
+/// A short form of the lines of a session's turn: the message and those of these fields that it
+/// has. The value of a duration is only checked to be a number.
 fn told(lines: &[Value], session: &str) -> Vec<String> {
     let lines = lines.iter().map(with_spans).filter(|line| line["session"] == session);
     let short = lines.map(|line| {
@@ -38,7 +37,7 @@ fn told(lines: &[Value], session: &str) -> Vec<String> {
     short.collect()
 }
 
-/// The lines of a session, in whatever order those came that run beside each other.
+/// Checks the lines of a session, in any order, because some run concurrently.
 #[track_caller]
 fn check(log: &Log, session: &str, expected: &[&str]) {
     let mut found = told(&log.lines(), session);
@@ -103,7 +102,7 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
         ],
     );
 
-    // The answer; then what goes in circles, up to the cap.
+    // The answer; then a model that goes in circles, up to the limit.
     let answer = choice("asks", &asked, "contact_john_doe");
     log.forget();
     turn(&gateway, &mut model, &answer, &[&send(), "It is sent."]).await;

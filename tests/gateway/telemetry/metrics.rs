@@ -1,4 +1,4 @@
-//! What a scripted afternoon leaves in `/metrics`, to the last count.
+//! The exact metrics that a scripted afternoon leaves in `/metrics`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::support::model::call;
 use crate::support::process::Process;
 use crate::support::{Model, within};
 
-/// The samples of a gateway: a name with its labels, and the value.
+/// The samples of a gateway: name with labels, and value.
 pub(super) struct Samples(BTreeMap<String, f64>);
 
 impl Samples {
@@ -28,7 +28,7 @@ impl Samples {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    /// All samples of that name, and nothing else.
+    /// Checks that these are all samples of this name.
     #[track_caller]
     fn check(&self, name: &str, expected: &[(&str, u32)]) {
         let found = self.0.iter().filter_map(|(sample, value)| {
@@ -41,39 +41,39 @@ impl Samples {
     }
 }
 
-/// Turns of each kind, one behind the other.
+/// Turns of each kind, one after another.
 async fn afternoon(gateway: &Process, model: &mut Model) {
-    // Words; silence, and words then.
+    // Text; then silence followed by text.
     turn(gateway, model, &prompt("a"), &["Hello."]).await;
     turn(gateway, model, &prompt("a"), &["", "Hello."]).await;
     // Nothing but silence.
     turn(gateway, model, &prompt("b"), &["", " ", "\n"]).await;
-    // No such tool, bad arguments, no JSON; then the tool and the answer.
+    // No such tool, bad arguments, invalid JSON; then a good call and the answer.
     let bad = call("calculate", &json!({"expression": 7}));
     let several = [&*call("calc", &json!({})), &bad, &*sum(1)].join("\n");
     turn(gateway, model, &prompt("c"), &[&several, "<<function_call>> {]", "Two."]).await;
-    // A call, the same again, another one, and the loop cap.
+    // A call, the same call again, another call, and the loop limit.
     turn(gateway, model, &prompt("d"), &[&sum(1), &sum(1), &sum(2), "Two."]).await;
     // More calls than a turn may make.
     let calls = (1..=5).map(sum).collect::<Vec<_>>().join("\n");
     turn(gateway, model, &prompt("e"), &[&calls, "Many."]).await;
-    // A tool that fails: there is no such person.
+    // A tool that fails because there is no such person.
     let lost = call("send_message", &json!({"contact_id": "contact_nobody", "text": "Hello"}));
     turn(gateway, model, &prompt("f"), &[&lost, "There is nobody."]).await;
-    // Asked and answered; asked, and the question dropped.
+    // Asked and answered; then asked, and the question dropped.
     let asked = turn(gateway, model, &prompt("g"), &[&look_up_and_send()]).await;
     let answer = choice("g", &asked, "contact_john_doe");
     turn(gateway, model, &answer, &[&send(), "It is sent."]).await;
     turn(gateway, model, &prompt("j"), &[&look_up_and_send()]).await;
     turn(gateway, model, &prompt("j"), &["Never mind."]).await;
-    // A model that breaks off.
+    // A model whose connection breaks.
     let (mut stream, mut round) = gateway.begin(model, "h").await;
     round.begin().await;
     round.say("Half a").await;
     stream.up_to("text_delta").await;
     round.reset();
     stream.rest().await;
-    // A user who goes.
+    // A user who leaves.
     let (mut stream, mut round) = gateway.begin(model, "i").await;
     assert_eq!(gateway.cancel("i").await, 202);
     stream.rest().await;
@@ -101,7 +101,7 @@ async fn each_decision_is_counted_where_it_belongs() {
     samples.check("tether_turn_rounds_sum", &[("", 24)]);
     samples.check("tether_turn_seconds_count", &[("", 13)]);
     samples.check("tether_first_event_seconds_count", &[("", 13)]);
-    // Nothing was heard of the model whose turn was cancelled.
+    // The model of the cancelled turn never said anything.
     samples.check("tether_first_delta_seconds_count", &[("", 12)]);
     samples.check("tether_empty_answers_total", &[("", 4)]);
     samples.check(
@@ -167,7 +167,7 @@ async fn turns_that_run_are_counted_by_their_state() {
     closing_round.answer("Two.").await;
     stream.rest().await;
     closing.rest().await;
-    // They leave before their last events do.
+    // Turns stop counting as running before their last event is sent.
     for state in ["planning", "executing", "synthesizing"] {
         within(async { assert!(running(state).await == 0.0, "{state}") }).await;
     }

@@ -1,4 +1,4 @@
-//! What operators see of a turn: its metrics and its lines in the log.
+//! What operators see of a turn: its metrics and its log lines.
 
 mod logs;
 mod metrics;
@@ -10,7 +10,7 @@ use crate::support::model::{call, finish, text};
 use crate::support::process::Process;
 use crate::support::{Frame, Model};
 
-/// A gateway of its own process in front of a model that a test scripts.
+/// The configuration of a gateway process with a scripted model.
 fn config(model: &Model) -> String {
     format!(
         "upstreams: [{{name: model, base_url: \"http://{}/v1\", model: m}}]\n\
@@ -20,7 +20,7 @@ fn config(model: &Model) -> String {
     )
 }
 
-/// One turn, whose model answers with these in their order.
+/// One turn in which the model gives these answers in order.
 async fn turn(gateway: &Process, model: &mut Model, body: &Value, script: &[&str]) -> Vec<Frame> {
     let mut stream = gateway.turn(body).await;
     for answer in script {

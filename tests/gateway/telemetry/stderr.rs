@@ -1,4 +1,4 @@
-//! Logs never hold the gateway up, whoever reads them or does not.
+//! Logs never delay the gateway, whether or not they are read.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,7 +14,7 @@ use crate::support::{Model, within};
 
 const DROPPED: &str = "tether_log_lines_dropped_total";
 
-/// Has everything logged, to `stderr`.
+/// Logs everything to `stderr`.
 fn log_all(command: &mut Command, stderr: impl Into<Stdio>) {
     command.args(["--log-format", "json"]).env("TETHER_LOG", "trace").stderr(stderr);
 }
@@ -28,7 +28,7 @@ async fn log_until_lines_are_dropped(gateway: &Process, model: &mut Model) {
     .await;
 }
 
-/// The gateway serves a turn to its last event, and ends as it should.
+/// Checks that the gateway completes a turn and exits normally.
 async fn check(gateway: Process, model: &mut Model) {
     let frames = turn(&gateway, model, &prompt("a"), &["Hello."]).await;
     assert_eq!(frames.last().unwrap().event, "turn_completed");

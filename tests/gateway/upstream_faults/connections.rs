@@ -1,4 +1,4 @@
-//! Connections to model servers: kept, lost, and used again.
+//! Connections to model servers: kept, lost and reused.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ async fn its_idle_connection_died_meanwhile() {
     }
 }
 
-/// Its close and the next request cross each other on the way.
+/// The close by the server and the next request cross on the way.
 #[tokio::test]
 async fn its_idle_connection_dies_when_it_is_used_again() {
     for reset in [false, true] {
@@ -74,7 +74,7 @@ async fn its_idle_connection_dies_when_it_is_used_again() {
     }
 }
 
-/// What has begun to be answered may have begun to be generated: it is not asked again.
+/// An answer that has begun may already cost generation, so the request is not repeated.
 #[tokio::test]
 async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
     for begun in
@@ -96,7 +96,7 @@ async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
     }
 }
 
-/// What follows `[DONE]` on the connection would be read as the next answer.
+/// Bytes after `[DONE]` on the connection would be read as the next answer.
 #[tokio::test]
 async fn it_says_more_than_it_should() {
     let mut model = Model::listen();
@@ -114,7 +114,7 @@ async fn it_says_more_than_it_should() {
     assert_eq!(said(&stream.rest().await), "Second.");
 }
 
-/// It says that it is done and leaves the answer open: the turn does not wait.
+/// The server says that it is done but leaves the answer open. The turn does not wait.
 #[tokio::test]
 async fn it_does_not_end_its_answer() {
     let mut model = Model::listen();

@@ -1,4 +1,4 @@
-//! Model servers that die, and ends that are none.
+//! Model servers that die, and premature ends.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn die(round: Round, reset: bool) {
     if reset { round.reset() } else { drop(round) }
 }
 
-/// On a connection that was used before, it may just have closed it. On a new one it
+/// A used connection may just have been closed by the server. On a new connection, the server
 /// has died.
 #[tokio::test]
 async fn it_dies_before_the_head() {
@@ -53,7 +53,7 @@ async fn it_dies_in_the_middle_of_the_text() {
     }
 }
 
-/// A server that closes well without `[DONE]` and finish reason has lost its model.
+/// A server that closes cleanly without `[DONE]` or a finish reason has lost its model.
 #[tokio::test]
 async fn it_ends_without_having_finished() {
     let frames = turn(nothing, async |mut round, _| {
@@ -113,7 +113,7 @@ async fn it_dies_in_the_middle_of_a_call_which_is_not_run() {
     }
 }
 
-/// A call that was whole has begun to run: its round broke, and the turn with it.
+/// A complete call has started to run, but its round broke and the turn fails.
 #[tokio::test]
 async fn it_dies_behind_a_call() {
     let frames = turn(nothing, async |mut round, stream| {

@@ -1,5 +1,4 @@
-//! Which server it is: learnt on first use, kept, and learnt again where it may
-//! have been exchanged for another.
+//! Identifying the server: on first use, kept, and again when it may have been replaced.
 
 use serde_json::{Value, json};
 
@@ -8,7 +7,7 @@ use crate::support::events::said;
 use crate::support::model::{UNTIL_CLOSE, finish, text};
 use crate::support::{Gateway, Model, Round, until};
 
-/// A gateway that has found no list of models when it started, and knows nothing.
+/// A gateway that found no list of models when it started, and knows nothing.
 async fn ignorant(model: &Model) -> Gateway {
     model.refuse_to_list();
     let gateway = Gateway::with(model.address, nothing).await;
@@ -16,7 +15,7 @@ async fn ignorant(model: &Model) -> Gateway {
     gateway
 }
 
-/// A gateway that has learnt at its start which server it is.
+/// A gateway that identified the server when it started.
 async fn informed(model: &Model, name: &str) -> Gateway {
     let name = name.to_owned();
     let gateway = Gateway::with(model.address, |setup| setup.upstream().model = name).await;
@@ -24,7 +23,7 @@ async fn informed(model: &Model, name: &str) -> Gateway {
     gateway
 }
 
-/// A turn that is answered well; what was asked for.
+/// A turn that is answered well; returns the request body.
 async fn asked(gateway: &Gateway, model: &mut Model) -> Value {
     let (mut stream, mut round) = gateway.begin(model, "s").await;
     let body = std::mem::take(&mut round.request.body);
@@ -37,7 +36,7 @@ async fn answer_and_close(mut round: Round) {
     round.write(UNTIL_CLOSE.to_owned() + &text("Well.") + &finish("stop")).await;
 }
 
-/// Turns do not queue up behind each other to ask a server that says nothing.
+/// Turns do not queue to ask a silent server.
 #[tokio::test]
 async fn turns_that_begin_together_share_the_wait() {
     const TURNS: usize = 12;

@@ -1,4 +1,4 @@
-//! Model servers that do not stop: each is let go at a bound.
+//! Model servers that never stop: each is dropped at a limit.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn it_sends_a_head_without_end() {
     failed(&frames, "upstream_error", true);
 }
 
-/// A gigabyte of words: the turn ends at its limit, and the server is let go.
+/// A gigabyte of words: the turn ends at its limit, and the server is dropped.
 #[tokio::test]
 async fn it_sends_a_gigabyte_of_text() {
     for field in ["content", "reasoning_content"] {
@@ -58,7 +58,7 @@ async fn it_sends_a_gigabyte_of_text() {
     }
 }
 
-/// A gigabyte of anything but words.
+/// A gigabyte of anything except words.
 #[tokio::test]
 async fn it_sends_a_gigabyte_without_a_word() {
     for wordless in

@@ -1,4 +1,4 @@
-//! Model servers that send what cannot be read.
+//! Model servers that send unreadable data.
 
 use super::{failed, nothing, turn};
 use crate::support::events::{outcome, said};

@@ -1,5 +1,5 @@
-//! Model servers that refuse, stall, die, lie and flood: each has one clear
-//! outcome, and what was said until then is kept.
+//! Model servers that refuse, stall, die, lie and flood: each has one clear outcome, and
+//! whatever was said before is kept.
 
 mod connections;
 mod deaths;
@@ -14,7 +14,7 @@ use crate::support::events::{outcome, said};
 use crate::support::gateway::Setup;
 use crate::support::{EventStream, Frame, Gateway, Model, Round};
 
-/// A turn whose model does what `fault` says; its frames.
+/// Runs a turn whose model behaves like `fault`; returns its frames.
 async fn turn(
     change: impl FnOnce(&mut Setup),
     fault: impl AsyncFnOnce(Round, &mut EventStream),
@@ -25,13 +25,13 @@ async fn turn(
     fault(round, &mut stream).await;
     let frames = stream.rest().await;
     assert!(model.is_unasked(), "it was asked again");
-    // Whatever happened, the session is free and its history valid.
+    // Whatever happened, the session is free and its history is valid.
     let again = gateway.whole_turn(&mut model, "s", "Again.").await.rest().await;
     assert_eq!(outcome(&again), "stop");
     frames
 }
 
-/// Checks how a turn failed; its message.
+/// Checks how a turn failed; returns the message.
 #[track_caller]
 fn failed(frames: &[Frame], code: &str, retryable: bool) -> String {
     assert_eq!(outcome(frames), code, "{frames:#?}");

@@ -1,4 +1,4 @@
-//! Model servers that cannot be reached, refuse, or answer with something else.
+//! Model servers that cannot be reached, refuse, or send something unexpected.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ fn prompt() -> Value {
     json!({"session_id": "s", "prompt": "Hello?"})
 }
 
-/// An answer with a status, a body and perhaps a header.
+/// An answer with a status, a body and optional headers.
 fn refusal(status: &str, header: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\n{header}Content-Length: {length}\r\n\r\n{body}")
@@ -36,7 +36,7 @@ async fn it_refuses_connections_and_then_serves() {
     stream.up_to("turn_started").await;
     let mut model = away.back();
     model.round().await.answer("At last.").await;
-    // Otherwise it would not have been refused first.
+    // If it took less time, the connection was not refused first.
     assert!(begun.elapsed() >= tether::limits::upstream::RETRY_BACKOFF);
     assert_eq!(said(&stream.rest().await), "At last.");
 }
@@ -150,7 +150,7 @@ async fn it_answers_with_something_else() {
     }
 }
 
-/// It was not asked to: `Accept-Encoding` says so.
+/// `Accept-Encoding` did not ask for it.
 #[tokio::test]
 async fn it_compresses_its_answer() {
     let gzip = "\u{1f}\u{8}\u{0}garbage";
@@ -173,7 +173,7 @@ async fn it_compresses_its_answer() {
     }
 }
 
-/// To name that no coding is used is odd, and allowed by most.
+/// Naming no coding is odd, but most clients accept it.
 #[tokio::test]
 async fn it_says_that_it_does_not_compress() {
     let frames = turn(nothing, async |mut round, _| {

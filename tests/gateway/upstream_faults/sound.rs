@@ -1,5 +1,5 @@
-//! What is no fault: requests as the standard says, answers in any pieces, nobody
-//! who reads along.
+//! Behaviour that is not a fault: standard requests, answers in any pieces, turns without
+//! readers.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::support::events::{outcome, said};
 use crate::support::model::{DONE, UNTIL_CLOSE, call, finish, frame, text};
 use crate::support::{Frame, Gateway, Model, until};
 
-/// What is sent to a server says who asks and nothing of other clients.
+/// A request to a server identifies its sender and reveals nothing of other clients.
 #[tokio::test]
 async fn it_is_asked_as_the_standard_says() {
     let mut model = Model::listen();
@@ -38,8 +38,8 @@ async fn it_spells_its_media_type_otherwise() {
     assert_eq!(said(&stream.rest().await), "Well.");
 }
 
-/// Wherever a stream is cut, its events say the same. Here the pieces go through a
-/// socket, which may join them again; the decoders' own tests cut for certain.
+/// Wherever a stream is cut, its events are the same. Here the pieces pass through a socket,
+/// which may join them again; the decoders' own tests control the cuts exactly.
 #[tokio::test]
 async fn it_comes_in_pieces() {
     let words =
@@ -81,7 +81,7 @@ async fn it_comes_in_pieces() {
     assert_eq!(expected, Some(merged(&stream.rest().await)));
 }
 
-/// Events without what differs from turn to turn, texts joined.
+/// Events without what differs between turns, with text joined.
 fn merged(frames: &[Frame]) -> Vec<(String, Value)> {
     let mut merged: Vec<(String, Value)> = Vec::new();
     for frame in &frames[1..] {
@@ -101,7 +101,7 @@ fn merged(frames: &[Frame]) -> Vec<(String, Value)> {
     merged
 }
 
-/// Reading stops where readers cannot follow? No: the turn goes on without them.
+/// The model is read to the end even without readers.
 #[tokio::test]
 async fn a_reader_who_leaves_does_not_stop_its_words() {
     let mut model = Model::listen();

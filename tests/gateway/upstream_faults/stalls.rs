@@ -1,4 +1,4 @@
-//! Model servers that fall silent.
+//! Model servers that stop sending.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ async fn it_stalls_in_the_middle() {
     assert_eq!(said(&frames), "Half");
 }
 
-/// Head and first words come in one piece, and nothing behind them.
+/// The head and the first text arrive in one piece, followed by nothing.
 #[tokio::test]
 async fn it_stalls_behind_its_first_bytes() {
     let frames = turn(
@@ -62,7 +62,7 @@ async fn it_stalls_behind_its_first_bytes() {
     assert_eq!(said(&frames), "Half");
 }
 
-/// What was to be said was said.
+/// Everything has been said.
 #[tokio::test]
 async fn it_stalls_once_it_has_finished() {
     let frames = turn(
@@ -77,7 +77,7 @@ async fn it_stalls_once_it_has_finished() {
     assert_eq!((outcome(&frames), &*said(&frames)), ("stop", "Whole."));
 }
 
-/// Signs of life are no answer.
+/// Keep-alives do not count as an answer.
 #[tokio::test]
 async fn it_is_never_silent_and_never_says_a_word() {
     for sign in [": ping\n\n".to_owned(), text(""), delta(&json!({"role": "assistant"}))] {
@@ -95,8 +95,8 @@ async fn it_is_never_silent_and_never_says_a_word() {
     }
 }
 
-/// The longest silence counts, not the whole answer's time. The silence is long enough for
-/// a machine that is out of breath.
+/// The longest silence counts, not the duration of the answer. The silence is long enough for
+/// an overloaded machine.
 #[tokio::test]
 async fn it_is_slow_but_not_silent() {
     let frames = turn(
