@@ -1,4 +1,4 @@
-//! `${NAME}` in a file.
+//! `${NAME}` in a configuration file.
 
 use super::*;
 
@@ -104,7 +104,7 @@ fn a_variable_that_is_no_utf_8_is_a_mistake() {
 }
 
 proptest! {
-    /// Whatever a variable holds, it is that text and nothing else.
+    /// Whatever a variable holds, it is used as exactly that text.
     #[test]
     fn a_value_cannot_inject_yaml(value in "(?s).{0,40}") {
         let text = "model:\n  system_prompt: ${V}\nlimits: {max_tool_loops: 3}\n";

@@ -1,8 +1,8 @@
-//! What is said of a bad file, word for word.
+//! The messages about a bad file, word for word.
 
 use super::*;
 
-/// One mistake in the file, said in exactly these words.
+/// Checks that the file has one mistake with exactly this message.
 #[track_caller]
 fn check(text: &str, message: &str) {
     assert_eq!(load(text).unwrap_err().to_string(), format!("t.yml:{message}"));
@@ -229,7 +229,7 @@ fn impossible_combinations_are_refused() {
     );
 }
 
-/// What the contract names and this build does not have is no misspelling.
+/// A documented value that this build does not support is not reported as a misspelling.
 #[test]
 fn what_is_known_and_not_built_is_said_to_be_so() {
     for (text, place, known, later) in [
@@ -253,7 +253,7 @@ fn what_is_known_and_not_built_is_said_to_be_so() {
 
 const KINDS: &str = "`openai_chat`, `openai_responses` or `embedded`";
 
-/// It is one mistake; what else the entry says is read as of the default kind.
+/// That is one mistake; the rest of the entry is read as if it had the default kind.
 #[test]
 fn an_entry_of_a_kind_that_is_not_built_is_read_to_its_end() {
     let error =

@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// The least and the most are taken; one step beyond either is refused.
+/// Checks that the minimum and maximum are accepted, and that one step beyond is rejected.
 #[track_caller]
 fn check(key: &str, [under, least, most, over]: [&str; 4]) {
-    // Room for the largest payload, and for the smallest turn.
+    // Makes room for the largest payload and for the smallest turn.
     let room = match key.split_once('.') {
         Some(("stream", _)) => "limits: {max_turn_bytes: 1073741824}",
         _ => "stream: {parser: {max_payload_bytes: 1024}}",
