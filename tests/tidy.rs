@@ -1,8 +1,7 @@
-//! The house's rules that no compiler knows, as tests. `docs/ARCHITECTURE.md`
-//! says why they hold.
+//! House rules that no compiler checks, as tests. `docs/ARCHITECTURE.md` gives their reasons.
 //!
-//! Source is looked at as text with comments and literals blanked out
-//! (`tidy/source.rs`): crude, and enough to notice a name that does not belong.
+//! Source is treated as text with comments and literals blanked out (`tidy/source.rs`). That is
+//! crude, but enough to notice a name that does not belong.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -26,15 +25,15 @@ use tether::event::{
 };
 use tether::tools::{Clarification, ToolResult};
 
-/// Lines of code in one file, its tests apart. A file is read in one sitting.
+/// Lines of code in a file, without its tests. A file should be readable in one sitting.
 const FILE_LINES_MAX: usize = 400;
 
-/// Lines of a file of tests; they are looked up, not read from end to end.
+/// Lines of a test file, which is consulted rather than read from end to end.
 const TEST_FILE_LINES_MAX: usize = 600;
 
-/// What a module may do, and which others it may import beside its own.
+/// What a module may do, and which other modules it may import.
 struct Row {
-    /// A file or a folder below `src`; the longest that fits a file is its row.
+    /// A file or a folder below `src`. The longest match is the row of a file.
     place: &'static str,
     does: Does,
     imports: &'static [&'static str],
@@ -42,9 +41,9 @@ struct Row {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
-    /// Bytes, events and time come in as arguments.
+    /// Pure: bytes, events and time are arguments.
     Nothing,
-    /// It waits, reads clocks, opens sockets or holds locks.
+    /// Waits, reads clocks, opens sockets or holds locks.
     Io,
 }
 use Does::{Io, Nothing};
@@ -53,7 +52,7 @@ const fn row(place: &'static str, does: Does, imports: &'static [&'static str]) 
     Row { place, does, imports }
 }
 
-/// A row for every module. They stand in the order of direction: none imports one below it.
+/// A row for every module, in dependency order: no module imports one further down.
 const ROWS: &[Row] = &[
     row("limits", Nothing, &[]),
     row("http", Nothing, &[]),
@@ -171,7 +170,7 @@ fn row_of(path: &str) -> Option<&'static Row> {
     ROWS.iter().filter(|row| belongs(path, row.place)).max_by_key(|row| row.place.len())
 }
 
-/// What a pure module never names: a runtime, a socket, a clock, the process.
+/// Names that a pure module never uses: runtimes, sockets, clocks, the process.
 const IMPURE_NAMES: &[&str] = &[
     "tokio",
     "hyper",
@@ -187,13 +186,13 @@ const IMPURE_NAMES: &[&str] = &[
     "std::thread",
 ];
 
-/// Names with one home.
+/// Names that may only be used in certain places.
 const HOMES: &[(&str, &[&str])] = &[
     ("serde_yaml", &["config/"]),
     ("std::env", &["config/load.rs"]),
     ("clap", &["cli/", "main.rs"]),
     ("clap_complete", &["cli/"]),
-    // Tasks are for turns; the one thread waits for a reader of the logs.
+    // Turns use tasks. The only thread writes the logs.
     ("std::thread", &["telemetry/mod.rs", "telemetry/queue.rs"]),
 ];
 
@@ -206,7 +205,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All Rust files below a directory of the package, with paths relative to it.
+/// All Rust files below a directory of the package, with paths relative to that directory.
 fn sources(directory: &str) -> Vec<Source> {
     let base = root().join(directory);
     let mut found = Vec::new();
@@ -231,7 +230,7 @@ fn expect_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
 }
 
-/// Whether a file is `place`, or `place.rs`, or lies below it.
+/// Whether a file is `place` or `place.rs`, or is inside `place`.
 fn belongs(path: &str, place: &str) -> bool {
     path.strip_prefix(place).is_some_and(|rest| {
         rest.is_empty() || rest == ".rs" || rest.starts_with('/') || place.ends_with('/')
@@ -307,7 +306,7 @@ fn no_two_files_import_each_other() {
     expect_none(&cycles(&modules.imports()).into_iter().map(complaint).collect::<Vec<_>>());
 }
 
-/// The same for the modules of each level: files may be free of cycles and folders not.
+/// The same for the modules of each level: folders may form cycles even if files do not.
 #[test]
 fn no_two_modules_import_each_other() {
     let sources = sources("src");
@@ -318,7 +317,7 @@ fn no_two_modules_import_each_other() {
     folders.insert(String::new());
     let mut complaints = Vec::new();
     for folder in &folders {
-        // What stands directly in the folder, a file or another folder.
+        // The direct child of the folder that contains the path: a file or another folder.
         let child = |path: &'_ str| -> Option<String> {
             let inside = if folder.is_empty() {
                 path
@@ -361,7 +360,7 @@ fn some_names_have_one_home() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    // In two pieces, so that this file does not name them.
+    // Split in two, so that this file does not contain them.
     let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
     let mut complaints = Vec::new();
     for directory in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
@@ -387,8 +386,7 @@ fn nothing_is_left_for_later() {
     expect_none(&complaints);
 }
 
-/// A test awaits an event. Where the clock is paused, waiting costs nothing and
-/// is exact.
+/// Tests wait for events. With a paused clock, waiting costs nothing and is exact.
 #[test]
 fn tests_do_not_sleep() {
     let mut complaints = Vec::new();
@@ -417,7 +415,7 @@ fn lints_are_silenced_only_with_a_reason() {
         }
         for line in source.lines_naming("expect") {
             let attribute = source.code_line(line).contains("[expect(");
-            // Long attributes are wrapped over a few lines.
+            // Long attributes span several lines.
             let reasoned = (line..line + 5).any(|near| names(source.code_line(near), "reason"));
             if attribute && !reasoned {
                 complaints
@@ -451,7 +449,7 @@ fn every_dependency_says_why_it_is_there() {
         if line.starts_with('[') {
             in_dependencies = line.ends_with("dependencies]");
         } else if in_dependencies && !line.is_empty() && !line.starts_with('#') {
-            // A `#` inside quotes would need an escaping that no version has.
+            // Assumes that no version contains ` # ` inside its quotes.
             let reason = line
                 .split_once(" # ")
                 .map(|(_, reason)| reason)
@@ -465,7 +463,7 @@ fn every_dependency_says_why_it_is_there() {
     expect_none(&complaints);
 }
 
-/// The paths of every key, those of both kinds of upstream included.
+/// The paths of all keys, including those of both kinds of upstream.
 fn configuration_keys() -> BTreeSet<String> {
     fn collect(path: &str, value: &Value, keys: &mut BTreeSet<String>) {
         match value {
@@ -522,7 +520,7 @@ fn docs_describe_every_command_and_option() {
     expect_none(&complaints);
 }
 
-/// One of each event.
+/// Calls `visit` with one event of each kind.
 fn one_of_each(visit: impl FnMut(Event<'_>)) {
     let arguments = RawValue::from_string("{}".to_owned()).unwrap();
     let result = ToolResult::data(Value::Null);
@@ -562,7 +560,7 @@ fn one_of_each(visit: impl FnMut(Event<'_>)) {
     .for_each(visit);
 }
 
-/// The `event:` line of a frame is the name; the `type` in its data is serde's.
+/// The `event:` line of a frame is the event's name; the `type` in its data comes from serde.
 #[test]
 fn every_event_is_serialised_under_its_name() {
     let mut seen = BTreeSet::new();
@@ -574,7 +572,7 @@ fn every_event_is_serialised_under_its_name() {
     assert_eq!(seen, known.collect());
 }
 
-/// Of reasons and codes the name is the one spelling, made of the variant's own.
+/// Reasons and codes have a single spelling, which is made from the name of the variant.
 #[test]
 fn every_reason_and_code_is_named_as_its_variant() {
     let mut names = 0;

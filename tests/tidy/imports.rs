@@ -1,21 +1,22 @@
-//! Which file of the crate imports which: paths in `use` and in code, followed through
-//! re-exports to the file that an item is defined in.
+//! Finds which file of the crate imports which: follows paths in `use` and in code through
+//! re-exports to the file that defines the item.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::Source;
 
-/// The modules of the crate by path (`parser::gap`; nothing for the crate itself), without tests.
+/// The modules of the crate by path, without tests: `parser::gap`, or an empty path for the
+/// crate itself.
 pub(crate) struct Modules {
     by_path: BTreeMap<String, Module>,
 }
 
 struct Module {
-    /// Where its file is, below `src`.
+    /// The path of its file below `src`.
     file: String,
-    /// All paths that it names, as they are written.
+    /// All paths that it names, as written.
     paths: BTreeSet<String>,
-    /// What its `use` declarations bring in, by name.
+    /// The names that its `use` declarations import, with their paths.
     names: BTreeMap<String, String>,
 }
 
@@ -26,7 +27,7 @@ impl Modules {
         Self { by_path: by_path.collect() }
     }
 
-    /// For each file, the files that it imports. A module and those inside it are one: they
+    /// For each file, the files that it imports. A module and its submodules count as one: they
     /// may name each other.
     pub(crate) fn imports(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut imports = BTreeMap::new();
@@ -43,9 +44,9 @@ impl Modules {
         &self.by_path[path].file
     }
 
-    /// The module that defines what `named` is in `module`; `None` for another crate's.
+    /// The module that defines `named`, as seen from `module`; `None` if it is another crate's.
     fn home<'m>(&'m self, named: &str, module: &'m str, depth: usize) -> Option<&'m str> {
-        // Re-exports of re-exports are few; a glob could go round in circles.
+        // Re-exports of re-exports are rare, and a glob could lead in circles.
         if depth > 8 {
             return None;
         }
@@ -63,11 +64,11 @@ impl Modules {
             let original = std::iter::once(original.as_str()).chain(rest).collect::<Vec<_>>();
             return self.home(&original.join("::"), path, depth + 1).or(Some(path));
         }
-        // What is left names something of the crate's root only if the root has it.
+        // The rest names an item of the crate's root only if the root has it.
         (!path.is_empty() || segments.is_empty()).then_some(path.as_str())
     }
 
-    /// A path from the crate's root on.
+    /// The path from the crate's root.
     fn absolute(&self, named: &str, module: &str) -> Option<Vec<String>> {
         let mut segments: Vec<&str> = named.split("::").collect();
         let mut base: Vec<&str> = module.split("::").filter(|part| !part.is_empty()).collect();
@@ -120,7 +121,7 @@ impl Module {
     }
 }
 
-/// `parser/payload/mod.rs` as `parser::payload`.
+/// The module path of a file: `parser/payload/mod.rs` becomes `parser::payload`.
 fn path_of(file: &str) -> String {
     let path = file.trim_end_matches(".rs");
     let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -132,7 +133,7 @@ fn is_inside(path: &str, module: &str) -> bool {
         || path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// The single paths of a `use` tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// The single paths of a `use` tree: `a::{b, c::d}` becomes `a::b` and `a::c::d`.
 fn flatten(tree: &str, prefix: &str) -> Vec<String> {
     let tree = tree.trim();
     let join = |path: &str| match (prefix, path) {
@@ -165,7 +166,7 @@ fn flatten(tree: &str, prefix: &str) -> Vec<String> {
     paths
 }
 
-/// The paths in code that begin with `crate`, `super` or `self`.
+/// The paths in code that start with `crate`, `super` or `self`.
 fn paths_in(code: &str) -> BTreeSet<String> {
     let is_part = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
     let words = code.split(|char| !is_part(char));
@@ -174,7 +175,7 @@ fn paths_in(code: &str) -> BTreeSet<String> {
     words.filter(begins).map(|word| word.trim_end_matches(':').to_owned()).collect()
 }
 
-/// The groups of nodes that lead back to themselves, each with more than one.
+/// The groups of two or more nodes that lead back to themselves.
 pub(crate) fn cycles<'g>(graph: &BTreeMap<&'g str, BTreeSet<&'g str>>) -> Vec<BTreeSet<&'g str>> {
     let reach = |from: &'g str| -> BTreeSet<&'g str> {
         let mut seen = BTreeSet::new();

@@ -1,19 +1,19 @@
-//! A Rust file as `tests/tidy.rs` looks at it.
+//! Rust files as `tests/tidy.rs` sees them.
 
-/// A file, with comments and the contents of literals blanked out line by line.
+/// A file in which comments and the contents of literals are blanked out, line by line.
 pub(crate) struct Source {
     pub(crate) path: String,
     raw: String,
     code: Vec<String>,
-    /// Index of the first line of tests; they stand at the end.
+    /// Index of the first line of the tests, which come last.
     tests_from: usize,
 }
 
 impl Source {
-    /// Reads a file's text; `all_tests` where it lies outside of `src`.
+    /// Parses a file's text. `all_tests` is true for files outside `src`.
     pub(crate) fn new(path: String, text: &str, all_tests: bool) -> Self {
         let code: Vec<String> = blank(text).lines().map(str::to_owned).collect();
-        // Not where the tests are in a file of their own, which is said at the top.
+        // Not if the tests have a file of their own: then the attribute is at the top.
         let begins_tests = |pair: &[String]| {
             pair[0].trim_start().starts_with("#[cfg(test)]") && pair[1].trim_end().ends_with('{')
         };
@@ -25,22 +25,22 @@ impl Source {
         Self { path, raw: text.to_owned(), code, tests_from }
     }
 
-    /// Whether nothing but tests stands in it.
+    /// Whether the file contains only tests.
     pub(crate) fn is_test(&self) -> bool {
         self.tests_from == 0
     }
 
-    /// Numbers, from 1, of the lines before the tests that name `name`.
+    /// The numbers, from 1, of the non-test lines that contain `name`.
     pub(crate) fn lines_naming(&self, name: &str) -> Vec<usize> {
         self.numbers_naming(name, 0, self.tests_from)
     }
 
-    /// The same for the tests.
+    /// The numbers of the test lines that contain `name`.
     pub(crate) fn test_lines_naming(&self, name: &str) -> Vec<usize> {
         self.numbers_naming(name, self.tests_from, self.code.len())
     }
 
-    /// A line without comments and literals; empty beyond the end.
+    /// A line without comments and literals; empty after the end.
     pub(crate) fn code_line(&self, number: usize) -> &str {
         self.code.get(number.wrapping_sub(1)).map_or("", String::as_str)
     }
@@ -50,12 +50,12 @@ impl Source {
         self.code[..self.tests_from].join("\n")
     }
 
-    /// Every line as it stands.
+    /// All lines, unchanged, with their numbers.
     pub(crate) fn raw_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.raw.lines())
     }
 
-    /// Modules named behind `crate::`, groups included, with their lines.
+    /// The modules named after `crate::`, including those in groups, with their lines.
     pub(crate) fn crate_modules(&self) -> Vec<(String, usize)> {
         let code = self.code[..self.tests_from].join("\n");
         let mut modules = Vec::new();
@@ -66,7 +66,7 @@ impl Source {
             for path in paths {
                 let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
                 let word: String = path.trim_start().chars().take_while(is_word).collect();
-                // What begins with a capital is a type at the crate's root.
+                // A name with a capital is a type at the crate's root.
                 if word.starts_with(|c: char| c.is_ascii_lowercase()) {
                     modules.push((word, line));
                 }
@@ -75,12 +75,12 @@ impl Source {
         modules
     }
 
-    /// Lines with code on them, tests apart.
+    /// The number of lines of code outside the tests.
     pub(crate) fn lines_of_code(&self) -> usize {
         self.code[..self.tests_from].iter().filter(|line| !line.trim().is_empty()).count()
     }
 
-    /// Lines of the tests that are neither empty nor a comment.
+    /// The number of test lines that are neither empty nor a comment.
     pub(crate) fn lines_of_tests(&self) -> usize {
         self.code[self.tests_from..].iter().filter(|line| !line.trim().is_empty()).count()
     }
@@ -91,7 +91,7 @@ impl Source {
     }
 }
 
-/// Whether `line` holds `name` as a whole word.
+/// Whether `line` contains `name` as a whole word.
 pub(crate) fn names(line: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).any(|(at, _)| {
@@ -101,7 +101,7 @@ pub(crate) fn names(line: &str, name: &str) -> bool {
     })
 }
 
-/// The members of an import's group, whose brace is open already.
+/// The members of an import group whose brace is already open.
 fn members(group: &str) -> Vec<&str> {
     let (mut depth, mut start) = (0_usize, 0);
     let mut members = Vec::new();
@@ -122,7 +122,7 @@ fn members(group: &str) -> Vec<&str> {
     members
 }
 
-/// Blanks out comments and literals; every line stays where it is.
+/// Blanks out comments and literals without moving any line.
 fn blank(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -149,7 +149,7 @@ fn blank(text: &str) -> String {
     code
 }
 
-/// Length of the string literal that `rest` begins with.
+/// Length of the string literal at the start of `rest`.
 fn string(rest: &str) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -163,7 +163,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// Length of the raw string literal that `rest` begins with, if it does.
+/// Length of the raw string literal at the start of `rest`, if there is one.
 fn raw_string(rest: &str, before: Option<char>) -> Option<usize> {
     let in_word = before.is_some_and(|c| (c.is_alphanumeric() && c != 'b') || c == '_');
     let hashes = rest.strip_prefix('r').filter(|_| !in_word)?;
@@ -174,7 +174,7 @@ fn raw_string(rest: &str, before: Option<char>) -> Option<usize> {
     Some(body.find(&end).map_or(rest.len(), |at| start + at + end.len()))
 }
 
-/// Length of the character literal that `rest` begins with; a lifetime is none.
+/// Length of the character literal at the start of `rest`, if there is one. A lifetime is not.
 fn character(rest: &str) -> Option<usize> {
     let body = rest.strip_prefix('\'')?;
     if let Some(escape) = body.strip_prefix('\\') {
@@ -185,8 +185,8 @@ fn character(rest: &str) -> Option<usize> {
     body[first.len_utf8()..].starts_with('\'').then(|| first.len_utf8() + 2)
 }
 
-/// Names of the events in `src/event.rs`, each with its own fields; flattened
-/// ones give theirs elsewhere.
+/// The names of the events in `src/event.rs`, each with its own fields. Flattened fields are
+/// not included.
 pub(crate) fn events(code: &str) -> Vec<(String, Vec<String>)> {
     let body = code.split_once("pub enum Event<'a> {").expect("the enum of events").1;
     let body = body.split_once("\n}").expect("its end").0;
@@ -209,7 +209,7 @@ pub(crate) fn events(code: &str) -> Vec<(String, Vec<String>)> {
     events
 }
 
-/// Every word that `src/event.rs` puts on the wire from a `match`.
+/// Every word that a `match` in `src/event.rs` puts on the wire.
 pub(crate) fn wire_names(code: &str) -> Vec<&str> {
     let behind = code.split("=> \"").skip(1);
     behind.filter_map(|rest| rest.split_once('"')).map(|(word, _)| word).collect()
