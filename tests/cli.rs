@@ -1,4 +1,4 @@
-//! The binary from a shell: exit statuses, and what stands on which stream.
+//! The binary as a shell sees it: exit statuses, and the contents of each stream.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -29,7 +29,7 @@ fn path(file: &NamedTempFile) -> &str {
     file.path().to_str().unwrap()
 }
 
-/// Checks the exit status, and that a bad end leaves standard output alone.
+/// Checks the exit status, and that a failure writes nothing to standard output.
 #[track_caller]
 fn check(arguments: &[&str], status: i32) -> (String, String) {
     let output = tether(arguments);
@@ -233,7 +233,7 @@ fn a_reader_that_has_gone_is_no_failure() {
 fn standard_output_that_fails_is_status_1() {
     let full = Path::new("/dev/full");
     if !full.exists() {
-        // Linux alone has a device that is always full.
+        // Only Linux has a device that is always full.
         return;
     }
     for arguments in [&["check"][..], &["completions", "bash"], &["tools"]] {

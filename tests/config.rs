@@ -1,4 +1,4 @@
-//! The configuration from outside: what files say, and what is said of bad ones.
+//! The configuration from outside: the values in files, and the messages about bad ones.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -68,7 +68,7 @@ mod defaults {
         assert_eq!(config.warnings(), Vec::<String>::new());
     }
 
-    /// Compares trees, so that a key that stands in only one of the two fails.
+    /// Compares trees, so a key that is in only one of them fails the test.
     #[test]
     fn default_yml_says_every_key_with_its_default_and_no_other() {
         let written: Value = serde_yaml::from_str(&default_yml()).unwrap();
@@ -76,8 +76,8 @@ mod defaults {
         assert_eq!(load(&default_yml()), Ok(Config::default()));
     }
 
-    /// The entry of a model server is commented out: a `#` in the first column
-    /// with the entry's own indentation behind it.
+    /// The entry of a model server is commented out by a `#` in the first column, before the
+    /// entry's own indentation.
     #[test]
     fn default_yml_says_every_key_of_a_model_server() {
         let uncomment = |line: &str| {
@@ -109,7 +109,7 @@ mod defaults {
         assert_eq!(load(&config.to_yaml().unwrap()), Ok(config));
     }
 
-    /// A server on the command line too, which replaces what the file names.
+    /// This includes a server from the command line, which replaces those of the file.
     #[test]
     fn with_native_calls_the_history_is_native() {
         let text = "tools: {call_contract: native}";
@@ -313,8 +313,8 @@ mod printing {
 }
 
 proptest! {
-    /// Either a configuration or an error with at least one mistake, and never
-    /// a panic, whatever stands in the file.
+    /// The result is a configuration or an error with at least one mistake, and never a panic,
+    /// whatever the file contains.
     #[test]
     fn any_text_is_read_or_refused(text in "(?s).{0,200}") {
         if let Err(error) = load(&text) {
@@ -322,7 +322,7 @@ proptest! {
         }
     }
 
-    /// The same near the mark: lines of a real file, mixed.
+    /// The same for almost valid files: lines of a real file, mixed.
     #[test]
     fn any_mix_of_lines_is_read_or_refused(
         picks in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..6), 0..30)

@@ -1,7 +1,7 @@
-//! What the documentation says that a test can check: links lead somewhere,
-//! commands are the binary's own, examples are what the code makes.
+//! Checks of the documentation: links work, commands are the binary's own, examples match what
+//! the code produces.
 //!
-//! Names of events, configuration keys and options are `tidy.rs`'s.
+//! `tidy.rs` checks the names of events, configuration keys and options.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -46,7 +46,7 @@ fn expect_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n  {}\n", complaints.join("\n  "));
 }
 
-/// The lines inside of fences, or those outside.
+/// The lines inside code fences, or those outside.
 fn lines(page: &str, fenced: bool) -> impl Iterator<Item = &str> {
     let mut inside = false;
     page.lines().filter(move |line| {
@@ -65,7 +65,7 @@ fn links(page: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The anchors that a page's headings get on the forges that people read it on.
+/// The anchors that code-hosting sites generate for a page's headings.
 fn anchors(page: &str) -> BTreeSet<String> {
     let headings = lines(page, false).filter(|line| line.starts_with('#'));
     headings
@@ -95,7 +95,7 @@ fn relative_links_lead_somewhere() {
     expect_none(&complaints);
 }
 
-/// The arguments of `tether` in a line of a shell, if it is called there.
+/// The arguments of `tether` in a shell line, if the line calls it.
 fn command_line(line: &str) -> Option<Vec<&str>> {
     let line = line.trim().trim_start_matches("# ").trim();
     let calls = [("tether", ""), ("TETHER_LOG=debug tether", ""), ("cargo run --release", "-- ")];
@@ -140,7 +140,7 @@ fn commands_in_the_docs_are_known_to_the_binary() {
     expect_none(&complaints);
 }
 
-/// Each is one line of the stream, below the heading of its event.
+/// Each example is one line of the stream, under the heading of its event.
 #[test]
 fn examples_of_events_are_of_their_event() {
     let docs = read("docs/events.md");
@@ -169,7 +169,7 @@ fn examples_of_events_are_of_their_event() {
     expect_none(&complaints);
 }
 
-/// The system message of a turn with the built-in tools, as it is sent.
+/// The system message of a turn with the built-in tools, exactly as it is sent.
 fn system_prompt() -> String {
     let rules = Rules::default();
     let request = TurnRequest {
@@ -204,7 +204,7 @@ fn the_prompt_is_shown_as_it_is_sent() {
     assert!(docs.contains(&block), "docs/prompting.md shows another prompt than:\n{block}");
 }
 
-/// The kept prompts are held to the code by `orchestrator/prompt`.
+/// `orchestrator/prompt` checks the stored prompts against the code.
 #[test]
 fn pieces_of_prompts_are_shown_as_they_are_kept() {
     let kept = ["default", "demo", "ten_tools"];
@@ -236,7 +236,7 @@ fn the_library_example_is_the_parsers_own() {
     let docs = docs.join("\n");
     let example = docs.split("```\n").find(|block| block.starts_with("use tether::parser"));
     let example = example.expect("the module's documentation has an example");
-    // Lines for the compiler alone are not shown.
+    // Hidden lines are only for the compiler.
     let example = example.lines().filter(|line| !line.starts_with("# "));
     let example: Vec<&str> = example.collect();
     assert_eq!(shown.lines().collect::<Vec<_>>(), example);

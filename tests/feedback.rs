@@ -1,7 +1,6 @@
-//! `docs/feedback.md` shows what the model is told of its mistakes, word for word.
+//! `docs/feedback.md` shows the feedback that the model gets on its mistakes, word for word.
 //!
-//! Each mistake is made by a scripted model; what the turn says of it has to stand in
-//! the page.
+//! A scripted model makes each mistake, and the page must contain the turn's feedback.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ fn page() -> String {
     std::fs::read_to_string(path).expect("the page is there").replace("<br>", "\n")
 }
 
-/// A turn with the built-in tools, and what it says of the model's mistakes.
+/// A turn with the built-in tools, and its feedback on the model's mistakes.
 struct Scene {
     turn: Turn,
     said: Vec<(Option<FeedbackReason>, String)>,
@@ -84,7 +83,7 @@ impl Scene {
     }
 }
 
-/// Makes a mistake; what is said of it first has this reason and stands in the page.
+/// Makes a mistake. The first feedback must have this reason and be on the page.
 #[track_caller]
 fn check(reason: Option<FeedbackReason>, play: impl FnOnce(&mut Scene)) {
     let mut scene = Scene::new();

@@ -1,8 +1,8 @@
-//! What the gateway says that its sessions hold, as `/metrics` shows it, against what is
-//! allocated.
+//! The memory that the gateway counts for its sessions, as `/metrics` shows it, compared with
+//! the memory actually allocated.
 //!
-//! Gateway, model and clients run on the test's own thread, whose allocations are counted:
-//! what is left of them when clients and rounds are gone is what the gateway holds.
+//! Gateway, model and clients run on the test's own thread, whose allocations are counted. What
+//! is left after clients and rounds are gone is held by the gateway.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
@@ -16,16 +16,16 @@ use support::model::call;
 use support::{Gateway, Model};
 use tokio::runtime::{Builder, Runtime};
 
-/// A turn as its model answers it.
+/// How the model answers a turn.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
-    /// So many pieces of so many bytes. Each is an event.
+    /// This many pieces of this many bytes. Each piece is an event.
     Words { pieces: usize, bytes: usize },
-    /// So many calls, each in a message of its own, and a word.
+    /// This many calls, each in its own message, and one word.
     Calls(usize),
 }
 
-/// A gateway in front of a model, on the test's thread.
+/// A gateway and a model on the test's thread.
 struct World {
     runtime: Runtime,
     gateway: Gateway,
@@ -45,7 +45,7 @@ impl World {
         Self { runtime, gateway, model }
     }
 
-    /// A turn in a session of its own.
+    /// Runs a turn in a session of its own.
     fn turn(&mut self, session: &str, shape: Shape) {
         let Self { runtime, gateway, model } = self;
         runtime.block_on(async {
@@ -57,7 +57,7 @@ impl World {
                     let piece = "x".repeat(bytes);
                     round.begin().await;
                     for _ in 0..pieces {
-                        // What comes together becomes one event.
+                        // Pieces that arrive together would become one event.
                         round.say(&piece).await;
                         stream.up_to_text(&piece).await;
                     }
@@ -77,15 +77,15 @@ impl World {
         });
     }
 
-    /// What the gateway says that its sessions hold, in bytes.
+    /// The bytes that the gateway counts for its sessions.
     fn counted(&self) -> usize {
         let held = self.gateway.running.gateway().held();
         held.session_bytes + held.turn_log_bytes
     }
 
-    /// What further turns take: as it is allocated, and as it is counted.
+    /// The cost of further turns: the bytes allocated, and the bytes counted.
     fn cost(&mut self, turns: usize, shape: Shape) -> (usize, usize) {
-        // What is made once and stays.
+        // Allocates everything that is created once and kept.
         self.turn("first", shape);
         let before = self.counted();
         let in_use = measure(|| {

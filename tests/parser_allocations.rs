@@ -1,16 +1,16 @@
-//! What the parser asks of the allocator, counted for the thread that runs it.
+//! The parser's allocations, counted for the thread that runs it.
 
 use allocation_counter::{AllocationInfo, measure};
 use tether::parser::{Parser, Segment, Settings};
 
-/// How chunks are handed to the parser: all as bytes, or as text where they are text.
+/// How chunks are passed to the parser: all as bytes, or as text if they are valid text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     Bytes,
     Text,
 }
 
-/// Counts what reading `input` in chunks of `length` costs once the parser is there.
+/// Measures reading `input` in chunks of `length`, without the creation of the parser.
 fn cost(settings: &Settings, input: &[u8], length: usize, how: How) -> AllocationInfo {
     let mut parser = Parser::new(settings.clone()).expect("valid settings");
     let mut said = 0;
@@ -80,7 +80,7 @@ fn a_call_costs_three() {
         cost.count_total
     };
     for length in [1, 3, 64, 4096] {
-        // The first one brings the buffer.
+        // The first call allocates the buffer.
         let per_call = feed(101, length) - feed(1, length);
         assert!(per_call <= 300, "{per_call} for a hundred calls in chunks of {length}");
     }

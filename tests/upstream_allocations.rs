@@ -1,5 +1,5 @@
-//! A token of a model's stream costs no allocation: frames and their text are
-//! borrowed from the chunk, or from buffers that are kept.
+//! A token in a model's stream costs no allocation: frames and their text are borrowed from the
+//! chunk or from reused buffers.
 
 use allocation_counter::measure;
 use tether::upstream::Delta;
@@ -15,7 +15,7 @@ fn stream(words: &[&str], frames: usize) -> Vec<u8> {
     frames.collect::<String>().into_bytes()
 }
 
-/// Bytes of text in `chunks`, through both decoders.
+/// Decodes `chunks` with both decoders; returns the bytes of text.
 fn decode(
     frames: &mut sse::Decoder,
     chat: &mut openai_chat::Decoder,
@@ -36,7 +36,7 @@ fn decode(
     bytes
 }
 
-/// Holds a stream to no allocation once the buffers have seen it.
+/// Checks that a stream allocates nothing once the buffers have grown.
 #[track_caller]
 fn check(mut chat: openai_chat::Decoder, words: &[&str], chunk_bytes: usize) {
     let stream = stream(words, 200);

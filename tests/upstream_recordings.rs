@@ -1,5 +1,5 @@
-//! What a real llama.cpp server sent, replayed through the decoders and the parser at
-//! every cut. `tests/real_model/record.py` makes the recordings and tells their format.
+//! Streams of a real llama.cpp server, replayed through the decoders and the parser at every
+//! cut. `tests/real_model/record.py` makes the recordings and documents their format.
 
 use std::path::PathBuf;
 
@@ -22,16 +22,16 @@ struct Recording {
     cuts: Vec<usize>,
 }
 
-/// What of a request its answer is read by.
+/// The part of a request that reading its answer depends on.
 #[derive(Deserialize)]
 struct Request {
     #[serde(default)]
     max_output_tokens: Option<u32>,
 }
 
-/// The decoder of the API that a recording is of.
+/// The decoder for the API of a recording.
 fn decoder_of(recording: &Recording) -> Box<dyn Decode> {
-    // Servers answer some mistakes elsewhere as Chat Completions.
+    // Some errors are recorded from other paths; servers answer them like Chat Completions.
     let kind = match recording.path.as_str() {
         "/v1/responses" => Kind::OpenaiResponses,
         _ => Kind::OpenaiChat,
@@ -41,18 +41,18 @@ fn decoder_of(recording: &Recording) -> Box<dyn Decode> {
     kind.dialect(Options::default()).decoder(&ChatRequest { sampling, ..ChatRequest::default() })
 }
 
-/// What a client is to know of a stream.
+/// What a client needs to know of a stream.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Answer {
     text: String,
     deltas: usize,
-    /// What the parser makes of the text.
+    /// The parser's segments of the text.
     pieces: Vec<Piece>,
     reasoning: String,
-    /// Items of reasoning, as they are to go back.
+    /// Reasoning items, as they go back to the server.
     items: Vec<Value>,
-    /// Calls that the server has read: what was told of the arguments of each, and those
-    /// that became whole, by name and arguments.
+    /// Calls that the server separated: the arguments reported for each, and the completed
+    /// calls by name and arguments.
     arguments: Vec<String>,
     native_calls: Vec<(String, String)>,
     finish: Option<RoundFinish>,
@@ -62,7 +62,7 @@ struct Answer {
     mid_frame: bool,
 }
 
-/// A segment of the parser's; adjacent text is one.
+/// A segment of the parser, with adjacent text joined.
 #[derive(Debug, Clone, PartialEq)]
 enum Piece {
     Text(String),
@@ -148,8 +148,8 @@ fn parse_cut(text: &str, cut: usize) -> Vec<Piece> {
     pieces
 }
 
-/// The answer of a recording, the same at every cut: of its bytes, and of the
-/// text that they carry.
+/// The answer of a recording, which must be the same at every cut, both of its bytes and of the
+/// text in them.
 #[track_caller]
 fn replay(name: &str) -> Answer {
     let (recording, body) = recording(name);
@@ -215,7 +215,7 @@ fn an_answer_that_met_a_stop_sequence() {
     assert!(!replay_well("stop", RoundFinish::Stop).text.contains('\n'));
 }
 
-/// The recording of that name over each of the two APIs.
+/// The recordings of this name over both APIs.
 fn over_both(name: &str) -> [String; 2] {
     ["chat", "responses"].map(|api| format!("{api}_native_{name}"))
 }
@@ -240,7 +240,7 @@ fn a_call_that_the_server_has_read() {
     }
 }
 
-/// Over Responses they are both done in the end, told apart by their ids alone.
+/// Over the Responses API, both are done only at the end, and only their ids tell them apart.
 #[test]
 fn two_calls_that_the_server_has_read() {
     for name in over_both("calls") {
@@ -265,7 +265,7 @@ fn reasoning_before_a_call() {
     }
 }
 
-/// Over Responses this server says that all is complete.
+/// Over the Responses API, this server says that the response is complete.
 #[test]
 fn a_native_call_that_was_cut_by_the_token_limit() {
     for name in over_both("cut") {
@@ -286,7 +286,7 @@ fn words_beside_native_tools() {
     }
 }
 
-/// The calls of an answer that has nothing else.
+/// The calls of an answer that contains nothing else.
 #[track_caller]
 fn calls(name: &str) -> Vec<Call> {
     let pieces = replay_well(name, RoundFinish::Stop).pieces;
