@@ -15,7 +15,7 @@ pub(crate) struct Client {
     pub(crate) socket: TcpStream,
     /// Received but not yet read.
     unread: Vec<u8>,
-    /// How the rest of the current body is delimited.
+    /// What delimits the rest of the current body.
     framing: Framing,
 }
 
@@ -212,7 +212,7 @@ impl Client {
         })
     }
 
-    /// Waits for the other side to close.
+    /// Waits for the other side to close; returns the unread bytes.
     #[track_caller]
     pub(crate) fn closed(&mut self) -> impl Future<Output = Vec<u8>> {
         within(async {

@@ -19,7 +19,7 @@ use super::within;
 pub(crate) const STREAM: &str = "/api/v1/chat/stream";
 pub(crate) const CANCEL: &str = "/api/v1/chat/cancel";
 
-/// What a test may change before the gateway starts.
+/// The settings that a test may change before the gateway starts.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) config: Config,

@@ -1,4 +1,4 @@
-//! A model server that does what a test tells it, byte by byte.
+//! A model server that does what a test says, byte by byte.
 //!
 //! It accepts connections and answers `GET /models` by itself, like any server. Each `POST`
 //! becomes a [`Round`] in the test's hands: the test decides what the server does with it, and
@@ -107,7 +107,7 @@ impl Model {
     /// Stops listening.
     pub(crate) async fn stop(self) -> Away {
         self.accepting.abort();
-        // It was aborted, or it ended by itself.
+        // It was aborted, or it has ended by itself.
         let _ = self.accepting.await;
         self.away
     }
@@ -287,7 +287,7 @@ impl Round {
         self.write(chunk).await;
     }
 
-    /// Writes a chunk that says `words`.
+    /// Writes a chunk with the text `words`.
     pub(crate) async fn say(&mut self, words: &str) {
         self.chunk(text(words)).await;
     }

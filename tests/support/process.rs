@@ -1,4 +1,4 @@
-//! The binary, as a process.
+//! The binary as a process.
 
 use std::io::{BufRead as _, BufReader};
 use std::ops::Deref;
@@ -22,7 +22,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it with a configuration and waits until it serves.
+    /// Starts the process with a configuration and waits until it serves.
     #[track_caller]
     pub(crate) fn start(config: &str) -> impl Future<Output = Self> {
         Self::start_raw(local(config))

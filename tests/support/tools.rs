@@ -1,4 +1,4 @@
-//! Tools that do what a test tells them.
+//! Tools that do what a test tells them to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ impl Wait {
         }
     }
 
-    /// Waits for a call to begin.
+    /// Waits for a call to start.
     #[track_caller]
     pub(crate) fn started(&self) -> impl Future<Output = ()> {
         within(async { self.started.acquire().await.unwrap().forget() })
