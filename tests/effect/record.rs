@@ -3,12 +3,12 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// A turn, event by event.
+/// A turn, built from its events.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Turn {
     pub(crate) said: Vec<Said>,
     pub(crate) calls: Vec<Call>,
-    /// Calls that the model began to write.
+    /// Calls that the model started to write.
     pub(crate) markers: usize,
     pub(crate) feedback: Vec<Feedback>,
     pub(crate) statuses: Vec<String>,

@@ -52,7 +52,7 @@ impl Report {
                 "prompt": task.prompt, "outcome": outcome,
             });
             writeln!(lines, "{line}")?;
-            // A run takes hours, and people read the file meanwhile.
+            // A run takes hours, and people read the file in the meantime.
             lines.flush()?;
         }
         self.faults.extend(outcome.fault.map(|fault| format!("{}: {fault}", task.id)));

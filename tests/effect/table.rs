@@ -9,7 +9,7 @@ use crate::tasks::{Half, Set, Task};
 #[derive(Debug, Default)]
 pub(crate) struct Table([[Row; Half::ALL.len()]; Set::ALL.len()]);
 
-/// The sums of one row.
+/// The totals of one row.
 #[derive(Debug, Default)]
 struct Row {
     tasks: u32,

@@ -56,7 +56,7 @@ impl Half {
     }
 }
 
-/// What a user asks, with which tools, and what is right.
+/// A user's prompt, its tools, and what is right.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) set: Set,
@@ -73,7 +73,7 @@ pub(crate) struct Task {
 pub(crate) enum Wanted {
     /// These calls and no others.
     Calls(Vec<AcceptedCall>),
-    /// These calls among others, then an answer.
+    /// Calls that must be made, among others, followed by an answer.
     Answer {
         calls: Vec<WantedCall>,
         /// The answer contains one string of each list.
@@ -147,7 +147,7 @@ fn evenly(tasks: &[Task], limit: usize) -> Vec<Task> {
     picked.into_iter().map(|at| tasks[at].clone()).collect()
 }
 
-/// The selected tasks, set by set.
+/// Loads the selected tasks, set by set.
 pub(crate) fn load(selection: &Selection) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     for set in Set::ALL.into_iter().filter(|set| selection.sets.contains(set)) {

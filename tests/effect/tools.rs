@@ -59,7 +59,7 @@ struct ScriptPolicy {
     sequential: bool,
 }
 
-/// A fixed result, and the calls that it answers.
+/// A fixed result, and the calls that get it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scripted {

@@ -34,7 +34,7 @@ pub(crate) struct Verdict {
     pub(crate) false_call: Option<bool>,
     /// How many calls are equal to an earlier one, whether they ran or not.
     pub(crate) repeated: usize,
-    /// The user saw a results block, after the model had seen a real one.
+    /// The user saw a block of results after the model had seen results or feedback.
     pub(crate) echoed: bool,
     /// The user saw a results block before that.
     pub(crate) invented: bool,
