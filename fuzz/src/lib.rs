@@ -1,5 +1,5 @@
-//! The code under test, compiled by itself out of the product's own files: these
-//! modules need nothing of the rest, and `crate::limits` means the same here.
+//! The code under test, compiled directly from the product's own files. These modules need
+//! nothing else of the product, and `crate::limits` means the same here.
 
 #![allow(dead_code, reason = "what the targets do not call is called by the product")]
 

@@ -1,4 +1,4 @@
-//! The decoders of what model servers send.
+//! The decoders for the data of model servers.
 
 #[path = "../../src/upstream/sse/mod.rs"]
 pub mod sse;
