@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 /// Whether a `Content-Type` field has this media type, ignoring parameters. Types are
 /// case-insensitive (RFC 9110, section 8.3.1).
 #[must_use]
-pub fn is_media_type(field: &str, media_type: &str) -> bool {
+pub(crate) fn is_media_type(field: &str, media_type: &str) -> bool {
     let named = field.split_once(';').map_or(field, |(named, _)| named);
     named.trim_ascii().eq_ignore_ascii_case(media_type)
 }
@@ -21,7 +21,7 @@ pub fn is_media_type(field: &str, media_type: &str) -> bool {
 /// The first coding in `Transfer-Encoding` or `Content-Encoding` fields that is not `known`.
 /// Names are case-insensitive (RFC 9112, section 7; RFC 9110, section 8.4.1).
 #[must_use]
-pub fn unknown_coding<'f>(
+pub(crate) fn unknown_coding<'f>(
     fields: impl IntoIterator<Item = &'f str>,
     known: &str,
 ) -> Option<&'f str> {
@@ -35,14 +35,14 @@ pub fn unknown_coding<'f>(
 /// may succeed a little later: too many requests (429, RFC 6585 section 4), or a server that is
 /// temporarily unavailable (502, 503, 504; RFC 9110 sections 15.6.3 to 15.6.5).
 #[must_use]
-pub const fn may_pass(status: u16) -> bool {
+pub(crate) const fn may_pass(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
 /// The wait that a `Retry-After` field asks for (RFC 9110, section 10.2.3): seconds or a date.
 /// Zero for a date in the past; `None` for a field that cannot be parsed.
 #[must_use]
-pub fn retry_after(field: &str, now: Timestamp) -> Option<Duration> {
+pub(crate) fn retry_after(field: &str, now: Timestamp) -> Option<Duration> {
     let field = field.trim();
     if !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()) {
         // More seconds than a `u64` holds mean never.
@@ -66,7 +66,7 @@ fn date(field: &str) -> Option<Timestamp> {
 /// The media type in `offered` that an `Accept` field prefers (RFC 9110, section 12.5.1), the
 /// first of equals; `None` if it names none of them. Wildcards do not count.
 #[must_use]
-pub fn preferred<'o>(accept: &str, offered: &[&'o str]) -> Option<&'o str> {
+pub(crate) fn preferred<'o>(accept: &str, offered: &[&'o str]) -> Option<&'o str> {
     let mut best: Option<(&'o str, f32)> = None;
     for range in accept.split(',') {
         let quality = range.split(';').skip(1).find_map(|parameter| {

@@ -7,8 +7,10 @@
 //! - [`tools::Tool`], [`config`] and [`app`] serve a gateway with tools of your own, and
 //!   [`gateway`] begins turns without HTTP.
 //!
-//! The other modules are public for the binary and its tests, and follow the gateway's
-//! needs. `docs/ARCHITECTURE.md` explains how they fit together.
+//! What these need is public too: [`event`], [`conversation`] and [`session`] to read turns,
+//! [`upstream`] to name models, [`call_format`] for the parser's settings, [`limits`] for
+//! their bounds. The rest is public for the `tether` binary and its tests, and may change at
+//! any time. `docs/ARCHITECTURE.md` explains how the modules fit together.
 //!
 //! ```
 //! use tether::parser::{Parser, Segment, Settings};
@@ -72,14 +74,14 @@ pub mod config;
 pub mod conversation;
 pub mod event;
 pub mod gateway;
-pub mod http;
+mod http;
 pub mod limits;
 pub mod orchestrator;
 pub mod parser;
-pub mod rehearsal;
+mod rehearsal;
 pub mod server;
 pub mod session;
-pub mod telemetry;
+mod telemetry;
 mod text;
 mod time_zones;
 pub mod tools;

@@ -10,7 +10,7 @@ use crate::config::{self, Overrides};
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Io`] if `out` fails.
-pub fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliError> {
+pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliError> {
     let config = config::load(args.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {
         complain("warning", warning);

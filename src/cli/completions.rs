@@ -11,7 +11,7 @@ use super::{Cli, CliError};
 ///
 /// # Errors
 /// [`CliError::Io`] if `out` fails.
-pub fn run(shell: Shell, out: &mut impl Write) -> Result<(), CliError> {
+pub(super) fn run(shell: Shell, out: &mut impl Write) -> Result<(), CliError> {
     // The generator panics if its writer fails, so let it write to memory.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tether", &mut script);

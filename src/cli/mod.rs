@@ -1,12 +1,15 @@
-//! The command line: its arguments, and what each small command prints.
+//! The command line: its arguments, and what each command does.
 //!
 //! Only results go to standard output; messages and logs go to standard error. Exit status: 0
 //! for success, 1 for a failure while running, 2 for bad arguments or configuration.
 
-pub mod check;
-pub mod completions;
-pub mod parse;
-pub mod tools;
+mod check;
+mod completions;
+mod parse;
+mod run;
+mod tools;
+
+pub use run::main;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -32,10 +35,10 @@ use crate::telemetry::{LogFormat, TelemetryError};
 pub struct Cli {
     /// The command; `serve` if there is none.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
     /// Options of `serve`, which also work without its name.
     #[command(flatten)]
-    pub serve: ServeArgs,
+    pub(crate) serve: ServeArgs,
 }
 
 const AFTER_HELP: &str = "\
@@ -51,7 +54,7 @@ Exit status: 0 well, 1 failed while running, 2 bad arguments or configuration";
 
 /// What `tether` does.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the gateway
     Serve(ServeArgs),
     /// Validate a configuration and print the effective one, secrets redacted
@@ -69,13 +72,13 @@ pub enum Command {
 
 /// Options of `tether serve`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// The configuration file.
     #[command(flatten)]
-    pub config: ConfigArgs,
+    pub(crate) config: ConfigArgs,
     /// Address and port to listen on, as 127.0.0.1:8080, which is the default
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
-    pub listen: Option<SocketAddr>,
+    pub(crate) listen: Option<SocketAddr>,
     /// Model server to ask.
     #[arg(
         long,
@@ -83,35 +86,35 @@ pub struct ServeArgs {
         value_parser = upstream_url,
         help = "Model server to ask, any that speaks Chat Completions, as http://127.0.0.1:8081/v1"
     )]
-    pub upstream: Option<Uri>,
+    pub(crate) upstream: Option<Uri>,
     /// The model's name on that server
     #[arg(long, value_name = "NAME")]
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// How logs are written: lines for people, or one JSON object a line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub log_format: LogFormat,
+    pub(crate) log_format: LogFormat,
 }
 
 /// The option that most commands share.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// Configuration file; built-in defaults without one
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// Options of `tether parse`.
 #[derive(Debug, Clone, Args)]
-pub struct ParseArgs {
+pub(crate) struct ParseArgs {
     /// Format in which the model writes its calls; the configured one by default
     #[arg(long, value_name = "NAME", value_parser = call_format())]
-    pub format: Option<&'static Row>,
+    pub(crate) format: Option<&'static Row>,
     /// Feed the parser this many bytes at a time; the output is the same for every number
     #[arg(long, value_name = "N")]
-    pub chunk_size: Option<NonZeroUsize>,
+    pub(crate) chunk_size: Option<NonZeroUsize>,
     /// The configuration file.
     #[command(flatten)]
-    pub config: ConfigArgs,
+    pub(crate) config: ConfigArgs,
 }
 
 /// Parses the name of a format; the names are the possible values.
@@ -136,7 +139,7 @@ impl ValueEnum for LogFormat {
 impl ServeArgs {
     /// The settings that override the file.
     #[must_use]
-    pub fn overrides(&self) -> Overrides {
+    pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             listen: self.listen,
             upstream: self.upstream.clone(),
@@ -147,7 +150,7 @@ impl ServeArgs {
 
 /// Why a command ended without its result.
 #[derive(Debug, thiserror::Error)]
-pub enum CliError {
+pub(crate) enum CliError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -182,7 +185,7 @@ impl From<TelemetryError> for CliError {
 /// If the reader of standard output has closed its end, as `head` does, it has all it wanted,
 /// so that is not a failure.
 #[must_use]
-pub fn exit(result: &Result<(), CliError>) -> ExitCode {
+pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
     let status = match result {
         Ok(()) => 0,
         Err(CliError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
@@ -196,7 +199,7 @@ pub fn exit(result: &Result<(), CliError>) -> ExitCode {
 }
 
 /// Writes one line to standard error, if it is open.
-pub fn complain(level: &str, message: impl std::fmt::Display) {
+pub(crate) fn complain(level: &str, message: impl std::fmt::Display) {
     // If standard error fails, the failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{level}: {message}");
 }

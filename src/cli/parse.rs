@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 64 * KIB;
 /// # Errors
 ///
 /// If reading or writing fails.
-pub fn run(
+pub(super) fn run(
     mut input: impl Read,
     output: impl Write,
     chunk_size: Option<NonZeroUsize>,

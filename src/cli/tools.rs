@@ -11,7 +11,7 @@ use crate::tools::ToolSpec;
 ///
 /// # Errors
 /// [`CliError::Io`] if `out` fails.
-pub fn run<'a>(
+pub(super) fn run<'a>(
     specs: impl IntoIterator<Item = &'a ToolSpec>,
     out: &mut impl Write,
 ) -> Result<(), CliError> {

@@ -81,7 +81,7 @@ pub struct Answer {
 impl Answer {
     /// The id of the chosen option.
     #[must_use]
-    pub fn chosen(&self) -> Option<&str> {
+    pub(crate) fn chosen(&self) -> Option<&str> {
         match &self.given {
             Given::Option(option) => Some(&option.id),
             Given::Text(_) => None,
@@ -93,7 +93,7 @@ impl Answer {
     /// Whether both answers choose from the same options, however the questions were worded.
     /// Without options, whether the questions are the same.
     #[must_use]
-    pub fn is_to_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_to_the_same(&self, other: &Self) -> bool {
         let offered = |answer: &Self| -> BTreeSet<String> {
             let chosen = answer.chosen().map(str::to_owned);
             answer.not_chosen.iter().cloned().chain(chosen).collect()
@@ -166,7 +166,7 @@ impl Conversation {
 
     /// The turns that an answer to the open question continues, newest first: the one that asked
     /// and, if an answer opened that turn, the ones before it.
-    pub fn chain(&self) -> impl Iterator<Item = &Arc<Turn>> {
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Arc<Turn>> {
         let mut goes_on = !self.open_questions().is_empty();
         self.turns()
             .rev()
@@ -177,7 +177,7 @@ impl Conversation {
     ///
     /// # Errors
     /// If it is an answer that is rejected; see [`AnswerError`].
-    pub fn open(&self, ask: &Ask) -> Result<Opening, AnswerError> {
+    pub(crate) fn open(&self, ask: &Ask) -> Result<Opening, AnswerError> {
         match ask {
             Ask::Prompt(prompt) => Ok(Opening::Prompt(prompt.clone())),
             Ask::Answer { clarification_id, choice } => {
@@ -190,7 +190,7 @@ impl Conversation {
     ///
     /// # Errors
     /// See [`AnswerError`].
-    pub fn answer(
+    pub(crate) fn answer(
         &self,
         clarification_id: &str,
         choice: Choice,

@@ -11,10 +11,10 @@
 //! done here.
 
 mod clarification;
-pub mod render;
+pub(crate) mod render;
 mod shorten;
 mod size;
-pub mod trim;
+pub(crate) mod trim;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -69,14 +69,14 @@ impl Conversation {
     /// How many call ids have been used. They are counted over the whole session, so no two calls
     /// share an id.
     #[must_use]
-    pub const fn call_ids(&self) -> usize {
+    pub(crate) const fn call_ids(&self) -> usize {
         self.call_ids
     }
 
     /// Appends a finished turn, and drops the oldest ones beyond [`TURNS_MAX`](limits::TURNS_MAX)
     /// and [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new turn is kept
     /// whatever its size, because the user continues from there.
-    pub fn push(&mut self, turn: Turn) {
+    pub(crate) fn push(&mut self, turn: Turn) {
         let bytes = size::of_turn(&turn);
         self.call_ids += turn.call_ids;
         let kept = Arc::make_mut(&mut self.kept);
@@ -93,7 +93,7 @@ impl Conversation {
 
     /// How many times in a row the model has now answered with nothing.
     #[must_use]
-    pub fn empty_answers(&self) -> u32 {
+    pub(crate) fn empty_answers(&self) -> u32 {
         let steps = self.turns().rev().flat_map(|turn| turn.steps.iter().rev());
         let empty = steps.take_while(|step| step.is_empty_answer()).count();
         u32::try_from(empty).unwrap_or(u32::MAX)
@@ -169,7 +169,7 @@ pub enum Ending {
 impl Ending {
     /// The state that a turn with this ending is in.
     #[must_use]
-    pub const fn state(self) -> TurnState {
+    pub(crate) const fn state(self) -> TurnState {
         match self {
             Self::Completed(TurnFinish::ClarificationNeeded) => TurnState::AwaitingClarification,
             Self::Completed(_) => TurnState::Completed,
@@ -227,7 +227,7 @@ impl Step {
 
     /// Whether the model must be asked again after this step.
     #[must_use]
-    pub fn asks_for_more(&self) -> bool {
+    pub(crate) fn asks_for_more(&self) -> bool {
         !self.notes.is_empty() || self.calls().next().is_some()
     }
 }
@@ -301,7 +301,7 @@ pub struct Call {
 impl Call {
     /// The arguments as the tool receives them.
     #[must_use]
-    pub const fn taken_arguments(&self) -> &Arguments {
+    pub(crate) const fn taken_arguments(&self) -> &Arguments {
         match &self.resolved_arguments {
             Some(resolved) => resolved,
             None => &self.arguments,
@@ -310,7 +310,7 @@ impl Call {
 
     /// The question that the tool asked, if any.
     #[must_use]
-    pub fn asks(&self) -> Option<&Clarification> {
+    pub(crate) fn asks(&self) -> Option<&Clarification> {
         match &self.outcome {
             Outcome::Ended(result) => result.clarification.as_ref(),
             Outcome::NotRun(_) | Outcome::Skipped(_) | Outcome::Cancelled => None,

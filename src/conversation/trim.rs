@@ -7,7 +7,7 @@ use super::{Conversation, Step, Turn};
 /// A rough count of the tokens in a text. Tokenizers differ; three bytes per token overestimates
 /// for English, code and JSON, which is the safe side.
 #[must_use]
-pub const fn tokens(text: &str) -> usize {
+pub(crate) const fn tokens(text: &str) -> usize {
     text.len().div_ceil(3) + MESSAGE_TOKENS
 }
 

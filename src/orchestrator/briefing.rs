@@ -22,14 +22,14 @@ pub enum CallContract {
 
 impl CallContract {
     /// Every contract, with its name.
-    pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
+    pub(crate) fn all() -> impl Iterator<Item = (&'static str, Self)> {
         let in_text = ROWS.iter().map(|row| (row.name, Self::InText(row)));
         in_text.chain([("native", Self::Native)])
     }
 
     /// Its name in the configuration.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::InText(row) => row.name,
             Self::Native => "native",
@@ -38,7 +38,7 @@ impl CallContract {
 
     /// Whether calls are in the model's text.
     #[must_use]
-    pub const fn is_in_text(self) -> bool {
+    pub(crate) const fn is_in_text(self) -> bool {
         matches!(self, Self::InText(_))
     }
 }
@@ -85,7 +85,7 @@ impl Briefing {
     /// A briefing on `tools` for a server that presents them to the model itself. The prompt does
     /// not teach how to call them.
     #[must_use]
-    pub fn native(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
+    pub(crate) fn native(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
         let system = prompt::native_system(instructions, tools);
         let of_tool = |spec: &ToolSpec| {
             trim::tokens(&spec.name)
@@ -107,17 +107,5 @@ impl Briefing {
             .collect();
         let (format, examples) = (format.clone(), Arc::default());
         Self { tools: tools.clone(), offered, system, examples, format, offer_tokens: 0 }
-    }
-
-    /// The tools.
-    #[must_use]
-    pub const fn tools(&self) -> &Catalog {
-        &self.tools
-    }
-
-    /// The system message sent to the model.
-    #[must_use]
-    pub fn system(&self) -> &str {
-        &self.system
     }
 }

@@ -27,17 +27,17 @@ use crate::upstream::{Instead, Opened, Round, RoundFailure, Route};
 
 /// What the driver needs for a turn.
 #[derive(Debug)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// The machine, newly created.
-    pub turn: Turn,
+    pub(crate) turn: Turn,
     /// Where its events go.
-    pub writer: Writer,
+    pub(crate) writer: Writer,
     /// The models that may answer.
-    pub route: Route,
+    pub(crate) route: Route,
     /// The tools that the turn's briefing offers.
-    pub tools: Arc<Registry>,
+    pub(crate) tools: Arc<Registry>,
     /// Time limit for tools that set none of their own.
-    pub tool_timeout: Duration,
+    pub(crate) tool_timeout: Duration,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
@@ -59,7 +59,7 @@ struct Timer {
 }
 
 /// Drives one turn.
-pub struct Driver {
+pub(crate) struct Driver {
     turn: Turn,
     writer: Writer,
     route: Route,
@@ -81,7 +81,7 @@ impl Driver {
     /// Starts the turn. Its first events are in the log when this returns, so that they go out
     /// with the head of the response.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         let Parts { turn, writer, route, tools, tool_timeout } = parts;
         let mut driver = Self {
             tools: RunningTools::new(tools, tool_timeout, turn.turn_id()),
@@ -105,7 +105,7 @@ impl Driver {
     ///
     /// Dropping the future drops the upstream connection and all running tools. The log then ends
     /// with a failure.
-    pub async fn run(mut self) -> (conversation::Turn, Writer) {
+    pub(crate) async fn run(mut self) -> (conversation::Turn, Writer) {
         poll_fn(|cx| self.poll(cx)).await;
         self.meter.turn_ended(&self.turn);
         (self.turn.into_record(), self.writer)
@@ -183,7 +183,7 @@ impl Driver {
     }
 
     /// Passes on cancellation, and whether anyone is reading.
-    fn take_audience(&mut self, cx: &mut Context<'_>) {
+    fn take_audience(&mut self, cx: &Context<'_>) {
         let audience = self.writer.log().watch_audience(cx);
         if audience.cancelled {
             self.turn.handle(Input::Cancel);

@@ -22,5 +22,5 @@ mod turn;
 pub use briefing::{Briefing, CallContract};
 pub use call::CallAt;
 pub use chain::Execution;
-pub use driver::{Driver, Parts};
+pub(crate) use driver::{Driver, Parts};
 pub use turn::{Input, LogLine, NotRun, Output, Rules, Turn, TurnRequest};

@@ -21,16 +21,16 @@ mod scene;
 mod tests;
 mod wire;
 
-pub use wire::stream;
+pub(crate) use wire::stream;
 
 use crate::event::Usage;
 use crate::upstream::{ChatRequest, LocalAnswer, LocalModel, Message, RoundFinish};
 
 /// The embedded model.
 #[derive(Debug, Clone, Copy)]
-pub struct Rehearsal {
+pub(crate) struct Rehearsal {
     /// Its pace; 0 means as fast as possible.
-    pub tokens_per_sec: u32,
+    pub(crate) tokens_per_sec: u32,
 }
 
 impl LocalModel for Rehearsal {
@@ -41,7 +41,7 @@ impl LocalModel for Rehearsal {
 
 /// What the embedded model says in one round, as tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Script {
+pub(crate) struct Script {
     text: String,
     /// Where each token ends in `text`; the last entry is the end of `text`.
     ends: Vec<usize>,
@@ -54,7 +54,7 @@ pub struct Script {
 /// The answer obeys `max_tokens` and `stop`, so a call can be cut off in the middle, as with a
 /// real model.
 #[must_use]
-pub fn answer(request: &ChatRequest) -> Script {
+pub(crate) fn answer(request: &ChatRequest) -> Script {
     let scene = scene::Scene::read(&request.messages);
     let mut text = reply::reply(&scene, &request.tools, &request.format);
     let stops = request.sampling.stop.iter().filter(|stop| !stop.is_empty());
@@ -80,15 +80,9 @@ pub fn answer(request: &ChatRequest) -> Script {
 }
 
 impl Script {
-    /// The whole text.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The text as tokens of 1 to [`TOKEN_CHARS_MAX`] characters.
     #[must_use]
-    pub fn tokens(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(crate) fn tokens(&self) -> impl ExactSizeIterator<Item = &str> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
             let token = &self.text[start..end];
@@ -99,19 +93,19 @@ impl Script {
 
     /// Why the round ends.
     #[must_use]
-    pub const fn finish(&self) -> RoundFinish {
+    pub(crate) const fn finish(&self) -> RoundFinish {
         self.finish
     }
 
     /// The number of tokens read and written.
     #[must_use]
-    pub const fn usage(&self) -> Usage {
+    pub(crate) const fn usage(&self) -> Usage {
         self.usage
     }
 }
 
 /// The longest token, in characters. Short enough that markers and arguments arrive in pieces.
-pub const TOKEN_CHARS_MAX: usize = 6;
+pub(crate) const TOKEN_CHARS_MAX: usize = 6;
 
 /// Where tokens end, roughly as in a real tokenizer: a space belongs to the word after it, and
 /// letters and signs do not mix.

@@ -14,7 +14,10 @@ use crate::upstream::RoundFinish;
 /// Streams a script, one chunk per token, at `tokens_per_sec`; with 0, as fast as it is read.
 ///
 /// Nothing runs between polls, so dropping the stream ends it.
-pub fn stream(script: Script, tokens_per_sec: u32) -> impl Stream<Item = Bytes> + Send + 'static {
+pub(crate) fn stream(
+    script: Script,
+    tokens_per_sec: u32,
+) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         yield chunk(&json!({"role": "assistant", "content": ""}), None);
         let mut pace = pace(tokens_per_sec);

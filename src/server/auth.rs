@@ -19,11 +19,11 @@ use super::refusal::Refusal;
 
 /// Who may send requests.
 #[derive(Clone, Default)]
-pub struct AuthOptions {
+pub(crate) struct AuthOptions {
     /// Keys, any of which grants access; without keys the server is open.
-    pub api_keys: Vec<String>,
+    pub(crate) api_keys: Vec<String>,
     /// Allowed origins of pages on other hosts, matched exactly: `https://chat.example.org`.
-    pub origins: Vec<String>,
+    pub(crate) origins: Vec<String>,
 }
 
 impl std::fmt::Debug for AuthOptions {

@@ -33,20 +33,20 @@ use crate::gateway::Gateway;
 use crate::limits;
 
 use auth::Auth;
-pub use auth::AuthOptions;
+pub(crate) use auth::AuthOptions;
 use places::Places;
 
 /// Settings of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Who may send requests.
-    pub auth: AuthOptions,
+    pub(crate) auth: AuthOptions,
     /// The longest request body, in bytes.
-    pub max_body_bytes: usize,
+    pub(crate) max_body_bytes: usize,
     /// The silence after which a keep-alive is sent.
-    pub keep_alive: Duration,
+    pub(crate) keep_alive: Duration,
     /// How long to wait for clients.
-    pub timeouts: Timeouts,
+    pub(crate) timeouts: Timeouts,
 }
 
 /// How long to wait for clients.
@@ -108,7 +108,7 @@ impl App {
 
 /// A listening server.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     app: Arc<App>,
 }
@@ -118,7 +118,7 @@ impl Server {
     ///
     /// # Errors
     /// If the socket has no address.
-    pub fn new(
+    pub(crate) fn new(
         listener: TcpListener,
         options: Options,
         gateway: Arc<Gateway>,
@@ -130,7 +130,7 @@ impl Server {
 
     /// Serves until `stop`. After that, open connections may finish what they are sending, for
     /// at most [`limits::server::CLOSE_TIMEOUT`].
-    pub async fn serve(self, stop: CancellationToken) {
+    pub(crate) async fn serve(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let places = Places::new(limits::server::CONNECTIONS_MAX);
         let serve = async {

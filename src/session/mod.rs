@@ -6,7 +6,7 @@
 //! [`store`]; while a turn runs, it is here as well.
 
 pub(crate) mod log;
-pub mod record;
+pub(crate) mod record;
 mod running;
 mod sessions;
 pub mod store;
@@ -22,7 +22,8 @@ use record::SessionRecord;
 use store::{Lease, Version};
 
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
-pub use sessions::{SessionError, Sessions, TurnGuard};
+pub use sessions::SessionError;
+pub(crate) use sessions::{Sessions, TurnGuard};
 
 /// A session with a running turn.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ pub struct LoggedTurn {
 
 /// The answer to a request for a turn.
 #[derive(Debug)]
-pub enum Begin {
+pub(crate) enum Begin {
     /// It begins.
     New(Box<Begun>),
     /// The idempotency key has begun this turn before.
@@ -63,15 +64,15 @@ pub enum Begin {
 
 /// A turn that begins.
 #[derive(Debug)]
-pub struct Begun {
+pub(crate) struct Begun {
     /// Frees the session when it is dropped.
-    pub guard: TurnGuard,
+    pub(crate) guard: TurnGuard,
     /// Writes the turn's log.
-    pub writer: Writer,
+    pub(crate) writer: Writer,
     /// What opens it; an answer was checked.
-    pub opening: Opening,
+    pub(crate) opening: Opening,
     /// The turns before it.
-    pub history: Conversation,
+    pub(crate) history: Conversation,
 }
 
 /// A session as of one moment.

@@ -14,7 +14,7 @@ use crate::conversation::{self, AnswerError, Ask};
 
 /// All sessions of a gateway.
 #[derive(Debug)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     store: Arc<dyn Store>,
     node: NodeId,
     pub(super) running: Arc<Running>,
@@ -34,7 +34,7 @@ pub enum SessionError {
 impl Sessions {
     /// The sessions of a store, for a gateway of their own.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, node: NodeId::random(), running: Arc::default() }
     }
 
@@ -46,7 +46,7 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`]; nothing has begun then.
-    pub async fn begin(
+    pub(crate) async fn begin(
         &self,
         id: &str,
         turn_id: &str,
@@ -133,7 +133,7 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn begun_by(&self, id: &str, key: &str) -> Result<Found, SessionError> {
+    pub(crate) async fn begun_by(&self, id: &str, key: &str) -> Result<Found, SessionError> {
         let Some(record) = self.record(id).await? else { return Ok(Found::NoSession) };
         match record.begun_by(key) {
             Some(turn_id) => self.repeated(id, turn_id).await,
@@ -155,7 +155,7 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn turn(
+    pub(crate) async fn turn(
         &self,
         id: &str,
         turn_id: Option<&str>,
@@ -182,7 +182,7 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn find(&self, id: &str) -> Result<Option<Snapshot>, SessionError> {
+    pub(crate) async fn find(&self, id: &str) -> Result<Option<Snapshot>, SessionError> {
         if let Some(session) = self.running.get(id) {
             return Ok(Some(session.snapshot()));
         }
@@ -194,7 +194,7 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn cancel(&self, id: &str) -> Result<Cancel, SessionError> {
+    pub(crate) async fn cancel(&self, id: &str) -> Result<Cancel, SessionError> {
         if self.running.get(id).is_some_and(|session| session.turn.log.cancel()) {
             return Ok(Cancel::Cancelling);
         }
@@ -206,7 +206,7 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn forget(&self, id: &str) -> Result<bool, SessionError> {
+    pub(crate) async fn forget(&self, id: &str) -> Result<bool, SessionError> {
         let was_stored = self.store.forget(id).await?;
         let evicted = self.running.evict(id);
         if let Some(session) = &evicted {
@@ -216,20 +216,20 @@ impl Sessions {
     }
 
     /// Cancels all running turns.
-    pub fn cancel_all(&self) {
+    pub(crate) fn cancel_all(&self) {
         for session in self.running.all() {
             session.turn.log.cancel();
         }
     }
 
     /// Forgets the sessions that were not used for long.
-    pub fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         self.store.sweep();
     }
 
     /// What the store holds in this process.
     #[must_use]
-    pub fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> Held {
         self.store.held()
     }
 }
@@ -246,7 +246,7 @@ fn write(record: &SessionRecord) -> Bytes {
 /// A session's one place for a running turn. Dropping it frees the place; what the turn leaves
 /// is kept by [`finish`](Self::finish) alone.
 #[derive(Debug)]
-pub struct TurnGuard {
+pub(crate) struct TurnGuard {
     store: Arc<dyn Store>,
     claim: Claim,
     session: Arc<Session>,
@@ -255,19 +255,13 @@ pub struct TurnGuard {
 impl TurnGuard {
     /// The session's nonce, eight hexadecimal digits.
     #[must_use]
-    pub fn nonce(&self) -> &str {
+    pub(crate) fn nonce(&self) -> &str {
         self.session.nonce()
-    }
-
-    /// The running session's log.
-    #[must_use]
-    pub fn log(&self) -> &Arc<TurnLog> {
-        &self.session.turn.log
     }
 
     /// Stores the log of the turn, which is sealed, and adds the turn to the conversation;
     /// `None` if its driver died, which leaves nothing else. Then the place is free.
-    pub async fn finish(self, turn: Option<conversation::Turn>) {
+    pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
         if !self.claim.is_current() {
             return;
         }

@@ -165,7 +165,7 @@ async fn a_turn_is_cancelled_where_it_runs() {
     assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::NoSession);
     let (guard, mut writer) = begin(&sessions, "one", None).await;
     assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::Cancelling);
-    assert!(writer.log().watch_audience(&mut Context::from_waker(Waker::noop())).cancelled);
+    assert!(writer.log().watch_audience(&Context::from_waker(Waker::noop())).cancelled);
     writer.seal();
     guard.finish(Some(turn("one"))).await;
     assert_eq!(sessions.cancel("s").await.unwrap(), Cancel::NothingRuns);
@@ -177,7 +177,7 @@ async fn forgetting_a_session_cancels_its_turn() {
     let (guard, mut writer) = begin(&sessions, "one", None).await;
     assert!(sessions.forget("s").await.unwrap());
     assert!(!sessions.forget("s").await.unwrap());
-    assert!(writer.log().watch_audience(&mut Context::from_waker(Waker::noop())).cancelled);
+    assert!(writer.log().watch_audience(&Context::from_waker(Waker::noop())).cancelled);
     // It begins anew, and the old turn leaves nothing in it.
     let (_new, _) = begin(&sessions, "two", None).await;
     writer.seal();

@@ -7,7 +7,7 @@ use ::metrics::{Gauge, counter, gauge, histogram};
 /// Counts something as present for as long as it lives.
 #[derive(Debug)]
 #[must_use]
-pub struct Gauged(Gauge);
+pub(crate) struct Gauged(Gauge);
 
 impl Gauged {
     fn new(gauge: Gauge) -> Self {
@@ -23,87 +23,87 @@ impl Drop for Gauged {
 }
 
 /// Counts a turn as running in this state.
-pub fn turn_running(state: &'static str) -> Gauged {
+pub(crate) fn turn_running(state: &'static str) -> Gauged {
     Gauged::new(gauge!("tether_turns_running", "state" => state))
 }
 
 /// Counts a connection as open.
-pub fn connection_open() -> Gauged {
+pub(crate) fn connection_open() -> Gauged {
     Gauged::new(gauge!("tether_connections_open"))
 }
 
 /// Log lines were dropped because standard error did not take them.
-pub fn log_lines_dropped(lines: u64) {
+pub(crate) fn log_lines_dropped(lines: u64) {
     counter!("tether_log_lines_dropped_total").increment(lines);
 }
 
 /// A turn ended: its finish reason or failure code, its rounds and its duration.
-pub fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
+pub(crate) fn turn_ended(outcome: &'static str, rounds: u32, duration: Duration) {
     counter!("tether_turns_total", "outcome" => outcome).increment(1);
     histogram!("tether_turn_rounds").record(f64::from(rounds));
     histogram!("tether_turn_seconds").record(duration);
 }
 
 /// The first event of a turn was in its log this long after the request.
-pub fn first_event(after: Duration) {
+pub(crate) fn first_event(after: Duration) {
     histogram!("tether_first_event_seconds").record(after);
 }
 
 /// The model wrote its first text this long after the turn began.
-pub fn first_delta(after: Duration) {
+pub(crate) fn first_delta(after: Duration) {
     histogram!("tether_first_delta_seconds").record(after);
 }
 
 /// A tool ended with this outcome.
-pub fn tool_ended(tool: String, outcome: &'static str, duration: Duration) {
+pub(crate) fn tool_ended(tool: String, outcome: &'static str, duration: Duration) {
     counter!("tether_tool_calls_total", "tool" => tool.clone(), "outcome" => outcome).increment(1);
     histogram!("tether_tool_seconds", "tool" => tool).record(duration);
 }
 
 /// A call was not run, for this reason.
-pub fn call_not_run(why: &'static str) {
+pub(crate) fn call_not_run(why: &'static str) {
     counter!("tether_calls_not_run_total", "why" => why).increment(1);
 }
 
 /// This much of a tool's run time overlapped with the model's writing.
-pub fn tool_hidden(hidden: Duration) {
+pub(crate) fn tool_hidden(hidden: Duration) {
     histogram!("tether_tool_hidden_seconds").record(hidden);
 }
 
 /// The model wrote nothing for the user.
-pub fn empty_answer() {
+pub(crate) fn empty_answer() {
     counter!("tether_empty_answers_total").increment(1);
 }
 
 /// The model was sent feedback on a mistake.
-pub fn feedback(reason: &'static str) {
+pub(crate) fn feedback(reason: &'static str) {
     counter!("tether_feedback_total", "reason" => reason).increment(1);
 }
 
 /// A question to the user was `asked`, `answered`, or `dropped` for another prompt.
-pub fn clarification(outcome: &'static str) {
+pub(crate) fn clarification(outcome: &'static str) {
     counter!("tether_clarifications_total", "outcome" => outcome).increment(1);
 }
 
 /// An upstream failed to answer, so others are asked first for a while.
-pub fn upstream_cools_down(upstream: &str) {
+pub(crate) fn upstream_cools_down(upstream: &str) {
     counter!("tether_upstream_cool_downs_total", "upstream" => upstream.to_owned()).increment(1);
 }
 
 /// A request was answered.
-pub fn request(route: &'static str, status: u16) {
+pub(crate) fn request(route: &'static str, status: u16) {
     counter!("tether_http_requests_total", "route" => route, "status" => status.to_string())
         .increment(1);
 }
 
 /// A reader was cut because it took nothing.
-pub fn reader_cut() {
+pub(crate) fn reader_cut() {
     counter!("tether_readers_cut_total").increment(1);
 }
 
 /// Sets the gauges for what is in memory: the number of sessions, their size, and the size of
 /// their finished turns' logs.
-pub fn held(sessions: usize, session_bytes: usize, turn_log_bytes: usize) {
+pub(crate) fn held(sessions: usize, session_bytes: usize, turn_log_bytes: usize) {
     #[expect(clippy::cast_precision_loss, reason = "no memory has so many bytes")]
     let set = |gauge: Gauge, value: usize| gauge.set(value as f64);
     set(gauge!("tether_sessions"), sessions);

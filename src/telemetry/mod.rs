@@ -4,7 +4,7 @@
 //! what they look like.
 
 mod line;
-pub mod metrics;
+pub(crate) mod metrics;
 mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -19,15 +19,15 @@ use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-pub use self::queue::Logs;
+pub(crate) use self::queue::Logs;
 use self::queue::Queue;
 
 /// The environment variable that filters logs.
-pub const FILTER_VARIABLE: &str = "TETHER_LOG";
+pub(crate) const FILTER_VARIABLE: &str = "TETHER_LOG";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// Lines for humans.
     #[default]
     Text,
@@ -37,7 +37,7 @@ pub enum LogFormat {
 
 /// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
+pub(crate) enum TelemetryError {
     /// The variable is not a valid filter.
     #[error(
         "{FILTER_VARIABLE}: {0}; expected a filter such as `info`, `debug` or `warn,tether=trace`"
@@ -56,7 +56,7 @@ pub enum TelemetryError {
 ///
 /// # Errors
 /// If the filter is invalid, if this is called twice, or if no thread can be started.
-pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
+pub(crate) fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
     let filter = filter()?;
     let queue = Arc::new(Queue::default());
     let records = Records(Arc::clone(&queue));
@@ -73,7 +73,7 @@ pub fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
 ///
 /// # Errors
 /// If the filter is invalid.
-pub fn check_filter() -> Result<(), TelemetryError> {
+pub(crate) fn check_filter() -> Result<(), TelemetryError> {
     filter().map(|_| ())
 }
 

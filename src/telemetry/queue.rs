@@ -125,7 +125,7 @@ fn write_lines(out: &mut impl Write, lines: &[u8]) -> u64 {
 /// [`CLOSE_TIMEOUT`].
 #[derive(Debug)]
 #[must_use = "lines that are logged later are lost"]
-pub struct Logs(Arc<Queue>);
+pub(crate) struct Logs(Arc<Queue>);
 
 impl Logs {
     /// Starts a thread that writes the lines of `queue`.

@@ -16,11 +16,11 @@ use crate::telemetry::metrics;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The name that clients select it by.
-    pub name: String,
+    pub(crate) name: String,
     /// How calls and results are sent back to it.
-    pub history: History,
+    pub(crate) history: History,
     /// What answers there.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
 }
 
 /// What answers at an upstream.
@@ -52,7 +52,7 @@ impl Upstream {
     ///
     /// # Errors
     /// See [`OptionsError`].
-    pub fn new(options: Options) -> Result<Self, OptionsError> {
+    pub(crate) fn new(options: Options) -> Result<Self, OptionsError> {
         let Options { name, history, kind } = options;
         let speaker = match kind {
             Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
@@ -63,7 +63,7 @@ impl Upstream {
 
     /// The name that clients select it by.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
@@ -71,7 +71,7 @@ impl Upstream {
     ///
     /// # Errors
     /// If the round failed before any of the answer arrived; see [`RoundFailure`].
-    pub async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
+    pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.open(&request.render(self.history)).await,
             Speaker::Local(model) => Ok(Round::local(model.answer(&request.render(self.history)))),
@@ -115,7 +115,7 @@ impl Upstream {
     ///
     /// # Errors
     /// The reason if it cannot be reached.
-    pub async fn check(&self) -> Result<(), RoundFailure> {
+    pub(crate) async fn check(&self) -> Result<(), RoundFailure> {
         match &self.speaker {
             Speaker::Server(server) => server.check().await,
             Speaker::Local(_) => Ok(()),

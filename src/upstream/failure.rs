@@ -11,13 +11,13 @@ use crate::limits::{MIB, upstream as limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundFailure {
     /// What it means for the turn.
-    pub code: FailureCode,
+    pub(crate) code: FailureCode,
     /// What happened and what to do about it.
-    pub message: String,
+    pub(crate) message: String,
     /// Whether the same request may succeed later.
-    pub retryable: bool,
+    pub(crate) retryable: bool,
     /// Whether no connection was made, so that no server has read the request.
-    pub is_unreachable: bool,
+    pub(crate) is_unreachable: bool,
 }
 
 impl RoundFailure {

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who speaks.
-    pub role: Role,
+    pub(crate) role: Role,
     /// The content, in order. Never empty.
-    pub parts: Vec<MessagePart>,
+    pub(crate) parts: Vec<MessagePart>,
 }
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MessagePart {
+pub(crate) enum MessagePart {
     /// Plain text. The texts of one message are concatenated without a separator.
     Text(String),
     /// What the model thought before the next part. Only sent to the upstream it came from.
@@ -34,28 +34,28 @@ pub enum MessagePart {
 
 /// A call in an assistant message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageCall {
+pub(crate) struct MessageCall {
     /// Pairs the call with its result.
-    pub id: String,
+    pub(crate) id: String,
     /// The tool's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The arguments: a JSON object as text.
-    pub arguments: String,
+    pub(crate) arguments: String,
 }
 
 /// A reasoning item that its server wants back, and that only this server can read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasoningItem {
     /// The name of the upstream that sent it.
-    pub upstream: String,
+    pub(crate) upstream: String,
     /// The item as JSON, exactly as it was received.
-    pub json: String,
+    pub(crate) json: String,
 }
 
 /// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub(crate) enum Role {
     /// The operator's instructions.
     System,
     /// The user, or the gateway passing on tool results.
@@ -69,13 +69,13 @@ pub enum Role {
 impl Message {
     /// Creates a message of plain text.
     #[must_use]
-    pub fn text(role: Role, words: impl Into<String>) -> Self {
+    pub(crate) fn text(role: Role, words: impl Into<String>) -> Self {
         Self { role, parts: vec![MessagePart::Text(words.into())] }
     }
 
     /// Creates a tool message with the result of a call.
     #[must_use]
-    pub fn result(call_id: impl Into<String>, output: impl Into<String>) -> Self {
+    pub(crate) fn result(call_id: impl Into<String>, output: impl Into<String>) -> Self {
         let (call_id, output) = (call_id.into(), output.into());
         Self { role: Role::Tool, parts: vec![MessagePart::Result { call_id, output }] }
     }
@@ -98,7 +98,7 @@ impl Message {
     }
 
     /// The calls in it.
-    pub fn calls(&self) -> impl Iterator<Item = &MessageCall> {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &MessageCall> {
         self.parts.iter().filter_map(|part| match part {
             MessagePart::Call(call) => Some(call),
             _ => None,
@@ -107,7 +107,7 @@ impl Message {
 
     /// The id of the call that this message answers.
     #[must_use]
-    pub fn answers(&self) -> Option<&str> {
+    pub(crate) fn answers(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| match part {
             MessagePart::Result { call_id, .. } => Some(&**call_id),
             _ => None,

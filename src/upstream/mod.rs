@@ -4,9 +4,9 @@
 //! turn is pure: bytes become frames ([`sse`]), and frames become [`Delta`]s (one folder per
 //! dialect).
 
-pub mod client;
+pub(crate) mod client;
 mod configured;
-pub mod constrain;
+pub(crate) mod constrain;
 mod cool_down;
 pub mod dialect;
 mod failure;
@@ -27,10 +27,9 @@ pub use configured::{Kind, Options, Upstream};
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
 pub use local::{LocalAnswer, LocalModel};
-pub use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
-pub use models::{Flavour, Models};
-pub use round::Round;
-pub use route::{Instead, Opened, PassedOver, Route};
+pub(crate) use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
+pub(crate) use round::Round;
+pub(crate) use route::{Instead, Opened, PassedOver, Route};
 pub use server::{OptionsError, ServerOptions};
 
 use std::fmt;
@@ -82,7 +81,7 @@ pub enum Delta<'a> {
 impl Delta<'_> {
     /// Whether the model wrote this, as opposed to its server.
     #[must_use]
-    pub const fn is_said(&self) -> bool {
+    pub(crate) const fn is_said(&self) -> bool {
         match self {
             Self::Text(_)
             | Self::Reasoning(_)
@@ -96,7 +95,7 @@ impl Delta<'_> {
     /// How many bytes the model wrote in this delta. A completed call counts 0, because its
     /// pieces have been counted.
     #[must_use]
-    pub const fn written_bytes(&self) -> usize {
+    pub(crate) const fn written_bytes(&self) -> usize {
         match self {
             Self::Text(written)
             | Self::Reasoning(written)
@@ -128,7 +127,7 @@ pub enum RoundFinish {
 impl RoundFinish {
     /// Its name, for logs.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stop => "stop",
             Self::Length => "length",
@@ -157,16 +156,16 @@ pub struct RoundRequest {
     /// The conversation.
     pub prompt: Arc<dyn Prompt>,
     /// How tokens are chosen.
-    pub sampling: Sampling,
+    pub(crate) sampling: Sampling,
     /// Tools that the model may call in this round; none in a synthesis.
-    pub tools: Arc<[OfferedTool]>,
+    pub(crate) tools: Arc<[OfferedTool]>,
     /// Whether the model must call one of them.
-    pub tool_choice: ToolChoice,
+    pub(crate) tool_choice: ToolChoice,
     /// How the model writes calls in its text.
-    pub format: CallFormat,
+    pub(crate) format: CallFormat,
     /// The upstream to ask first, as an index into the turn's route, once another upstream has
     /// answered an earlier round.
-    pub asked_first: Option<usize>,
+    pub(crate) asked_first: Option<usize>,
 }
 
 /// Whether a round must call a tool.
@@ -184,7 +183,7 @@ pub enum ToolChoice {
 impl ToolChoice {
     /// Whether a call of this tool satisfies the choice.
     #[must_use]
-    pub fn allows(&self, tool: &str) -> bool {
+    pub(crate) fn allows(&self, tool: &str) -> bool {
         match self {
             Self::Auto | Self::Required => true,
             Self::Named(name) => name == tool,
@@ -195,7 +194,7 @@ impl ToolChoice {
 impl RoundRequest {
     /// Renders the request for an upstream.
     #[must_use]
-    pub fn render(&self, history: History) -> ChatRequest {
+    pub(crate) fn render(&self, history: History) -> ChatRequest {
         let messages = self.prompt.messages(history);
         ChatRequest {
             messages,
@@ -232,11 +231,11 @@ pub struct ChatRequest {
 #[derive(Debug, Clone, Serialize)]
 pub struct OfferedTool {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// What it does.
-    pub description: String,
+    pub(crate) description: String,
     /// JSON Schema of its arguments.
-    pub parameters: Value,
+    pub(crate) parameters: Value,
 }
 
 /// How tokens are chosen; the server decides on whatever is absent.

@@ -4,16 +4,16 @@ use serde::Deserialize;
 
 /// What a server says about itself in its answer to `GET /v1/models`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Models {
+pub(crate) struct Models {
     /// The kind of server.
-    pub flavour: Flavour,
+    pub(crate) flavour: Flavour,
     /// The name of its first model.
-    pub first: Option<String>,
+    pub(crate) first: Option<String>,
 }
 
 /// The kind of server, as far as requests depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Flavour {
+pub(crate) enum Flavour {
     /// vLLM.
     Vllm,
     /// `SGLang`.
@@ -26,7 +26,7 @@ pub enum Flavour {
 impl Models {
     /// Reads a list of models. Any other input gives the default.
     #[must_use]
-    pub fn read(body: &str) -> Self {
+    pub(crate) fn read(body: &str) -> Self {
         #[derive(Deserialize)]
         struct List {
             data: Vec<Model>,

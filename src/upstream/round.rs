@@ -21,7 +21,7 @@ use crate::limits::upstream as limits;
 ///
 /// Dropping it closes the connection, which ends the generation.
 #[derive(Debug)]
-pub struct Round {
+pub(crate) struct Round {
     /// `None` once the round has ended.
     source: Option<Source>,
     frames: sse::Decoder,
@@ -55,7 +55,7 @@ impl Round {
 
     /// Creates a round answered by a model inside this process.
     #[must_use]
-    pub fn local(answer: LocalAnswer) -> Self {
+    pub(crate) fn local(answer: LocalAnswer) -> Self {
         let events = Box::new(openai_chat::Decoder::new());
         Self::new(Source::Local(answer), events, limits::IDLE_TIMEOUT)
     }
@@ -104,7 +104,7 @@ impl Round {
     ///
     /// # Errors
     /// If the round broke off; see [`RoundFailure`]. Do not poll it again.
-    pub fn poll(
+    pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         more: &mut bool,

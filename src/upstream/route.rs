@@ -14,7 +14,7 @@ use super::{Round, RoundFailure, RoundRequest, Upstream};
 
 /// The upstreams of a turn, in the order in which they are asked. Never empty.
 #[derive(Debug, Clone)]
-pub struct Route {
+pub(crate) struct Route {
     upstreams: Vec<Arc<Upstream>>,
     /// Whether the client asked for the first one by name.
     is_named: bool,
@@ -22,22 +22,22 @@ pub struct Route {
 
 /// A round and the upstream that answers it.
 #[derive(Debug)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// The answer, arriving.
-    pub round: Round,
+    pub(crate) round: Round,
     /// Set if an upstream other than the first answers.
-    pub instead: Option<Instead>,
+    pub(crate) instead: Option<Instead>,
 }
 
 /// The upstream that answers instead of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instead {
+pub(crate) struct Instead {
     /// Its index in the route.
-    pub place: usize,
+    pub(crate) place: usize,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Why the first one does not answer.
-    pub why: PassedOver,
+    pub(crate) why: PassedOver,
 }
 
 /// Why an upstream was passed over in favour of another.
@@ -54,7 +54,7 @@ pub enum PassedOver {
 impl PassedOver {
     /// The wording shown to clients, to follow the upstream's name.
     #[must_use]
-    pub const fn told(self) -> &'static str {
+    pub(crate) const fn told(self) -> &'static str {
         match self {
             Self::Unreachable => "cannot be reached",
             Self::Silent => "gave no answer",
@@ -67,7 +67,7 @@ impl Route {
     /// Creates a route to `first` and then to the others in `all`, in their order. `is_named`:
     /// the turn asks for `first` by name, so it is asked first even during a cool-down.
     #[must_use]
-    pub fn new(first: &Arc<Upstream>, all: &[Arc<Upstream>], is_named: bool) -> Self {
+    pub(crate) fn new(first: &Arc<Upstream>, all: &[Arc<Upstream>], is_named: bool) -> Self {
         let others = all.iter().filter(|upstream| upstream.name() != first.name());
         let upstreams = std::iter::once(first).chain(others).map(Arc::clone).collect();
         Self { upstreams, is_named }
@@ -79,7 +79,7 @@ impl Route {
     /// # Errors
     /// If the first upstream that is asked refuses the request itself, since others would too;
     /// or if no upstream answers: then the first failure, with the reasons of all.
-    pub async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
+    pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
         if let [only] = &self.upstreams[..] {
             return only.open(request).await.map(|round| Opened { round, instead: None });
         }
@@ -115,7 +115,7 @@ impl Route {
     ///
     /// # Errors
     /// The failure of the first one asked, if none can be reached.
-    pub async fn check(&self) -> Result<(), RoundFailure> {
+    pub(crate) async fn check(&self) -> Result<(), RoundFailure> {
         if let [only] = &self.upstreams[..] {
             return only.check().await;
         }

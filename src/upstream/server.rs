@@ -42,21 +42,21 @@ pub enum OptionsError {
 #[derive(Clone)]
 pub struct ServerOptions {
     /// Up to and including `/v1`.
-    pub base_url: Uri,
+    pub(crate) base_url: Uri,
     /// Sent as `Authorization: Bearer`.
-    pub api_key: Option<String>,
+    pub(crate) api_key: Option<String>,
     /// The API that it speaks.
-    pub dialect: dialect::Kind,
+    pub(crate) dialect: dialect::Kind,
     /// The model's name on the server; empty for the server's first model.
-    pub model: String,
+    pub(crate) model: String,
     /// What restricts the model to valid calls.
-    pub constraint: Option<Constraint>,
+    pub(crate) constraint: Option<Constraint>,
     /// Whether the server is told about the tools and separates calls itself.
-    pub native_calls: bool,
+    pub(crate) native_calls: bool,
     /// Longest wait for a connection.
-    pub connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     /// Longest silence.
-    pub idle_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
 }
 
 impl std::fmt::Debug for ServerOptions {

@@ -34,23 +34,23 @@ enum Form {
 /// Everything that a model is told, in the conversation's own terms. It is rendered for each
 /// upstream when that one is asked, because each may take a different form.
 #[derive(Debug, Clone, Default)]
-pub struct Context {
+pub(crate) struct Context {
     /// The system message.
-    pub system: String,
+    pub(crate) system: String,
     /// Made-up exchanges that show the model how a tool is used. They are left out once the model
     /// can make no more calls.
-    pub examples: Arc<[Turn]>,
+    pub(crate) examples: Arc<[Turn]>,
     /// The earlier turns.
-    pub history: Conversation,
+    pub(crate) history: Conversation,
     /// The running turn.
-    pub current: Arc<Turn>,
+    pub(crate) current: Arc<Turn>,
     /// The final request to a model that must answer in words and make no calls; past calls are
     /// then left out.
-    pub closing: Option<&'static str>,
+    pub(crate) closing: Option<&'static str>,
     /// How calls are written.
-    pub format: CallFormat,
+    pub(crate) format: CallFormat,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
-    pub budget: usize,
+    pub(crate) budget: usize,
 }
 
 impl Prompt for Context {

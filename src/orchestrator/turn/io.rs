@@ -123,7 +123,7 @@ pub enum NotRun {
 impl NotRun {
     /// Its name in logs and metrics.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
             Self::Skipped => "skipped",

@@ -88,37 +88,37 @@ impl Turn {
 
     /// The turn's id.
     #[must_use]
-    pub fn turn_id(&self) -> &str {
+    pub(crate) fn turn_id(&self) -> &str {
         &self.core.record.turn_id
     }
 
     /// When the turn began, in milliseconds since the Unix epoch.
     #[must_use]
-    pub fn started_at_ms(&self) -> u64 {
+    pub(crate) fn started_at_ms(&self) -> u64 {
         self.core.record.started_at_ms
     }
 
     /// The state of the turn.
     #[must_use]
-    pub const fn state(&self) -> TurnState {
+    pub(crate) const fn state(&self) -> TurnState {
         self.state.name()
     }
 
     /// Whether the turn is over. Its last outputs may still have to be polled.
     #[must_use]
-    pub const fn is_over(&self) -> bool {
+    pub(crate) const fn is_over(&self) -> bool {
         matches!(self.state, State::Over(_))
     }
 
     /// Sets the time, in milliseconds since the Unix epoch. What the turn records next gets this
     /// timestamp.
-    pub const fn set_now(&mut self, now_ms: u64) {
+    pub(crate) const fn set_now(&mut self, now_ms: u64) {
         self.core.now_ms = now_ms;
     }
 
     /// How the turn ended, for logs: a finish reason or a failure's code.
     #[must_use]
-    pub const fn outcome(&self) -> &'static str {
+    pub(crate) const fn outcome(&self) -> &'static str {
         match self.ending() {
             Ending::Completed(finish) => finish.name(),
             Ending::Failed(code) => code.name(),
@@ -128,7 +128,7 @@ impl Turn {
 
     /// Turns it into a record for the history. Call this once [`is_over`](Self::is_over) is true.
     #[must_use]
-    pub fn into_record(self) -> conversation::Turn {
+    pub(crate) fn into_record(self) -> conversation::Turn {
         let ending = self.ending();
         let mut record = Arc::unwrap_or_clone(self.core.record);
         record.ending = ending;
@@ -148,7 +148,7 @@ impl Turn {
 
     /// What the turn has used so far.
     #[must_use]
-    pub fn summary(&self) -> Summary<'_> {
+    pub(crate) fn summary(&self) -> Summary<'_> {
         self.core.summary()
     }
 
@@ -201,7 +201,7 @@ impl Turn {
 
     /// When to send [`Input::Tick`], in milliseconds since the Unix epoch.
     #[must_use]
-    pub fn deadline_ms(&self) -> Option<u64> {
+    pub(crate) fn deadline_ms(&self) -> Option<u64> {
         if self.is_over() {
             return None;
         }

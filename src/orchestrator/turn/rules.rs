@@ -66,14 +66,14 @@ impl Rules {
     /// The settings of the parser that reads the model's words. With native calls it looks for no
     /// calls, and a marker is just text.
     #[must_use]
-    pub fn parser_settings(&self) -> parser::Settings {
+    pub(crate) fn parser_settings(&self) -> parser::Settings {
         let calls = self.parser.calls && self.call_contract.is_in_text();
         parser::Settings { calls, ..self.parser.clone() }
     }
 
     /// Whether the call marker differs from session to session.
     #[must_use]
-    pub fn carries_nonce(&self) -> bool {
+    pub(crate) fn carries_nonce(&self) -> bool {
         self.marker_nonce && self.call_contract.is_in_text()
     }
 }

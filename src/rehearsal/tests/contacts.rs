@@ -166,13 +166,13 @@ fn something_else_instead_of_an_answer_drops_the_question() {
         let mut messages = which_john("Tell John I'm late");
         messages.push(user(other));
         let script = answer(&request(messages, all_tools()));
-        assert!(!script.text().contains("send_message\",") && !script.text().contains("I'm late"));
+        assert!(!script.text.contains("send_message\",") && !script.text.contains("I'm late"));
     }
     let mut messages = which_john("Tell John I'm late");
     let note = "(The question \"Which John do you mean?\" was left unanswered; it is dropped.)";
     messages.push(user(&format!("{note}\n\nNever mind")));
     let script = answer(&request(messages, all_tools()));
-    assert!(script.text().contains("I am the rehearsal model"), "{}", script.text());
+    assert!(script.text.contains("I am the rehearsal model"), "{}", script.text);
 }
 
 #[test]
@@ -184,11 +184,11 @@ fn nobody_found_is_said_and_nothing_sent() {
         let tools = [all_tools(), Vec::new()];
         for offered in tools {
             let messages = vec![user(question), assistant("..."), results.clone()];
-            assert_eq!(answer(&request(messages, offered)).text(), told);
+            assert_eq!(answer(&request(messages, offered)).text, told);
         }
         // With no text in between, the question and the results form one message.
         let joined = format!("{question}\n\n{}", results.words().unwrap());
-        assert_eq!(answer(&request(vec![user(&joined)], Vec::new())).text(), told);
+        assert_eq!(answer(&request(vec![user(&joined)], Vec::new())).text, told);
     }
     for nobody in [json!({"contacts": []}), json!({"matches": []}), json!(null)] {
         check(

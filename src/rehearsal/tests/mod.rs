@@ -71,19 +71,15 @@ fn request(messages: Vec<Message>, tools: Vec<OfferedTool>) -> ChatRequest {
 #[track_caller]
 fn check(messages: &[Message], text: &str) {
     let script = answer(&request(messages.to_vec(), all_tools()));
-    assert_eq!(script.text(), text);
+    assert_eq!(script.text, text);
 }
 
 /// Checks the calls of the first round, in order.
 #[track_caller]
 fn check_calls(question: &str, calls: &[(&str, Value)]) {
     let script = answer(&request(vec![user(question)], all_tools()));
-    let written: Vec<Value> = script
-        .text()
-        .split(MARKER)
-        .skip(1)
-        .map(|call| serde_json::from_str(call).unwrap())
-        .collect();
+    let written: Vec<Value> =
+        script.text.split(MARKER).skip(1).map(|call| serde_json::from_str(call).unwrap()).collect();
     let expected: Vec<Value> = calls
         .iter()
         .map(|(name, arguments)| json!({"name": name, "arguments": arguments}))
@@ -153,7 +149,7 @@ fn what_it_asks_the_built_in_tools_is_valid() {
     registry.add(std::sync::Arc::new(Calculate::new())).unwrap();
     for question in ["time in Tokyo and 1+1", "What time is it?", "square root of 2 squared"] {
         let script = answer(&request(vec![user(question)], all_tools()));
-        for call in script.text().split(MARKER).skip(1) {
+        for call in script.text.split(MARKER).skip(1) {
             let call: Value = serde_json::from_str(call).unwrap();
             registry.catalog().check(call["name"].as_str().unwrap(), &call["arguments"]).unwrap();
         }
@@ -244,12 +240,12 @@ fn a_tool_that_is_not_offered_is_not_called() {
     let calculate = vec![all_tools().remove(1)];
     let script = answer(&request(vec![user("Text Jane hello")], calculate.clone()));
     assert_eq!(
-        script.text(),
+        script.text,
         "For that I would need the tool lookup_contacts, which I was not offered."
     );
     let script = answer(&request(vec![user("time in Tokyo and 1+1")], calculate));
     assert_eq!(
-        script.text(),
+        script.text,
         "For that I would need the tool get_current_time, which I was not offered. Let me work \
          that out.\n\n<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\":\"1+1\"}}"
     );
@@ -270,7 +266,7 @@ fn without_tools_it_answers_in_words_only() {
              in this answer, so the rest stays open.",
         ),
     ] {
-        assert_eq!(answer(&request(messages, Vec::new())).text(), text);
+        assert_eq!(answer(&request(messages, Vec::new())).text, text);
     }
 }
 
@@ -280,8 +276,8 @@ fn anything_else_is_answered_with_what_it_is() {
         [vec![], vec![user("Write me a poem")], vec![Message::text(Role::System, "Be nice")]]
     {
         let script = answer(&request(messages, all_tools()));
-        assert!(script.text().contains("rehearsal model inside Tether, not a language model"));
-        assert!(!script.text().contains(MARKER));
+        assert!(script.text.contains("rehearsal model inside Tether, not a language model"));
+        assert!(!script.text.contains(MARKER));
     }
 }
 
@@ -317,14 +313,14 @@ fn it_can_count_talk_long_and_say_nothing() {
     let long = answer(&request(vec![user("a long story please")], all_tools()));
     assert!(long.tokens().len() > 1500, "{}", long.tokens().len());
     let count = answer(&request(vec![user("count to 4000000000")], all_tools()));
-    assert!(count.text().ends_with(", 10000."));
+    assert!(count.text.ends_with(", 10000."));
 }
 
 #[test]
 fn the_marker_is_the_one_that_was_taught() {
     let format = CallFormat::marker("<<function_call:7f3a>>");
     let script = answer(&ChatRequest { format, ..request(vec![user("1+1")], all_tools()) });
-    assert!(script.text().contains("\n\n<<function_call:7f3a>> {"));
+    assert!(script.text.contains("\n\n<<function_call:7f3a>> {"));
 }
 
 #[test]
@@ -338,8 +334,8 @@ fn a_marker_in_a_result_is_not_repeated() {
         ],
         all_tools(),
     ));
-    assert!(!script.text().contains(MARKER) && !script.text().contains("<think>"));
-    assert!(script.text().contains("(a marker)"));
+    assert!(!script.text.contains(MARKER) && !script.text.contains("<think>"));
+    assert!(script.text.contains("(a marker)"));
 }
 
 #[test]
@@ -348,7 +344,7 @@ fn tokens_are_short_and_make_up_the_text() {
         ["time in Tokyo", "hello", "Tell Jane: ça va, größer 東京都庁舎の時計台 ok?", "count to 30"]
     {
         let script = answer(&request(vec![user(question)], all_tools()));
-        assert_eq!(script.tokens().collect::<String>(), script.text());
+        assert_eq!(script.tokens().collect::<String>(), &*script.text);
         for token in script.tokens() {
             assert!((1..=TOKEN_CHARS_MAX).contains(&token.chars().count()), "{token:?}");
         }
@@ -368,7 +364,7 @@ fn the_token_limit_cuts_even_a_call() {
         request.sampling.max_tokens = Some(tokens_max);
         let cut = answer(&request);
         assert_eq!((cut.tokens().len(), cut.finish()), (tokens_max as usize, finish));
-        assert!(whole.text().starts_with(cut.text()));
+        assert!(whole.text.starts_with(&*cut.text));
     }
 }
 
@@ -377,7 +373,7 @@ fn a_stop_sequence_ends_the_text_before_it() {
     let mut request = request(vec![user("count to 9")], all_tools());
     request.sampling.stop = vec!["7".into(), ", 5".into(), String::new()];
     let script = answer(&request);
-    assert_eq!((script.text(), script.finish()), ("1, 2, 3, 4", RoundFinish::Stop));
+    assert_eq!((&*script.text, script.finish()), ("1, 2, 3, 4", RoundFinish::Stop));
 }
 
 /// The frames of the stream as JSON, with `[DONE]` as a string.
@@ -410,7 +406,7 @@ async fn the_bytes_are_a_chat_completions_stream() {
         .iter()
         .map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().unwrap())
         .collect();
-    assert_eq!(text, script.text());
+    assert_eq!(text, script.text);
     assert!(tokens.iter().all(|chunk| chunk["choices"][0]["finish_reason"].is_null()));
     assert_eq!(finish["choices"], json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]));
     assert_eq!(usage["choices"], json!([]));
@@ -470,7 +466,7 @@ proptest::proptest! {
         let format = CallFormat::marker(&marker);
         let request = ChatRequest { format, ..request(messages, all_tools()) };
         let script = answer(&request);
-        proptest::prop_assert_eq!(script.tokens().collect::<String>(), script.text());
+        proptest::prop_assert_eq!(script.tokens().collect::<String>(), &*script.text);
         proptest::prop_assert_eq!(answer(&request), script);
     }
 }

@@ -29,8 +29,6 @@ pub struct TurnLog {
     state: Mutex<State>,
     /// Of all events, published or not.
     bytes: AtomicUsize,
-    /// Memory that was allocated for them.
-    allocated: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -51,16 +49,16 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audience {
     /// How many read the log now.
-    pub readers: usize,
+    pub(crate) readers: usize,
     /// Whether somebody has cancelled the turn.
-    pub cancelled: bool,
+    pub(crate) cancelled: bool,
 }
 
 impl TurnLog {
     /// The log of a turn that is over, as a store has it: from a batch on, to record `last`.
     /// `None` if the batches are not what a log has stored.
     #[must_use]
-    pub fn restore(epoch: u64, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
+    pub(crate) fn restore(epoch: u64, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
         let records = Records::restore(batches, last)?;
         let state = State { records, visible: last, ended: true, ..State::default() };
         Some(Arc::new(Self { epoch, state: Mutex::new(state), ..Self::default() }))
@@ -68,7 +66,7 @@ impl TurnLog {
 
     /// What a store keeps of the log. Call it when the log is [sealed](Writer::seal).
     #[must_use]
-    pub fn batches(&self) -> Vec<Batch> {
+    pub(crate) fn batches(&self) -> Vec<Batch> {
         self.state.lock().records.batches()
     }
 
@@ -100,12 +98,12 @@ impl TurnLog {
 
     /// Where the turn is, up to its end: see [`Snapshot`](crate::session::Snapshot).
     #[must_use]
-    pub fn turn_state(&self) -> TurnState {
+    pub(crate) fn turn_state(&self) -> TurnState {
         self.state.lock().at
     }
 
     /// Says where the turn is.
-    pub fn set_turn_state(&self, turn_state: TurnState) {
+    pub(crate) fn set_turn_state(&self, turn_state: TurnState) {
         self.state.lock().at = turn_state;
     }
 
@@ -117,30 +115,21 @@ impl TurnLog {
 
     /// Bytes of all events, those included that are not published yet.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// What the log takes in memory, in bytes.
-    #[must_use]
-    pub fn memory(&self) -> usize {
-        let index = self.state.lock().records.memory();
-        size_of::<Self>() + index + self.allocated.load(Ordering::Relaxed)
     }
 
     /// Makes one run of exact size of a full block's. Readers that are amid them keep theirs.
     fn join(&self, block: &FullBlock) {
-        let FullBlock { first, end, capacity } = *block;
+        let FullBlock { first, end } = *block;
         let runs = self.state.lock().records.runs_between(first, end);
         let joined: Vec<&[u8]> = runs.iter().map(|run| &*run.bytes).collect();
         let bytes = Bytes::from(joined.concat());
-        self.allocated.fetch_add(bytes.len(), Ordering::Relaxed);
         self.state.lock().records.join(Run { first, bytes }, end);
-        self.allocated.fetch_sub(capacity, Ordering::Relaxed);
     }
 
     /// The audience now; the task is woken when it changes.
-    pub fn watch_audience(&self, cx: &mut Context<'_>) -> Audience {
+    pub(crate) fn watch_audience(&self, cx: &Context<'_>) -> Audience {
         let mut state = self.state.lock();
         if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
@@ -199,8 +188,6 @@ struct Block {
     open_first: u64,
     /// The sequence of the block's first record.
     first: u64,
-    /// All of its memory.
-    capacity: usize,
 }
 
 /// The records of a block that takes no more, from `first` to before `end`.
@@ -208,13 +195,12 @@ struct Block {
 struct FullBlock {
     first: u64,
     end: u64,
-    capacity: usize,
 }
 
 impl Block {
     fn new(bytes: usize, first: u64) -> Self {
         let open = BytesMut::with_capacity(bytes);
-        Self { capacity: open.capacity(), open, open_first: first, first }
+        Self { open, open_first: first, first }
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
@@ -232,10 +218,9 @@ impl Block {
 impl Writer {
     /// A log that is still empty, written in this epoch, and its writer.
     #[must_use]
-    pub fn new(epoch: u64) -> (Arc<TurnLog>, Self) {
+    pub(crate) fn new(epoch: u64) -> (Arc<TurnLog>, Self) {
         let log = Arc::new(TurnLog { epoch, ..TurnLog::default() });
         let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
-        log.allocated.store(block.capacity, Ordering::Relaxed);
         let writer = Self {
             log: Arc::clone(&log),
             scratch: Vec::new(),
@@ -253,7 +238,7 @@ impl Writer {
     /// Encodes an event. Readers see it with the next [`publish`](Self::publish). Text that is
     /// longer than a record may be becomes several, in order; nothing else is divided, and
     /// nothing is left out.
-    pub fn push(&mut self, event: &Event<'_>) {
+    pub(crate) fn push(&mut self, event: &Event<'_>) {
         match *event {
             Event::TextDelta { text } => self.push_pieces(text, |text| Event::TextDelta { text }),
             Event::ReasoningDelta { text } => {
@@ -300,7 +285,6 @@ impl Writer {
     fn push_alone(&mut self, sequence: u64) {
         self.change_block(sequence, Block::new(0, sequence + 1));
         let bytes = Bytes::from(std::mem::take(&mut self.scratch).into_boxed_slice());
-        self.log.allocated.fetch_add(bytes.len(), Ordering::Relaxed);
         self.runs.push(Run { first: sequence, bytes });
     }
 
@@ -314,17 +298,14 @@ impl Writer {
     /// Fills another block from now on. The last one ends before the record `end`.
     fn change_block(&mut self, end: u64, block: Block) {
         self.runs.extend(self.block.take_run(end));
-        self.log.allocated.fetch_add(block.capacity, Ordering::Relaxed);
-        let Block { first, capacity, .. } = std::mem::replace(&mut self.block, block);
+        let Block { first, .. } = std::mem::replace(&mut self.block, block);
         if first < end {
-            self.full.push(FullBlock { first, end, capacity });
-        } else {
-            self.log.allocated.fetch_sub(capacity, Ordering::Relaxed);
+            self.full.push(FullBlock { first, end });
         }
     }
 
     /// Shows the readers all that was pushed, at once.
-    pub fn publish(&mut self) {
+    pub(crate) fn publish(&mut self) {
         if !self.entries.is_empty() {
             let log = Arc::clone(&self.log);
             let mut state = log.state.lock();
@@ -350,13 +331,13 @@ impl Writer {
 
     /// Bytes of all events, published or not.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.log.bytes()
     }
 
     /// Ends the log, with a failure if the turn's own last event was not pushed. A store can
     /// take it now; readers see its end when the writer is dropped.
-    pub fn seal(&mut self) {
+    pub(crate) fn seal(&mut self) {
         if self.is_sealed {
             return;
         }
@@ -373,7 +354,7 @@ impl Writer {
 
     /// The log that it writes.
     #[must_use]
-    pub const fn log(&self) -> &Arc<TurnLog> {
+    pub(crate) const fn log(&self) -> &Arc<TurnLog> {
         &self.log
     }
 }

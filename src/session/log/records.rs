@@ -208,11 +208,6 @@ impl Records {
         self.index.shrink_to_fit();
         self.runs.shrink_to_fit();
     }
-
-    /// What the index and the list of runs take in memory.
-    pub(super) const fn memory(&self) -> usize {
-        self.index.capacity() * size_of::<Entry>() + self.runs.capacity() * size_of::<Run>()
-    }
 }
 
 /// Records that a reader has taken out of a log: they stay as they are, whatever is written.

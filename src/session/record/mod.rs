@@ -13,21 +13,21 @@ use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
 /// The version that is written. It rises whenever older records need another reading.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// A session between two turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct SessionRecord {
+pub(crate) struct SessionRecord {
     /// The epoch in which it was written: how often the session had changed hands, from 1. Ids of
     /// events begin with it, so that no two gateways give out the same.
-    pub epoch: u64,
+    pub(crate) epoch: u64,
     /// Eight hexadecimal digits that text from outside cannot guess, for markers. Absent until
     /// needed.
-    pub nonce: Option<String>,
+    pub(crate) nonce: Option<String>,
     /// Idempotency keys and the turns that they have begun, the latest last.
-    pub keys: Vec<(String, String)>,
+    pub(crate) keys: Vec<(String, String)>,
     /// The turns that are over.
-    pub conversation: Conversation,
+    pub(crate) conversation: Conversation,
 }
 
 /// Why a record cannot be read.
@@ -79,11 +79,7 @@ impl SessionRecord {
 
     /// The record as text.
     #[must_use]
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "its keys are strings, and nothing else can fail"
-    )]
-    pub fn write(&self) -> String {
+    pub(crate) fn write(&self) -> String {
         serde_json::to_string(&Envelope { version: VERSION, session: self })
             .expect("keys are strings")
     }
@@ -92,7 +88,7 @@ impl SessionRecord {
     ///
     /// # Errors
     /// See [`RecordError`].
-    pub fn read(text: &str) -> Result<Self, RecordError> {
+    pub(crate) fn read(text: &str) -> Result<Self, RecordError> {
         let Head { version } = serde_json::from_str(text)?;
         if version > VERSION {
             return Err(RecordError::Newer { found: version });

@@ -15,7 +15,7 @@ impl Clock {
 
     /// The current time.
     #[must_use]
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         (self.0)()
     }
 }

@@ -19,7 +19,7 @@ pub struct GetCurrentTime {
 impl GetCurrentTime {
     /// The tool, with the system's clock.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_clock(Clock::default())
     }
 

@@ -1,10 +1,10 @@
 //! The tools that come with the gateway. They only compute, usually for microseconds and never for
 //! more than a few milliseconds, so they run right where they are called.
 
-pub mod calculate;
+pub(crate) mod calculate;
 mod clock;
 pub mod demo;
-pub mod get_current_time;
+pub(crate) mod get_current_time;
 
 pub use calculate::Calculate;
 pub use clock::Clock;

@@ -24,14 +24,14 @@ use crate::limits::tools::OUTPUT_BYTES_MAX;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The result in the standard shape, at most [`OUTPUT_BYTES_MAX`] long.
-    pub result: ToolResult,
+    pub(crate) result: ToolResult,
     /// How the run ended.
-    pub end: RunEnd,
+    pub(crate) end: RunEnd,
     /// How many times the tool was called; at least once.
-    pub attempts: u32,
+    pub(crate) attempts: u32,
     /// Whether the model could make the same call again with a chance of success and without harm.
     /// The result's error says so in words.
-    pub retry_may_help: bool,
+    pub(crate) retry_may_help: bool,
 }
 
 /// How the run of a call ended.
@@ -52,7 +52,7 @@ pub enum RunEnd {
 impl RunEnd {
     /// The name used in logs and metrics.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Failed => "failed",
@@ -74,7 +74,7 @@ impl RunEnd {
 /// **Dropping the future abandons the call**, whether it is running or waiting for its next
 /// attempt. Running out of time has the same effect: whatever the tool awaits is dropped. A tool
 /// that computes without awaiting cannot be interrupted and must limit itself.
-pub async fn run(
+pub(crate) async fn run(
     tool: Arc<dyn Tool>,
     arguments: Value,
     idempotency_key: Arc<str>,

@@ -17,7 +17,7 @@ use crate::limits::tools::VIOLATIONS_MAX;
 
 /// A tool's parameters, ready to check arguments against.
 #[derive(Debug)]
-pub struct Schema {
+pub(crate) struct Schema {
     parameters: Value,
     validator: Validator,
 }
@@ -50,13 +50,13 @@ pub enum SchemaError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The place: `arguments.stops[0].city`.
-    pub path: String,
+    pub(crate) path: String,
     /// What is allowed there.
-    pub expected: String,
+    pub(crate) expected: String,
     /// What was there.
-    pub received: String,
+    pub(crate) received: String,
     /// The parameter and its schema, as declared by the tool, if there is one.
-    pub schema_line: Option<String>,
+    pub(crate) schema_line: Option<String>,
 }
 
 impl fmt::Display for Violation {
@@ -74,7 +74,7 @@ impl Schema {
     /// Compiles a tool's parameters.
     ///
     /// The standard's formats are checked, because a tool that declares a `format` relies on it.
-    pub fn compile(parameters: &Value) -> Result<Self, SchemaError> {
+    pub(crate) fn compile(parameters: &Value) -> Result<Self, SchemaError> {
         let declared = parameters.as_object().map(|schema| schema.get("type"));
         match declared {
             Some(None) => {}
@@ -92,7 +92,7 @@ impl Schema {
 
     /// Checks a call's arguments. The error lists the violations in schema order, at most
     /// [`VIOLATIONS_MAX`] of them.
-    pub fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
+    pub(crate) fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
         if !arguments.is_object() {
             return Err(vec![explain::not_an_object(arguments)]);
         }

@@ -17,9 +17,9 @@ use crate::limits::upstream as limits;
 /// An answer whose body is still arriving. Dropping it closes the connection, unless
 /// [`finish`](Self::finish) has seen the end of the body.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Status and headers.
-    pub head: hyper::http::response::Parts,
+    pub(crate) head: hyper::http::response::Parts,
     body: Incoming,
     connection: Connection,
     client: Client,
@@ -44,7 +44,7 @@ impl Answer {
     ///
     /// # Errors
     /// If the connection breaks before the end of the body.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
+    pub(crate) fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
         loop {
             if !std::mem::replace(&mut self.entered, true) {
                 self.connection.inner.enter(cx.waker());
@@ -80,7 +80,7 @@ impl Answer {
 
     /// Reads the rest of the body as text: at most `bytes_max` bytes, and only what arrives
     /// within this time.
-    pub async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
+    pub(crate) async fn read_to_string(&mut self, bytes_max: usize, within: Duration) -> String {
         let mut body = Vec::new();
         let read = async {
             while let Some(Ok(chunk)) = poll_fn(|cx| self.poll_chunk(cx)).await {
@@ -98,9 +98,9 @@ impl Answer {
 
     /// Waits briefly for the end of the body, then keeps the connection for the next request.
     /// Call it when the rest of the body no longer matters.
-    pub fn finish(mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        match self.poll_end(&mut cx) {
+    pub(crate) fn finish(mut self) {
+        let cx = Context::from_waker(Waker::noop());
+        match self.poll_end(&cx) {
             Poll::Ready(true) => self.give_back(),
             Poll::Ready(false) => {}
             Poll::Pending => {
@@ -115,7 +115,7 @@ impl Answer {
     }
 
     /// Whether the body ended, as opposed to sending more or breaking.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+    fn poll_end(&mut self, cx: &Context<'_>) -> Poll<bool> {
         self.poll_chunk(cx).map(|chunk| chunk.is_none())
     }
 

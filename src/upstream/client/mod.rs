@@ -12,7 +12,7 @@ mod heard;
 mod pool;
 mod waker;
 
-pub use answer::Answer;
+pub(crate) use answer::Answer;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use self::pool::Pool;
 
 /// Why a request failed before its answer began.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub(crate) enum ClientError {
     /// The server could not be reached.
     #[error("cannot connect to {origin}: {reason}")]
     Connect {
@@ -67,14 +67,14 @@ pub enum ClientError {
 impl ClientError {
     /// Whether no connection was made.
     #[must_use]
-    pub const fn is_unreachable(&self) -> bool {
+    pub(crate) const fn is_unreachable(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::ConnectTimeout { .. })
     }
 }
 
 /// A client for one server.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub(crate) struct Client {
     shared: Arc<Shared>,
 }
 
@@ -92,7 +92,7 @@ impl Client {
     ///
     /// # Errors
     /// If `origin` is `https` and the platform has no trusted certificates.
-    pub fn new(origin: Uri, connect_timeout: Duration) -> std::io::Result<Self> {
+    pub(crate) fn new(origin: Uri, connect_timeout: Duration) -> std::io::Result<Self> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -118,7 +118,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         request: Request<Full<Bytes>>,
         within: Duration,
@@ -144,12 +144,6 @@ impl Client {
             Ok(Ok(response)) => Ok(Answer::new(response, connection, self.clone())),
             Ok(Err(source)) => Err(ClientError::Broken { source, heard: connection.has_heard() }),
         }
-    }
-
-    /// Scheme, host and port.
-    #[must_use]
-    pub fn origin(&self) -> &Uri {
-        &self.shared.origin
     }
 }
 

@@ -3,7 +3,7 @@
 //! To add a kind, add a variant of [`Constraint`] and a module next to `llama_grammar` that
 //! turns the offered tools into request fields.
 
-pub mod llama_grammar;
+pub(crate) mod llama_grammar;
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::upstream::ChatRequest;
 
 /// What restricts the model of an upstream to valid calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Constraint {
+pub(crate) enum Constraint {
     /// A GBNF grammar, for llama.cpp and software built on it.
     LlamaGrammar,
 }
@@ -20,7 +20,7 @@ impl Constraint {
     /// The request fields that ask a server for the constraint. `None` if no tool is offered,
     /// because there is nothing to restrict the model to.
     #[must_use]
-    pub fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
+    pub(crate) fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
         let ChatRequest { tools, tool_choice, format, .. } = round;
         if tools.is_empty() {
             return None;

@@ -5,7 +5,7 @@
 pub(super) mod json_string;
 pub(super) mod lenient;
 pub mod openai_chat;
-pub mod openai_responses;
+pub(crate) mod openai_responses;
 
 use std::fmt;
 
@@ -59,23 +59,23 @@ pub trait Decode: fmt::Debug + Send {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Server<'a> {
     /// The model's name on the server.
-    pub model: &'a str,
+    pub(crate) model: &'a str,
     /// The kind of server.
-    pub flavour: Flavour,
+    pub(crate) flavour: Flavour,
     /// Whether to ask for encrypted reasoning.
-    pub encrypts_reasoning: bool,
+    pub(crate) encrypts_reasoning: bool,
 }
 
 /// The part of an upstream's configuration that a dialect needs.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The upstream's name; reasoning goes back only to where it came from.
-    pub upstream: String,
+    pub(crate) upstream: String,
     /// What restricts the model to valid calls.
-    pub constraint: Option<Constraint>,
+    pub(crate) constraint: Option<Constraint>,
     /// Whether the server is told about the tools and separates calls itself. llama.cpp rejects
     /// this in combination with a constraint.
-    pub native_calls: bool,
+    pub(crate) native_calls: bool,
 }
 
 impl Options {
@@ -99,12 +99,12 @@ pub enum Kind {
 
 impl Kind {
     /// All dialects, with their names in the configuration.
-    pub const ALL: [(&'static str, Self); 2] =
+    pub(crate) const ALL: [(&'static str, Self); 2] =
         [("openai_chat", Self::OpenaiChat), ("openai_responses", Self::OpenaiResponses)];
 
     /// Whether the dialect can carry a constraint.
     #[must_use]
-    pub const fn takes_constraint(self) -> bool {
+    pub(crate) const fn takes_constraint(self) -> bool {
         match self {
             Self::OpenaiChat => true,
             Self::OpenaiResponses => false,

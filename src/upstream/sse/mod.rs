@@ -61,7 +61,7 @@ pub enum Field {
 #[error("a frame of the event stream is longer than {bytes_max} bytes")]
 pub struct FrameTooLarge {
     /// The limit, in bytes.
-    pub bytes_max: usize,
+    pub(crate) bytes_max: usize,
 }
 
 /// Decodes one stream.
@@ -124,7 +124,7 @@ impl Decoder {
     /// Like [`new`](Self::new), with another limit in bytes. It bounds the kept lines of a
     /// frame together, and every single line.
     #[must_use]
-    pub fn with_frame_bytes_max(frame_bytes_max: usize) -> Self {
+    pub(crate) fn with_frame_bytes_max(frame_bytes_max: usize) -> Self {
         Self {
             frame_bytes_max,
             byte_order_mark: Some(0),

@@ -36,7 +36,7 @@ const TRIGGER_WORD: u8 = 1;
 
 /// The request fields that restrict llama.cpp to calls of `tools`.
 #[must_use]
-pub fn request_fields(
+pub(crate) fn request_fields(
     tools: &[OfferedTool],
     choice: &ToolChoice,
     format: &CallFormat,
@@ -55,7 +55,7 @@ pub fn request_fields(
 /// A grammar of free text that may contain calls of `tools`. If a call is required, the grammar
 /// begins with it, without free text.
 #[must_use]
-pub fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
+pub(crate) fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
     let Row { body: Body::Json(keys), closer, between, .. } = format.row();
     let opener = format.opener();
     let mut rules = Rules::new();

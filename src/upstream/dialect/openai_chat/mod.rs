@@ -12,5 +12,4 @@ mod tests;
 mod tool_calls;
 
 pub use decode::Decoder;
-pub use request::OpenaiChat;
-pub use tool_calls::{Assembler, Piece};
+pub(crate) use request::OpenaiChat;

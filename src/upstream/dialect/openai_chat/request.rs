@@ -11,7 +11,7 @@ use crate::upstream::{ChatRequest, Message, MessageCall, OfferedTool, Role, Samp
 
 /// Chat Completions, with the options of one upstream.
 #[derive(Debug, Clone, Default)]
-pub struct OpenaiChat(pub Options);
+pub(crate) struct OpenaiChat(pub Options);
 
 impl Dialect for OpenaiChat {
     fn path(&self) -> &'static str {

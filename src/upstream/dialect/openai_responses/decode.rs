@@ -11,7 +11,7 @@ use crate::upstream::{Delta, RoundFinish};
 
 /// Decodes the events of one stream.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     calls: Calls,
     messages: Messages,
     /// Which of its two kinds of reasoning the server writes: plain text or a summary.
@@ -81,7 +81,7 @@ impl Decode for Decoder {
 impl Decoder {
     /// Creates a decoder at the start of a stream whose answer may take `tokens_max` tokens.
     #[must_use]
-    pub fn new(tokens_max: Option<u32>) -> Self {
+    pub(crate) fn new(tokens_max: Option<u32>) -> Self {
         Self { tokens_max, ..Self::default() }
     }
 

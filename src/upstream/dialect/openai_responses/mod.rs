@@ -12,5 +12,5 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use decode::Decoder;
-pub use request::OpenaiResponses;
+pub(crate) use decode::Decoder;
+pub(crate) use request::OpenaiResponses;

@@ -13,7 +13,7 @@ use crate::upstream::{
 
 /// The Responses API, with the options of one upstream.
 #[derive(Debug, Clone, Default)]
-pub struct OpenaiResponses(pub Options);
+pub(crate) struct OpenaiResponses(pub Options);
 
 impl Dialect for OpenaiResponses {
     fn path(&self) -> &'static str {

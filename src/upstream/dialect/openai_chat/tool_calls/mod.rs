@@ -19,11 +19,11 @@ use crate::upstream::Delta;
 use crate::upstream::frame_error::FrameError;
 use crate::upstream::native_calls::{NativeCall, NativeCalls, is_json};
 
-pub use piece::Piece;
+pub(crate) use piece::Piece;
 
 /// Assembles the calls of one round.
 #[derive(Debug, Default)]
-pub struct Assembler {
+pub(crate) struct Assembler {
     calls: NativeCalls<Names>,
 }
 
@@ -53,7 +53,7 @@ impl Assembler {
     ///
     /// # Errors
     /// If there are too many calls, or too many bytes of them.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         piece: &Piece,
         mut sink: impl FnMut(Delta<'_>),
@@ -81,7 +81,7 @@ impl Assembler {
     }
 
     /// Hands out all remaining calls, once the model has finished.
-    pub fn finish(&mut self, mut sink: impl FnMut(Delta<'_>)) {
+    pub(crate) fn finish(&mut self, mut sink: impl FnMut(Delta<'_>)) {
         self.calls.complete(&mut sink, |_| true);
     }
 

@@ -7,21 +7,21 @@ use crate::upstream::dialect::lenient;
 
 /// What a piece says about a call. Members that are missing or make no sense are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// The call that it belongs to, if the server numbers them.
-    pub index: Option<u64>,
+    pub(crate) index: Option<u64>,
     /// The call's id.
-    pub id: String,
+    pub(crate) id: String,
     /// The tool's name, or part of it.
-    pub name: String,
+    pub(crate) name: String,
     /// Part of the arguments' text, or all of it.
-    pub arguments: String,
+    pub(crate) arguments: String,
 }
 
 impl Piece {
     /// Reads an element of the list; `None` if it is not an object.
     #[must_use]
-    pub fn read(raw: &RawValue) -> Option<Self> {
+    pub(crate) fn read(raw: &RawValue) -> Option<Self> {
         #[derive(Default, Deserialize)]
         struct Outer<'a> {
             #[serde(borrow, default)]

@@ -1,0 +1,66 @@
+//! From the arguments to the exit status.
+
+use std::io::{self, BufWriter};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use super::{Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools};
+use crate::config::{self, CallContract, Config, Overrides};
+use crate::parser::{Parser, SettingsError};
+use crate::tools::Registry;
+use crate::{app, telemetry};
+
+/// Runs the command that this process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => exit(&run(cli)),
+        Err(error) => {
+            // A closed pipe is not a failure when printing help.
+            let _ = error.print();
+            ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), CliError> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => serve(&args, &mut out),
+        Command::Check(args) => {
+            telemetry::check_filter()?;
+            check::run(&args, &mut out)
+        }
+        Command::Parse(args) => parse(&args, &mut out),
+        Command::Tools(args) => {
+            telemetry::check_filter()?;
+            let config = config::load(args.config.as_deref(), &Overrides::default())?;
+            tools::run(registry(&config)?.catalog().specs(), &mut out)
+        }
+        Command::Completions { shell } => completions::run(shell, &mut out),
+    }
+}
+
+fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
+    let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
+    let usage = |error: SettingsError| CliError::Usage(error.to_string());
+    let contract = args.format.map_or(config.tools.call_contract, CallContract::InText);
+    let settings = config.stream.parser_settings(contract);
+    let parser = Parser::new(settings).map_err(usage)?;
+    Ok(parse::run(io::stdin().lock(), out, args.chunk_size, parser)?)
+}
+
+fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
+    let _logs = telemetry::init(args.log_format)?;
+    let config = config::load(args.config.config.as_deref(), &args.overrides())?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok(app::run(&config, registry(&config)?, out)?)
+}
+
+/// The tools that the configuration names.
+fn registry(config: &Config) -> Result<Registry, CliError> {
+    app::tools(config).map_err(|error| CliError::Usage(error.to_string()))
+}
