@@ -196,7 +196,7 @@ mod tests {
                 r#"{"type":"tool_completed","index":0,"name":"f","arguments":{"b" : 1.0}}"#,
                 r#"{"type":"text","text":"Bye 🦀"}"#,
                 r#"{"type":"tool_started","index":1,"offset":92}"#,
-                r#"{"type":"error","code":"unbalanced_payload","message":"a closing bracket does not fit the one that is open","raw":"{]"}"#,
+                r#"{"type":"error","code":"unbalanced_payload","message":"a closing bracket does not match the open one","raw":"{]"}"#,
             ],
         );
     }

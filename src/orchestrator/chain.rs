@@ -117,7 +117,7 @@ impl Chain<'_> {
             _ if !is_open => Gate::Closed,
             MessageEnd::NotYet if policy.mutates => Gate::Closed,
             MessageEnd::Cut if policy.mutates => {
-                Gate::Broken("your message was cut off before its end".to_owned())
+                Gate::Broken("your message was cut off".to_owned())
             }
             _ => Gate::Open,
         }
@@ -141,13 +141,13 @@ impl Chain<'_> {
         {
             let whose = behind.title();
             return Some(format!(
-                "{whose} stands behind it and may change whom it is for; call it again when you \
-                 have that result"
+                "{whose} comes later in your message and may change who it is for; call it again \
+                 when you have that result"
             ));
         }
         let is_over = self.message_end != MessageEnd::NotYet;
         (is_over && !self.is_readable).then(|| {
-            "not all of your message could be read; call it again when the rest is mended"
+            "not all of your message could be read; call it again once the rest is corrected"
                 .to_owned()
         })
     }

@@ -20,7 +20,7 @@ pub(super) const EMPTY_RESPONSE: &str = "Your last message was empty. Answer the
      in words, or with a function call.";
 
 /// The same, if the first did not help.
-pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Again your message was empty: no words, no call. Write \
+pub(super) const EMPTY_RESPONSE_AGAIN: &str = "Your message was empty again: no words, no call. Write \
      the answer to the user's last message now, in one or two plain sentences.";
 
 /// The model wrote a result, real or not, instead of an answer.
@@ -59,23 +59,23 @@ pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
 /// A reference to a missing result, with the calls that it could have named.
 pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> String {
     let known = match before {
-        [] => "no call stands before it in its message".to_owned(),
-        before => format!("before it in its message stand {}", before.join(", ")),
+        [] => "no call comes before it in its message".to_owned(),
+        before => format!("the calls before it in its message: {}", before.join(", ")),
     };
     let reference = text::quote(reference);
     format!(
-        "The arguments of {name} name the result {reference}, which is not there. A reference \
-         is the id of an earlier call of the same message and a path through its result, like \
-         {{\"$result\": \"call_1.data.id\"}}; {known}. What a message before has brought is written as the \
-         value itself. Write the call of {name} again, corrected."
+        "The arguments of {name} refer to the result {reference}, which does not exist. A reference \
+         is the id of an earlier call in the same message and a path through its result, like \
+         {{\"$result\": \"call_1.data.id\"}}; {known}. To use a value from an earlier message, write \
+         the value itself. Write the call of {name} again, corrected."
     )
 }
 
 /// The arguments are fine until the results they refer to are filled in.
 pub(super) fn resolved_too_deep(name: &str) -> String {
     format!(
-        "The call of {name} was not run. The results that its arguments name are nested too deep. \
-         Name a smaller part of them, or write the value itself."
+        "The call of {name} was not run. The results that its arguments refer to are nested too \
+         deeply. Refer to a smaller part of them, or write the value itself."
     )
 }
 
@@ -83,8 +83,8 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
 pub(super) fn not_chosen(name: &str, id: &str) -> String {
     let id = text::quote(id);
     format!(
-        "The call of {name} was not run: the user was asked, and has not chosen {id}. Write it \
-         again with the id that the user has chosen."
+        "The call of {name} was not run: the user was asked and did not choose {id}. Write it \
+         again with the id that the user chose."
     )
 }
 
@@ -135,7 +135,7 @@ pub(super) fn malformed(
         ErrorCode::MissingPayload => (
             FeedbackReason::MalformedCall,
             format!(
-                "Behind {} there was no JSON, so nothing was called. Write: {example}",
+                "No JSON followed {}, so nothing was called. Write: {example}",
                 format.opener()
             ),
         ),

@@ -33,7 +33,7 @@ impl Refused {
     fn into_error(self) -> serde_json::Error {
         match self {
             Self::Unreadable(error) => error,
-            Self::Twice(key) => Error::custom(format_args!("the key `{key}` stands twice")),
+            Self::Twice(key) => Error::custom(format_args!("the key `{key}` occurs twice")),
         }
     }
 }
@@ -270,7 +270,7 @@ impl<'de> Visitor<'de> for Distinct<'_> {
         while let Some(Key(key)) = map.next_key()? {
             if keys.contains(&key) {
                 *self.0 = Some(key.into_owned());
-                return Err(Error::custom("a key stands twice"));
+                return Err(Error::custom("a key occurs twice"));
             }
             keys.insert(key);
             map.next_value_seed(Distinct(self.0))?;

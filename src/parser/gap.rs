@@ -87,7 +87,7 @@ impl Gap {
         let bytes = [stream.opener(which).as_bytes(), &stream.buffer].concat();
         sink(Segment::Error(ParseError {
             code: ErrorCode::MissingPayload,
-            message: "no `{` or `[` stands behind the marker".to_owned(),
+            message: "no `{` or `[` follows the marker".to_owned(),
             offset: at,
             raw: segment::quote(&bytes),
             index: None,

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_key_that_stands_twice_is_named() {
         let error = read_call(0, "f", r#"{"to":"a","to":"b"}"#, &Settings::default()).unwrap_err();
-        assert_eq!(error.message, "the key `to` stands twice");
+        assert_eq!(error.message, "the key `to` occurs twice");
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub(super) fn told<'a>(turn: &'a Turn, format: &CallFormat) -> Cow<'a, str> {
         let question = inert::json(&answer.question, format);
         return Cow::Owned(match &answer.given {
             Given::Option(option) => format!(
-                "To the question {question} the user has chosen this one: {}\n\
-                 Go on with what was asked before, with this id. Do not look it up again.",
+                "To the question {question} the user chose this one: {}\n\
+                 Continue with what was asked before, using this id. Do not look it up again.",
                 inert::json(option, format)
             ),
             Given::Text(text) => format!("To the question {question} the user says: {text}"),

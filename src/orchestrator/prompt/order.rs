@@ -46,8 +46,8 @@ pub(super) fn stop(tools: &Catalog) -> Option<(&str, &'static str)> {
     let asking = tools.specs().find(|spec| spec.policy.may_clarify)?;
     Some((
         &asking.name,
-        "A result with next_action \"clarification_needed\" is a stop: write nothing then. The \
-         user is asked, and you are told the choice with its id.",
+        "A result with next_action \"clarification_needed\" means stop: write nothing more. The \
+         user is asked, and you then get the choice with its id.",
     ))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn reference(tools: &Catalog) -> Option<&'static str> {
     let chains = tools.specs().count() > 1 && tools.specs().any(|spec| spec.policy.is_barrier());
     chains.then_some(
         "To use a value of an earlier call's result in the same message, write {\"$result\": \
-         \"call_1.data.id\"} as the argument (calls are numbered from call_1 on, through the whole \
-         conversation); otherwise wait for the results.",
+         \"call_1.data.id\"} as the argument (calls are numbered call_1, call_2, ... through the \
+         whole conversation); otherwise wait for the results.",
     )
 }

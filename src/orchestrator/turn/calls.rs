@@ -71,7 +71,7 @@ impl OpenRound<'_> {
             }
             Verdict::OverCap => {
                 let cap = self.core.setup.rules.max_calls;
-                let reason = format!("this turn may make {cap} calls and has made them");
+                let reason = format!("this turn has already made its {cap} calls");
                 self.tell_call_cap();
                 self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
             }

@@ -106,7 +106,7 @@ impl Payload {
             Some(Stop::End) => self.complete(stream, sink),
             Some(Stop::WrongCloser) => {
                 let code = ErrorCode::UnbalancedPayload;
-                let message = "a closing bracket does not fit the one that is open";
+                let message = "a closing bracket does not match the open one";
                 self.refuse(Fault::new(code, message), stream, sink);
                 stream.end_refused(self.opened, Place::Error(code), end, sink)
             }
@@ -139,7 +139,7 @@ impl Payload {
     ) -> Opened {
         stream.buffer.truncate(stream.buffer.len() - length);
         let code = ErrorCode::UnbalancedPayload;
-        let fault = Fault::new(code, "another marker stands inside the payload");
+        let fault = Fault::new(code, "the payload contains another marker");
         self.refuse(fault, stream, sink);
         let at = end - length as u64;
         stream.span(Place::Error(code), self.opened.at..at, sink);

@@ -32,7 +32,7 @@ impl Payload {
     ) -> Next {
         stream.buffer.truncate(stream.buffer.len() - length);
         let code = ErrorCode::UnbalancedPayload;
-        let fault = Fault::new(code, "the call is closed before its brackets are");
+        let fault = Fault::new(code, "the call ends before its brackets are closed");
         let place = self.decide_unfinished(fault, stream, sink);
         Next::closed(self.opened, place)
     }

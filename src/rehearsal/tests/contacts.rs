@@ -97,8 +97,8 @@ fn the_choice_goes_to_its_real_id_without_a_second_lookup() {
             for choice in [
                 format!("The user chose \"{title}\" (id: {id})."),
                 format!(
-                    "To the question \"Which John do you mean?\" the user has chosen this one: \
-                     {{\"id\":\"{id}\",\"title\":\"{title}\"}}\nGo on with what was asked before, \
+                    "To the question \"Which John do you mean?\" the user chose this one: \
+                     {{\"id\":\"{id}\",\"title\":\"{title}\"}}\nContinue with what was asked before, \
                      with this id. Do not look it up again."
                 ),
                 format!("I mean {title}, whose id is {id}"),
@@ -216,7 +216,7 @@ fn a_lookup_that_failed_is_told_without_what_hung_on_it() {
 fn who_is_asked_about_is_not_sent_to() {
     check(
         &[user("Tell J I'm late"), results(&[lookup("J"), not_sent("...")])],
-        "I sent nothing yet. Whom do you mean by \"J\"?",
+        "I sent nothing yet. Who do you mean by \"J\"?",
     );
 }
 

@@ -58,7 +58,7 @@ fn a_call_that_was_not_run_is_made_later() {
             user(BOTH),
             results(&[
                 ("lookup_appointments", data(&json!({"appointments": []}))),
-                ("lookup_invoices", error("not run: your message was cut off before its end")),
+                ("lookup_invoices", error("not run: your message was cut off")),
             ]),
         ],
         "<<function_call>> {\"name\": \"lookup_invoices\", \"arguments\": {}}",

@@ -59,7 +59,7 @@ fn spec() -> ToolSpec {
                 "timezone": {
                     "type": "string",
                     "description": "A city such as \"Berlin\", an IANA name or an offset such as \
-                                    \"UTC+2\". Without it: UTC.",
+                                    \"UTC+2\". Default: UTC.",
                     "minLength": 1
                 }
             },
@@ -100,7 +100,7 @@ fn unknown_zone(name: &str) -> ToolResult {
     let message = format!("there is no time zone called {}", crate::text::quote(name));
     ToolResult::error(if abbreviation {
         format!(
-            "{message}; abbreviations mean several zones, give the IANA name of a city there, such \
+            "{message}; abbreviations are ambiguous, give the IANA name of a city there, such \
              as America/Los_Angeles"
         )
     } else {
@@ -189,7 +189,7 @@ mod tests {
             "{}",
             error("Europe/Berln")
         );
-        assert!(error("PST").contains("abbreviations mean several zones"), "{}", error("PST"));
+        assert!(error("PST").contains("abbreviations are ambiguous"), "{}", error("PST"));
     }
 
     #[tokio::test]

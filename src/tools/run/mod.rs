@@ -205,7 +205,7 @@ fn passing(message: &str, attempts: u32, is_repeatable: bool) -> String {
     let advice = if is_repeatable {
         "calling it again later may help"
     } else {
-        "whether it took effect is not known, so do not call it again but tell the user"
+        "it may or may not have taken effect, so do not call it again; tell the user"
     };
     format!("{message}{times}; {advice}")
 }

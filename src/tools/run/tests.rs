@@ -151,7 +151,7 @@ async fn what_changes_the_world_is_tried_again_only_if_idempotent() {
     assert!(!once.retry_may_help, "the model's retry would be one, too");
     assert_eq!(
         once.result.error.unwrap(),
-        "the shop is busy; whether it took effect is not known, so do not call it again but tell \
+        "the shop is busy; it may or may not have taken effect, so do not call it again; tell \
          the user"
     );
     let twice = run_evenly(&scripted(mutates(true), attempts)).await;

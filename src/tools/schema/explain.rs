@@ -209,18 +209,17 @@ impl<'s> Place<'s> {
         let mut names: Vec<String> =
             properties.into_iter().flat_map(|names| names.keys()).map(|name| quote(name)).collect();
         if names.is_empty() {
-            return "none are allowed here".to_owned();
+            return "no names here".to_owned();
         }
         names.truncate(FEEDBACK_NAMES_MAX);
-        format!("allowed are {}", names.join(", "))
+        format!("only the names {}", names.join(", "))
     }
 
     /// The violation for an unexpected property of `holder`, the object at this place.
     fn unexpected(&self, name: &str, holder: &Value) -> Violation {
         let mut place = self.clone();
         place.enter(name);
-        let expected = format!("no such name; {}", self.property_names());
-        place.violation(expected, describe(holder.get(name).unwrap_or(&Value::Null)))
+        place.violation(self.property_names(), describe(holder.get(name).unwrap_or(&Value::Null)))
     }
 
     fn violation(&self, expected: String, received: String) -> Violation {

@@ -106,8 +106,8 @@ fn all_violations_are_told_at_once() {
         &[
             "arguments.city: expected a string (it is required); received nothing",
             "arguments.days: expected at most 30; received an integer: 31",
-            r#"arguments.place: expected no such name; allowed are "city", "days", "style", "budget", "stops", "day", "code"; received a string: "Rome""#,
-            r#"arguments.q: expected no such name; allowed are "city", "days", "style", "budget", "stops", "day", "code"; received null"#,
+            r#"arguments.place: expected only the names "city", "days", "style", "budget", "stops", "day", "code"; received a string: "Rome""#,
+            r#"arguments.q: expected only the names "city", "days", "style", "budget", "stops", "day", "code"; received null"#,
         ],
     );
 }

@@ -492,7 +492,7 @@ fn a_model_that_goes_on_calling_is_stopped() {
     scene.says(SUM).says(TIME);
     assert!(scene.deeds.contains(&"stop round".to_owned()));
     scene.tool_returns(0, ok()).tool_returns(1, ok());
-    assert!(scene.last_message().words().unwrap().contains("may make 2 calls"));
+    assert!(scene.last_message().words().unwrap().contains("already made its 2 calls"));
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 

@@ -281,7 +281,7 @@ fn empty_answers_are_counted_over_turns_until_something_is_said() {
     second.stops();
     assert_eq!(second.event("feedback")["attempt"], 2);
     let plainer = second.event("feedback")["message"].as_str().unwrap();
-    assert!(plainer.starts_with("Again"), "{plainer}");
+    assert!(plainer.starts_with("Your message was empty again"), "{plainer}");
     second.stops();
     assert_eq!(second.event("turn_failed")["code"], "empty_response");
     history.push(second.turn.into_record());

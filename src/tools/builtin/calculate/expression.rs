@@ -58,7 +58,7 @@ impl Reader<'_> {
             ',' => return self.read_comma(),
             '%' => return self.read_percent(true),
             '$' | '€' | '£' => {
-                return Err(format!("leave {char} out: only numbers are calculated"));
+                return Err(format!("leave out {char}: only numbers can be calculated"));
             }
             other => return Err(format!("{other:?} is not part of an arithmetic expression")),
         }
@@ -131,7 +131,7 @@ impl Reader<'_> {
                 return Err("write numbers without commas between the thousands".into());
             }
             (_, 0) => {
-                return Err("a comma only stands between a function's arguments: write decimals \
+                return Err("commas only separate a function's arguments: write decimals \
                             with a point"
                     .into());
             }
@@ -174,9 +174,7 @@ impl Reader<'_> {
         let is_signed = rest.starts_with(['+', '-', '−', '–'])
             && rest.chars().nth(1).is_some_and(|char| char.is_ascii_digit());
         if is_sign && is_signed && self.plain.ends_with(' ') {
-            return Err(
-                "% before a sign can mean two things: write a mod (-b), or a/100 - b".into()
-            );
+            return Err("% before a sign can mean two things: write a mod (-b) or a/100 - b".into());
         }
         let before = self.plain.trim_end();
         let number = before
@@ -198,7 +196,9 @@ impl Reader<'_> {
             ));
         }
         if of.is_some() && left.ends_with(['/', '^', '%']) {
-            return Err(format!("put {number}% and what it is of in parentheses"));
+            return Err(format!(
+                "put the whole percentage, such as ({number}% of 50), in parentheses"
+            ));
         }
         let product = if of.is_some() { "*" } else { "" };
         self.plain = format!("{left}({number}/100){product}");

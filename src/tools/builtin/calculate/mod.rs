@@ -52,7 +52,7 @@ impl Tool for Calculate {
 fn spec() -> ToolSpec {
     ToolSpec {
         name: "calculate".to_owned(),
-        description: "Calculates an arithmetic expression. Use it for every sum, also for easy \
+        description: "Calculates an arithmetic expression. Use it for every sum, even for easy \
                       ones. Knows + - * / ^ ( ) % (remainder, or percent as in 15% of 80), n!, pi, \
                       e and functions such as sqrt, round and sin (radians)."
             .to_owned(),
@@ -148,7 +148,7 @@ fn explain(expression: &str, error: Error) -> String {
         ErrorKind::UnexpectedToken | ErrorKind::UnexpectedEnd | ErrorKind::UnclosedParenthesis => {
             "write every multiplication as * and close every parenthesis"
         }
-        ErrorKind::Overflow | ErrorKind::InvalidNumber => "numbers end at 1e308",
+        ErrorKind::Overflow | ErrorKind::InvalidNumber => "the largest number is 1e308",
         ErrorKind::TooDeep => "calculate it in parts",
         _ => "",
     };

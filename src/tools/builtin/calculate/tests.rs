@@ -120,7 +120,7 @@ fn what_can_mean_two_things_is_refused() {
     check_refused("min(1,000, 2)", "write numbers without commas between the thousands");
     check_refused(
         "3,5 + 1",
-        "a comma only stands between a function's arguments: write decimals with a point",
+        "commas only separate a function's arguments: write decimals with a point",
     );
     check_refused(
         "2(3 + 4)",
@@ -146,7 +146,7 @@ fn commas_that_separate_no_thousands_are_refused() {
     ] {
         check_refused(
             expression,
-            "a comma only stands between a function's arguments: write decimals with a point",
+            "commas only separate a function's arguments: write decimals with a point",
         );
     }
 }
@@ -163,11 +163,14 @@ fn a_remainder_of_a_number_that_is_not_exact_is_refused() {
 
 #[test]
 fn a_percent_sign_that_can_mean_two_things_is_refused() {
-    let error = "% before a sign can mean two things: write a mod (-b), or a/100 - b";
+    let error = "% before a sign can mean two things: write a mod (-b) or a/100 - b";
     check_refused("17 % -5", error);
     check_refused("17 % +5", error);
     check("17% - 5", "-4.83");
-    check_refused("100 / 20% of 50", "put 20% and what it is of in parentheses");
+    check_refused(
+        "100 / 20% of 50",
+        "put the whole percentage, such as (20% of 50), in parentheses",
+    );
     check("100 / (20% of 50)", "10");
 }
 
@@ -175,7 +178,7 @@ fn a_percent_sign_that_can_mean_two_things_is_refused() {
 fn mistakes_are_explained() {
     check_refused("1/0", r#"division by zero at "1/0""#);
     check_refused("sqrt(-1)", r#"operand out of domain at "sqrt(-1)""#);
-    check_refused("10^10^10", r#"overflow at "10^10^10": numbers end at 1e308"#);
+    check_refused("10^10^10", r#"overflow at "10^10^10": the largest number is 1e308"#);
     check_refused(
         "2 + y",
         r#"unknown variable at "y": only numbers and the constants pi, e and tau can be used"#,
@@ -188,7 +191,7 @@ fn mistakes_are_explained() {
         "(1 + 2",
         r#"unclosed parenthesis at "(": write every multiplication as * and close every parenthesis"#,
     );
-    check_refused("$5 + 1", "leave $ out: only numbers are calculated");
+    check_refused("$5 + 1", "leave out $: only numbers can be calculated");
     check_refused("1 < 2", "'<' is not part of an arithmetic expression");
     check_refused(
         "",

@@ -53,7 +53,7 @@ fn spec() -> ToolSpec {
             "properties": {
                 "days": {
                     "type": "integer",
-                    "description": "How many days to look ahead. Without it: 14.",
+                    "description": "How many days to look ahead. Default: 14.",
                     "minimum": 1,
                     "maximum": 366
                 }

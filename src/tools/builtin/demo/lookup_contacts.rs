@@ -46,9 +46,10 @@ impl Tool for LookupContacts {
 fn spec() -> ToolSpec {
     ToolSpec {
         name: "lookup_contacts".to_owned(),
-        description: "Finds a person in the user's address book and tells the contact_id. Use it \
-                      before everything that needs to know who a person is."
-            .to_owned(),
+        description:
+            "Finds a person in the user's address book and returns the contact_id. Use it \
+                      whenever you need to know who a person is."
+                .to_owned(),
         parameters: json!({
             "type": "object",
             "properties": {
@@ -79,7 +80,7 @@ fn look_up(name: &str) -> ToolResult {
         [] => nobody(name),
         [(contact, confidence)] if *confidence >= SURE => one(contact, *confidence),
         [(_, best), ..] if *best >= SURE => ask(format!("Which {name} do you mean?"), &found),
-        _ => ask(format!("Whom do you mean by {}?", quote(name)), &found),
+        _ => ask(format!("Who do you mean by {}?", quote(name)), &found),
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn who_is_not_sure_asks_even_about_one() {
         let result = look_up("J");
-        assert_eq!(result.clarification.as_ref().unwrap().question, "Whom do you mean by \"J\"?");
+        assert_eq!(result.clarification.as_ref().unwrap().question, "Who do you mean by \"J\"?");
         assert_eq!(options(&result).len(), 6);
         assert_eq!(options(&look_up("Jan")), ["contact_jane_miller"]);
     }

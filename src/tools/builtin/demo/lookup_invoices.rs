@@ -52,7 +52,7 @@ fn spec() -> ToolSpec {
                 "status": {
                     "type": "string",
                     "enum": ["open", "paid", "all"],
-                    "description": "Which ones. Without it: open."
+                    "description": "Which ones. Default: open."
                 }
             },
             "additionalProperties": false

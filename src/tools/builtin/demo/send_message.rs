@@ -44,8 +44,8 @@ impl Tool for SendMessage {
 fn spec() -> ToolSpec {
     ToolSpec {
         name: "send_message".to_owned(),
-        description: "Sends a text message to a person. Needs the contact_id that lookup_contacts \
-                      has told or the user has chosen; never make one up."
+        description: "Sends a text message to a person. Needs a contact_id that lookup_contacts \
+                      returned or the user chose; never make one up."
             .to_owned(),
         parameters: json!({
             "type": "object",

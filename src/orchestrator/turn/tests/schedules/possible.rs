@@ -162,7 +162,7 @@ not run: refused
 not run: repeated
 not run: skipped
 progress is told
-put off: a lookup stands behind it
+put off: a lookup comes later
 put off: not all could be read
 question: answered
 question: dropped

@@ -115,13 +115,13 @@ impl Witness {
         let attempt = data["attempt"].as_u64().unwrap();
         coverage.saw(match data["reason"].as_str().unwrap() {
             "tool_not_found" => "told: tool_not_found",
-            "invalid_arguments" if message.contains("which is not there") => {
+            "invalid_arguments" if message.contains("which does not exist") => {
                 "told: invalid_arguments, no such result"
             }
-            "invalid_arguments" if message.contains("nested too deep") => {
+            "invalid_arguments" if message.contains("nested too deeply") => {
                 "told: invalid_arguments, too deep a result"
             }
-            "invalid_arguments" if message.contains("has not chosen") => {
+            "invalid_arguments" if message.contains("did not choose") => {
                 "told: invalid_arguments, not chosen"
             }
             "invalid_arguments" if !call_of(data, scene).needs().is_empty() => {
@@ -291,7 +291,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("which comes first, was not run", "skipped: behind what was skipped"),
         ("which comes first, was put off", "skipped: behind what was put off"),
         ("not all of your message could be read", "put off: not all could be read"),
-        ("stands behind it and may change", "put off: a lookup stands behind it"),
+        ("comes later in your message and may change", "put off: a lookup comes later"),
         ("your message was cut off", "skipped: in a message that was cut off"),
         ("send was called again", "repeated: what has changed the world"),
         ("was called again", "repeated: with nothing new to learn"),
