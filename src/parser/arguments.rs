@@ -14,18 +14,18 @@ use crate::limits::parser::{DEPTH_MAX, REFUSED_CHARS_MAX};
 
 /// A JSON object that keeps its text: numbers lose no digits, keys their order.
 ///
-/// Every string in it is Unicode, every number fits an `f64`, and it is nested less
-/// than 128 deep, so that it can be read as a [`Value`]. No key stands twice in one object
-/// of it: JSON leaves open which one is meant, and nothing is run on a guess.
+/// Every string in it is Unicode, every number fits an `f64`, and it is nested less than 128 levels
+/// deep, so it can be read as a [`Value`]. No object in it repeats a key: JSON does not say which
+/// value is meant, and nothing is run on a guess.
 #[derive(Clone)]
 pub struct Arguments(Box<RawValue>);
 
-/// Why a JSON object is not taken for arguments.
+/// Why a JSON object is not accepted as arguments.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It holds what no [`Value`] can.
+    /// It holds something that no [`Value`] can.
     Unreadable(serde_json::Error),
-    /// This key stands twice in one object.
+    /// An object repeats this key.
     Twice(String),
 }
 
@@ -42,7 +42,7 @@ impl Arguments {
     /// Reads an object from its text.
     ///
     /// # Errors
-    /// When `text` is no JSON object, holds what no [`Value`] can, or a key twice.
+    /// If `text` is not a JSON object, holds something that no [`Value`] can, or repeats a key.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str::<Map<String, Value>>(text)?;
         Self::new(serde_json::from_str(text)?).map_err(Refused::into_error)
@@ -54,13 +54,13 @@ impl Arguments {
         self.0.get()
     }
 
-    /// The text as a value for `serde`.
+    /// The text, for `serde`.
     #[must_use]
     pub fn as_raw(&self) -> &RawValue {
         &self.0
     }
 
-    /// The object, for code that looks inside.
+    /// The object as a value, for code that looks inside.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "it cannot: `check` has passed the text")]
     pub fn to_value(&self) -> Value {
@@ -68,7 +68,7 @@ impl Arguments {
         value
     }
 
-    /// Takes an object's text if it can be read as a value, in one way alone.
+    /// Accepts an object's text if it can be read as a value, and in one way only.
     pub(super) fn new(text: &RawValue) -> Result<Self, Refused> {
         debug_assert!(text.get().starts_with('{'), "the caller looked");
         let may_repeat_keys = check(text.get()).map_err(Refused::Unreadable)?;
@@ -95,7 +95,6 @@ impl PartialEq for Arguments {
     }
 }
 
-/// Reads what was written.
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
@@ -112,10 +111,9 @@ impl Serialize for Arguments {
     }
 }
 
-/// Checks what skipping over a value, as [`RawValue`] does, leaves unchecked in valid
-/// JSON: lone surrogates, numbers beyond `f64`, depth. Returns whether a key may stand
-/// twice in an object. Only what looks suspicious is decoded, so ordinary arguments cost
-/// one pass and no allocation.
+/// Checks what [`RawValue`] skips over in valid JSON: lone surrogates, numbers beyond `f64`, depth.
+/// Returns whether an object may repeat a key. Only what looks suspicious is decoded, so ordinary
+/// arguments cost one pass and no allocation.
 fn check(json: &str) -> Result<bool, serde_json::Error> {
     let bytes = json.as_bytes();
     let (mut at, mut depth) = (0, 0);
@@ -133,7 +131,7 @@ fn check(json: &str) -> Result<bool, serde_json::Error> {
                 if is_key(bytes, end) {
                     let key = &bytes[start + 1..end - 1];
                     let bit = key_bit(key);
-                    // Written with escapes, it may be the same and look different.
+                    // With escapes, the same key can be spelt in other ways.
                     may_repeat_keys |= keys[depth] & bit != 0 || key.contains(&b'\\');
                     keys[depth] |= bit;
                 }
@@ -168,7 +166,7 @@ fn is_key(bytes: &[u8], end: usize) -> bool {
     bytes[end..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
 }
 
-/// One of 128 bits, the same for the same key.
+/// One of 128 bits, always the same one for the same key.
 fn key_bit(key: &[u8]) -> u128 {
     let hash = key.iter().fold(0_u32, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x9E37_79B1).rotate_left(13)
@@ -176,7 +174,7 @@ fn key_bit(key: &[u8]) -> u128 {
     1 << (hash % u128::BITS)
 }
 
-/// The first key that stands twice in one object.
+/// The first key that an object repeats.
 fn twice(json: &str) -> Option<String> {
     examined::note(json.len());
     let mut found = None;
@@ -185,7 +183,7 @@ fn twice(json: &str) -> Option<String> {
     found
 }
 
-/// Valid JSON that no program can take. Where it stands is not said: `serde_json`
+/// The error for valid JSON that cannot be decoded. It names no position, because `serde_json`
 /// would count from the value and not from the payload.
 fn refused(value: &str, why: &str) -> serde_json::Error {
     let shown: String = value.chars().take(REFUSED_CHARS_MAX).collect();
@@ -209,7 +207,7 @@ fn string_end(bytes: &[u8], start: usize) -> (usize, bool) {
 
 /// The end of a number, and whether it may be beyond `f64`.
 fn number_end(bytes: &[u8], start: usize) -> (usize, bool) {
-    /// As many digits in front of a point always fit.
+    /// This many digits before the point always fit.
     const DIGITS: usize = 300;
     let rest = bytes[start..].iter();
     let length = rest.take_while(|b| matches!(b, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'));
@@ -218,7 +216,7 @@ fn number_end(bytes: &[u8], start: usize) -> (usize, bool) {
     (end, number.len() > DIGITS || number.iter().any(|b| matches!(b, b'e' | b'E')))
 }
 
-/// Reads a value up to the first key that stands twice in one object.
+/// Reads a value up to the first key that an object repeats.
 struct Distinct<'f>(&'f mut Option<String>);
 
 impl<'de> DeserializeSeed<'de> for Distinct<'_> {
@@ -279,12 +277,12 @@ impl<'de> Visitor<'de> for Distinct<'_> {
     }
 }
 
-/// A key, borrowed where it is written without escapes.
+/// A key, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A [`Value`] without the key that `serde_json` reserves for its own [`RawValue`]: what
-/// a model writes under that name is a member like any other.
+/// A [`Value`] in which the key that `serde_json` reserves for its [`RawValue`] means nothing
+/// special: a model may write a member of that name.
 struct Plain(Value);
 
 impl<'de> Deserialize<'de> for Plain {

@@ -11,7 +11,7 @@ use super::segment::{self, ErrorCode, ParseError, Segment};
 use super::transition::Opened;
 use crate::call_format::JsonKeys;
 
-/// Why a payload, or an element of one, is no call.
+/// Why a payload, or an element of one, is not a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub code: ErrorCode,
@@ -23,7 +23,7 @@ impl Fault {
         Self { code, message: message.into() }
     }
 
-    /// Says it of the call `index`, of which `raw` is quoted.
+    /// Reports the fault of call `index`, and quotes `raw`.
     pub(super) fn say(
         self,
         opened: Opened,
@@ -46,7 +46,7 @@ impl Fault {
     }
 
     fn json(error: &serde_json::Error) -> Self {
-        // What is JSON and still cannot be taken has a message of its own.
+        // Valid JSON that cannot be decoded has a message of its own.
         let message = match error.classify() {
             serde_json::error::Category::Data => error.to_string(),
             _ => format!("not JSON: {error}"),
@@ -76,12 +76,12 @@ pub(super) enum Content<'a> {
 /// An element of an array: its text, and its name and arguments if it is a call.
 pub(super) type Element<'a> = (&'a str, Result<(String, Arguments), Fault>);
 
-/// Reads a payload that is one call or, with `[`, several of them.
+/// Reads a payload that is one call or, with `[`, several.
 ///
-/// An error is a fault of the whole; what is wrong with one element stands in its
-/// place.
+/// An error is the fault of the whole payload. The fault of one element takes that element's place.
 pub(super) fn read<'a>(payload: &'a str, keys: &JsonKeys) -> Result<Content<'a>, Fault> {
-    // Skipped by serde_json, its elements once more, their arguments checked.
+    // `serde_json` skips over the payload and then over its elements; then the arguments are
+    // checked.
     examined::note(3 * payload.len());
     if payload.starts_with('[') {
         let elements: Vec<&RawValue> =
@@ -148,27 +148,27 @@ fn read_arguments(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<Arguments
     }
 }
 
-/// The object that a string holds; `None` where it holds something else.
+/// The object in a string; `None` if it holds something else.
 fn read_string(text: &str) -> Option<Result<Arguments, Refused>> {
     let inner: String = serde_json::from_str(text).ok()?;
     let is_object = inner.trim_start().starts_with('{');
     Some(Arguments::new(is_object.then(|| serde_json::from_str(&inner).ok())??))
 }
 
-/// A value with its key's place in the format's list.
+/// A value, with its key's index in the format's list.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     rank: usize,
     value: &'a RawValue,
 }
 
-/// What a call's object holds under the keys that count.
+/// The values of the keys that count.
 #[derive(Default)]
 struct Envelope<'a> {
     name: Option<Entry<'a>>,
     arguments: Option<Entry<'a>>,
-    /// A key that counts and stands twice. JSON leaves open which one is meant, and
-    /// a call is not run on a guess.
+    /// A key that counts and is repeated. JSON does not say which value is meant, and a call is not
+    /// run on a guess.
     twice: Option<&'static str>,
 }
 
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut envelope = Envelope::default();
-        // A bit for each key that counts: those of the name first.
+        // One bit for each key that counts, beginning with those of the name.
         let mut seen = 0_u32;
         while let Some(key) = map.next_key_seed(KeyVisitor(self.0))? {
             let (slot, rank, bit, key) = match key {
@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
     }
 }
 
-/// A key of a call's object, with its place in the format's list.
+/// A key of a call's object, with its index in the format's list.
 enum Key {
     Name(usize),
     Arguments(usize),

@@ -1,27 +1,32 @@
-//! Tells a call's name and arguments while its payload arrives.
+//! Reports a call's name and arguments while its payload arrives.
 //!
-//! It follows the payload beside the scanner, on bytes that are already in the
-//! payload's buffer, so a parser that was not asked for deltas pays nothing.
+//! ```text
+//!    {"name": "write", "arguments": {"text": "a}"}}
+//!                   |               '------------'|
+//!           CallNamed               ArgumentsDelta CallCompleted
+//! ```
 //!
-//! Only what cannot change any more is told: the value of the standard keys, in a
-//! payload that is one object, read strictly. Everything else (other keys, arrays,
-//! arguments inside a string, mended payloads) is told when the call completes, in
-//! one piece.
+//! The tracker runs beside the scanner, on bytes that are already in the payload's buffer, so a
+//! parser without deltas pays nothing for it.
+//!
+//! It only reports what can no longer change: the values of the standard keys, in a payload that is
+//! one object, in strict mode. Everything else (other keys, arrays, arguments inside a string,
+//! lenient mode) is reported in one piece when the call completes.
 
 use super::segment::Segment;
 use super::{examined, find, text};
 use crate::call_format::JsonKeys;
 
-/// Where the tracker stands in a payload.
+/// The tracker's position in a payload.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tracker {
-    /// `payload[..seen]` has been looked at.
+    /// `payload[..seen]` has been read.
     seen: usize,
     depth: usize,
-    /// Where the string that we are in begins, behind its quote.
+    /// Where the current string begins, after its quote.
     string: Option<usize>,
     escape: bool,
-    /// The last key of the outermost object, and whether its colon was seen.
+    /// The last key of the outermost object, and whether its colon has been read.
     key: Key,
     in_value: bool,
     named: bool,
@@ -36,18 +41,18 @@ enum Key {
     Arguments,
 }
 
-/// What has been told of the arguments object.
+/// How much of the arguments object has been reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Arguments {
     #[default]
     Awaited,
-    /// Told up to this position of the payload.
+    /// Reported up to this position in the payload.
     Arriving(usize),
     Told,
 }
 
 impl Tracker {
-    /// Looks at what is new in a payload and tells what is certain.
+    /// Reads the new bytes of a payload, and reports what is certain.
     pub(super) fn advance(
         &mut self,
         payload: &[u8],
@@ -93,7 +98,7 @@ impl Tracker {
         self.tell_arguments(payload, index, sink);
     }
 
-    /// Passes over what is new in a payload, all of it inside a string that goes on.
+    /// Skips the new bytes of a payload, all of them inside a string that continues.
     pub(super) fn pass_string(
         &mut self,
         payload: &[u8],
@@ -105,7 +110,7 @@ impl Tracker {
         self.tell_arguments(payload, index, sink);
     }
 
-    /// Tells of a completed call what was not told before.
+    /// Reports what is still missing when a call completes.
     pub(super) fn complete(
         &self,
         index: u32,
@@ -121,7 +126,7 @@ impl Tracker {
         }
     }
 
-    /// Moves behind the string's closing quote, if it is there.
+    /// Moves past the string's closing quote, if it has arrived.
     fn skip_string(&mut self, payload: &[u8]) {
         if self.escape {
             self.escape = false;
@@ -167,8 +172,8 @@ impl Tracker {
         }
     }
 
-    /// Tells the arguments up to the payload's end, whole characters only. Bytes
-    /// that are not UTF-8 end it: such a payload will not complete.
+    /// Reports the arguments up to the payload's end, in whole characters. Invalid UTF-8 stops it;
+    /// such a payload never completes.
     fn tell_arguments(&mut self, payload: &[u8], index: u32, sink: &mut impl FnMut(Segment<'_>)) {
         let Arguments::Arriving(told) = &mut self.arguments else { return };
         let new = &payload[*told..];

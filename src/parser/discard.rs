@@ -34,7 +34,7 @@ impl Discard {
             let end = stream.position(at);
             let next = match stop {
                 None => return Flow::Stay,
-                // A payload is refused once.
+                // The payload is refused already.
                 Some(Stop::TooDeep) => continue,
                 Some(Stop::End | Stop::WrongCloser) => {
                     stream.end_refused(self.opened, place, end, sink)

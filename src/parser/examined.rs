@@ -1,12 +1,12 @@
-//! Counts the bytes that the parser looks at, in tests alone: promise 4 is about a
-//! number that no clock tells reliably.
+//! Counts the bytes that the parser reads, in tests only. Promise 4 is about this number, which no
+//! clock measures reliably.
 
 #[cfg(test)]
 thread_local! {
     static EXAMINED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Notes that so many bytes are looked at once.
+/// Counts this many bytes as read once.
 #[inline]
 #[cfg_attr(not(test), expect(unused_variables, reason = "counted in tests alone"))]
 pub(super) fn note(bytes: usize) {
@@ -14,7 +14,7 @@ pub(super) fn note(bytes: usize) {
     EXAMINED.with(|count| count.set(count.get() + bytes));
 }
 
-/// How many were noted since this was last asked.
+/// The count since the last call.
 #[cfg(test)]
 pub(super) fn take() -> usize {
     EXAMINED.take()

@@ -1,6 +1,6 @@
 //! Searches for a byte in chunks that are often only a few bytes long.
 
-/// Up to this length, two overlapping words are faster than a call of `memchr`.
+/// Up to this length, two overlapping words are faster than a call to `memchr`.
 const SHORT: usize = 16;
 
 #[inline]
@@ -25,7 +25,7 @@ pub(super) fn either(a: u8, b: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| byte == a || byte == b)
 }
 
-/// Whether at most [`SHORT`] bytes have the byte among them.
+/// Whether the bytes, at most [`SHORT`], contain this byte.
 #[inline]
 fn short_has(bytes: &[u8], byte: u8) -> bool {
     match *bytes {
@@ -45,7 +45,8 @@ fn short_has(bytes: &[u8], byte: u8) -> bool {
     }
 }
 
-/// Whether a word has the byte among its eight: what differs from it is not zero.
+/// Whether a word's eight bytes contain this byte: XOR turns it into zero, and the subtraction
+/// finds a zero.
 #[inline]
 fn word_has(word: u64, byte: u8) -> bool {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);

@@ -1,8 +1,8 @@
-//! The bodies of the fuzz targets, and what they and the unit tests look at a
-//! parser with. Not part of a release build.
+//! The bodies of the fuzz targets, and the helpers that they share with the unit tests. Not part of
+//! a release build.
 //!
-//! An input begins with a few bytes that choose settings and cuts, so that a
-//! fuzzer finds those, too. Any input is valid.
+//! An input begins with a few bytes that choose settings and cuts, so that a fuzzer explores those
+//! too. Any input is valid.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::call_format::{CallFormat, HERMES};
 /// What came out of a parser, owned, with adjacent text merged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
-    /// The segments that tell what the model wrote.
+    /// The segments other than spans, names and deltas.
     pub events: Vec<Event>,
-    /// Where each byte went, adjacent spans of one place merged.
+    /// Where each byte went, with adjacent spans of text or of reasoning merged.
     pub spans: Vec<Span>,
-    /// Names told while a call arrived.
+    /// The name reported for each call.
     pub names: BTreeMap<u32, String>,
-    /// Arguments told while a call arrived.
+    /// The argument deltas reported for each call, merged.
     pub deltas: BTreeMap<u32, String>,
 }
 
-/// A segment, owned. Messages are left out: they are for reading.
+/// A segment, owned. Messages are left out: they are for people.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the fields are those of `Segment`")]
 pub enum Event {
@@ -34,11 +34,11 @@ pub enum Event {
 }
 
 impl Record {
-    /// Takes a segment.
+    /// Adds a segment.
     ///
     /// # Panics
     ///
-    /// Panics on one that no parser may hand out.
+    /// If no parser may produce such a segment.
     pub fn take(&mut self, segment: Segment<'_>) {
         let event = match segment {
             Segment::Text(text) => {
@@ -108,16 +108,15 @@ fn is_prose(place: Place) -> bool {
 pub enum How {
     /// As bytes.
     Bytes,
-    /// As text where the chunk is text, as bytes where it is not.
+    /// As text if the chunk is UTF-8, as bytes if not.
     Text,
 }
 
-/// Feeds an input in chunks of the given lengths, which begin anew when they end,
-/// and records what comes out.
+/// Parses an input in chunks of the given lengths, repeated as needed, and records the output.
 ///
 /// # Panics
 ///
-/// Panics on settings that are refused.
+/// If the settings are rejected.
 #[must_use]
 pub fn record(settings: &Settings, input: &[u8], lengths: &[usize], how: How) -> Record {
     let mut parser = Parser::new(settings.clone()).expect("settings are checked by the caller");
@@ -137,11 +136,11 @@ pub fn record(settings: &Settings, input: &[u8], lengths: &[usize], how: How) ->
     record
 }
 
-/// Checks what must hold of any record of an input that was read with `spans`.
+/// Checks what must hold for every record that was made with `spans`.
 ///
 /// # Panics
 ///
-/// Panics where it does not hold.
+/// If it does not hold.
 pub fn check_conservation(settings: &Settings, input: &[u8], record: &Record) {
     let end = record.spans.last().map_or(0, |last| last.range.end);
     assert_eq!(end, input.len() as u64, "the spans end before the input");
@@ -169,7 +168,7 @@ fn lossy(input: &[u8], span: &Span) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Each call that starts ends once, in order, and was told as it ended.
+/// Each call that starts ends once, in order, and its deltas agree with its end.
 fn check_calls(settings: &Settings, record: &Record) {
     let (mut started, mut ended) = (0, 0);
     for event in &record.events {
@@ -200,7 +199,7 @@ fn check_calls(settings: &Settings, record: &Record) {
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// If that does not hold.
 pub fn parser_chunks(data: &[u8]) {
     let Some((settings, lengths, input)) = choose(data) else { return };
     let whole = record(&settings, input, &[], How::Bytes);
@@ -211,22 +210,22 @@ pub fn parser_chunks(data: &[u8]) {
     {
         let mut cut = record(&settings, input, lengths, how);
         check_conservation(&settings, input, &cut);
-        // Calls that did not complete may have been told further in one cut than in another.
+        // How much is reported of a call that fails depends on the cuts.
         cut.names.clone_from(&whole.names);
         cut.deltas.clone_from(&whole.deltas);
         assert_eq!(cut, whole, "cut into {lengths:?}, {how:?}");
-        // Without spans, plain chunks take a shorter way.
+        // Without spans, plain chunks take a shortcut.
         let quick = record(&quiet, input, lengths, how);
         assert_eq!(quick.events, whole.events, "without spans, cut into {lengths:?}, {how:?}");
     }
 }
 
-/// Target `parser_repair`: mending never matters where nothing is broken, gives
-/// JSON where it completes a call, and is the same for every cut.
+/// Target `parser_repair`: repairs leave JSON alone, give JSON if they complete a call, and are the
+/// same for every cut.
 ///
 /// # Panics
 ///
-/// Panics where that does not hold.
+/// If that does not hold.
 pub fn parser_repair(data: &[u8]) {
     let strict = Settings { spans: true, ..Settings::default() };
     let lenient = Settings { strict_balancing: false, ..strict.clone() };
@@ -239,7 +238,7 @@ pub fn parser_repair(data: &[u8]) {
     }
 }
 
-/// Mending is idempotent, leaves JSON alone, and says when it did something.
+/// Repairs are idempotent, leave JSON alone, and are listed if they change something.
 fn check_mend(text: &str) {
     let mut repaired = Vec::new();
     let mended = super::repair::mend(text, &mut repaired);
@@ -251,8 +250,8 @@ fn check_mend(text: &str) {
     assert_eq!(again, mended, "mending twice");
 }
 
-/// Markers worth trying: the default, ones that overlap themselves, ones that lie
-/// inside a tag, hold one or share its beginning, ones that JSON could hold.
+/// Markers worth trying: the default; some that overlap themselves; some that lie inside a tag,
+/// contain one or share its beginning; some that JSON may contain.
 const MARKERS: &[&str] = &[
     "<<function_call>>",
     "<<<function_call>>",
@@ -272,7 +271,7 @@ const MARKERS: &[&str] = &[
     " \n",
 ];
 
-/// Takes settings and chunk lengths from the front of the data.
+/// Takes settings and chunk lengths from the start of the data.
 fn choose(data: &[u8]) -> Option<(Settings, Vec<usize>, &[u8])> {
     let (&[flags, marker, limit, cuts], rest) = data.split_first_chunk()?;
     let (lengths, input) = rest.split_at_checked(usize::from(cuts % 8))?;

@@ -1,4 +1,4 @@
-//! What stands between an opener and its payload.
+//! The gap between an opener and its payload.
 
 use std::mem;
 
@@ -8,20 +8,20 @@ use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
 use crate::limits::parser::GAP_BYTES_MAX;
 
-/// Words that models write in front of JSON, with or without a code fence. Other
-/// words mean that the marker is talked about.
+/// Words that models write before JSON. Any other word means that the marker is only mentioned,
+/// unless a code fence came first.
 const LANGUAGE_WORDS: &[&str] =
     &["json", "json5", "jsonc", "javascript", "js", "python", "py", "tool_call", "tool_code"];
 
-/// The bytes behind a marker, up to its payload: white space and, leniently, one
-/// code fence or language word.
+/// The bytes between a marker and its payload: white space and, in lenient mode, one code fence or
+/// language word.
 #[derive(Debug)]
 pub(super) struct Gap {
     opened: Opened,
     part: Part,
     /// Whether a code fence has opened.
     fence: bool,
-    /// What will have been mended, if a payload follows.
+    /// The repairs so far, which count if a payload follows.
     repaired: Vec<Repair>,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct Gap {
 enum Part {
     #[default]
     Space,
-    /// So many backticks of a fence that is not whole.
+    /// This many backticks of an unfinished fence.
     Ticks(u8),
-    /// A word that begins at this position of the gap.
+    /// A word that begins at this position in the gap.
     Word(usize),
 }
 
@@ -81,7 +81,7 @@ impl Gap {
         Flow::Enter(Next::prose(), 0)
     }
 
-    /// The marker and what stands behind it are text after all.
+    /// Reports that there is no payload: the marker and the gap are text after all.
     fn refuse(&self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
         let Opened { which, at, at_line_start } = self.opened;
         let bytes = [stream.opener(which).as_bytes(), &stream.buffer].concat();
@@ -96,7 +96,7 @@ impl Gap {
         stream.say_before(&bytes, at, sink);
     }
 
-    /// Looks at the next byte. `before` is the gap up to here.
+    /// What the next byte means. `before` is the gap so far.
     fn step(&mut self, byte: u8, before: &[u8], lenient: bool) -> Step {
         match byte {
             b'{' | b'[' if self.word_ends(before) => Step::Begin,
@@ -108,7 +108,7 @@ impl Gap {
         }
     }
 
-    /// Whether a payload or white space may stand here.
+    /// Whether a payload or white space may come here. If so, it ends the word before it.
     fn word_ends(&mut self, before: &[u8]) -> bool {
         match self.part {
             Part::Space => true,
@@ -132,7 +132,7 @@ impl Gap {
             Part::Ticks(_) => {
                 self.fence = true;
                 note(&mut self.repaired, Repair::CodeFence);
-                // A fence may name its language, whichever it is.
+                // A fence may name any language.
                 Part::Word(at + 1)
             }
             _ => return Step::Refuse,

@@ -1,15 +1,20 @@
-//! Finds the end of a payload: follows brackets, strings and escapes, no more.
+//! Finds the end of a payload by following brackets, strings and escapes, and nothing else.
 //!
-//! Framing before decoding: where a payload ends is known whether or not it is
-//! JSON, so garbage is skipped safely and memory is bounded before anything is
-//! decoded.
+//! ```text
+//!    {"a": "x\"}", "b": [1]} text
+//!    1                  2 1 0        open brackets: at 0, the payload ends
+//!     '-'  '----'  '-'               strings, in which no bracket counts
+//! ```
+//!
+//! Framing before decoding: a payload's end is known whether or not it is JSON, so garbage is
+//! skipped safely and memory is bounded before anything is decoded.
 
 use super::openers::{Held, Landing, Opener, Openers, Step};
 use super::{examined, find};
 use crate::call_format::CallFormat;
 use crate::limits::parser::DEPTH_MAX;
 
-/// What stops a scan. The stopper itself has been scanned.
+/// What stops a scan, and has itself been scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The bracket that balances the first one.
@@ -18,18 +23,18 @@ pub(super) enum Stop {
     WrongCloser,
     /// A bracket that nests deeper than [`DEPTH_MAX`].
     TooDeep,
-    /// The last byte of this mark of the format, outside strings.
+    /// The end of this mark of the format, outside strings.
     Mark(usize),
 }
 
-/// What a scan minds, besides double-quoted strings.
+/// What a scan looks for, besides brackets and double-quoted strings.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
     /// Single quotes delimit strings, and brackets may close in any order.
     lenient: bool,
-    /// What stands around calls, and so outside of them.
+    /// The format's openers and closer, except those that JSON may contain outside strings.
     marks: Option<Openers>,
-    /// Bytes that are more than content outside strings.
+    /// Bytes that mean something outside strings.
     special: [bool; 256],
 }
 
@@ -49,40 +54,39 @@ impl Rules {
         Self { lenient, marks, special }
     }
 
-    /// What a mark is, and how long.
+    /// The kind of a mark, and its length.
     pub(super) fn mark(&self, mark: usize) -> (Opener, usize) {
         let marks = self.marks.as_ref().expect("one has stopped the scan");
         (marks.opener(mark), marks.pattern(mark).len())
     }
 }
 
-/// Whether JSON outside strings can have a mark: then it is no sign that the model has
-/// begun anew, or is done.
+/// Whether JSON can contain a mark outside strings. If so, the mark does not show that the model
+/// has started over, or is done.
 fn may_stand_in_json(mark: &str) -> bool {
     mark.bytes().all(|b| b"{}[]:, \t\r\n0123456789+-.eEtrufalsn".contains(&b))
 }
 
-/// Where a scan stands inside a payload.
+/// The state of a scan inside a payload.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scanner {
-    /// Open brackets.
+    /// How many brackets are open.
     depth: usize,
-    /// Kinds of the first [`DEPTH_MAX`] of them, a bit each, the innermost lowest:
-    /// 1 for `[`. Deeper ones are counted alone, since their payload is discarded.
+    /// The kinds of the first [`DEPTH_MAX`] of them, one bit each, the innermost lowest: 1 for `[`.
+    /// Deeper ones are only counted, because their payload is discarded.
     kinds: u128,
     /// The quote that ends the string we are in; 0 outside strings.
     quote: u8,
     /// The next byte is escaped.
     escape: bool,
-    /// What has been read of a mark, outside strings.
+    /// The part of a mark that has been read, outside strings.
     held: Held,
 }
 
 const _: () = assert!(DEPTH_MAX == u128::BITS as usize, "a bit for each open bracket");
 
 impl Scanner {
-    /// Whether the scan is in a string and the bytes do not end it. They need not be
-    /// scanned then.
+    /// Whether the bytes only continue a string, so that they need no scan.
     #[inline]
     pub(super) fn stays_in_string(&self, bytes: &[u8]) -> bool {
         if self.quote == 0 || self.escape {
@@ -93,8 +97,8 @@ impl Scanner {
         stop.is_none()
     }
 
-    /// Scans on, and returns how many bytes, all of them unless something stops it.
-    /// The first byte ever must be the payload's opening bracket.
+    /// Scans more bytes, and returns how many: all of them, unless something stops it. The very
+    /// first byte must be the payload's opening bracket.
     #[inline]
     pub(super) fn scan(&mut self, bytes: &[u8], rules: &Rules) -> (usize, Option<Stop>) {
         match self.skip_string(bytes) {
@@ -142,8 +146,8 @@ impl Scanner {
         (bytes.len(), None)
     }
 
-    /// How many bytes still belong to the string that the scan is in, its quote
-    /// included; none outside of strings. `None` where it goes on behind the bytes.
+    /// How many bytes belong to the current string, including its quote; 0 outside strings. `None`
+    /// if the string goes on after the bytes.
     #[inline]
     fn skip_string(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.quote == 0 {
@@ -169,7 +173,7 @@ impl Scanner {
         }
     }
 
-    /// Returns whether this bracket is the first one too deep.
+    /// Opens a bracket, and returns whether it is the first one too deep.
     #[inline]
     fn open(&mut self, bracket: u8) -> bool {
         self.depth += 1;
@@ -179,7 +183,7 @@ impl Scanner {
         self.depth == DEPTH_MAX + 1
     }
 
-    /// Returns whether the bracket is of the right kind.
+    /// Closes a bracket, and returns whether it is of the right kind.
     #[inline]
     fn close(&mut self, bracket: u8) -> bool {
         let known = self.depth <= DEPTH_MAX;

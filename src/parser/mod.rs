@@ -6,10 +6,9 @@
 //! Let me look. <<function_call>> {"name": "get_weather", "arguments": {"city": "Oslo"}}
 //! ```
 //!
-//! A [`Parser`] takes that text in chunks cut anywhere, even inside the marker or inside
-//! a character, and returns [`Segment`]s: text, reasoning, calls, errors. It does no I/O,
-//! reads no clock and starts no thread. It does not know which tools exist, and it runs
-//! nothing.
+//! A [`Parser`] takes that text in chunks cut anywhere, even inside the marker or inside a
+//! character, and returns [`Segment`]s: text, reasoning, calls, errors. It does no I/O, reads no
+//! clock and starts no thread. It does not know which tools exist, and it runs nothing.
 //!
 //! ```
 //! use tether::parser::{Parser, Segment, Settings};
@@ -35,26 +34,25 @@
 //!
 //! # Promises
 //!
-//! 1. **Chunking never matters.** With adjacent text merged, the segments depend only on
-//!    the whole input and the settings. (Chunks cut the [argument
-//!    deltas](Segment::ArgumentsDelta); merged, these too are always the same.)
-//! 2. **Nothing waits without need.** The parser holds back only a proper prefix of an
-//!    opener, an opener with the gap after it, the line ending and code fence after a
-//!    payload, the white space and the closer after it in formats that close calls, or
-//!    an unfinished UTF-8 character.
-//! 3. **Nothing is lost and nothing leaks.** Every input byte ends up in exactly one
-//!    place, which [`Settings::spans`] reports.
-//! 4. **Linear and bounded.** Each byte is read a constant number of times. Memory is
-//!    bounded by [`Settings::max_payload_bytes`] plus a constant; a repair takes that much
-//!    again, and so does a completed call. Text is borrowed from the chunk, without a copy
-//!    or an allocation.
+//! 1. **Chunking never matters.** With adjacent text merged, the segments depend only on the whole
+//!    input and the settings. (Chunks do cut the [argument deltas](Segment::ArgumentsDelta). For a
+//!    call that completes, the merged deltas are always the same.)
+//! 2. **Nothing waits without need.** Apart from payloads, the parser holds back only a proper
+//!    prefix of an opener, an opener with the gap after it, the line ending and code fence after a
+//!    payload, whatever may still lead to a closer in formats that close calls, or an unfinished
+//!    UTF-8 character.
+//! 3. **Nothing is lost and nothing leaks.** Every input byte ends up in exactly one place, as
+//!    [`Settings::spans`] can show.
+//! 4. **Linear and bounded.** Each byte is read a constant number of times. Memory is bounded by
+//!    [`Settings::max_payload_bytes`] plus a constant; a repair needs that much again, and so does
+//!    a completed call. Text is borrowed from the chunk, without a copy or an allocation.
 //! 5. **No input breaks it**: none makes it panic, overflow, hang or grow.
-//! 6. **It recovers from every error** and reads the next byte as text.
+//! 6. **It recovers from every error** and carries on where the table below says.
 //!
 //! # Errors
 //!
-//! A model's bad output is ordinary input: it becomes a [`Segment::Error`], and the parser
-//! carries on. The only real failure is [`SettingsError`].
+//! A model's bad output is ordinary input: it becomes a [`Segment::Error`], and the parser carries
+//! on. The only real failure is [`SettingsError`].
 //!
 //! | [`ErrorCode`] | cause | carries on |
 //! | --- | --- | --- |
@@ -65,8 +63,8 @@
 //! | `payload_too_large` | longer than [`Settings::max_payload_bytes`] | after the balancing bracket |
 //! | `payload_too_deep` | nested deeper than 128 | after the balancing bracket |
 //! | `incomplete_payload` | the stream ended inside it | |
-//! | `invalid_json` | balanced, but not JSON | after it |
-//! | `invalid_call` | JSON, but not an object with a `name` and `arguments`; or one of its keys occurs twice | after it; in an array, with the next element |
+//! | `invalid_json` | balanced, but not JSON, or with a number or string that cannot be decoded | after it |
+//! | `invalid_call` | JSON, but not a call: no name, arguments that are not an object, or a repeated key | after it; in an array, with the next element |
 //!
 //! # The states
 //!
@@ -83,8 +81,8 @@
 //!           '------------------------------------------------------------'
 //! ```
 //!
-//! An opener outside strings leads from payload and discard back to gap. In a format that
-//! closes calls, a closer leads from there to tail, and so does the end of what was refused.
+//! From payload and discard, an opener outside strings leads back to gap. In a format that closes
+//! calls, a closer leads from both to tail, and so does the end of a refused payload.
 
 mod arguments;
 mod call;
@@ -137,15 +135,15 @@ use transition::{Flow, Next};
 pub struct Parser {
     state: State,
     stream: Stream,
-    /// What ends a run of text, and of reasoning.
+    /// What ends a run of text, and what ends a run of reasoning.
     openers: [Openers; 2],
-    /// In prose with nothing held back: a chunk without the beginning of an opener goes
-    /// straight through.
+    /// Whether the state is prose with nothing held back. If so, a chunk in which no opener begins
+    /// goes straight through.
     calm: bool,
 }
 
-/// What the next byte is part of. Each state reads as far as it can ([`Flow`]) and decides
-/// what the end of the input means.
+/// What the next byte is part of. Each state reads as far as it can ([`Flow`]) and decides what the
+/// end of the input means.
 #[derive(Debug)]
 enum State {
     Prose(Prose),
@@ -156,7 +154,7 @@ enum State {
 }
 
 impl Parser {
-    /// Makes a parser for one stream.
+    /// Makes a parser that is ready for a stream.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         let stream = Stream::new(settings);
@@ -177,10 +175,10 @@ impl Parser {
         self.drive(Unchecked(chunk), &mut sink);
     }
 
-    /// Reads a chunk that is known to be UTF-8, which saves the check.
+    /// Reads a chunk of text, which needs no check for UTF-8.
     ///
-    /// Calls may alternate with [`push`](Self::push); a character left unfinished there
-    /// becomes U+FFFD.
+    /// Calls to this and to [`push`](Self::push) may be mixed. A character that `push` left
+    /// unfinished becomes U+FFFD.
     #[inline]
     pub fn push_str(&mut self, chunk: &str, mut sink: impl FnMut(Segment<'_>)) {
         if self.lets_through(chunk.as_bytes()) {
@@ -189,7 +187,7 @@ impl Parser {
         self.drive(Vouched(chunk), &mut sink);
     }
 
-    /// Ends the stream and decides what was held back.
+    /// Ends the stream and settles what was held back.
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         let sink = &mut sink;
         loop {
@@ -213,7 +211,7 @@ impl Parser {
         self.calm = self.stream.is_calm();
     }
 
-    /// Drops the rest of the stream. What was held back, half an opener or half a call, is
+    /// Abandons the stream. What was held back, such as half an opener or half a call, is
     /// forgotten.
     pub fn abandon(&mut self) {
         self.state = State::default();
@@ -246,7 +244,7 @@ impl Parser {
         self.run(chunk, sink);
     }
 
-    /// Reads a chunk from state to state. Out of line, so that `drive` stays small.
+    /// Reads a chunk from state to state. Not inlined, so that `drive` stays small.
     #[inline(never)]
     fn run<C: Chunk, S: FnMut(Segment<'_>)>(&mut self, chunk: C, sink: &mut S) {
         let bytes = chunk.bytes();
@@ -280,7 +278,7 @@ impl Parser {
         self.stream.offset += bytes.len() as u64;
     }
 
-    /// Enters the state that the last one led to.
+    /// Enters the state that the last one leads to.
     fn enter<S: FnMut(Segment<'_>)>(&mut self, next: Next, sink: &mut S) {
         let stream = &mut self.stream;
         self.state = match next {
@@ -318,7 +316,7 @@ impl Default for State {
     }
 }
 
-/// What ends a run of text, and of reasoning.
+/// What ends a run of text, and what ends a run of reasoning.
 fn openers(stream: &Stream) -> [Openers; 2] {
     let settings = &stream.settings;
     let [open, close] = settings.format.row().reasoning;

@@ -1,5 +1,4 @@
-//! A call whose name and arguments came apart, as servers hand them out that read
-//! calls themselves.
+//! A call whose name and arguments arrive separately, from a server that parses calls itself.
 
 use serde_json::value::RawValue;
 
@@ -9,15 +8,15 @@ use super::repair::{self, Repair};
 use super::segment::{self, Call, ErrorCode, ParseError};
 use super::{Arguments, Settings};
 
-/// Reads a call from a name and the text of its arguments, by the rules that hold
-/// for a payload: nothing is guessed, and with
-/// [`strict_balancing`](Settings::strict_balancing) off, what was plainly meant is mended.
+/// Reads a call from a name and the text of its arguments, by the rules for payloads: nothing is
+/// guessed. With [`strict_balancing`](Settings::strict_balancing) off, the arguments are repaired
+/// if it is obvious what was meant.
 ///
 /// `index` is the call's own, from 0 in its stream. The error's offset is 0.
 ///
 /// # Errors
-/// Where it is no call: without a name, or with arguments that are no JSON object, are
-/// cut ([`ErrorCode::IncompletePayload`]) or longer than
+/// If it is not a call: the name is missing, or the arguments are not a JSON object, repeat a key,
+/// are cut off ([`ErrorCode::IncompletePayload`]) or longer than
 /// [`max_payload_bytes`](Settings::max_payload_bytes).
 pub fn read_call(
     index: u32,
@@ -61,7 +60,7 @@ fn read(
             if !settings.strict_balancing =>
         {
             let mended = repair::mend(text, repaired);
-            // What was not mended is told as it was written.
+            // If the repair fails, the error is about the original.
             object(&mended).or_else(|_| object(text))
         }
         outcome => outcome,

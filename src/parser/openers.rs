@@ -1,19 +1,24 @@
-//! Finds the earliest of some openers in a stream of bytes.
+//! Finds the earliest of several openers in a stream of bytes.
 //!
-//! What has been read of an opener is never stored: it is a prefix of the opener
-//! itself, so a position ([`Held`]) says it all. Where the next byte does not fit,
-//! a table made at the start says how much of it is text after all and what is
-//! still held: each byte is stepped over once, even for markers that overlap
-//! themselves, such as `<<<call>>` after one `<` too many.
+//! The held bytes of an opener are never stored. They are a prefix of the opener itself, so a
+//! position ([`Held`]) is enough. If the next byte does not fit, a table made in advance says how
+//! many of them are text after all, and what is still held. So the search never goes back, even if
+//! a marker overlaps itself, as `<<<call>>` does:
+//!
+//! ```text
+//!   byte   <  <  <  <  c  a  l  l  >  >
+//!   held   1  2  3  3  4  5  6  7  8  match
+//!   text            <                           the first of the four
+//! ```
 
 use super::{examined, find};
 
 /// What ends a run of text, of reasoning or of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
-    /// Of a call; its place among the format's.
+    /// Opens a call. Holds its index among the format's openers.
     Call(u8),
-    /// The end of a call.
+    /// Closes a call.
     Closer,
     ReasoningOpen,
     ReasoningClose,
@@ -38,67 +43,67 @@ impl Held {
     }
 }
 
-/// What a byte did to what is held.
+/// What a byte does to the held bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing was held, and the byte begins no opener.
     Miss,
-    /// The byte belongs to an opener so far.
+    /// The byte begins or continues an opener.
     Hold(Held),
-    /// The byte completes the opener of this number.
+    /// The byte completes this opener.
     Match(usize),
-    /// The byte does not fit. It is looked at again in front of [`Fall::landing`].
+    /// The byte does not fit. It is tried again from [`Fall::landing`].
     Fall(Fall),
 }
 
-/// What becomes of held bytes that are no opener.
+/// What becomes of held bytes that turn out not to be an opener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fall {
-    /// So many of the first held bytes are text.
+    /// How many of them, from the first, are text.
     pub drop: usize,
     /// What the rest is.
     pub landing: Landing,
 }
 
-/// What the rest of held bytes is.
+/// What the remaining held bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Landing {
-    /// Held on, perhaps nothing.
+    /// Still held, perhaps nothing.
     Held(Held),
-    /// The rest begins with the whole opener of this number: it lies inside the
-    /// other one, which began earlier and came to nothing.
+    /// The rest begins with this whole opener. It lies inside another one, which began earlier and
+    /// did not match.
     Match(usize),
 }
 
-/// A byte, and what it does to what is held.
+/// A byte, and the step that it causes.
 type Edge = (u8, Step);
 
 /// Any number of openers.
 ///
-/// What is held is a node of the tree of their prefixes. A prefix that several of them share
-/// is the first one's:
+/// The held bytes are a node in the tree of the openers' prefixes. A prefix that several openers
+/// share counts as the first one's:
 /// ```text
-///            .-- "c" --> [0, 3] -- "a" --> match 0: <ca
-///   [0, 0] -- "<" --> [0, 1]
-///            '-- "t" --> [1, 2] -- "h" --> match 1: <th
+///                              .-- "c" --> [0, 2] -- "a" --> match 0: <ca
+///   [0, 0] -- "<" --> [0, 1] --+
+///                              '-- "t" --> [1, 2] -- "h" --> match 1: <th
 /// ```
 #[derive(Debug, Clone)]
 pub(super) struct Openers {
     patterns: Vec<(Opener, Box<[u8]>)>,
-    /// What may follow when nothing is held.
+    /// The edges if nothing is held.
     root: Box<[Edge]>,
     /// `edges[which][len - 1]` and `falls[which][len - 1]` belong to `Held { which, len }`.
     edges: Vec<Box<[Box<[Edge]>]>>,
     falls: Vec<Box<[Fall]>>,
     first: First,
-    /// What may follow the first byte; nothing where an opener is one byte long.
+    /// The bytes that may follow a first byte; `None` if any opener is only one byte long.
     second: Option<Box<[bool; 256]>>,
 }
 
 /// The bytes that openers begin with.
 #[derive(Debug, Clone)]
 enum First {
-    /// Two, or twice the same.
+    /// Two bytes, or the same one twice.
     Two([u8; 2]),
     More(Box<[bool; 256]>),
 }
@@ -109,7 +114,7 @@ impl First {
         bytes.sort_unstable();
         bytes.dedup();
         match bytes[..] {
-            // NUL is looked for then, and begins nothing.
+            // The search then looks for NUL, which begins nothing.
             [] => Self::Two([0, 0]),
             [byte] => Self::Two([byte, byte]),
             [a, b] => Self::Two([a, b]),
@@ -144,8 +149,8 @@ fn table(bytes: impl Iterator<Item = u8>) -> Box<[bool; 256]> {
 }
 
 impl Openers {
-    /// The patterns must be non-empty, and fewer and shorter than 256. Of two that begin at
-    /// the same byte, the shorter one counts; of two that are equal, the first.
+    /// Builds the tables. There must be fewer than 256 patterns, each with 1 to 255 bytes. If two
+    /// match at the same position, the shorter one wins; if two are equal, the first.
     pub(super) fn new<'a>(patterns: impl Iterator<Item = (Opener, &'a str)>) -> Self {
         let patterns: Vec<(Opener, Box<[u8]>)> =
             patterns.map(|(opener, text)| (opener, text.as_bytes().into())).collect();
@@ -177,20 +182,20 @@ impl Openers {
         &self.patterns[which].1
     }
 
-    /// The bytes that are held.
+    /// The held bytes.
     pub(super) fn held(&self, held: Held) -> &[u8] {
         &self.patterns[usize::from(held.which)].1[..held.len()]
     }
 
-    /// Whether no opener begins in the bytes, which is so in most chunks of prose.
+    /// Whether no opener begins in the bytes, as in most chunks of prose.
     #[inline]
     pub(super) fn absent(&self, bytes: &[u8]) -> bool {
         self.find_first(bytes).is_none() || self.find(bytes).is_none()
     }
 
-    /// Where an opener may begin, as far as its first two bytes tell: in code, most
-    /// bytes that begin one are followed by a byte that belongs to none. Out of line:
-    /// inlined, it costs every chunk of prose.
+    /// Where an opener may begin, judged by its first two bytes: in code, most bytes that begin an
+    /// opener are followed by one that continues none. Not inlined, because that would slow down
+    /// every chunk of prose.
     #[inline(never)]
     pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
         let mut at = self.find_first(bytes)?;
@@ -213,7 +218,7 @@ impl Openers {
         found
     }
 
-    /// Whether the byte may begin an opener.
+    /// Whether an opener begins with this byte.
     #[inline]
     pub(super) fn begins(&self, byte: u8) -> bool {
         self.first.has(byte)
@@ -233,13 +238,13 @@ impl Openers {
         }
     }
 
-    /// What becomes of what is held, which is not nothing, when no byte fits.
+    /// What becomes of the held bytes if the next byte does not fit. There must be some.
     pub(super) fn fall(&self, held: Held) -> Fall {
         self.falls[usize::from(held.which)][held.len() - 1]
     }
 }
 
-/// What may follow a prefix.
+/// The edges that leave a prefix.
 fn edges(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Box<[Edge]> {
     let len = held.len();
     let mut edges: Vec<Edge> = Vec::new();
@@ -252,7 +257,7 @@ fn edges(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Box<[Edge]> {
         let step = if is_whole { Step::Match(which) } else { Step::Hold(hold(which, len + 1)) };
         match edges.iter_mut().find(|(known, _)| *known == byte) {
             None => edges.push((byte, step)),
-            // It ends here, and the others do not.
+            // This opener ends here, so it is the shorter one.
             Some((_, known)) if is_whole && matches!(known, Step::Hold(_)) => *known = step,
             Some(_) => {}
         }
@@ -285,7 +290,7 @@ mod tests {
 
     use super::*;
 
-    /// The first opener that the states find: where it begins, and which it is.
+    /// The first opener that the steps find: where it begins, and which one it is.
     fn found(openers: &Openers, text: &[u8]) -> Option<(usize, usize)> {
         let (mut held, mut at) = (Held::NONE, 0);
         let mut landed = None;

@@ -1,5 +1,11 @@
-//! Text and reasoning: everything up to the next opener goes out, whatever may
-//! belong to one is held.
+//! Text and reasoning: everything up to the next opener goes out, and whatever may belong to an
+//! opener is held.
+//!
+//! ```text
+//!    chunk 1             chunk 2
+//!    One moment. <<func  tion_call> {
+//!    '-- out ---''held'  '-held---'^ does not fit: all 16 held bytes are text
+//! ```
 
 use super::openers::{Fall, Held, Landing, Opener, Openers, Step};
 use super::segment::{Place, Segment};
@@ -7,24 +13,24 @@ use super::stream::Stream;
 use super::text::Chunk;
 use super::transition::{Flow, Next, Opened};
 
-/// Outside of calls.
+/// Text or reasoning, outside calls.
 #[derive(Debug, Default)]
 pub(super) struct Prose {
-    /// What has been read of an opener.
+    /// The part of an opener that has been read.
     held: Held,
 }
 
-/// An opener that lies inside what is held of another one.
+/// An opener inside the held bytes of another one.
 struct Inner {
     which: usize,
-    /// So many held bytes stand in front of it.
+    /// How many held bytes come before it.
     drop: usize,
-    /// So many of the held bytes came before this chunk.
+    /// How many held bytes are from earlier chunks.
     before: usize,
 }
 
 impl Prose {
-    /// Prose of which this much of an opener is held back already.
+    /// Prose with this much of an opener held already.
     pub(super) const fn new(held: Held) -> Self {
         Self { held }
     }
@@ -43,9 +49,9 @@ impl Prose {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
         let bytes = chunk.bytes();
-        // `bytes[from..at]` is text, less what is held of this chunk.
+        // `bytes[from..at]` is text, except for the held bytes at its end.
         let from = at;
-        // So many of the held bytes came before this chunk.
+        // How many held bytes are from earlier chunks.
         let mut before = self.held.len();
         while at < bytes.len() {
             if self.held.is_empty() {
@@ -71,7 +77,7 @@ impl Prose {
                     let dropped = drop.saturating_sub(before);
                     self.say_held(drop.min(before), before, openers, stream, sink);
                     stream.say(chunk, from..at - in_chunk + dropped, sink);
-                    // What is left to decide is all in front of `at`.
+                    // Everything that is still undecided lies before `at`.
                     let inner = Inner { which, drop, before };
                     return self.enter_inner(&inner, at, openers, stream, sink);
                 }
@@ -88,13 +94,14 @@ impl Prose {
             if self.held.is_empty() { bytes.len() } else { at + before - self.held.len() };
         stream.say(chunk, from..text_ends, sink);
         if !self.held.is_empty() {
-            // Openers begin with a whole character, so what is unfinished stays so.
+            // Openers begin with a whole character, so an unfinished character before one stays
+            // unfinished.
             stream.flush(sink);
         }
         Flow::Stay
     }
 
-    /// Decides on what is held when no byte follows.
+    /// Decides about the held bytes at the end of the input.
     pub(super) fn finish(
         self,
         openers: &Openers,
@@ -115,7 +122,7 @@ impl Prose {
         }
     }
 
-    /// Enters an opener that lies inside what is held, which ends in front of `at`.
+    /// Enters an opener inside the held bytes, which end before `at`.
     fn enter_inner(
         &self,
         inner: &Inner,
@@ -135,7 +142,7 @@ impl Prose {
         }
     }
 
-    /// Hands on the first `count` held bytes, all from before this chunk.
+    /// Passes on the first `count` held bytes, all of them from earlier chunks.
     fn say_held(
         &self,
         count: usize,

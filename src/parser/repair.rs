@@ -1,7 +1,7 @@
-//! Mends a payload that is not JSON where it is plain what the model meant.
+//! Repairs a payload that is not JSON, if it is obvious what the model meant.
 //!
-//! It works on the whole payload and its result depends on nothing else. What it
-//! gives back may still not be JSON: a word left out is not guessed.
+//! A repair works on the whole payload, and its result depends on nothing else. The result may
+//! still not be JSON: a missing word is not guessed.
 
 use std::fmt::Write;
 
@@ -9,33 +9,33 @@ use serde::Serialize;
 
 use super::examined;
 
-/// A kind of mending, for the event that the call completes with.
+/// A kind of repair, as listed with a completed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
     /// A code fence around the payload was dropped.
     CodeFence,
-    /// A language word in front of the payload was dropped.
+    /// A language word before the payload was dropped.
     LanguageWord,
     /// A bracket was closed with one of the wrong kind.
     BracketOrder,
-    /// Brackets were open at the end of input: the call may have been cut.
+    /// Brackets were open at the end: the call may have been cut off.
     OpenBracket,
-    /// A string of the arguments was open at the end of input: the call may have
-    /// been cut. A name that was cut is not mended, it may be another tool's.
+    /// A string in the arguments was open at the end: the call may have been cut off. A name that
+    /// was cut off is not repaired, because it may be another tool's.
     OpenString,
-    /// A comma stood in front of a closing bracket.
+    /// A comma came before a closing bracket.
     TrailingComma,
     /// Single quotes delimited a string.
     SingleQuotes,
-    /// A raw control character stood inside a string.
+    /// A string contained a raw control character.
     ControlCharacter,
-    /// `True`, `False` or `None` stood for `true`, `false` or `null`.
+    /// `True`, `False` or `None` was written for `true`, `false` or `null`.
     PythonLiteral,
 }
 
 impl Repair {
-    /// The code as events spell it.
+    /// Its name, as `tether parse` prints it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Repair {
     }
 }
 
-/// Mends a payload and adds what was done to `repaired`, each kind once.
+/// Repairs a payload, and adds each kind of repair to `repaired` once.
 pub(super) fn mend(payload: &str, repaired: &mut Vec<Repair>) -> String {
     examined::note(payload.len());
     let mut mender = Mender {
@@ -67,7 +67,7 @@ pub(super) fn mend(payload: &str, repaired: &mut Vec<Repair>) -> String {
     mender.out
 }
 
-/// Notes a kind of mending once.
+/// Adds a kind of repair, unless it is there.
 pub(super) fn note(repaired: &mut Vec<Repair>, repair: Repair) {
     if !repaired.contains(&repair) {
         repaired.push(repair);
@@ -77,11 +77,11 @@ pub(super) fn note(repaired: &mut Vec<Repair>, repair: Repair) {
 struct Mender<'p, 'r> {
     rest: &'p str,
     out: String,
-    /// The brackets that are open, as their closers.
+    /// The closers of the open brackets.
     open: Vec<char>,
-    /// Where in `out` a comma stands that nothing but white space and commas follow.
+    /// Where in `out` a comma is, if only white space and commas follow it.
     comma: Option<usize>,
-    /// As many brackets are open between a call's keys.
+    /// How many brackets are open between a call's keys: 1, or 2 in an array.
     envelope: usize,
     repaired: &'r mut Vec<Repair>,
 }
@@ -172,7 +172,7 @@ impl<'p> Mender<'p, '_> {
         self.out.push_str(json);
     }
 
-    /// Copies a string, and returns whether it has an end.
+    /// Copies a string. False if it has no end and must not be given one.
     fn string(&mut self, quote: char) -> bool {
         self.comma = None;
         if quote == '\'' {
@@ -214,8 +214,8 @@ impl<'p> Mender<'p, '_> {
         self.open.len() > self.envelope
     }
 
-    /// Copies an escape sequence; one that the end of input cut is dropped
-    /// with the rest of its string's end.
+    /// Copies an escape sequence. If the input ends inside it, it is dropped, provided that its
+    /// string can be closed.
     fn escape(&mut self) {
         let length = match self.rest.as_bytes().get(1) {
             Some(b'\'') => {
@@ -224,7 +224,7 @@ impl<'p> Mender<'p, '_> {
                 return self.copy(1);
             }
             Some(b'u') => 6,
-            // What is escaped may be a raw control character: that is mended next.
+            // An escaped raw control character is repaired next.
             Some(0..b' ') => 1,
             Some(byte) if byte.is_ascii() => 2,
             Some(_) => 1,

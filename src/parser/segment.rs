@@ -10,56 +10,55 @@ use crate::limits::parser::ERROR_RAW_BYTES_MAX;
 /// A piece of a model's output, in the order it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Segment<'a> {
-    /// Text outside calls and reasoning; never empty. Consecutive pieces belong
-    /// together, where they are cut says nothing.
+    /// Text outside calls and reasoning, never empty. Consecutive pieces belong together; where
+    /// they are cut means nothing.
     Text(&'a str),
-    /// Reasoning, likewise.
+    /// Reasoning, cut in the same way.
     Reasoning(&'a str),
-    /// A marker and the first bracket of its payload were read. Exactly one
-    /// [`CallCompleted`](Self::CallCompleted) or [`Error`](Self::Error) with the
-    /// same index follows.
+    /// The start of a call: a marker and the first bracket of its payload. Exactly one
+    /// [`CallCompleted`](Self::CallCompleted) or [`Error`](Self::Error) with the same index
+    /// follows.
     CallStarted {
         /// The call's number in this stream, from 0.
         index: u32,
         /// Where the marker begins, in bytes from the stream's start.
         offset: u64,
     },
-    /// The call's name, once, before its end; only with `argument_deltas`.
+    /// The call's name, once, before the call completes; only with `argument_deltas`.
     CallNamed {
         /// The call's number.
         index: u32,
-        /// The name that the completed call has.
+        /// The name that the call has if it completes.
         name: &'a str,
     },
-    /// What follows of the call's arguments, as JSON text; only with
-    /// `argument_deltas`. For a call that completes, the pieces together are its
-    /// [`arguments`](Call::arguments), byte for byte.
+    /// The next piece of the call's arguments, as JSON text; only with `argument_deltas`. If the
+    /// call completes, the pieces together are its [`arguments`](Call::arguments), byte for byte.
     ArgumentsDelta {
         /// The call's number.
         index: u32,
-        /// What follows directly behind the delta before.
+        /// The text that directly follows the previous delta's.
         json: &'a str,
     },
-    /// A call, whole and checked for its shape.
+    /// A complete call of the right shape.
     CallCompleted(Call),
-    /// Something that was no call. The parser goes on with the next byte.
+    /// Something that was not a call. The parser carries on.
     Error(ParseError),
-    /// Where a range of input bytes went; only with `spans`. The ranges in order
-    /// are the input, without gap or overlap.
+    /// Where a range of input bytes went; only with `spans`. In order, the ranges are the input,
+    /// without gap or overlap.
     Span(Span),
 }
 
-/// A call that a model has written.
+/// A call that a model wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Its number in the stream, from 0; errors behind a
-    /// [`CallStarted`](Segment::CallStarted) take numbers, too.
+    /// Its number in the stream, from 0. Errors after a [`CallStarted`](Segment::CallStarted) are
+    /// numbered too.
     pub index: u32,
-    /// The tool's name, not empty. Whether there is such a tool is not known here.
+    /// The tool's name, not empty. The parser does not know whether there is such a tool.
     pub name: String,
     /// The arguments.
     pub arguments: Arguments,
-    /// What was mended, each kind once; empty with `strict_balancing`.
+    /// What was repaired, each kind once; empty with `strict_balancing`.
     pub repaired: Vec<Repair>,
 }
 
@@ -87,7 +86,7 @@ pub enum Place {
     Error(ErrorCode),
 }
 
-/// Why something was no call.
+/// Why something was not a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// The kind of fault.
@@ -98,10 +97,10 @@ pub struct ParseError {
     pub offset: u64,
     /// The offending bytes as text, cut at 1 KiB.
     pub raw: String,
-    /// The call's number, where one had started.
+    /// The call's number, if one had started.
     pub index: Option<u32>,
-    /// Whether the marker began a line: a
-    /// [`MissingPayload`](ErrorCode::MissingPayload) elsewhere is talk about calls.
+    /// Whether the marker began a line. A [`MissingPayload`](ErrorCode::MissingPayload) anywhere
+    /// else is only talk about calls.
     pub at_line_start: bool,
 }
 
@@ -117,11 +116,11 @@ impl std::error::Error for ParseError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// No payload stands behind a marker. The marker is text after all, so this may
-    /// be ignored, above all where it is not [at the start of a
-    /// line](ParseError::at_line_start).
+    /// No payload follows a marker. The marker is text after all, so this error may be ignored,
+    /// especially if the marker is not [at the start of a line](ParseError::at_line_start).
     MissingPayload,
-    /// A closing bracket of the wrong kind, or a marker inside the payload.
+    /// A closing bracket of the wrong kind, another marker inside the payload, or the closer before
+    /// the brackets balance.
     UnbalancedPayload,
     /// The payload is longer than `max_payload_bytes`.
     PayloadTooLarge,
@@ -129,14 +128,14 @@ pub enum ErrorCode {
     PayloadTooDeep,
     /// The stream ended inside the payload.
     IncompletePayload,
-    /// The payload is not JSON.
+    /// The payload is not JSON, or contains a number or string that cannot be decoded.
     InvalidJson,
     /// The payload is JSON, but not a call.
     InvalidCall,
 }
 
 impl ErrorCode {
-    /// The code as events spell it.
+    /// Its name, as `tether parse` prints it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -151,11 +150,10 @@ impl ErrorCode {
     }
 }
 
-/// Bytes as an error quotes them: as text, at most
-/// [`ERROR_RAW_BYTES_MAX`] bytes of it.
+/// Bytes as an error quotes them: text of at most [`ERROR_RAW_BYTES_MAX`] bytes.
 pub(super) fn quote(bytes: &[u8]) -> String {
     let head = &bytes[..bytes.len().min(ERROR_RAW_BYTES_MAX)];
-    // A character that the cut itself broke is left out, not shown as broken.
+    // A character that this cuts in half is left out, not shown as broken.
     let whole = match std::str::from_utf8(head) {
         Err(error) if error.error_len().is_none() && head.len() < bytes.len() => {
             &head[..error.valid_up_to()]
@@ -163,7 +161,7 @@ pub(super) fn quote(bytes: &[u8]) -> String {
         _ => head,
     };
     let mut raw = String::from_utf8_lossy(whole).into_owned();
-    // Replacement characters are longer than what they replace.
+    // Replacement characters can be longer than what they replace.
     let mut end = raw.len().min(ERROR_RAW_BYTES_MAX);
     while !raw.is_char_boundary(end) {
         end -= 1;

@@ -1,4 +1,4 @@
-//! What a caller may choose, and what it may not.
+//! The settings of a parser.
 
 use std::fmt;
 
@@ -30,14 +30,14 @@ pub struct Settings {
     /// How calls are written: `marker_json` with `<<function_call>>` by default. An opener
     /// has 1 to 64 bytes.
     ///
-    /// Where an opener and a reasoning tag begin at the same byte, the one that
-    /// ends first counts; otherwise the one that begins first.
+    /// If an opener and a reasoning tag begin at the same byte, the one that ends first counts;
+    /// otherwise, the one that begins first.
     pub format: CallFormat,
-    /// Whether calls are looked for, as they are by default. Otherwise a marker is
-    /// text: where a model has no tools, what it writes about calls is not mangled.
+    /// Whether to look for calls (the default). If not, a marker is text: a model without tools may
+    /// write about calls.
     pub calls: bool,
-    /// `true`, the default, refuses a payload that is not JSON; `false` mends
-    /// what the model plainly meant ([`Repair`](super::Repair)).
+    /// `true`, the default, refuses a payload that is not JSON. `false` repairs it if it is obvious
+    /// what the model meant ([`Repair`](super::Repair)).
     pub strict_balancing: bool,
     /// Longest payload, in bytes, at least 1; 64 KiB by default. It bounds the
     /// parser's memory.
@@ -46,16 +46,15 @@ pub struct Settings {
     pub tools_in_reasoning: bool,
     /// Whether `<think>` and `</think>` are tags (the default) or plain text.
     pub reasoning: bool,
-    /// Whether the stream begins inside reasoning, for chat templates that wrote
-    /// `<think>` themselves. Without effect where `reasoning` is off.
+    /// Whether the stream begins inside reasoning, for chat templates that write `<think>`
+    /// themselves. No effect if `reasoning` is off.
     pub starts_in_reasoning: bool,
-    /// Whether a call's name and arguments are told while they arrive
+    /// Whether to report a call's name and arguments as they arrive
     /// ([`Segment::CallNamed`](super::Segment::CallNamed),
     /// [`Segment::ArgumentsDelta`](super::Segment::ArgumentsDelta)).
     pub argument_deltas: bool,
-    /// Whether every byte is accounted for by a
-    /// [`Segment::Span`](super::Segment::Span): for tests and for people who ask
-    /// why something was no call.
+    /// Whether to account for every byte with a [`Segment::Span`](super::Segment::Span): for tests,
+    /// and to find out why something was not a call.
     pub spans: bool,
 }
 
@@ -88,11 +87,11 @@ impl Default for Settings {
     }
 }
 
-/// Settings that no parser can be made of.
+/// Why settings are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// The marker has this many bytes, none or more than 64.
+    /// The marker has this many bytes, which is none or more than 64.
     MarkerLength(usize),
     /// `max_payload_bytes` is 0: no call could ever complete.
     NoPayload,

@@ -1,5 +1,5 @@
-//! What the states of a parser share: the settings, how far the stream was read, and
-//! the way that text takes out of it.
+//! What the parser's states share: the settings, the position in the stream, and the output of
+//! text.
 
 use std::mem;
 use std::ops::Range;
@@ -11,24 +11,23 @@ use super::text::{Chunk, Unchecked, Utf8};
 use super::transition::{Next, Opened};
 use crate::call_format::JsonKeys;
 
-/// A model's output, as far as it was read.
+/// A model's output, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub settings: Settings,
     pub rules: Rules,
-    /// Whether prose is reasoning at the moment.
+    /// Whether prose is currently reasoning.
     pub reasoning: bool,
-    /// The last byte of text, or LF where a line of its own begins: at the start,
-    /// behind tags and calls.
+    /// The last byte of text. LF at the start and after tags and calls, as if a line began there.
     pub last: u8,
-    /// The gap or the payload so far. It outlives them, so that the next call need
-    /// not ask for memory again.
+    /// The gap, payload or tail so far. It is kept for the next call, to save an allocation.
     pub buffer: Vec<u8>,
-    /// Whether calls are told while they arrive. What is mended can still change.
+    /// Whether to report calls while they arrive. Not in lenient mode: a repair can still change
+    /// them.
     pub tells_deltas: bool,
     /// Where the chunk begins, in bytes from the stream's start.
     pub offset: u64,
-    /// So many calls have started.
+    /// How many calls have started.
     calls: u32,
     /// An unfinished character of text.
     utf8: Utf8,
@@ -53,7 +52,7 @@ impl Stream {
         stream
     }
 
-    /// Goes back to the start.
+    /// Starts a new stream.
     pub(super) fn begin(&mut self) {
         self.reasoning = self.settings.reasoning && self.settings.starts_in_reasoning;
         self.last = b'\n';
@@ -61,20 +60,19 @@ impl Stream {
         self.calls = 0;
     }
 
-    /// The same, whatever is still unfinished.
+    /// Starts a new stream, and forgets what the last one left unfinished.
     pub(super) fn abandon(&mut self) {
         self.buffer.clear();
         self.utf8 = Utf8::default();
         self.begin();
     }
 
-    /// Whether text may go straight through: no character is unfinished, and nobody
-    /// asks where bytes went.
+    /// Whether text may go straight through: no character is unfinished, and spans are off.
     pub(super) fn is_calm(&self) -> bool {
         self.utf8.is_empty() && !self.settings.spans
     }
 
-    /// Where a byte of the chunk stands in the stream.
+    /// The position in the stream of a byte of the chunk.
     pub(super) fn position(&self, at: usize) -> u64 {
         self.offset + at as u64
     }
@@ -94,7 +92,7 @@ impl Stream {
         self.settings.format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
     }
 
-    /// Ends a payload that was refused at its end, and says what follows it.
+    /// Ends a payload that was refused, and returns the next state.
     pub(super) fn end_refused(
         &mut self,
         opened: Opened,
@@ -109,7 +107,7 @@ impl Stream {
         Next::prose()
     }
 
-    /// Says that a call starts, and numbers it.
+    /// Reports the start of a call, and numbers it.
     pub(super) fn start_call(&mut self, offset: u64, sink: &mut impl FnMut(Segment<'_>)) -> u32 {
         let index = self.calls;
         self.calls += 1;
@@ -117,7 +115,7 @@ impl Stream {
         index
     }
 
-    /// Ends a marker and its payload at `end`.
+    /// Ends a call, or what was meant as one, at `end`.
     pub(super) fn end_call(
         &mut self,
         opened: Opened,
@@ -129,8 +127,7 @@ impl Stream {
         self.span(place, opened.at..end, sink);
     }
 
-    /// Appends to the buffer, which never takes more than `most` bytes of memory, or
-    /// some more to begin with.
+    /// Appends to the buffer. Its capacity stays within `most` bytes, or 256 if that is more.
     #[inline]
     pub(super) fn keep(&mut self, bytes: &[u8], most: usize) {
         if bytes.len() > self.buffer.capacity() - self.buffer.len() {
@@ -147,7 +144,7 @@ impl Stream {
         self.buffer.reserve_exact(room - self.buffer.len());
     }
 
-    /// Hands on a range of the chunk as text or reasoning.
+    /// Passes on a range of the chunk as text or reasoning.
     pub(super) fn say<C: Chunk>(
         &mut self,
         chunk: C,
@@ -162,7 +159,7 @@ impl Stream {
         self.span(if reasoning { Place::Reasoning } else { Place::Text }, span, sink);
     }
 
-    /// Hands on bytes that came before this chunk, and begin at `start`.
+    /// Passes on bytes of earlier chunks, which begin at `start`.
     pub(super) fn say_before(
         &mut self,
         bytes: &[u8],
@@ -180,7 +177,7 @@ impl Stream {
         self.utf8.flush(&mut |text| sink(prose(reasoning, text)));
     }
 
-    /// Says where bytes went, if that is asked.
+    /// Reports where bytes went, if spans are on.
     pub(super) fn span(&self, place: Place, range: Range<u64>, sink: &mut impl FnMut(Segment<'_>)) {
         if self.settings.spans && !range.is_empty() {
             sink(Segment::Span(Span { place, range }));

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! What is taken belongs to the call. Later bytes are kept until one of them decides: a closer
-//! takes them all, anything else makes them text. A model that closes twice means it once, one
-//! that forgets to close has still made a call, and a bracket too many before the closer is not
-//! for the user.
+//! takes them all, anything else makes them text. If a model closes a call twice, it means it once;
+//! if it forgets to close it, the call still counts; and an extra bracket before the closer is not
+//! meant for the user.
 
 use super::segment::{Place, Segment};
 use super::stream::Stream;
@@ -138,7 +138,7 @@ impl Tail {
         }
     }
 
-    /// What a byte means that is no line ending, where a fence or the closer may come.
+    /// What any other byte means if a fence or the closer may come.
     fn before_closer(&self, byte: u8, kept: usize) -> (Step, Part) {
         match byte {
             b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
@@ -150,7 +150,7 @@ impl Tail {
         }
     }
 
-    /// The byte of the closer that comes after `read` others.
+    /// Reads the closer's next byte, after `read` others.
     fn closer(&self, read: usize) -> (Step, Part) {
         if read + 1 == self.closer.len() {
             (Step::Take, Part::Closed)
@@ -164,8 +164,8 @@ impl Tail {
     }
 }
 
-/// White space, and what models write between a call and its closer by mistake: a bracket too
-/// many, or a comma.
+/// White space, and what models write between a call and its closer by mistake: an extra bracket, a
+/// comma or a semicolon.
 const fn is_slip(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'}' | b']' | b',' | b';')
 }

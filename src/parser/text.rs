@@ -1,4 +1,4 @@
-//! Bytes as text: borrowed where they are UTF-8, replaced where they are not.
+//! Bytes as text: borrowed if they are UTF-8, with replacement characters if not.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use super::examined;
 pub(super) trait Chunk: Copy {
     fn bytes(&self) -> &[u8];
 
-    /// Hands on a range of the chunk as text.
+    /// Passes on a range of the chunk as text.
     fn say(&self, range: Range<usize>, utf8: &mut Utf8, out: &mut impl FnMut(&str));
 }
 
-/// Bytes of which nothing is known.
+/// Bytes that may not be UTF-8.
 #[derive(Clone, Copy)]
 pub(super) struct Unchecked<'a>(pub &'a [u8]);
 
@@ -28,8 +28,8 @@ impl Chunk for Unchecked<'_> {
     }
 }
 
-/// Text that the caller vouches for. Ranges begin and end between characters:
-/// openers are text themselves, so they never begin inside one.
+/// Text. Ranges of it begin and end between characters: openers are text themselves, so they never
+/// begin inside one.
 #[derive(Clone, Copy)]
 pub(super) struct Vouched<'a>(pub &'a str);
 
@@ -49,10 +49,10 @@ impl Chunk for Vouched<'_> {
     }
 }
 
-/// Decodes UTF-8 that is cut anywhere, as [`String::from_utf8_lossy`] would the
-/// whole: an invalid sequence becomes U+FFFD, by maximal subparts.
+/// Decodes UTF-8 that is cut anywhere, as [`String::from_utf8_lossy`] would decode the whole: each
+/// maximal subpart of an invalid sequence becomes U+FFFD.
 ///
-/// `held[..len]` is a character that has begun and may still become whole.
+/// `held[..len]` is the beginning of a character that may still become whole.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Utf8 {
     held: [u8; 4],
@@ -87,7 +87,7 @@ impl Utf8 {
         }
     }
 
-    /// The held character will never become whole.
+    /// Replaces a held character that will never become whole.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut impl FnMut(&str)) {
         if self.len > 0 {
@@ -96,7 +96,7 @@ impl Utf8 {
         }
     }
 
-    /// Goes on with the held character and returns the bytes behind it.
+    /// Continues the held character, and returns the bytes after it.
     fn complete<'a>(&mut self, bytes: &'a [u8], out: &mut impl FnMut(&str)) -> &'a [u8] {
         let mut rest = bytes;
         while self.len > 0 {
@@ -121,7 +121,7 @@ impl Utf8 {
 
 const REPLACEMENT: &str = "\u{FFFD}";
 
-/// The length of a character at the end that has begun and is not whole.
+/// The length of an unfinished character at the end.
 fn unfinished_length(bytes: &[u8]) -> usize {
     let begins = bytes.iter().rev().take(3).position(|&b| b >= 0xC0);
     match begins.map(|back| back + 1) {
@@ -135,10 +135,10 @@ fn is_unfinished(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|e| e.valid_up_to() == 0 && e.error_len().is_none())
 }
 
-/// The bytes as text, where they are UTF-8.
+/// The bytes as text, if they are UTF-8.
 #[inline]
 pub(super) fn valid(bytes: &[u8]) -> Result<&str, ()> {
-    /// Below, the standard library is faster than a vectorised check can start.
+    /// Below this length, the standard library is done before a vectorised check gets going.
     const SHORT: usize = 64;
     examined::note(bytes.len());
     if bytes.len() < SHORT {

@@ -1,7 +1,7 @@
 //! How one state leads to another.
 //!
-//! A state names the next one and what that begins with; the parser makes it. So no state
-//! knows the others.
+//! A state names the next one and what it begins with; the parser creates it. So no state depends
+//! on another.
 
 use super::json_scan::Scanner;
 use super::openers::Held;
@@ -23,7 +23,7 @@ pub(super) enum Flow {
 /// A state to enter.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Text or reasoning, of which this much is held back already.
+    /// Text or reasoning, with this much of an opener held already.
     Prose(Held),
     /// What comes after an opener.
     Gap(Opened),
@@ -32,7 +32,7 @@ pub(super) enum Next {
         opened: Opened,
         /// Whether a code fence has opened before it.
         fence: bool,
-        /// What was mended before it.
+        /// The repairs made before it.
         repaired: Vec<Repair>,
     },
     /// The rest of a payload that was refused before its end.
@@ -70,7 +70,7 @@ impl Next {
 /// An opener that was read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
-    /// Its place among the format's.
+    /// Its index among the format's openers.
     pub(super) which: u8,
     /// Where it begins.
     pub(super) at: u64,

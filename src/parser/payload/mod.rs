@@ -1,5 +1,5 @@
-//! A payload that arrives: kept until a bracket balances the first one, a bound is
-//! passed, or it is plain that no JSON comes of it.
+//! A payload as it arrives: kept until a bracket balances the first one, a limit is exceeded, or it
+//! is clear that it will not be JSON.
 
 mod outcome;
 
@@ -18,13 +18,13 @@ use crate::limits::parser::DEPTH_MAX;
 #[derive(Debug)]
 pub(super) struct Payload {
     opened: Opened,
-    /// The number of the call, of an array's first one.
+    /// The number of the call, or of the first one in an array.
     index: u32,
     scanner: Scanner,
     tracker: Tracker,
-    /// Whether a code fence stands around it.
+    /// Whether a code fence has opened before it.
     fence: bool,
-    /// What has been mended in front of it.
+    /// The repairs made before it.
     repaired: Vec<Repair>,
 }
 
@@ -42,8 +42,8 @@ impl Payload {
         Self { opened, index, scanner, tracker, fence, repaired }
     }
 
-    /// Takes a chunk that lies inside a string, as most of a payload does, and returns
-    /// whether it did.
+    /// Takes a chunk that fits and only continues a string, as most of a payload does. False for
+    /// any other.
     #[inline]
     pub(super) fn takes(
         &mut self,
@@ -92,7 +92,7 @@ impl Payload {
         Flow::Enter(Next::prose(), 0)
     }
 
-    /// Goes on behind what stopped the payload: without a `stop`, its greatest length.
+    /// Leaves the payload because of `stop` or, without one, because of its length.
     #[inline(never)]
     fn leave(
         &mut self,
@@ -129,7 +129,7 @@ impl Payload {
         Flow::Enter(next, at)
     }
 
-    /// Refuses a payload in which an opener stands, and goes on after that opener.
+    /// Refuses a payload that contains another opener, and reads on after that opener.
     fn restart(
         &self,
         (which, length): (u8, usize),

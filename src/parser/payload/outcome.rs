@@ -1,4 +1,4 @@
-//! What a payload that has ended turns out to be: calls, or an error.
+//! The outcome of a payload that has ended: calls, or an error.
 
 use std::mem;
 
@@ -11,7 +11,7 @@ use super::super::{repair, text};
 use super::Payload;
 
 impl Payload {
-    /// A bracket balances the first one.
+    /// Ends the payload at the bracket that balances the first one.
     pub(super) fn complete(
         &mut self,
         stream: &mut Stream,
@@ -23,7 +23,7 @@ impl Payload {
         Next::Tail { opened: self.opened, place, fence: self.fence, is_closed: false }
     }
 
-    /// The closer, of this length, stands in the payload: no more of it is to come.
+    /// Ends the payload at a closer, of this length, that came before the brackets balanced.
     pub(super) fn close(
         &mut self,
         length: usize,
@@ -37,7 +37,7 @@ impl Payload {
         Next::closed(self.opened, place)
     }
 
-    /// The stream ended inside the payload.
+    /// Ends the payload with the stream.
     pub(super) fn cut(&mut self, stream: &mut Stream, sink: &mut impl FnMut(Segment<'_>)) {
         let code = ErrorCode::IncompletePayload;
         let fault = Fault::new(code, "the text ended inside the payload");
@@ -45,9 +45,9 @@ impl Payload {
         stream.end_call(self.opened, place, stream.offset, sink);
     }
 
-    /// Mends a payload that lacks its end, if that is allowed and possible; otherwise it has
-    /// this fault. A closer inside it is in a string that may have been meant to end long
-    /// before: the rest of the message would become an argument.
+    /// Repairs a payload that lacks its end, if that is allowed and possible; otherwise reports
+    /// this fault. If the payload contains a closer, the string around it was probably meant to end
+    /// long before, and a repair would make the rest of the message an argument.
     fn decide_unfinished(
         &mut self,
         fault: Fault,
@@ -64,7 +64,7 @@ impl Payload {
         place
     }
 
-    /// Reads a balanced payload, mending it if that is allowed and needed.
+    /// Reads a balanced payload, and repairs it if that is allowed and needed.
     fn decide(
         &mut self,
         bytes: &[u8],
@@ -90,8 +90,8 @@ impl Payload {
         }
     }
 
-    /// Tells what came of a payload: its calls, or why it has none. Elements of an
-    /// array that are no call are errors in their place.
+    /// Reports the outcome of a payload: its calls, or why it has none. Elements of an array that
+    /// are not calls become errors in their place.
     fn tell(
         &mut self,
         content: Result<Content<'_>, Fault>,
@@ -115,7 +115,7 @@ impl Payload {
         };
         let mut place = None;
         for (nth, (text, element)) in elements.into_iter().enumerate() {
-            // The first was said to start at the bracket.
+            // The first one's start was reported at the opening bracket.
             let index = if nth == 0 { index } else { stream.start_call(self.opened.at, sink) };
             match element {
                 Ok((name, arguments)) => {
@@ -144,12 +144,12 @@ fn is_json(content: &Result<Content<'_>, Fault>) -> bool {
     !matches!(content, Err(Fault { code: ErrorCode::InvalidJson, .. }))
 }
 
-/// Whether a payload has the closer of a call anywhere in it.
+/// Whether a payload contains the closer of a call.
 fn holds_closer(payload: &[u8], stream: &Stream) -> bool {
     stream.closer().is_some_and(|closer| memchr::memmem::find(payload, closer).is_some())
 }
 
-/// Bytes as text, less a character that their end cut.
+/// Bytes as text, without a character that is cut off at their end.
 fn unfinished(bytes: &[u8]) -> Option<&str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Some(text),

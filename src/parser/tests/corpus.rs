@@ -1,4 +1,4 @@
-//! Runs the fuzz targets' bodies over their committed corpora.
+//! Runs the bodies of the fuzz targets on their committed corpora.
 
 use std::path::Path;
 

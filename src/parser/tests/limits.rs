@@ -1,4 +1,4 @@
-//! Each limit, at it and one over.
+//! Each limit, with a value at it and one over it.
 
 use super::*;
 use crate::limits::parser::{
@@ -33,7 +33,7 @@ fn check_refused(value: &str, message: &str) {
     assert_eq!(said, [message]);
 }
 
-/// They are JSON, so the message does not say otherwise, nor where they stand.
+/// They are JSON, so the message does not say otherwise. It gives no position either.
 #[test]
 fn values_that_no_program_can_take_are_named() {
     check_refused("1e400", "1e400 is a number too large to be read");
@@ -142,7 +142,7 @@ fn quoted_bytes() {
     let at = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 1));
     assert_eq!(quoted(at.as_bytes()), at);
     assert_eq!(quoted(format!("{at}y").as_bytes()), at);
-    // A character on the edge is left out whole, wherever the edge cuts it.
+    // A character at the limit is left out whole, wherever the limit cuts it.
     for character in ["é", "→", "🦀"] {
         for inside in 1..character.len() {
             let edge = format!("{{{}", "x".repeat(ERROR_RAW_BYTES_MAX - 1 - inside));
@@ -152,7 +152,7 @@ fn quoted_bytes() {
         let whole = format!("{edge}{character}");
         assert_eq!(quoted(format!("{whole}y").as_bytes()), whole);
     }
-    // Bytes that are no character grow to three each: they are cut, too.
+    // Bytes that are not a character grow to three each, and are cut too.
     let broken = quoted(&[b"{", &b"\xff".repeat(ERROR_RAW_BYTES_MAX)[..]].concat());
     assert_eq!(broken, format!("{{{}", "\u{fffd}".repeat(ERROR_RAW_BYTES_MAX / 3)));
 }

@@ -11,8 +11,7 @@ use super::fuzz::{Event, How, Record, check_conservation, record};
 use super::*;
 use crate::call_format::{CallFormat, HERMES};
 
-/// Settings of a test; spans are always asked for, so that each row is also a row
-/// about conservation.
+/// The settings of a test, with spans on, so that each row also tests conservation.
 fn settings() -> Settings {
     Settings { spans: true, ..Settings::default() }
 }
@@ -22,8 +21,8 @@ fn marked(marker: &str) -> Settings {
     Settings { format: CallFormat::marker(marker), ..settings() }
 }
 
-/// Reads the input whole, byte by byte and cut at every single position, as bytes and
-/// as text, and checks that all say the same. Returns what they say.
+/// Reads the input whole, byte by byte and cut at every position, as bytes and as text, and checks
+/// that the results agree. Returns the result.
 #[track_caller]
 fn read_every_way(settings: &Settings, input: &[u8]) -> Record {
     let whole = record(settings, input, &[], How::Bytes);
@@ -31,11 +30,11 @@ fn read_every_way(settings: &Settings, input: &[u8]) -> Record {
     let same = |lengths: &[usize], how| {
         let mut cut = record(settings, input, lengths, how);
         check_conservation(settings, input, &cut);
-        // A call that fails may have been told further in one cut than in another.
+        // How much is reported of a call that fails depends on the cuts.
         cut.names.clone_from(&whole.names);
         cut.deltas.clone_from(&whole.deltas);
         assert_eq!(cut, whole, "cut into {lengths:?}, {how:?}");
-        // Without spans, plain chunks take the short way through.
+        // Without spans, plain chunks take a shortcut.
         let quick = Settings { spans: false, ..settings.clone() };
         assert_eq!(
             record(&quick, input, lengths, how).events,

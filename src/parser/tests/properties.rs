@@ -1,11 +1,11 @@
-//! Random inputs and random cuts give what the plain reference gives.
+//! On random inputs with random cuts, the parser agrees with the plain reference.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::parser::fuzz::{parser_chunks, parser_repair};
 
-/// Pieces that inputs are made of: whole things, halves of them, and their enemies.
+/// The pieces of inputs: whole things, halves of them, and whatever might upset them.
 const PIECES: &[&str] = &[
     "<<function_call>>",
     "<<function",
@@ -138,7 +138,7 @@ proptest! {
         let cut = record(&settings, &input, &lengths, how);
         check_conservation(&settings, &input, &cut);
         prop_assert_eq!(&cut.events, &expected, "{}", String::from_utf8_lossy(&input));
-        // Without spans, plain chunks take a shorter way.
+        // Without spans, plain chunks take a shortcut.
         let quiet = Settings { spans: false, ..settings };
         let quick = record(&quiet, &input, &lengths, how);
         prop_assert_eq!(&quick.events, &expected, "{}", String::from_utf8_lossy(&input));

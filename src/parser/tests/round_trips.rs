@@ -1,4 +1,4 @@
-//! What a format writes, the parser reads, wherever it is cut.
+//! The parser reads what a format writes, wherever it is cut.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};

@@ -1,10 +1,10 @@
-//! How much work an input is: counted, not timed. Every place that looks at bytes notes
-//! how many, and an input eight times as long must take eight times the work.
+//! How much work an input takes, counted rather than timed. Each place that reads bytes counts
+//! them, and an input eight times as long must take eight times the work.
 
 use super::*;
 use crate::parser::examined;
 
-/// Bytes looked at for each byte of an input of about `size` bytes.
+/// Bytes read for each byte of the input.
 fn work(settings: &Settings, input: &[u8], lengths: &[usize]) -> f64 {
     let quiet = Settings { spans: false, max_payload_bytes: 1 << 22, ..settings.clone() };
     examined::take();
@@ -27,7 +27,7 @@ fn check(settings: &Settings, make: impl Fn(usize) -> Vec<u8>, most: f64) {
     for lengths in [&[1][..], &[3, 4], &[64], &[1 << 16]] {
         let works = [1 << 13, 1 << 16, 1 << 19].map(|n| work(settings, &make(n), lengths));
         assert!(works[2] <= most, "{works:?} looks at each byte in chunks of {lengths:?}");
-        // A chunk that a character's middle ends is looked at once more.
+        // A chunk that ends inside a character is read once more.
         assert!(works[2] <= works[0] + 0.5, "{works:?} grows in chunks of {lengths:?}");
     }
 }

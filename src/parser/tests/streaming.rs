@@ -1,9 +1,8 @@
-//! When things come out, not only what: what is held back, and arguments that are
-//! told while they arrive.
+//! When output comes, not only what it is: what is held back, and argument deltas.
 
 use super::*;
 
-/// What comes out of each chunk, and of the end.
+/// The output of each chunk, and of the end.
 fn said_by_chunk(settings: &Settings, chunks: &[&[u8]]) -> Vec<Vec<String>> {
     let quiet = Settings { spans: false, ..settings.clone() };
     let mut parser = Parser::new(quiet).unwrap();

@@ -1,4 +1,4 @@
-//! A payload's JSON and its calls, by recursion.
+//! Reads a payload's JSON and its calls, by recursion.
 
 use crate::parser::ErrorCode;
 
@@ -98,14 +98,14 @@ struct Json {
 enum Kind {
     Null,
     Scalar,
-    /// `None`: with a lone surrogate.
+    /// `None` if it has a lone surrogate.
     String(Option<String>),
     Array(Vec<Json>),
     Object(Vec<(Option<String>, Json)>),
 }
 
 impl Json {
-    /// The whole text as one value, white space around it allowed.
+    /// Reads the whole text as one value, with white space allowed around it.
     fn read(text: &str) -> Option<Self> {
         let mut reader = Reader { rest: text };
         reader.space();
@@ -114,7 +114,7 @@ impl Json {
         reader.rest.is_empty().then_some(json)
     }
 
-    /// Whether a key stands twice in one object, at any depth.
+    /// Whether any object, at any depth, repeats a key.
     fn repeats_a_key(&self) -> bool {
         match &self.kind {
             Kind::Object(members) => members.iter().enumerate().any(|(at, (key, value))| {
@@ -205,7 +205,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The string's content; `Some(None)` if a lone surrogate is in it.
+    /// The string's content; `Some(None)` if it has a lone surrogate.
     #[expect(clippy::option_option, reason = "no string at all is another thing")]
     fn string(&mut self) -> Option<Option<String>> {
         if !self.eat("\"") {

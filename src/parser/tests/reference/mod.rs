@@ -1,6 +1,6 @@
-//! The parser's meaning, written once more: over the whole input, by searching from
-//! the start again and again, with a recursive reader of JSON. Slow and plain; it
-//! shares nothing with the parser but the mending of a payload.
+//! The parser's behaviour, implemented a second time: on the whole input, searching from the start
+//! again and again, with a recursive JSON reader. It is slow and plain, and shares only repairs and
+//! quoting with the parser.
 
 mod json;
 
@@ -8,7 +8,7 @@ use crate::parser::fuzz::Event;
 use crate::parser::{ErrorCode, Repair, Settings, repair, segment};
 use json::{Element, read};
 
-/// What the parser must say of an input.
+/// The events that the parser must produce for an input.
 pub(super) fn events(settings: &Settings, input: &[u8]) -> Vec<Event> {
     let mut reference = Reference {
         s: settings,
@@ -48,7 +48,7 @@ impl Reference<'_> {
         self.s.format.opener().as_bytes()
     }
 
-    /// What closes a call, if the format has it.
+    /// What closes a call, if the format closes calls.
     fn closer(&self) -> Option<&'static [u8]> {
         self.s.format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
     }
@@ -78,7 +78,7 @@ impl Reference<'_> {
             openers.push((Opener::Open, b"<think>"));
         }
         if self.s.calls && (!self.reasoning || self.s.tools_in_reasoning) {
-            // In front of an equal tag in text, behind it in reasoning.
+            // Before an equal tag in text, after it in reasoning.
             openers.insert(usize::from(self.reasoning), (Opener::Marker, self.marker()));
         }
         openers.sort_by_key(|(_, text)| text.len());
@@ -112,7 +112,7 @@ impl Reference<'_> {
         }
     }
 
-    /// `self.at` is behind a marker that begins at `start`.
+    /// Reads on after a marker that begins at `start`.
     fn marker_at(&mut self, start: usize) {
         let at_line_start = self.fresh_line;
         let Some((payload, fence, repaired)) = self.gap() else {
@@ -264,7 +264,7 @@ impl Reference<'_> {
         }
     }
 
-    /// The end of the longest beginning of a gap.
+    /// The end of the longest prefix that may be a gap.
     fn gap_end(&self) -> usize {
         let rest = &self.input[self.at..];
         let longest = (0..=rest.len().min(256)).rev().find(|&n| self.may_be_gap(&rest[..n]));
@@ -304,16 +304,16 @@ impl Reference<'_> {
     }
 }
 
-/// The end of the bytes behind a payload that belong to it.
+/// The end of the bytes after a payload that belong to its call.
 fn tail(input: &[u8], at: usize, fence: bool) -> usize {
     let behind = line(input, at);
     if fence && input[behind..].starts_with(b"```") { line(input, behind + 3) } else { behind }
 }
 
-/// The end of the bytes behind a payload that belong to it, in a format that closes calls.
+/// The end of the bytes after a payload that belong to its call, in a format that closes calls.
 fn closing(input: &[u8], at: usize, fence: bool, closer: &[u8]) -> usize {
     let behind = line(input, at);
-    // White space and slips, then perhaps a fence, then more of them.
+    // White space and slips, then perhaps a fence, then more of the same.
     let space = |from: usize| {
         let rest = &input[from..];
         from + rest.iter().take_while(|byte| b" \t\r\n}],;".contains(byte)).count()
@@ -356,7 +356,7 @@ enum End {
         end: usize,
         discarded: Discarded,
     },
-    /// The payload lacks its end: where it stops, and what is wrong if it cannot be mended.
+    /// The payload lacks its end: where it stops, and the fault if it cannot be repaired.
     Cut(usize, ErrorCode),
 }
 
@@ -376,7 +376,7 @@ fn scan(s: &Settings, bytes: &[u8]) -> End {
     let mut open = Vec::new();
     let mut quote = None;
     let mut escaped = false;
-    // The bytes in a row, up to here, that are outside strings.
+    // How many bytes in a row, up to here, are outside strings.
     let mut outside = 0;
     let mut said = None;
     for (at, &b) in bytes.iter().enumerate() {

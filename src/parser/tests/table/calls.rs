@@ -124,7 +124,7 @@ fn keys_of_a_call() {
     check(&settings, r#"§{"name":" "}"#, &["start 0@0", "call 0   {}"]);
 }
 
-/// JSON leaves open which value is meant, and a call is not run on a guess.
+/// JSON does not say which value is meant, and a call is not run on a guess.
 #[test]
 fn a_key_of_the_arguments_stands_once_in_each_object() {
     for (arguments, is_call) in [
@@ -149,7 +149,7 @@ fn a_key_of_the_arguments_stands_once_in_each_object() {
     let (input, payload) =
         ("§{'name':'f','args':{'to':1,'to':2}}", "{'name':'f','args':{'to':1,'to':2}}");
     check(&mending, input, &["start 0@0", &format!("error invalid_call@0 of 0 «{payload}»")]);
-    // An element of an array is refused alone.
+    // Only the bad element of an array is refused.
     let bad = r#"{"name":"f","args":{"to":1,"to":2}}"#;
     check(
         &settings(),

@@ -91,7 +91,7 @@ fn a_marker_inside_a_payload() {
         r#"§{"name":"f"<<function_call> }"#,
         &["start 0@0", r#"error invalid_json@0 of 0 «{"name":"f"<<function_call> }»"#],
     );
-    // Half a marker in a string and half of it outside is none.
+    // Half a marker inside a string and half outside it do not make a marker.
     check(
         &settings,
         r#"§{"name":"<<function_"call>>}"#,

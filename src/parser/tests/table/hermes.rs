@@ -129,7 +129,7 @@ fn a_closer_outside_of_strings_ends_the_payload() {
     );
 }
 
-/// What comes after the call would be an argument otherwise.
+/// Otherwise, what comes after the call would become an argument.
 #[test]
 fn a_string_that_runs_over_the_closer_is_not_mended() {
     let call = r#"{"name":"f","arguments":{"to":"John}}</tool_call> I have told him."#;
@@ -196,7 +196,7 @@ fn talk_about_calls_is_text() {
         assert!(!record.events.iter().any(|event| matches!(event, Event::Started { .. })));
         assert_eq!(reference::events(&hermes(), talk.as_bytes()), record.events);
     }
-    // A closer that closes nothing is not ours to hide.
+    // A closer that closes nothing is text.
     check(&hermes(), "a </tool_call> b", &["text «a </tool_call> b»"]);
     check(&hermes(), "§ {}", &["text «<<function_call>> {}»"]);
 }

@@ -1,4 +1,4 @@
-//! What `strict_balancing: false` mends.
+//! What `strict_balancing: false` repairs.
 
 #![expect(clippy::too_many_lines, reason = "rows")]
 

@@ -1,4 +1,4 @@
-//! Other markers than the default.
+//! Markers other than the default.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! What comes out for what goes in, a row each. Every row runs whole, byte by byte
-//! and cut at every single position, as bytes and as text.
+//! Inputs and what they produce, one row each. Every row runs whole, byte by byte and cut at every
+//! position, as bytes and as text.
 //!
-//! `§` in a row stands for the default marker. An event is written as
-//! `text «...»`, `reasoning «...»`, `start INDEX@OFFSET`, `call INDEX NAME ARGUMENTS`
-//! with `mended [...]` behind it, or `error CODE@OFFSET` with `of INDEX` where a call
-//! had started, `mid-line` where the marker did not begin a line, and the quoted bytes.
+//! In a row, `§` stands for the default marker. An event is written as `text «...»`,
+//! `reasoning «...»`, `start INDEX@OFFSET`, `call INDEX NAME ARGUMENTS`, with `mended [...]` added
+//! if it was repaired, or `error CODE@OFFSET`, with `of INDEX` added if a call had started,
+//! `mid-line` if the marker did not begin a line, and the quoted bytes.
 
 mod calls;
 mod errors;
@@ -21,7 +21,7 @@ fn check(settings: &Settings, input: impl AsRef<[u8]>, expected: &[&str]) {
     let record = read_every_way(settings, &input);
     let events: Vec<String> = record.events.iter().map(show).collect();
     assert_eq!(events, expected, "{:?}", String::from_utf8_lossy(&input));
-    // The naive reference has the same opinion.
+    // The plain reference agrees.
     assert_eq!(reference::events(settings, &input), record.events);
 }
 
@@ -54,7 +54,7 @@ fn show(event: &Event) -> String {
     }
 }
 
-/// Line ends, which would break a row, are escaped.
+/// Escapes line ends and NULs, to keep rows readable.
 fn visible(text: &str) -> String {
     text.replace('\r', "\\r").replace('\n', "\\n").replace('\0', "\\0")
 }

@@ -1,4 +1,4 @@
-//! Text, reasoning, and where calls stand in them.
+//! Text, reasoning, and the calls between them.
 
 #![expect(clippy::too_many_lines, reason = "rows")]
 
@@ -138,7 +138,7 @@ fn lines_that_end_in_cr_lf() {
             r"text «<<function_call>>\r\nb»",
         ],
     );
-    // A CR alone ends no line.
+    // A CR alone does not end a line.
     check(
         &settings,
         "a\r§\r",
