@@ -1,9 +1,9 @@
 //! Sessions: a conversation, the turn that runs in it, and the logs of its last turns, for
 //! clients that come back.
 //!
-//! A session has one turn at a time. What a turn leaves, its place in the conversation and its
-//! log, does not depend on any client. Between turns a session is a record in a
-//! [`store`]; while a turn runs, it is here as well.
+//! A session has one turn at a time. A turn's place in the conversation and its log do not depend
+//! on any client. Between turns, a session is a record in a [`store`]; while a turn runs, it is
+//! here as well.
 
 pub(crate) mod log;
 pub(crate) mod record;
@@ -50,7 +50,7 @@ pub struct LoggedTurn {
 /// The answer to a request for a turn.
 #[derive(Debug)]
 pub(crate) enum Begin {
-    /// It begins.
+    /// The turn begins.
     New(Box<Begun>),
     /// The idempotency key has begun this turn before.
     Repeated(LoggedTurn),
@@ -58,7 +58,7 @@ pub(crate) enum Begin {
     Gone,
     /// Another turn runs.
     Busy,
-    /// It answers a question, and the answer is refused.
+    /// The turn answers a question, and the answer is refused.
     Refused(AnswerError),
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Begun {
     pub(crate) guard: TurnGuard,
     /// Writes the turn's log.
     pub(crate) writer: Writer,
-    /// What opens it; an answer was checked.
+    /// What opens the turn. An answer has been checked.
     pub(crate) opening: Opening,
     /// The turns before it.
     pub(crate) history: Conversation,
@@ -78,8 +78,8 @@ pub(crate) struct Begun {
 /// A session as of one moment.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The state of the running turn, or the one in which the latest turn ended; `None` before
-    /// the first end.
+    /// The state of the running turn or, if none runs, the one in which the latest turn ended;
+    /// `None` if there is neither.
     pub state: Option<TurnState>,
     /// The running turn.
     pub running: Option<LoggedTurn>,

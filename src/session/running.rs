@@ -5,8 +5,8 @@
 //!                        '──────────── dropped ──────────────────^
 //! ```
 //!
-//! A session is claimed before its store is asked for it, so that of two requests for the same
-//! session one waits for what becomes of the other.
+//! A session is claimed before it is loaded from the store, so that of two requests for the same
+//! session, one waits for the outcome of the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ impl Running {
         self.slots.lock().by_id.get(id)?.session()
     }
 
-    /// Frees a slot whose claim is not done with it, which leaves nothing then. Returns the
-    /// session if a turn runs in it.
+    /// Takes a slot away from its claim, whose turn then stores nothing. Returns the session if a
+    /// turn runs in it.
     pub(super) fn evict(&self, id: &str) -> Option<Arc<Session>> {
         match self.slots.lock().by_id.remove(id)?.state {
             State::Opening(opened) => {
@@ -118,7 +118,7 @@ impl Slots {
 }
 
 impl Claim {
-    /// Lets a turn run in the session; false if the claim was evicted.
+    /// Marks the session's turn as running; false if the claim was evicted.
     pub(super) fn run(&self, session: Arc<Session>) -> bool {
         let mut slots = self.running.slots.lock();
         let Some(slot) = slots.slot_of(self) else { return false };

@@ -26,23 +26,23 @@ pub enum SessionError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What it has cannot be read.
+    /// A stored session cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
 
 impl Sessions {
-    /// The sessions of a store, for a gateway of their own.
+    /// The sessions of a store, for one gateway. It gets a node id of its own.
     #[must_use]
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, node: NodeId::random(), running: Arc::default() }
     }
 
-    /// Begins a turn in the session of that id, which begins with it if there is none yet. An
-    /// answer begins no session, because nothing was asked there.
+    /// Begins a turn in the session with this id, and begins the session if there is none. An
+    /// answer begins no session, because nothing was asked in it.
     ///
-    /// A session has one turn at a time. An answer is looked up in the same step, so that of
-    /// two only one is accepted. Dropping the future leaves the session free.
+    /// A session has one turn at a time. An answer is checked in the same step, so only one of two
+    /// is accepted. Dropping the future leaves the session free.
     ///
     /// # Errors
     /// See [`SessionError`]; nothing has begun then.
@@ -70,7 +70,7 @@ impl Sessions {
             self.store.release(&lease).await?;
         }
         match begin {
-            // Somebody was faster.
+            // Another request was faster.
             Err(SessionError::Store(StoreError::Superseded)) => Ok(Begin::Busy),
             begin => begin,
         }
@@ -104,7 +104,7 @@ impl Sessions {
         record.epoch = lease.epoch;
         let version = match &stored {
             Some(stored) => stored.version,
-            // From now on there is such a session, whoever asks.
+            // From now on, the session exists for everyone.
             None => self.store.save(&lease, None, write(&record)).await?,
         };
         if let Some(key) = key {
@@ -121,7 +121,7 @@ impl Sessions {
         Ok(Begin::New(Box::new(Begun { guard, writer, opening, history })))
     }
 
-    /// A turn that was begun, even if it has left nothing in the conversation.
+    /// A turn that has begun before, even if it left nothing in the conversation.
     async fn repeated(&self, id: &str, turn_id: &str) -> Result<Found, SessionError> {
         Ok(match self.turn(id, Some(turn_id), 0).await? {
             Found::NoTurn | Found::NoSession => Found::Gone,
@@ -129,7 +129,7 @@ impl Sessions {
         })
     }
 
-    /// The turn that an idempotency key has begun.
+    /// The turn that was begun with an idempotency key.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -141,7 +141,7 @@ impl Sessions {
         }
     }
 
-    /// The record of a session: of one with a running turn, with that turn's key.
+    /// The record of a session. If a turn runs in it, the record includes that turn's key.
     async fn record(&self, id: &str) -> Result<Option<SessionRecord>, SessionError> {
         if let Some(session) = self.running.get(id) {
             return Ok(Some(session.record.clone()));
@@ -150,8 +150,8 @@ impl Sessions {
         Ok(stored.as_ref().map(read).transpose()?)
     }
 
-    /// The turn of that id, or the session's latest, for a reader that has seen its events up
-    /// to `seen`.
+    /// The turn with this id, or the session's latest, for a reader that has seen its events up to
+    /// `seen`.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -202,7 +202,7 @@ impl Sessions {
         Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
     }
 
-    /// Forgets a session and cancels the turn that runs in it; false if there is none.
+    /// Forgets a session and cancels the turn that runs in it; false if there is no such session.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -222,7 +222,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets the sessions that were not used for long.
+    /// Forgets sessions that have not been used for a long time.
     pub(crate) fn sweep(&self) {
         self.store.sweep();
     }
@@ -238,13 +238,13 @@ fn read(stored: &StoredRecord) -> Result<SessionRecord, RecordError> {
     SessionRecord::read(&String::from_utf8_lossy(&stored.bytes))
 }
 
-/// The record in memory of its exact size: it may stay long.
+/// The record, in memory of exactly its size, because it may be kept for long.
 fn write(record: &SessionRecord) -> Bytes {
     record.write().into_boxed_str().into_boxed_bytes().into()
 }
 
-/// A session's one place for a running turn. Dropping it frees the place; what the turn leaves
-/// is kept by [`finish`](Self::finish) alone.
+/// A session's only place for a running turn. Dropping it frees the place, but only
+/// [`finish`](Self::finish) keeps what the turn leaves.
 #[derive(Debug)]
 pub(crate) struct TurnGuard {
     store: Arc<dyn Store>,
@@ -259,8 +259,8 @@ impl TurnGuard {
         self.session.nonce()
     }
 
-    /// Stores the log of the turn, which is sealed, and adds the turn to the conversation;
-    /// `None` if its driver died, which leaves nothing else. Then the place is free.
+    /// Stores the turn's log, which is sealed, and adds the turn to the conversation. `None` if its
+    /// driver died and left nothing else. Then frees the place.
     pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
         if !self.claim.is_current() {
             return;

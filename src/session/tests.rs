@@ -48,7 +48,7 @@ async fn play(sessions: &Sessions, turn_id: &str, key: Option<&str>, text: &str)
     guard.finish(Some(turn(turn_id))).await;
 }
 
-/// All that a log has after `seen`, as sequences with their epochs and lines.
+/// Everything that a log has after `seen`, as epochs, sequences and lines.
 fn read(log: &Arc<TurnLog>, seen: u64) -> Vec<(u64, u64, String)> {
     let (mut reader, mut lines) = (log.read_after(seen), Vec::new());
     let mut keep = |record: Record<'_>| {
@@ -67,7 +67,7 @@ async fn a_session_has_one_turn_at_a_time() {
     assert!(matches!(ask(&sessions, "two", None).await, Begin::Busy));
     writer.seal();
     guard.finish(Some(turn("one"))).await;
-    // The last event is not visible yet, and the place is free.
+    // The place is free, although the last event is not visible yet.
     begin(&sessions, "two", None).await;
     drop(writer);
     let snapshot = sessions.find("s").await.unwrap().unwrap();
@@ -89,7 +89,7 @@ async fn a_turn_whose_driver_dies_frees_its_place_and_leaves_its_log() {
     begin(&sessions, "three", None).await;
 }
 
-/// Its task was dropped: the runtime stops.
+/// As when the runtime stops and drops the turn's task.
 #[tokio::test]
 async fn a_turn_that_is_dropped_frees_its_place() {
     let sessions = sessions();
@@ -97,7 +97,7 @@ async fn a_turn_that_is_dropped_frees_its_place() {
     begin(&sessions, "two", None).await;
 }
 
-/// The client that reads the last event may come back at once, and finds all of it.
+/// A client that has read the last event may come back at once, and finds the whole log.
 #[tokio::test]
 async fn a_log_is_stored_before_its_end_is_seen() {
     let sessions = sessions();
@@ -118,7 +118,7 @@ async fn a_log_is_stored_before_its_end_is_seen() {
     assert_eq!(events.len(), 201);
     assert_eq!(read(&stored.log, 0), events);
     assert!(stored.log.has_ended());
-    // From every place.
+    // From every position.
     for seen in 0..=201 {
         let found = sessions.turn("s", Some("one"), seen).await.unwrap();
         let Found::Turn(found) = found else { panic!("no log") };
@@ -178,7 +178,7 @@ async fn forgetting_a_session_cancels_its_turn() {
     assert!(sessions.forget("s").await.unwrap());
     assert!(!sessions.forget("s").await.unwrap());
     assert!(writer.log().watch_audience(&Context::from_waker(Waker::noop())).cancelled);
-    // It begins anew, and the old turn leaves nothing in it.
+    // A new session begins, and the old turn leaves nothing in it.
     let (_new, _) = begin(&sessions, "two", None).await;
     writer.seal();
     guard.finish(Some(turn("one"))).await;
@@ -198,7 +198,7 @@ async fn a_forgotten_session_stays_forgotten_when_its_turn_ends() {
     assert_eq!(sessions.held(), Held::default());
 }
 
-/// From the running turn, and from the latest one's ending.
+/// From the running turn, and then from how the latest one ended.
 #[tokio::test]
 async fn a_session_knows_where_its_turn_is() {
     let sessions = sessions();
@@ -229,7 +229,7 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
     begin(&sessions, "two", Some("key")).await;
 }
 
-/// Two gateways on one store: either continues what the other has begun.
+/// Two gateways on one store can each continue what the other began.
 #[tokio::test]
 async fn a_session_continues_on_another_node() {
     let store = memory();
@@ -259,7 +259,7 @@ async fn a_session_continues_on_another_node() {
     assert_eq!(a.find("s").await.unwrap().unwrap().conversation.turns().len(), 2);
 }
 
-/// A store that answers when it is let, or not at all.
+/// A store that answers only when a test allows it, or not at all.
 #[derive(Debug)]
 pub(crate) struct Slow {
     store: MemoryStore,
@@ -333,7 +333,7 @@ impl Store for Slow {
     }
 }
 
-/// The second request waits for what becomes of the first, and repeats it by its key.
+/// The second request waits for the outcome of the first. With the same key, it gets the same turn.
 #[tokio::test(start_paused = true)]
 async fn of_two_requests_at_once_one_begins() {
     for (key, repeated) in [(None, false), (Some("key"), true)] {
@@ -351,7 +351,7 @@ async fn of_two_requests_at_once_one_begins() {
     }
 }
 
-/// A client that leaves while the store is asked leaves nothing behind.
+/// A client that leaves while the store is working leaves nothing behind.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_frees_the_session() {
     for answers in 0..3 {
@@ -365,7 +365,7 @@ async fn a_request_that_is_dropped_frees_the_session() {
     }
 }
 
-/// One that is forgotten while it is opened does not come back.
+/// A session that is forgotten while it is being opened does not come back.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
     for answers in 0..3 {

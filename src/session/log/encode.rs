@@ -1,7 +1,7 @@
 //! An event as one line of JSON: `{"type":"text_delta","data":{"text":"Hello"}}`.
 //!
-//! JSON has no raw line ends, and the three code points that some clients take for one are
-//! escaped, so that a dialect may put the line into a frame as it is.
+//! JSON has no raw line ends, and the three code points that some clients take for line ends are
+//! escaped. So a dialect can put the line into a frame as it is.
 
 use std::io;
 
@@ -10,12 +10,12 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use crate::event::{Event, Kind};
 
-/// Appends an event to `out`. If the event carries a piece of text, returns where that begins
-/// in what was appended: after the quotation mark, escaped as JSON and followed by
+/// Appends an event to `out`. If the event carries a piece of text, returns where in the appended
+/// bytes it begins. The text is escaped as JSON, without its quotation marks, and followed by
 /// [`TEXT_END`].
 ///
-/// The events of each token are written by hand. That takes a sixth of the instructions; a test
-/// compares it with what serde writes.
+/// Events that come with each token are encoded by hand, which takes a sixth of the instructions. A
+/// test compares the result with serde's.
 pub(super) fn encode(out: &mut Vec<u8>, event: &Event<'_>) -> Option<usize> {
     let start = out.len();
     let text = match *event {
@@ -52,8 +52,8 @@ const DELTA_START: &[u8] = br#"","delta":""#;
 /// What follows an event's text.
 pub(super) const TEXT_END: &[u8] = br#""}}"#;
 
-/// What an encoded event is, and where its text begins if it carries a piece of text: what
-/// [`encode`] knew of it. `None` if `line` is not an encoded event.
+/// The kind of an encoded event and, if it carries a piece of text, where that begins, as
+/// [`encode`] returned it. `None` if `line` is not an encoded event.
 pub(super) fn decode(line: &[u8]) -> Option<(Kind, Option<usize>)> {
     let name = line.strip_prefix(br#"{"type":""#)?;
     let name = &name[..memchr(b'"', name)?];
@@ -62,7 +62,7 @@ pub(super) fn decode(line: &[u8]) -> Option<(Kind, Option<usize>)> {
         Kind::TextDelta => Some(TEXT_START.len()),
         Kind::ReasoningDelta => Some(REASONING_START.len()),
         Kind::ToolArgumentsDelta => {
-            // Quotation marks in the call's id are escaped.
+            // The id cannot contain this: its quotation marks are escaped.
             let call_id = line.get(ARGUMENTS_START.len()..)?;
             Some(ARGUMENTS_START.len() + memmem::find(call_id, DELTA_START)? + DELTA_START.len())
         }
@@ -78,9 +78,9 @@ pub(crate) fn serialize(out: impl io::Write, value: &impl serde::Serialize) {
     let _ = value.serialize(&mut Serializer::with_formatter(out, OneLine));
 }
 
-/// How much of `text`, in bytes, takes at most `room` bytes as a JSON string.
+/// How many bytes of `text` fit into `room` bytes of a JSON string.
 pub(crate) fn fitting(text: &str, room: usize) -> usize {
-    /// The longest escape, `\u0000`, stands for one byte.
+    /// The longest escape of a single byte: `\u0000`.
     const ESCAPE_BYTES: usize = 6;
     if text.len() <= room / ESCAPE_BYTES {
         return text.len();
@@ -99,7 +99,7 @@ pub(crate) fn fitting(text: &str, room: usize) -> usize {
     text.len()
 }
 
-/// Appends text as the inside of a JSON string.
+/// Appends text as the content of a JSON string.
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut written = 0;
@@ -122,7 +122,7 @@ fn push_escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&bytes[written..]);
 }
 
-/// Bytes that are escaped, or begin a code point that may be.
+/// Bytes that are escaped, or that begin a code point that may be.
 const MAY_NEED_ESCAPE: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -137,8 +137,8 @@ const MAY_NEED_ESCAPE: [bool; 256] = {
     table
 };
 
-/// The escape of the code point that `bytes` begin with, and its length. `hex` has room for
-/// one that is made.
+/// The escape of the first code point in `bytes`, and the length of that code point. `hex` has room
+/// for an escape that is not a constant.
 fn escape<'h>(bytes: &[u8], hex: &'h mut [u8; 6]) -> Option<(&'h [u8], usize)> {
     Some(match bytes[0] {
         b'"' => (b"\\\"", 1),
@@ -193,8 +193,8 @@ impl Formatter for OneLine {
         CompactFormatter.write_string_fragment(writer, &fragment[written..])
     }
 
-    // A `RawValue` is written as the model wrote it, line ends between its tokens
-    // included; as white space they can be blanks.
+    // A `RawValue` is written as the model wrote it, including line ends between its tokens. They
+    // are white space, so blanks can replace them.
     fn write_raw_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,

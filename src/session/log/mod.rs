@@ -1,10 +1,9 @@
 //! The log of a turn: every event, encoded once, in order, for any number of readers.
 //!
-//! The turn's driver writes through a [`Writer`] and never waits for anybody. A
-//! reader is a position in the log: starting, re-joining and watching a turn are
-//! the same [`Reader`], begun at another place. Besides the events, the log knows
-//! who is there: the driver is woken when the last reader leaves and when
-//! somebody cancels.
+//! The turn's driver writes through a [`Writer`] and never waits for a reader. A reader is a
+//! position in the log: starting, rejoining and watching a turn use the same [`Reader`], begun at
+//! different positions. The log also knows its audience: it wakes the driver when a reader arrives,
+//! when the last one leaves, and when the turn is cancelled.
 
 pub(crate) mod encode;
 mod records;
@@ -22,21 +21,21 @@ use crate::limits::stream as limits;
 pub use records::{Batch, Record};
 use records::{Entry, LF, Records, Run, Taken};
 
-/// A turn's events, and who reads them.
+/// A turn's events, and their readers.
 #[derive(Debug, Default)]
 pub struct TurnLog {
     epoch: u64,
     state: Mutex<State>,
-    /// Of all events, published or not.
+    /// Bytes of all events, published or not.
     bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where the turn is.
+    /// The turn's state.
     at: TurnState,
     records: Records,
-    /// The last record that readers see.
+    /// The last record that readers can see.
     visible: u64,
     ended: bool,
     cancelled: bool,
@@ -45,18 +44,18 @@ struct State {
     driver: Option<Waker>,
 }
 
-/// What the driver has to know about the other side.
+/// What the driver needs to know about the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audience {
-    /// How many read the log now.
+    /// How many readers the log has.
     pub(crate) readers: usize,
-    /// Whether somebody has cancelled the turn.
+    /// Whether the turn has been cancelled.
     pub(crate) cancelled: bool,
 }
 
 impl TurnLog {
-    /// The log of a turn that is over, as a store has it: from a batch on, to record `last`.
-    /// `None` if the batches are not what a log has stored.
+    /// The log of a turn that is over, made from stored batches up to record `last`. The first
+    /// batches may be missing. `None` if no log has stored such batches.
     #[must_use]
     pub(crate) fn restore(epoch: u64, batches: Vec<Batch>, last: u64) -> Option<Arc<Self>> {
         let records = Records::restore(batches, last)?;
@@ -64,20 +63,20 @@ impl TurnLog {
         Some(Arc::new(Self { epoch, state: Mutex::new(state), ..Self::default() }))
     }
 
-    /// What a store keeps of the log. Call it when the log is [sealed](Writer::seal).
+    /// The batches to store. Call this once the log is [sealed](Writer::seal).
     #[must_use]
     pub(crate) fn batches(&self) -> Vec<Batch> {
         self.state.lock().records.batches()
     }
 
-    /// Which of those that have served the session one after the other has written the log.
-    /// No two of them number an event alike.
+    /// The epoch of the session in which the log was written. Each gateway that takes over the
+    /// session begins a new one, so no two of them give events the same id.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Cancels the turn; false when it is over already.
+    /// Cancels the turn; false if it is over already.
     pub fn cancel(&self) -> bool {
         let mut state = self.state.lock();
         if state.ended {
@@ -96,13 +95,13 @@ impl TurnLog {
         self.state.lock().ended
     }
 
-    /// Where the turn is, up to its end: see [`Snapshot`](crate::session::Snapshot).
+    /// The turn's state, while it runs: see [`Snapshot`](crate::session::Snapshot).
     #[must_use]
     pub(crate) fn turn_state(&self) -> TurnState {
         self.state.lock().at
     }
 
-    /// Says where the turn is.
+    /// Sets the turn's state.
     pub(crate) fn set_turn_state(&self, turn_state: TurnState) {
         self.state.lock().at = turn_state;
     }
@@ -113,13 +112,14 @@ impl TurnLog {
         self.state.lock().visible
     }
 
-    /// Bytes of all events, those included that are not published yet.
+    /// Bytes of all events, including those not yet published.
     #[must_use]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Makes one run of exact size of a full block's. Readers that are amid them keep theirs.
+    /// Joins the runs of a full block into one of exact size. Readers that are in the middle of the
+    /// old ones keep them.
     fn join(&self, block: &FullBlock) {
         let FullBlock { first, end } = *block;
         let runs = self.state.lock().records.runs_between(first, end);
@@ -128,7 +128,8 @@ impl TurnLog {
         self.state.lock().records.join(Run { first, bytes }, end);
     }
 
-    /// The audience now; the task is woken when it changes.
+    /// The audience now. The task is woken when a reader arrives, when the last one leaves, and
+    /// when the turn is cancelled.
     pub(crate) fn watch_audience(&self, cx: &Context<'_>) -> Audience {
         let mut state = self.state.lock();
         if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
@@ -137,7 +138,7 @@ impl TurnLog {
         Audience { readers: state.readers, cancelled: state.cancelled }
     }
 
-    /// A reader of all that follows event `seen`.
+    /// A reader of everything after event `seen`.
     #[must_use]
     pub fn read_after(self: &Arc<Self>, seen: u64) -> Reader {
         let mut state = self.state.lock();
@@ -155,18 +156,18 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-/// The one writer of a log. Dropping it ends the log, with a failure where the
-/// turn's own last event has not been pushed.
+/// The only writer of a log. Dropping it ends the log, with a failure if the turn's own last event
+/// has not been pushed.
 #[derive(Debug)]
 pub struct Writer {
     log: Arc<TurnLog>,
-    /// An event is encoded here, and copied to where it stays once its length is known.
+    /// Where an event is encoded. Once its length is known, it is copied to where it stays.
     scratch: Vec<u8>,
     block: Block,
-    /// What was pushed and not published, but for the block's own run.
+    /// What has been pushed but not published, except for the block's open run.
     entries: Vec<Entry>,
     runs: Vec<Run>,
-    /// Blocks that are full, whose runs become one when they are published.
+    /// Full blocks, whose runs are joined when they are published.
     full: Vec<FullBlock>,
     /// The last event's sequence number, published or not.
     last: u64,
@@ -175,7 +176,7 @@ pub struct Writer {
     is_sealed: bool,
 }
 
-/// Memory that is being filled. Readers share what was published of it.
+/// The memory that is being filled. Readers share the part that is published.
 ///
 /// ```text
 ///   [ run | run | run |  open run   |   room   ]
@@ -190,7 +191,7 @@ struct Block {
     first: u64,
 }
 
-/// The records of a block that takes no more, from `first` to before `end`.
+/// A block that is full: its records are those from `first` up to, but not including, `end`.
 #[derive(Debug)]
 struct FullBlock {
     first: u64,
@@ -207,7 +208,7 @@ impl Block {
         bytes <= self.open.capacity() - self.open.len()
     }
 
-    /// The open run; `next` is the sequence of what follows it.
+    /// Takes the open run; `next` is the sequence of the record after it.
     fn take_run(&mut self, next: u64) -> Option<Run> {
         let first = std::mem::replace(&mut self.open_first, next);
         let bytes = self.open.split().freeze();
@@ -216,7 +217,7 @@ impl Block {
 }
 
 impl Writer {
-    /// A log that is still empty, written in this epoch, and its writer.
+    /// An empty log, written in this epoch, and its writer.
     #[must_use]
     pub(crate) fn new(epoch: u64) -> (Arc<TurnLog>, Self) {
         let log = Arc::new(TurnLog { epoch, ..TurnLog::default() });
@@ -235,9 +236,9 @@ impl Writer {
         (log, writer)
     }
 
-    /// Encodes an event. Readers see it with the next [`publish`](Self::publish). Text that is
-    /// longer than a record may be becomes several, in order; nothing else is divided, and
-    /// nothing is left out.
+    /// Encodes an event. Readers see it after the next [`publish`](Self::publish). Text that is too
+    /// long for one record is split into several, in order; nothing else is split, and nothing is
+    /// left out.
     pub(crate) fn push(&mut self, event: &Event<'_>) {
         match *event {
             Event::TextDelta { text } => self.push_pieces(text, |text| Event::TextDelta { text }),
@@ -295,7 +296,7 @@ impl Writer {
         self.block.open.extend_from_slice(&self.scratch);
     }
 
-    /// Fills another block from now on. The last one ends before the record `end`.
+    /// Switches to another block. The current one ends before record `end`.
     fn change_block(&mut self, end: u64, block: Block) {
         self.runs.extend(self.block.take_run(end));
         let Block { first, .. } = std::mem::replace(&mut self.block, block);
@@ -304,7 +305,7 @@ impl Writer {
         }
     }
 
-    /// Shows the readers all that was pushed, at once.
+    /// Shows readers everything that was pushed, at once.
     pub(crate) fn publish(&mut self) {
         if !self.entries.is_empty() {
             let log = Arc::clone(&self.log);
@@ -316,7 +317,7 @@ impl Writer {
         self.join_blocks();
     }
 
-    /// Puts all that was pushed into the log, still invisible.
+    /// Moves everything that was pushed into the log, still invisible.
     fn hand_over(&mut self, state: &mut State) {
         let open = self.block.take_run(self.last + 1);
         state.records.push(&self.entries, self.runs.drain(..).chain(open));
@@ -335,8 +336,8 @@ impl Writer {
         self.log.bytes()
     }
 
-    /// Ends the log, with a failure if the turn's own last event was not pushed. A store can
-    /// take it now; readers see its end when the writer is dropped.
+    /// Ends the log, with a failure if the turn's own last event was not pushed. It can be stored
+    /// now; readers see its end when the writer is dropped.
     pub(crate) fn seal(&mut self) {
         if self.is_sealed {
             return;
@@ -359,7 +360,7 @@ impl Writer {
     }
 }
 
-/// What clients of a turn are told whose driver is gone.
+/// The last event of a turn whose driver died.
 const DIED: Event<'_> = Event::TurnFailed {
     code: FailureCode::Internal,
     message: "the gateway ended this turn before its time; its log says why",
@@ -380,7 +381,7 @@ impl Drop for Writer {
 }
 
 impl State {
-    // Under the lock, since a waker only queues its task.
+    // Called under the lock: waking only queues a task.
     fn wake_readers(&mut self) {
         for waker in self.waiting.drain(..) {
             waker.wake();
@@ -394,13 +395,13 @@ pub struct Reader {
     log: Arc<TurnLog>,
     /// The last event that was read.
     seen: u64,
-    /// Empty between two reads; it keeps its room.
+    /// Empty between reads; kept for its capacity.
     taken: Taken,
 }
 
 impl Reader {
-    /// Hands out all that is new, up to [`limits::WRITE_BYTES_MAX`] or one record; `None` at
-    /// the log's end.
+    /// Passes on everything new, up to [`limits::WRITE_BYTES_MAX`] or one record; `None` at the
+    /// log's end.
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -419,7 +420,7 @@ impl Reader {
         }
         if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             if state.waiting.len() >= state.readers {
-                // Somebody has left since. Those who have not wait again.
+                // A reader has left since. The others will wait again.
                 state.wake_readers();
             }
             state.waiting.push(cx.waker().clone());

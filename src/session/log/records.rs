@@ -6,9 +6,9 @@
 //!  runs    [{"type":..}LF{"type":..}LF]  [{"type":..}LF] ...             bytes, shared
 //!           first: 1                     first: 3
 //! ```
-//! Bytes that were published together are a run: lines of JSON. Runs are small, so those of a
-//! block become one, of exact size, when the block is full. A store keeps runs without the
-//! index, which is made again from the lines.
+//! Bytes that were published together form a run: lines of JSON. Runs are small, so when a block is
+//! full, its runs are joined into one of exact size. A store keeps runs without the index, which is
+//! rebuilt from the lines.
 
 use std::ops::Range;
 
@@ -31,12 +31,12 @@ pub struct Record<'a> {
     pub kind: Kind,
     /// The event as one line of JSON.
     pub data: &'a [u8],
-    /// For an event that carries a piece of text: that text, escaped as JSON, without the
-    /// quotation marks. It is a part of `data`.
+    /// The piece of text that the event carries, if any: a part of `data`, escaped as JSON, without
+    /// its quotation marks.
     pub text: Option<&'a [u8]>,
 }
 
-/// What the index knows of a record.
+/// A record's entry in the index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     /// Where its line ends in its run, LF included, or [`WHOLE_RUN`](Self::WHOLE_RUN).
@@ -47,7 +47,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The end of a record that is alone in its run, however long that is.
+    /// The `end` of a record that is alone in its run, which may be of any length.
     pub(super) const WHOLE_RUN: u32 = u32::MAX;
 
     /// A record whose text begins at `text_start`, if it carries one.
@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-/// Records that lie together.
+/// Records that are next to each other in memory.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
     /// The sequence of its first record.
@@ -72,10 +72,10 @@ impl Run {
     }
 }
 
-/// All published records.
+/// The records that a log's writer has handed over.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// The records before them, which are not here: those of a log that was read from a place.
+    /// How many records before them are missing, in a log that was loaded from the middle.
     skipped: u64,
     index: Vec<Entry>,
     runs: Vec<Run>,
@@ -93,8 +93,8 @@ pub struct Batch {
 }
 
 impl Records {
-    /// Makes the index of a stored log that ends with record `last`. `None` if the batches are
-    /// not what a log has stored.
+    /// Rebuilds the index of a stored log that ends with record `last`. `None` if no log has stored
+    /// such batches.
     pub(super) fn restore(batches: Vec<Batch>, last: u64) -> Option<Self> {
         let skipped = batches.first().map_or(last, |batch| batch.first.saturating_sub(1));
         let mut records = Self { skipped, ..Self::default() };
@@ -140,7 +140,7 @@ impl Records {
         self.runs.extend(runs);
     }
 
-    /// The runs from record `first` to before record `end`.
+    /// The runs from record `first` up to, but not including, record `end`.
     pub(super) fn runs_between(&self, first: u64, end: u64) -> Vec<Run> {
         self.runs[self.places(first, end)].to_vec()
     }
@@ -150,7 +150,7 @@ impl Records {
         place(first)..place(end)
     }
 
-    /// Lets one run of a block stand for all of those from its first record to before `end`.
+    /// Replaces the runs of a block, from `run`'s first record up to `end`, by this one.
     pub(super) fn join(&mut self, run: Run, end: u64) {
         let places = self.places(run.first, end);
         let mut before = 0;
@@ -166,8 +166,8 @@ impl Records {
         self.runs.splice(places, [run]);
     }
 
-    /// Takes what follows `seen`, up to record `last` and at most `bytes_max` bytes or one
-    /// record.
+    /// Takes the records after `seen`, up to record `last` and up to `bytes_max` bytes, but at
+    /// least one.
     pub(super) fn take_after(&self, seen: u64, last: u64, bytes_max: usize, taken: &mut Taken) {
         let seen = seen.max(self.skipped);
         taken.seen = seen;
@@ -203,20 +203,20 @@ impl Records {
         (sequence - self.skipped) as usize - 1
     }
 
-    /// Gives back what is more than needed.
+    /// Frees unused capacity.
     pub(super) fn shrink(&mut self) {
         self.index.shrink_to_fit();
         self.runs.shrink_to_fit();
     }
 }
 
-/// Records that a reader has taken out of a log: they stay as they are, whatever is written.
+/// Records that a reader has taken out of a log. Whatever is written later, they do not change.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     /// The record before them.
     seen: u64,
     entries: Vec<Entry>,
-    /// Each with where the first record that was taken begins in it.
+    /// The runs, each with the position in it of the first record that was taken.
     runs: Vec<(usize, Run)>,
 }
 
@@ -225,7 +225,7 @@ impl Taken {
         self.entries.is_empty()
     }
 
-    /// Hands out the records in order, and forgets them. Gives the last one's sequence.
+    /// Passes on the records in order, and forgets them. Returns the last one's sequence.
     pub(super) fn drain(&mut self, epoch: u64, mut sink: impl FnMut(Record<'_>)) -> u64 {
         let mut runs = self.runs.drain(..).peekable();
         let mut open: Option<(usize, Run)> = None;

@@ -25,7 +25,7 @@ const END: Event<'_> = Event::TurnCompleted {
     summary: Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: "" },
 };
 
-/// What a log makes of some events, in order.
+/// The records of some events, in order.
 pub(crate) fn records(events: &[Event<'_>], mut sink: impl FnMut(Record<'_>)) {
     let (log, mut writer) = Writer::new(1);
     for event in events {
@@ -36,7 +36,7 @@ pub(crate) fn records(events: &[Event<'_>], mut sink: impl FnMut(Record<'_>)) {
     while reader.poll_read(&mut Context::from_waker(Waker::noop()), &mut sink).is_ready() {}
 }
 
-/// All that a reader has to read now, as sequences and data, and whether the log has ended.
+/// Everything that a reader can read now, as sequences and data, and whether the log has ended.
 fn read(reader: &mut Reader) -> (Vec<(u64, String)>, bool) {
     let mut cx = Context::from_waker(Waker::noop());
     let mut all = Vec::new();
@@ -88,8 +88,8 @@ fn what_was_published_is_read_at_once() {
     assert!(reader.poll_read(&mut cx, |_| records += 1).is_pending());
 }
 
-/// Events of all lengths, published in all ways: they come back whole, wherever a reader
-/// begins and whatever becomes of the runs in the meantime.
+/// Events of all lengths, published in all ways, come back whole, wherever a reader begins and
+/// however runs are joined meanwhile.
 #[test]
 fn every_event_comes_back_wherever_a_reader_begins() {
     let story = "long ".repeat(300);
@@ -132,7 +132,7 @@ fn a_record_knows_its_text() {
     assert_eq!(texts, [Some("a\\nb".to_owned()), Some("{\\\"a\\\"".to_owned()), None]);
 }
 
-/// What is long is stored whole: whoever cannot send it shortens it.
+/// Long events are stored whole. A dialect that cannot send them shortens them.
 #[test]
 fn nothing_is_lost_before_it_is_stored() {
     let message = "x".repeat(300_000);
@@ -245,8 +245,7 @@ fn readers_that_left_are_not_remembered() {
     assert!(log.state.lock().waiting.len() <= 1);
 }
 
-/// A reader that is polled again while it waits, for a timer of its own, is not
-/// woken by that.
+/// A reader that is polled again while it waits, perhaps for its own timer, does not wake itself.
 #[test]
 fn waiting_again_wakes_nobody() {
     let (log, _writer) = Writer::new(1);
@@ -259,14 +258,14 @@ fn waiting_again_wakes_nobody() {
     assert_eq!(counter.0.load(Ordering::Relaxed), 0);
 }
 
-/// What is left in use of what `make` allocates, in bytes.
+/// What `make` makes, and the bytes that it has allocated and not freed.
 fn in_use<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let mut kept = None;
     let info = measure(|| kept = Some(make()));
     (kept.unwrap(), usize::try_from(info.bytes_current).unwrap())
 }
 
-/// There are as many of these as there are streams that wait for their model.
+/// There is one for each stream that waits for its model.
 #[test]
 fn a_turn_that_waits_holds_little() {
     let id = "x".repeat(36);
@@ -286,7 +285,7 @@ fn a_turn_that_waits_holds_little() {
     assert!(bytes + structs <= 1600, "{bytes} + {structs}");
 }
 
-/// Pushes events of `size` bytes of text, `together` at a time, up to 300 kB. Gives their number.
+/// Pushes events of `size` bytes of text, `together` at a time, up to 300 kB. Returns their number.
 fn fill(writer: &mut Writer, size: usize, together: usize) -> usize {
     let (words, mut pushed) = ("x".repeat(size), 0);
     while writer.bytes() < 300_000 {
@@ -299,8 +298,8 @@ fn fill(writer: &mut Writer, size: usize, together: usize) -> usize {
     pushed
 }
 
-/// Of a log that is written: at most a quarter more than its events, and the index. Of one that
-/// is over: what it has, and no more.
+/// However long the events are and however they are published, a log that is being written uses at
+/// most a quarter more than their bytes, plus the index. A finished log wastes nothing.
 #[test]
 fn a_log_wastes_little() {
     for size in [4, 60, 200, 490, 520, 1000, 2040, 8000, 65_536] {
@@ -330,10 +329,10 @@ fn a_log_wastes_little() {
     }
 }
 
-/// A run, and what is shared of its bytes.
+/// The size of a run, with what its shared bytes need besides themselves.
 const RUN_BYTES: usize = size_of::<Run>() + 4 * size_of::<usize>();
 
-/// What a store has of a log is the log: each record with its kind and its text.
+/// A restored log is the log that was stored: each record with its kind and its text.
 #[test]
 fn a_stored_log_is_read_as_it_was_written() {
     let delta = Event::ToolArgumentsDelta { call_id: "a\",\"delta\":\"b", delta: "{\"a\":\"" };

@@ -1,4 +1,4 @@
-//! A session in writing: all that another gateway needs to continue it.
+//! A session in its stored form: everything that another gateway needs to continue it.
 //!
 //! ```text
 //! {"version": 1, "session": {"epoch": 3, "nonce": "7f3a90c2", "keys": [...], "conversation": {...}}}
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
-/// The version that is written. It rises whenever older records need another reading.
+/// The version that is written. Raise it if older records must be read in another way.
 pub(crate) const VERSION: u32 = 1;
 
 /// A session between two turns.
@@ -24,7 +24,7 @@ pub(crate) struct SessionRecord {
     /// Eight hexadecimal digits that text from outside cannot guess, for markers. Absent until
     /// needed.
     pub(crate) nonce: Option<String>,
-    /// Idempotency keys and the turns that they have begun, the latest last.
+    /// Idempotency keys and the turns that they began, the latest last.
     pub(crate) keys: Vec<(String, String)>,
     /// The turns that are over.
     pub(crate) conversation: Conversation,
@@ -63,13 +63,13 @@ struct Envelope<T> {
 }
 
 impl SessionRecord {
-    /// The turn that an idempotency key has begun.
+    /// The turn that was begun with an idempotency key.
     pub(super) fn begun_by(&self, key: &str) -> Option<&str> {
         let (_, turn_id) = self.keys.iter().find(|(known, _)| known == key)?;
         Some(turn_id)
     }
 
-    /// Remembers the turn that a key has begun, in place of the oldest if there are many.
+    /// Remembers the turn that a key began, in place of the oldest if there are too many.
     pub(super) fn note_key(&mut self, key: &str, turn_id: &str) {
         if self.keys.len() == limits::IDEMPOTENCY_KEYS_MAX {
             self.keys.remove(0);
@@ -93,8 +93,8 @@ impl SessionRecord {
         if version > VERSION {
             return Err(RecordError::Newer { found: version });
         }
-        // `serde_json` would refuse results of the greatest depth, because the record is around
-        // them.
+        // `serde_json`'s own limit would reject the deepest results, because the record adds levels
+        // around them.
         if is_deeper(text, limits::RECORD_DEPTH_MAX) {
             let message = format_args!("it is nested deeper than {}", limits::RECORD_DEPTH_MAX);
             return Err(serde_json::Error::custom(message).into());

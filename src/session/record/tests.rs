@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-/// What `serde` is known to lose, unless it is told not to.
+/// What `serde` is known to lose unless it is told not to.
 #[test]
 fn nothing_is_lost_on_the_way() {
     let kept = |outcome: Outcome| {
@@ -136,7 +136,7 @@ fn records_of_all_versions_are_read() {
     }
 }
 
-/// What is written has a version: who changes it raises that, and keeps the file.
+/// The stored form has a version. To change the form, raise the version and keep the old file.
 #[test]
 fn what_is_written_does_not_change_unnoticed() {
     let path = format!("tests/data/session/record-{VERSION}.json");

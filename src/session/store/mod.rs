@@ -140,7 +140,7 @@ pub struct StoredLog {
 pub struct Held {
     /// How many sessions.
     pub sessions: usize,
-    /// Bytes of their records and of what belongs to them, logs apart.
+    /// Bytes of their records and of what belongs to them, without logs.
     pub session_bytes: usize,
     /// Bytes of the logs of their finished turns.
     pub turn_log_bytes: usize,

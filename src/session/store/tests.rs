@@ -1,9 +1,9 @@
-//! What every store has to do, whatever it is made of.
+//! What every store must do, whatever it is built on.
 
 use super::*;
 use crate::limits::session::TTL;
 
-/// A check that a new store has to pass.
+/// Checks a rule for every store. Add new stores here.
 async fn check<F: Future<Output = ()>>(rule: impl Fn(Box<dyn Store>) -> F) {
     rule(Box::new(MemoryStore::new(TTL))).await;
 }
@@ -12,7 +12,7 @@ fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-/// Events from `first` to `last`, as lines that say their number.
+/// Events from `first` to `last`, as lines that contain their numbers.
 fn batch(first: u64, last: u64) -> Batch {
     let lines: Vec<_> = (first..=last).map(|sequence| sequence.to_string()).collect();
     Batch { first, last, bytes: (lines.join("\n") + "\n").into() }
@@ -131,7 +131,7 @@ async fn a_forgotten_session_is_gone_with_its_lease() {
         assert_eq!(store.forget("s").await, Ok(false));
         assert_eq!(store.load("s").await, Ok(None));
         assert_eq!(store.read("s", None, 0).await, Ok(None));
-        // Whoever begins it anew is not overwritten.
+        // A session that begins again is not overwritten.
         let new = take(&*store, old.node).await;
         let begun = store.save(&new, None, bytes("b")).await.unwrap();
         assert_ne!(begun, version);

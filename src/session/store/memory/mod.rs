@@ -1,4 +1,4 @@
-//! Sessions in memory, up to their number, their bytes and their age. They end with the process.
+//! Sessions in memory, limited in number, bytes and age. They end with the process.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::ready;
@@ -55,7 +55,7 @@ struct Entry {
     /// Whether a turn runs. A session without one may be dropped.
     is_held: bool,
     used_at: Instant,
-    /// The oldest first.
+    /// Oldest first.
     logs: VecDeque<Log>,
 }
 
@@ -161,7 +161,7 @@ impl State {
         Some(Lease { session: session.to_owned(), node, epoch: entry.epoch })
     }
 
-    /// Gives a lease back. A session that was never saved has nothing to keep.
+    /// Gives a lease back, and removes a session that was never saved.
     fn release(&mut self, lease: &Lease) {
         let Ok(entry) = held(&mut self.sessions, lease) else { return };
         entry.is_held = false;
@@ -171,7 +171,7 @@ impl State {
         }
     }
 
-    /// Appends to a log, and gives back the logs that had to make room.
+    /// Appends to a log, and returns the logs that had to make room.
     fn append(
         &mut self,
         lease: &Lease,
@@ -239,8 +239,8 @@ impl State {
         Some(entry)
     }
 
-    /// Beyond a bound, drops idle sessions, those used longest ago first, until a sixteenth of
-    /// each is free: many at once, because finding them takes a look at all.
+    /// Beyond a bound, drops idle sessions, least recently used first, until a sixteenth of each
+    /// bound is free. It drops many at once, because finding them means looking at all of them.
     fn make_room(&mut self, bounds: Bounds) -> Vec<Entry> {
         if self.sessions.len() <= bounds.sessions && self.session_bytes <= bounds.session_bytes {
             return Vec::new();
@@ -273,13 +273,14 @@ impl State {
     }
 }
 
-/// What a session takes in memory, its record and its logs apart. The table is between seven
-/// sixteenths and seven eighths full.
+/// The memory that a session uses, in bytes, without its record and its logs. The hash table is
+/// between 7/16 and 7/8 full.
 const fn entry_bytes(session: &str) -> usize {
     session.len() + size_of::<(Arc<str>, Entry)>() * 3 / 2
 }
 
-/// What a log takes in memory, its batches apart: itself, and its place among all.
+/// The memory that a log uses, in bytes, without its batches: the log itself, and its entry in the
+/// list of all logs.
 const fn log_bytes(turn_id: &str) -> usize {
     turn_id.len() + size_of::<Log>() + size_of::<(Ticket, Arc<str>)>() * 3 / 2
 }

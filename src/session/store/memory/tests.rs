@@ -1,4 +1,4 @@
-//! The bounds of the memory: sessions, their bytes, their logs and their age.
+//! The bounds of the memory store: sessions, their bytes, their logs and their age.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn take(store: &MemoryStore, session: &str) -> Lease {
     lease.expect("there is one node")
 }
 
-/// A session with a record of so many bytes, in which no turn runs.
+/// Saves a session with a record of this many bytes, in which no turn runs.
 fn save(store: &MemoryStore, session: &str, bytes: usize) {
     let lease = take(store, session);
     let before = store.state.lock().sessions[session].record.as_ref().map(|record| record.version);
@@ -24,7 +24,7 @@ fn save(store: &MemoryStore, session: &str, bytes: usize) {
     store.state.lock().release(&lease);
 }
 
-/// Appends the log of a turn, of so many bytes.
+/// Appends a turn's log of this many bytes.
 fn log(store: &MemoryStore, session: &str, turn_id: &str, bytes: usize) {
     let lease = take(store, session);
     let batch = Batch { first: 1, last: 1, bytes: vec![b'x'; bytes].into() };
@@ -72,7 +72,7 @@ async fn the_sessions_used_longest_ago_go_first() {
     let measured = bounded(WIDE, WIDE, WIDE);
     save(&measured, "a", 1000);
     let one = measured.held().session_bytes;
-    // At the bound, and one byte below it.
+    // The bound is just enough for three sessions, or one byte less.
     for (most, left) in [(3 * one, &["a", "b", "c"][..]), (3 * one - 1, &["a", "c"])] {
         let store = bounded(WIDE, most, WIDE);
         for session in ["a", "b", "c", "a"] {
