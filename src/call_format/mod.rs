@@ -1,9 +1,8 @@
 //! Call formats: how models write calls in their text.
 //!
-//! A format is a [`Row`] of data. The parser reads by it; the prompt teaches it; the
-//! conversation, the examples and the rehearsal model write by it; the grammar holds a
-//! model to it. None of them knows a format by itself, so a new one is a file here and a line
-//! in [`ROWS`].
+//! A format is a [`Row`] of data. The parser reads it; the prompt teaches it; the conversation, the
+//! examples and the rehearsal model write it; the grammar holds a model to it. None of them knows a
+//! particular format, so a new one is a file here and a line in [`ROWS`].
 //!
 //! ```text
 //!  <tool_call>   \n  {"name": "now", "arguments": {}}   \n   </tool_call>   \n   <tool_call> ...
@@ -29,20 +28,20 @@ pub const ROWS: &[&Row] = &[&MARKER_JSON, &HERMES];
 pub struct Row {
     /// Its name in the configuration and on the command line.
     pub name: &'static str,
-    /// What opens a call. The first is written; all are read.
+    /// What opens a call. The first one is written; all are read.
     pub openers: &'static [&'static str],
-    /// Whether another opener can be chosen in place of the first: models have learnt this
-    /// format from the prompt alone.
+    /// Whether the first opener can be replaced, because models learn this format from the prompt
+    /// alone.
     pub is_taught: bool,
-    /// What stands between the opener and the body, as it is written. Any white space is read.
+    /// What is written between the opener and the body. Any white space is read.
     pub gap: &'static str,
     /// What a call is made of.
     pub body: Body,
     /// What closes a call, if not the end of its body.
     pub closer: Option<Closer>,
-    /// What stands between two calls, as it is written.
+    /// What is written between two calls.
     pub between: &'static str,
-    /// What stands around a result.
+    /// What is written around a result.
     pub result: [&'static str; 2],
     /// How the format is taught, with `{opener}` for the opener.
     pub lesson: &'static str,
@@ -57,8 +56,8 @@ pub enum Body {
     Json(JsonKeys),
 }
 
-/// The keys of a call that is a JSON object. The standard ones come first: they are written,
-/// and win where others stand beside them.
+/// The keys of a call that is a JSON object. The standard ones come first: they are written, and
+/// they win over others in the same object.
 #[derive(Debug, PartialEq, Eq)]
 pub struct JsonKeys {
     /// Of the tool's name.
@@ -70,7 +69,7 @@ pub struct JsonKeys {
 /// What closes a call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Closer {
-    /// What stands between the body and it, as it is written. Any white space is read.
+    /// What is written between the body and the closer. Any white space is read.
     pub gap: &'static str,
     /// The closer itself.
     pub text: &'static str,
@@ -91,7 +90,7 @@ impl Row {
     }
 }
 
-/// A format in use: a row, and the opener that is written. Copies share it.
+/// A format in use: a row, and the opener that is written. Copies share the opener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFormat {
     row: &'static Row,
@@ -99,7 +98,7 @@ pub struct CallFormat {
 }
 
 impl CallFormat {
-    /// A format as it is.
+    /// A format with its own opener.
     #[must_use]
     pub fn of(row: &'static Row) -> Self {
         Self { row, opener: row.openers[0].into() }
@@ -134,23 +133,24 @@ impl CallFormat {
         self.row
     }
 
-    /// What opens a call that is written.
+    /// The opener that is written.
     #[must_use]
     pub fn opener(&self) -> &str {
         &self.opener
     }
 
-    /// All that opens a call.
+    /// All openers that are read.
     pub fn openers(&self) -> impl Iterator<Item = &str> {
         [self.opener()].into_iter().chain(self.row.openers[1..].iter().copied())
     }
 
-    /// All that stands around calls. Data that comes from outside holds none of it.
+    /// Everything that marks a call: the openers and the closer. Data from outside must not contain
+    /// any.
     pub fn marks(&self) -> impl Iterator<Item = &str> {
         self.openers().chain(self.row.closer.as_ref().map(|closer| closer.text))
     }
 
-    /// Adds a call, and what stands between it and the next. `arguments` is a JSON object.
+    /// Adds a call, and what is written between it and the next one. `arguments` is a JSON object.
     pub fn push_call(&self, text: &mut String, name: &str, arguments: &str) {
         let Row { gap, between, closer, .. } = self.row;
         let JsonKeys { name: name_keys, arguments: arguments_keys } = self.row.keys();
@@ -167,7 +167,7 @@ impl CallFormat {
         text.push_str(between);
     }
 
-    /// A call to show, with what is to be filled in.
+    /// An example of a call, with placeholders.
     #[must_use]
     pub fn example(&self) -> String {
         let mut example = String::new();
@@ -182,7 +182,7 @@ impl CallFormat {
         self.row.lesson.replace("{opener}", &self.opener)
     }
 
-    /// Adds a result: a heading, and the data under it.
+    /// Adds a result: a heading, and the data after it.
     pub fn push_result(&self, text: &mut String, heading: &str, data: &str) {
         let [open, close] = self.row.result;
         let _ = write!(text, "{open}{heading} {data}{close}");
