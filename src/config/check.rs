@@ -1,5 +1,5 @@
-//! What was written becomes what holds: every key with its type, range and
-//! default, and the combinations that cannot be.
+//! Checks what a file says: the type, range and default of every key, and the combinations that are
+//! not allowed.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,8 +18,7 @@ use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::Execution;
 use crate::upstream::dialect;
 
-/// Reads a whole file. What cannot be used is noted in `mistakes` and stands as
-/// its default in the result.
+/// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
 pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     let mut keys = Keys::new(String::new(), root, mistakes);
     let limits = limits(keys.section("limits"));
@@ -38,13 +37,14 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     config
 }
 
-/// Notes what no single key says, and what the command line may have changed.
+/// Checks combinations of keys, and what the command line may have changed.
 pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
     check_call_contract(config, mistakes);
     check_marker(config, mistakes);
 }
 
-/// The marker is of formats that models learn from the prompt; others have their own opener.
+/// Only formats that models learn from the prompt have a marker; others have an opener of their
+/// own.
 fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
     let ParserConfig { marker, marker_nonce, .. } = &config.stream.parser;
     let mut refuse = |key: &str, message: String| {
@@ -107,14 +107,14 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
     server
 }
 
-/// What the contract names for a key, and this build does not have.
+/// Reserved values that this build does not have, by key.
 const LATER: &[(&str, &[&str])] = &[
     ("kind", &["llama_completion", "ollama"]),
     ("constrain", &["structural_tag"]),
     ("store", &["embedded", "redis"]),
 ];
 
-/// One of the names in `choices`, or a word on those of [`LATER`].
+/// Reads one of the names in `choices`. A name in [`LATER`] gets a message of its own.
 fn choice<T: Copy>(
     key: &str,
     choices: &[(&'static str, T)],
@@ -150,7 +150,7 @@ fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamCon
     }
 }
 
-/// What may stand in `kind`: a dialect of model servers, or the embedded model.
+/// The values of `kind`: a dialect of model servers, or the embedded model.
 static KINDS: LazyLock<Vec<(&str, Option<dialect::Kind>)>> = LazyLock::new(|| {
     let servers = dialect::Kind::ALL.map(|(name, kind)| (name, Some(kind)));
     servers.into_iter().chain([("embedded", None)]).collect()
@@ -224,8 +224,7 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
     Some(keys.read("constrain", Constrain::None, choice("constrain", constraints)))
 }
 
-/// What a model calls natively goes back natively: marker lines would teach it to
-/// write some.
+/// Native calls go back natively: as text, they would teach the model to write calls as text.
 fn history(keys: &mut Keys<'_, '_>, contract: CallContract) -> History {
     let histories = &[("text", History::Text), ("native", History::Native)];
     let default = UpstreamConfig::usual_history(contract);

@@ -1,13 +1,12 @@
 //! The configuration, checked: one struct of typed options for each component.
 //!
-//! [`load()`] reads a file into a tree of what was written (`raw`), and
-//! the tree into a [`Config`] (`check`), reporting every mistake at once. What
-//! has become a `Config` holds: every range, every combination.
-//! `docs/configuration.md` says what each key does; `config/default.yml` says it
-//! where people change it, and a test holds it to the defaults of this file.
+//! [`load()`] reads a file into a tree of what was written (`raw`), makes a [`Config`] of the tree
+//! (`check`), and reports every mistake at once. In a `Config`, every value is in range and every
+//! combination is valid. `docs/configuration.md` explains each key. `config/default.yml` explains
+//! the keys where people change them, and a test compares its values with the defaults in this
+//! file.
 //!
-//! Nothing here starts or opens anything. The command line may override a few
-//! keys ([`Overrides`]).
+//! Nothing here starts or opens anything. The command line can override a few keys ([`Overrides`]).
 
 mod check;
 mod load;
@@ -37,57 +36,57 @@ pub use crate::orchestrator::CallContract;
 use crate::orchestrator::{Execution, Rules};
 use crate::parser::Settings;
 
-/// Everything that an operator may set.
+/// Everything that an operator can set.
 ///
-/// Serialises to the configuration file that says the same, secrets redacted.
+/// Serialises to a configuration file with the same meaning, secrets redacted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
     /// The HTTP server.
     pub server: ServerConfig,
     /// Model servers; never empty, names unique. The first is the default model.
     pub upstreams: Vec<UpstreamConfig>,
-    /// What is said to every model.
+    /// Instructions and context budget of every model.
     pub model: ModelConfig,
     /// The tools, and how calls run.
     pub tools: ToolsConfig,
-    /// How a model is told of its mistakes.
+    /// How a model's mistakes are fed back.
     pub feedback: FeedbackConfig,
-    /// What a turn may take.
+    /// The limits of a turn.
     pub limits: LimitsConfig,
-    /// The stream to clients and the parser in front of it.
+    /// The stream to clients, and the parser of the model's text.
     pub stream: StreamConfig,
     /// Where conversations are kept.
     pub sessions: SessionsConfig,
 }
 
-/// `server`: who may ask, and how much at a time.
+/// `server`: who may use the gateway, and how much at a time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerConfig {
     /// The address to listen on; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Keys of clients; without one nobody is asked for a key.
+    /// The keys of clients. If there are none, no key is needed.
     pub api_keys: Vec<Secret>,
     /// Origins whose pages may read answers, as browsers spell them.
     pub cors_origins: Vec<String>,
-    /// Longest body of a request, in bytes.
+    /// The longest request body, in bytes.
     pub max_body_bytes: usize,
-    /// Turns that run at one time.
+    /// How many turns may run at the same time.
     pub max_concurrent_turns: usize,
     /// How long running turns may go on after the signal to stop.
     #[serde(rename = "drain_timeout_sec", serialize_with = "seconds")]
     pub drain_timeout: Duration,
 }
 
-/// `model`: what is said to every model.
+/// `model`: instructions and context budget of every model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelConfig {
     /// The operator's instructions, before the gateway's own.
     pub system_prompt: String,
-    /// History is trimmed to fit, in tokens.
+    /// The size to which history is trimmed, in tokens.
     pub context_budget_tokens: usize,
 }
 
-/// `tools`: which there are, and how calls run.
+/// `tools`: which tools there are, and how calls run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolsConfig {
     /// How the model makes a call.
@@ -96,13 +95,13 @@ pub struct ToolsConfig {
     pub continue_after_tool: bool,
     /// When a call starts to run.
     pub execution: Execution,
-    /// Calls of one turn that run at one time.
+    /// How many calls of a turn may run at the same time.
     pub max_parallel: usize,
     /// Names of built-in tools, each once.
     pub builtin: Vec<String>,
     /// Whether the demonstration tools are offered too.
     pub demo: bool,
-    /// Tools behind HTTP; this build has none.
+    /// Tools over HTTP; this build has none.
     pub http: Vec<NotBuilt>,
     /// Tools that are programs; this build has none.
     pub command: Vec<NotBuilt>,
@@ -110,30 +109,30 @@ pub struct ToolsConfig {
     pub mcp: Vec<NotBuilt>,
 }
 
-/// The options of something that this build does not have: there is no value.
+/// The options of something that this build does not have. There are none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum NotBuilt {}
 
-/// `feedback`: how a model is told of its mistakes.
+/// `feedback`: how a model's mistakes are fed back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FeedbackConfig {
     /// Attempts for each kind of mistake in one turn.
     pub max_attempts: u32,
-    /// Added to the temperature with each retry.
+    /// How much each retry adds to the temperature.
     pub temperature_step: f64,
 }
 
-/// `limits`: what one turn may take.
+/// `limits`: the limits of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitsConfig {
-    /// Rounds with tools.
+    /// How many rounds with tools a turn may take.
     pub max_tool_loops: u32,
-    /// Longest run of a tool that has no limit of its own.
+    /// The longest run of a tool without a limit of its own.
     #[serde(rename = "tool_timeout_sec", serialize_with = "seconds")]
     pub tool_timeout: Duration,
-    /// Calls in all.
+    /// How many calls a turn may make.
     pub max_calls_per_turn: u32,
-    /// What the model writes, in bytes; events may take more, see
+    /// The most bytes that the model may write. Events may take more: see
     /// [`EVENTS_FACTOR`](limits::turn::EVENTS_FACTOR).
     pub max_turn_bytes: usize,
 }
@@ -147,7 +146,7 @@ pub struct StreamConfig {
     /// How long a turn goes on without any reader.
     #[serde(rename = "disconnect_grace_sec", serialize_with = "seconds")]
     pub disconnect_grace: Duration,
-    /// Whether clients see a call's arguments being written.
+    /// Whether clients see a call's arguments as they are written.
     pub emit_arguments_delta: bool,
     /// How calls are found in the model's text.
     pub parser: ParserConfig,
@@ -160,9 +159,9 @@ pub struct ParserConfig {
     pub marker: String,
     /// Whether each session's marker carries a nonce.
     pub marker_nonce: bool,
-    /// Whether broken JSON is refused; otherwise what was plainly meant is mended.
+    /// Whether broken JSON is refused. If not, it is repaired if it is obvious what was meant.
     pub strict_balancing: bool,
-    /// Longest call, in bytes.
+    /// The longest call, in bytes.
     pub max_payload_bytes: usize,
     /// Whether calls inside reasoning count.
     pub tools_in_reasoning: bool,
@@ -187,16 +186,16 @@ pub enum Store {
 }
 
 impl Config {
-    /// The configuration as a file says it: loads again to the same, but for
-    /// secrets, which read `[redacted]`.
+    /// The configuration as a file. Loading it gives the same configuration, except for secrets,
+    /// which read `[redacted]`.
     ///
     /// # Errors
-    /// None of a checked configuration; the writer's type has them.
+    /// None for a checked configuration; the serializer's signature requires them.
     pub fn to_yaml(&self) -> Result<String, serde_yaml::SerializeError> {
         serde_yaml::to_string(self)
     }
 
-    /// What is allowed and probably not meant, one sentence each.
+    /// What is allowed but probably not meant, one sentence each.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let listen = self.server.listen;
@@ -212,8 +211,8 @@ impl Config {
 }
 
 impl StreamConfig {
-    /// The parser's own options. Whether a stream begins inside reasoning is a
-    /// matter of the model's template, not of this file.
+    /// The parser's own options. Whether a stream begins inside reasoning depends on the model's
+    /// template, not on this file.
     #[must_use]
     pub fn parser_settings(&self, contract: CallContract) -> Settings {
         let ParserConfig {
@@ -234,7 +233,7 @@ impl StreamConfig {
     }
 }
 
-/// How calls are written. The marker opens those of formats that the prompt teaches.
+/// How calls are written. In formats that the prompt teaches, the marker opens them.
 fn format(contract: CallContract, marker: &str) -> CallFormat {
     match contract {
         CallContract::InText(row) => CallFormat::of(row).with_opener(marker),
@@ -242,8 +241,8 @@ fn format(contract: CallContract, marker: &str) -> CallFormat {
     }
 }
 
-/// What an empty file gives: the embedded model, the built-in tools, sessions in
-/// memory, on `127.0.0.1:8080`.
+/// The result of an empty file: the embedded model, the built-in tools, sessions in memory, on
+/// `127.0.0.1:8080`.
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -272,7 +271,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// A turn's own defaults, as of the next three.
+/// Takes its defaults from a turn's rules, as the next three do.
 impl Default for ModelConfig {
     fn default() -> Self {
         let Rules { system_prompt, context_budget_tokens, .. } = Rules::default();
@@ -281,7 +280,7 @@ impl Default for ModelConfig {
 }
 
 impl ToolsConfig {
-    /// The names that `tools.builtin` knows.
+    /// The names that `tools.builtin` accepts.
     pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
 }
 
@@ -354,7 +353,7 @@ impl Default for SessionsConfig {
     }
 }
 
-/// Writes whole seconds without a fraction, as people write them.
+/// Writes whole seconds without a fraction, as people do.
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     if duration.subsec_nanos() == 0 {
         serializer.serialize_u64(duration.as_secs())

@@ -1,4 +1,4 @@
-//! Values with a form of their own: an address, an origin, a key, a marker.
+//! Values with a format of their own: an address, an origin, a key, a marker.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub(super) fn address(node: &Node) -> Result<SocketAddr, Refused> {
     text.parse().map_err(|_| Refused::new(node, expected))
 }
 
-/// A URL with a user holds a password, which must not be quoted.
+/// Reads a server's URL. One with an `@` may contain a password, so it is not quoted.
 pub(super) fn server_url(node: &Node) -> Result<Uri, Refused> {
     let text = text(node)?;
     base_url(text).map_err(|expected| {
@@ -30,8 +30,9 @@ pub(super) fn server_url(node: &Node) -> Result<Uri, Refused> {
     })
 }
 
-/// Compared byte by byte with what browsers send, so it must be spelled their way (WHATWG
-/// URL, serialization of an origin): scheme, host, port if it is not the scheme's own.
+/// Reads an origin. It is compared byte by byte with what browsers send, so it must be spelled
+/// their way (WHATWG URL, serialization of an origin): scheme, host, and the port unless it is the
+/// scheme's default.
 pub(super) fn origin(node: &Node) -> Result<String, Refused> {
     const EXPECTED: &str = "an exact origin such as `https://app.example.org`";
     let refused = || Refused::new(node, EXPECTED);
@@ -46,19 +47,19 @@ pub(super) fn origin(node: &Node) -> Result<String, Refused> {
         return Ok(origin);
     }
     if text.contains('@') {
-        // There may be a password.
+        // It may contain a password.
         return Err(Refused::hidden(node, EXPECTED));
     }
     Err(Refused::new(node, format!("the origin as browsers send it, `{origin}`")))
 }
 
-/// Whether no label of a name is empty, as in `a..b`: the URL standard lets that pass.
+/// Whether a name has neither a `*` nor an empty label, as in `a..b`. The URL standard allows both.
 fn is_hostname(host: &str) -> bool {
     !host.contains('*')
         && host.strip_suffix('.').unwrap_or(host).split('.').all(|it| !it.is_empty())
 }
 
-/// `None` for the empty text that `${KEY:-}` gives.
+/// Reads a key. `None` for the empty text that `${KEY:-}` gives.
 pub(super) fn secret(node: &Node) -> Result<Option<Secret>, Refused> {
     let hidden = |expected: &str| Refused::hidden(node, expected);
     let text = text(node).map_err(|_| hidden("a key as text (in quotes)"))?;
@@ -94,7 +95,7 @@ pub(super) fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
     Err(Refused::hidden(node, "an empty list: this build has built-in tools only"))
 }
 
-/// A marker that the parser could never find, or would find everywhere.
+/// Reads a marker, except one that the parser could never find, or would find everywhere.
 pub(super) fn marker(node: &Node) -> Result<String, Refused> {
     let text = text(node)?;
     let expected = if !(1..=MARKER_BYTES_MAX).contains(&text.len()) {
