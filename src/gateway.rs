@@ -1,5 +1,5 @@
-//! What a front door can ask for: begin a turn, find one again, cancel it, read
-//! and forget sessions. Knows no HTTP.
+//! What a front end can ask for: begin a turn, find it again, cancel it, read and forget sessions.
+//! It knows nothing of HTTP.
 
 use std::future::{Future as _, poll_fn};
 use std::panic::{self, AssertUnwindSafe};
@@ -33,13 +33,13 @@ use crate::upstream::{RoundFailure, Route, Sampling, ToolChoice, Upstream};
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How turns go.
+    /// The rules of turns.
     pub rules: Rules,
-    /// Longest run of a tool that has no limit of its own.
+    /// The longest run of a tool without a limit of its own.
     pub tool_timeout: Duration,
-    /// Turns that run at the same time.
+    /// How many turns may run at the same time.
     pub max_concurrent_turns: usize,
-    /// Keeps the sessions.
+    /// Where sessions are kept.
     pub store: Arc<dyn Store>,
 }
 
@@ -67,11 +67,11 @@ pub struct Gateway {
     draining: CancellationToken,
 }
 
-/// The tools of a turn that begins now. A turn keeps what it has begun with.
+/// The tools that new turns get. A turn keeps those that it began with.
 #[derive(Debug, Clone)]
 struct Offer {
     tools: Arc<Registry>,
-    /// On all of them; turns that may use fewer get one of their own.
+    /// The briefing on all tools. A turn that may use fewer gets one of its own.
     briefing: Option<Arc<Briefing>>,
 }
 
@@ -85,21 +85,21 @@ impl Offer {
 /// A turn to begin.
 #[derive(Debug, Default)]
 pub struct NewTurn {
-    /// The session; a new one where absent.
+    /// The session; a new one if absent.
     pub session_id: Option<String>,
     /// What the user says.
     pub ask: Ask,
-    /// Name of an upstream; the first where absent.
+    /// The name of an upstream; the first one if absent.
     pub model: Option<String>,
-    /// Names of the tools that may be used; all where absent.
+    /// The names of the tools that may be used; all if absent.
     pub tools: Option<Vec<String>>,
-    /// Whether the model has to call a tool before it answers.
+    /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
-    /// Lowers the configured cap.
+    /// Lowers the configured limit.
     pub max_tool_loops: Option<u32>,
-    /// How tokens are chosen.
+    /// How to sample tokens.
     pub sampling: Sampling,
-    /// The same key in the same session begins one turn only.
+    /// In one session, the same key begins only one turn.
     pub idempotency_key: Option<String>,
 }
 
@@ -110,20 +110,20 @@ pub struct BegunTurn {
     pub session_id: String,
     /// The turn.
     pub turn: LoggedTurn,
-    /// Whether the idempotency key had begun it before.
+    /// Whether an earlier request with the same idempotency key began it.
     pub repeated: bool,
 }
 
 /// Why a turn does not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    /// One runs already.
+    /// One is already running.
     #[error("a turn is running in session {0}; cancel it or wait for its end")]
     TurnInProgress(String),
-    /// An answer that is not taken.
+    /// The answer is not accepted.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// The key's turn is over and no longer held.
+    /// The turn that the key began is over, and its log is no longer kept.
     #[error(
         "the turn that this Idempotency-Key began is over and no longer held; \
          use a new key for a new turn"
@@ -145,10 +145,10 @@ pub enum BeginError {
         /// What there is.
         known: Vec<String>,
     },
-    /// A call is required, and there is no tool.
+    /// A call is required, but there is no tool.
     #[error("tool_choice requires a call, and this turn has no tools")]
     NoToolToCall,
-    /// A call of a tool is required that this turn does not have.
+    /// A call is required, but this turn does not have the tool.
     #[error("tool_choice names {name:?}, which is not among this turn's tools: {}", list(known))]
     UnknownChoice {
         /// What was asked for.
@@ -169,13 +169,13 @@ pub enum BeginError {
     Session(#[from] SessionError),
 }
 
-/// Why there is no gateway of such options.
+/// Why a gateway cannot be built from its options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// How calls are read.
+    /// The parser does not accept its settings.
     #[error(transparent)]
     Parser(#[from] SettingsError),
-    /// Nobody to ask.
+    /// There is no upstream.
     #[error("there is no upstream; name at least one")]
     NoUpstream,
 }
@@ -184,13 +184,13 @@ impl Gateway {
     /// A gateway in front of `upstreams`, the first of which is the default.
     ///
     /// # Errors
-    /// See [`OptionsError`]. A turn cannot fail for the options later.
+    /// See [`OptionsError`]. Turns cannot fail because of the options later.
     pub fn new(
         options: Options,
         upstreams: Vec<Arc<Upstream>>,
         tools: Registry,
     ) -> Result<Self, OptionsError> {
-        // No nonce is longer than this one.
+        // As long as every nonce.
         let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
         let nonce = options.rules.carries_nonce().then_some(&*longest);
         let format = format(&options.rules, nonce);
@@ -211,8 +211,8 @@ impl Gateway {
         })
     }
 
-    /// Begins a turn. It runs on its own, with or without readers. Dropping the future begins
-    /// nothing.
+    /// Begins a turn. It runs on its own, with or without readers. If the future is dropped,
+    /// nothing begins.
     ///
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
@@ -224,7 +224,7 @@ impl Gateway {
         check_choice(&new.tool_choice, offer.tools.catalog())?;
         let (place, _counted) = match self.place() {
             Ok(place) => place,
-            // What was begun before needs none.
+            // A turn that has begun before needs no place.
             Err(refusal) => return self.repeated(new, refusal).await,
         };
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
@@ -274,7 +274,8 @@ impl Gateway {
     fn place(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let running = self.turns.len();
-        // Before the gateway is asked whether it drains: it waits for what it has let in.
+        // Taken before the check for draining, because a drain waits for every turn that was let
+        // in.
         let counted = self.turns.token();
         if self.is_draining() {
             return Err(BeginError::Draining);
@@ -283,7 +284,7 @@ impl Gateway {
         Ok((permit, counted))
     }
 
-    /// The turn that the same request has begun before, by its key; refused if there is none.
+    /// The turn that an earlier request with the same key began; `refusal` if there is none.
     async fn repeated(&self, new: NewTurn, refusal: BeginError) -> Result<BegunTurn, BeginError> {
         let (Some(session_id), Some(key)) = (new.session_id, new.idempotency_key) else {
             return Err(refusal);
@@ -304,7 +305,7 @@ impl Gateway {
         })
     }
 
-    /// The tools of these names, or all where no names are given.
+    /// The tools with these names, or all tools if no names are given.
     fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
         let all = self.offer.read().clone();
         let Some(names) = names else { return Ok(all) };
@@ -316,8 +317,7 @@ impl Gateway {
         }
     }
 
-    /// The briefing on these tools, under the session's own marker where markers carry a
-    /// nonce.
+    /// The briefing on these tools, with the session's own marker if markers carry a nonce.
     fn briefing(&self, offer: &Offer, guard: &TurnGuard) -> Arc<Briefing> {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
         match &offer.briefing {
@@ -356,7 +356,7 @@ impl Gateway {
         self.sessions.cancel(session_id).await
     }
 
-    /// Forgets a session and cancels the turn that runs in it; false if there is none.
+    /// Forgets a session and cancels the turn that runs in it; false if there is no such session.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -364,20 +364,20 @@ impl Gateway {
         self.sessions.forget(session_id).await
     }
 
-    /// The tools that turns begin with now.
+    /// The tools that new turns get.
     #[must_use]
     pub fn tools(&self) -> Arc<Registry> {
         Arc::clone(&self.offer.read().tools)
     }
 
-    /// Turns that begin from now on have these tools. Those that run keep theirs.
+    /// Replaces the tools of new turns. Running turns keep theirs.
     pub fn replace_tools(&self, tools: Registry) {
-        // Made before the lock is taken: a prompt of hundreds of tools takes its time.
+        // Built before taking the lock: a prompt with hundreds of tools takes a while.
         let offer = Offer::all(&self.rules, tools);
         *self.offer.write() = offer;
     }
 
-    /// The upstream of turns that name none.
+    /// The upstream of turns that do not name one.
     #[must_use]
     pub fn default_upstream(&self) -> &Arc<Upstream> {
         // `new` refuses an empty list.
@@ -390,16 +390,15 @@ impl Gateway {
         &self.upstreams
     }
 
-    /// Whether one of the upstreams can be reached now. Those that could not be a short
-    /// while ago are asked last, as turns do it.
+    /// Whether any upstream can be reached now. As in turns, upstreams in cool-down are asked last.
     ///
     /// # Errors
-    /// Why the first that was asked cannot.
+    /// Why the first one that was asked cannot be reached.
     pub async fn check_upstream(&self) -> Result<(), RoundFailure> {
         Route::new(&self.upstreams[0], &self.upstreams, false).check().await
     }
 
-    /// How many turns run.
+    /// How many turns are running.
     #[must_use]
     pub fn running(&self) -> usize {
         self.turns.len()
@@ -411,20 +410,20 @@ impl Gateway {
         self.draining.is_cancelled()
     }
 
-    /// What the store of the sessions holds.
+    /// What the session store holds.
     #[must_use]
     pub fn held(&self) -> Held {
         self.sessions.held()
     }
 
-    /// Forgets sessions that were not used for long.
+    /// Forgets sessions that have not been used for a long time.
     pub fn sweep(&self) {
         self.sessions.sweep();
     }
 
-    /// Takes no new turns, lets those that run finish within this time, and
-    /// cancels the rest, which get at most [`limits::turn::CANCEL_TIMEOUT`] to say so.
-    /// Returns whether all finished by themselves.
+    /// Accepts no new turns, gives running turns this long to finish, and cancels the rest. They
+    /// get at most [`limits::turn::CANCEL_TIMEOUT`] to end. Returns whether all turns finished by
+    /// themselves.
     pub async fn drain(&self, within: Duration) -> bool {
         self.draining.cancel();
         self.turns.close();
@@ -438,13 +437,13 @@ impl Gateway {
         false
     }
 
-    /// Cancels all turns that run; each says so to its readers.
+    /// Cancels all running turns. Their readers see how they end.
     pub fn cancel_all(&self) {
         self.sessions.cancel_all();
     }
 }
 
-/// What becomes of the open question, if there is one.
+/// Records what becomes of the open question, if there is one.
 fn note_question(opening: &Opening, history: &Conversation) {
     let Some(question) = history.open_questions().first() else { return };
     let outcome = match opening {
@@ -455,7 +454,7 @@ fn note_question(opening: &Opening, history: &Conversation) {
     metrics::clarification(outcome);
 }
 
-/// A tool that has to be called is one that may be.
+/// Checks that the turn has the tool that must be called.
 fn check_choice(choice: &ToolChoice, tools: &Catalog) -> Result<(), BeginError> {
     match choice {
         ToolChoice::Required if tools.is_empty() => Err(BeginError::NoToolToCall),
@@ -470,8 +469,8 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Runs a turn to its end. Everything is stored and free before a client sees its last event,
-/// because the client may ask for the next turn at once.
+/// Runs a turn to its end. Everything is stored and free before a client sees the last event,
+/// because the client may begin the next turn at once.
 async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
     let (record, mut writer) = drive(driver).await.unzip();
     if let Some(writer) = &mut writer {
@@ -500,7 +499,7 @@ fn brief(rules: &Rules, nonce: Option<&str>, tools: &Catalog) -> Briefing {
     }
 }
 
-/// How calls are written, in a session of this nonce.
+/// How calls are written in a session with this nonce.
 fn format(rules: &Rules, nonce: Option<&str>) -> CallFormat {
     let format = &rules.parser.format;
     nonce.map_or_else(|| format.clone(), |nonce| format.with_nonce(nonce))
@@ -550,7 +549,7 @@ mod tests {
         }
     }
 
-    /// A turn that does not end although it was cancelled, as no turn should.
+    /// Stands in for a turn that does not end when it is cancelled, which should never happen.
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_never_ends_does_not_hold_up_the_drain_for_ever() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
@@ -570,7 +569,7 @@ mod tests {
         }
     }
 
-    /// Its client sees a failure, and the session goes on.
+    /// The client sees a failure, and the session goes on.
     #[tokio::test]
     async fn a_turn_that_panics_ends_and_frees_its_session() {
         let kind = Kind::Local(Arc::new(Panics));
@@ -604,7 +603,7 @@ mod tests {
         assert_eq!(gateway.running(), 0);
     }
 
-    /// A turn keeps the tools that it has begun with, whatever a source brings meanwhile.
+    /// A turn keeps the tools that it began with, even if they are replaced meanwhile.
     #[tokio::test]
     async fn tools_are_replaced_between_turns() {
         let named = |name: &str| {

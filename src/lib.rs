@@ -1,4 +1,4 @@
-//! Tether: a gateway that makes the tool calls of local language models solid.
+//! Tether: a gateway that makes the tool calls of local language models reliable.
 //!
 //! The library behind the `tether` binary. Two parts of it are meant for other programs:
 //!
@@ -23,7 +23,7 @@
 //! # Ok::<(), tether::parser::SettingsError>(())
 //! ```
 //!
-//! A tool of your own, beside those that the configuration names:
+//! A tool of your own, next to those in the configuration:
 //!
 //! ```no_run
 //! use std::sync::Arc;
