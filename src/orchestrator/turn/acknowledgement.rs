@@ -16,13 +16,13 @@
 use super::queue::EventDraft;
 use crate::event::AcknowledgementSource;
 
-/// How far it is.
+/// The state of a turn's acknowledgement.
 #[derive(Debug, Default)]
 pub(super) enum Acknowledgement {
     /// No tool has run yet.
     #[default]
     Unsaid,
-    /// A tool runs. What is to be said of tools waits here, until this time at the latest, in
+    /// A tool is running. Events about tools wait here, until this time at the latest, in
     /// milliseconds since the Unix epoch.
     Waiting { events: Vec<EventDraft>, until_ms: u64 },
     /// The user has heard this.
@@ -37,7 +37,7 @@ pub(super) struct Heard {
 }
 
 impl Acknowledgement {
-    /// What waits for it.
+    /// The events that wait for it.
     pub(super) fn waiting(&self) -> &[EventDraft] {
         match self {
             Self::Waiting { events, .. } => events,
@@ -45,7 +45,7 @@ impl Acknowledgement {
         }
     }
 
-    /// When it has to come at the latest.
+    /// When it is due at the latest.
     pub(super) const fn deadline_ms(&self) -> Option<u64> {
         match self {
             Self::Waiting { until_ms, .. } => Some(*until_ms),
@@ -53,7 +53,7 @@ impl Acknowledgement {
         }
     }
 
-    /// Defers an event while others wait. Gives it back if it may be said.
+    /// Defers an event while others wait; returns it if nothing waits.
     pub(super) fn defer(&mut self, event: EventDraft) -> Option<EventDraft> {
         match self {
             Self::Waiting { events, .. } => {
@@ -64,7 +64,7 @@ impl Acknowledgement {
         }
     }
 
-    /// What has waited, in its order.
+    /// The events that have waited, in order.
     pub(super) fn release(&mut self) -> Vec<EventDraft> {
         match self {
             Self::Waiting { events, .. } => {

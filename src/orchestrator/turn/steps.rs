@@ -1,4 +1,4 @@
-//! Steps: what follows from a round that is over, and how the turn ends.
+//! Steps: what follows a finished round, and how a turn ends.
 
 use super::Turn;
 use super::closing::{Closing, Over};
@@ -14,17 +14,17 @@ use crate::orchestrator::chain::MessageEnd;
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
 
-/// What a message comes to, once nothing of it is open.
+/// The outcome of a message, once none of its calls is open.
 enum StepEnd {
-    /// Nothing was said and nothing called.
+    /// No words and no calls.
     Nothing,
-    /// Words alone.
+    /// Only words.
     Answer,
-    /// Calls that nobody has taken: those that could not be read have used up the turn's.
+    /// Calls, but none was accepted: unreadable ones had used up the turn's limit.
     OverCap,
     /// The user has to decide.
     Questions(Vec<Question>),
-    /// The model goes on with what its calls brought and what was wrong with them.
+    /// The model continues with the results of its calls, and with what was wrong with them.
     Results,
 }
 
@@ -38,7 +38,7 @@ enum Next {
     AskUser(Vec<Question>),
 }
 
-/// Where a turn begins.
+/// The state in which a turn begins.
 pub(super) fn first_state(core: &mut Core) -> State {
     core.script.say(EventDraft::TurnStarted);
     if let Some(questions) = core.setup.waiting_questions() {
@@ -48,7 +48,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
         return State::Asking(core.ask());
     }
     let mut round = Round::new(Message::new(0, 0, core.now_ms), core.calls.end());
-    // The lookups that waited for the answer are the first that this turn does.
+    // First come the lookups that waited for the user's answer.
     for call in std::mem::take(&mut core.record_mut().deferred) {
         let at = core.calls.begin(round.message.round);
         let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
@@ -59,14 +59,14 @@ pub(super) fn first_state(core: &mut Core) -> State {
 }
 
 impl Turn {
-    /// Stops the model: what it would still say is not wanted, nor is the half of a call or
-    /// of a marker that it has just begun.
+    /// Stops the model. The rest of its message is not wanted, nor is a call or a marker that it
+    /// has just begun.
     pub(super) fn stop_round(&mut self) {
         self.core.script.act(Action::StopRound);
         self.parser.abandon();
         if let Some(mut round) = self.state.open_round(&mut self.core) {
             if round.round.surplus == Some(Surplus::Excess) {
-                // Native calls may all be unfinished; the model has to hear of them.
+                // Native calls may all be unfinished, and the model has to learn about them.
                 round.fail_unfinished();
             }
             round.discard_unchecked();
@@ -99,7 +99,7 @@ impl Turn {
         }
     }
 
-    /// The message is over: what it called is run, and looked at when it has ended.
+    /// Runs the calls of a message that is over, and ends the step if none is left open.
     pub(super) fn run_calls(&mut self) {
         if let Some(mut round) = self.state.open_round(&mut self.core) {
             round.check_new_calls();
@@ -109,7 +109,7 @@ impl Turn {
         self.end_step_if_done();
     }
 
-    /// Ends the step when its message is over and nothing of it is open.
+    /// Ends the step if its message is over and none of its calls is open.
     pub(super) fn end_step_if_done(&mut self) {
         let State::Executing { .. } = self.state else { return };
         let Some(mut round) = self.state.open_round(&mut self.core) else { return };
@@ -126,7 +126,7 @@ impl Turn {
         }
     }
 
-    /// The turn is over.
+    /// Ends the turn.
     pub(super) fn end(&mut self, over: Over) {
         if let Over::Failed { .. } = over {
             self.stop_all();
@@ -136,7 +136,7 @@ impl Turn {
         self.state = self.core.end(over);
     }
 
-    /// Adds the message that was being written to the history.
+    /// Adds the current message to the history.
     fn push_step(&mut self) {
         let calls_end = self.core.calls.end();
         match &mut self.state {
@@ -162,7 +162,7 @@ impl Turn {
 }
 
 impl Core {
-    /// Asks the model again: with tools, unless this round was the last that could have any.
+    /// Asks the model again, with tools unless this round was the last one with them.
     fn next_round(&mut self, was_last_with_tools: bool) -> State {
         if was_last_with_tools {
             return State::Closing(Closing::begin(TurnFinish::Stop, self));
@@ -181,7 +181,7 @@ impl Core {
         self.end(Over::Completed(TurnFinish::ClarificationNeeded))
     }
 
-    /// Says the last that is said of the turn.
+    /// Ends the turn with its last event.
     fn end(&mut self, over: Over) -> State {
         let (ending, last) = match over {
             Over::Completed(finish) => (Ending::Completed(finish), EventDraft::Completed(finish)),
@@ -193,7 +193,7 @@ impl Core {
         State::Over(ending)
     }
 
-    /// Adds the tokens of the state's message to the turn's.
+    /// Adds the tokens of the state's message to the turn's total.
     fn note_usage(&mut self, state: &mut State) {
         if let Some(message) = state.message() {
             self.usage += std::mem::take(&mut message.usage);
@@ -206,7 +206,7 @@ impl OpenRound<'_> {
         self.calls().iter().any(CallDraft::is_open)
     }
 
-    /// Ends the step: nothing of its message is open any more.
+    /// Ends the step, now that none of its calls is open.
     fn end_step(&mut self) -> Next {
         self.tell_mistakes();
         self.tell_invention();
@@ -253,10 +253,10 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Asks the model again, or ends with the results where that is wanted.
+    /// Asks the model again, or ends with the results if that is configured.
     fn go_on(&mut self) -> Next {
         let Round { message, has_refused, .. } = &*self.round;
-        // Lookups that had waited are not all that the answer was given for.
+        // The user's answer was for more than the deferred lookups.
         let is_resumed = message.round == 0;
         let only_results = message.notes.is_empty() && !has_refused && !is_resumed;
         let completed = |call: &CallDraft| call.standing() == Standing::Completed;
@@ -271,10 +271,10 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Tells the model of the mistakes that the parser found.
+    /// Tells the model about the mistakes that the parser found.
     fn tell_mistakes(&mut self) {
         let is_cut = self.round.message.ran_into_token_limit();
-        // A marker that comes last was cut from its call.
+        // A marker at the very end was cut off from its call.
         let text = self.core.script.text.trim_end();
         let is_marker_cut = is_cut && text.ends_with(self.core.setup.format().opener());
         for Mistake { call, error } in std::mem::take(&mut self.round.mistakes) {
@@ -289,7 +289,7 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Whether the model has answered for the first time although it had to call a tool.
+    /// Whether the model has answered, for the first time, although it had to call a tool.
     fn lacks_required_call(&self) -> bool {
         self.core.setup.has_to_call()
             && !self.round.is_last_with_tools
@@ -308,9 +308,9 @@ impl OpenRound<'_> {
         Next::Ask
     }
 
-    /// Tells the model that it has written a result itself. One that goes on with a result
-    /// after a call just gets the real one. A model that echoes a result has what it takes
-    /// to answer, and is asked to.
+    /// Tells the model that it has written a result itself. A model that writes one right after its
+    /// call simply gets the real one. A model that echoes a result knows enough to answer, so it is
+    /// asked to.
     fn tell_invention(&mut self) {
         let has_result = self.calls().iter().any(|call| call.ended().is_some());
         if self.round.surplus != Some(Surplus::Results) || has_result {
@@ -323,8 +323,8 @@ impl OpenRound<'_> {
         }
     }
 
-    /// Nothing was said and nothing called: the model is asked again, then given up. Not
-    /// fed back as other mistakes are: this one is counted over turns.
+    /// Handles an empty answer: asks the model again, and gives up in the end. Unlike other
+    /// mistakes, this one is counted across turns.
     fn nudge(&mut self) -> Next {
         let reason = FeedbackReason::EmptyResponse;
         self.core.empty_answers += 1;
@@ -344,7 +344,8 @@ impl OpenRound<'_> {
         Next::Ask
     }
 
-    /// The model keeps saying nothing: the results of the turn answer, if there are any.
+    /// Gives up on a model that keeps saying nothing. The turn's results become the answer, if
+    /// there are any.
     fn give_up(&mut self) -> Next {
         self.push_step();
         if self.core.answer_with_results(&mut self.round.message) {
