@@ -13,7 +13,7 @@ use super::scene::Scene;
 use crate::call_format::CallFormat;
 use crate::upstream::OfferedTool;
 
-/// What it calls where a tool that does not exist is wanted.
+/// The name that it uses if asked to call a tool that does not exist.
 const WRONG_TOOL: &str = "get_time";
 
 /// The answer to a conversation, calls included.
@@ -44,7 +44,7 @@ struct Reply<'r> {
     format: &'r CallFormat,
 }
 
-/// A call that is still to be made, and what is said before it, which may be nothing.
+/// A call that is still to be made, and the words before it, which may be empty.
 struct Call {
     words: String,
     tool: String,
@@ -85,7 +85,7 @@ impl Reply<'_> {
         text
     }
 
-    /// What is wanted, with a choice that the user has made since in it.
+    /// What the user wants, including a choice that they have made since.
     fn tasks(&self) -> Vec<Task> {
         let question = self.scene.current().question;
         if let Some(chosen) = self.scene.chosen() {
@@ -129,9 +129,9 @@ impl Reply<'_> {
         calls
     }
 
-    /// A message takes two calls: who it is, unless the user has said so, and
-    /// the message itself. Haste makes both at once, the second with the first's
-    /// result for an id.
+    /// A message takes two calls: one for the recipient, unless the user has chosen one, and one
+    /// for the message itself. In haste, it makes both at once, and the second takes its id from
+    /// the first's result.
     fn tell(&self, name: &str, text: &str, hasty: bool, lookup: Option<&Outcome>) -> Vec<Call> {
         let send = |words: String, id: Value| Call {
             words,
@@ -185,8 +185,7 @@ impl Reply<'_> {
         }
     }
 
-    /// Adds a call as the format has it, the first one under a wrong name where
-    /// that is wanted.
+    /// Adds a call in the format, the first one under a wrong name if the user wants that.
     fn push_call(&self, text: &mut String, call: &Call) {
         let scene = self.scene.current();
         let wrong = call.tool == TIME_TOOL
@@ -212,8 +211,8 @@ impl Reply<'_> {
         self.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// Words that hold what tools or people have said: a marker or tag among
-    /// them, taken over as it stands, would be read as the model's own.
+    /// Words of tools or people, made safe to quote: a marker or a tag among them would be read as
+    /// the model's own.
     fn quote_safely(&self, words: &str) -> String {
         let mut words = words.to_owned();
         for mark in self.format.marks().chain(self.format.row().reasoning) {
@@ -225,13 +224,13 @@ impl Reply<'_> {
     }
 }
 
-/// The latest message that one of `questions` (the latest first) asked to be sent.
+/// The latest message that one of `questions` (latest first) asked to be sent.
 fn asked_for<'q>(questions: impl Iterator<Item = &'q str>) -> Option<Task> {
     let mut tasks = questions.flat_map(|question| intent::tasks(question, &[]));
     tasks.find(|task| matches!(task, Task::Tell { .. }))
 }
 
-/// Takes the first outcome of a tool out of those that no task has claimed.
+/// Takes a tool's first outcome out of those that no task has claimed.
 fn take<'o>(outcomes: &mut Vec<&'o Outcome>, tool: &str) -> Option<&'o Outcome> {
     let position = outcomes.iter().position(|outcome| outcome.tool == tool)?;
     Some(outcomes.remove(position))
@@ -243,7 +242,7 @@ fn announcement(task: &Task) -> String {
         Task::Time(None) => "Let me check the time.".to_owned(),
         Task::Sum(_) => "Let me work that out.".to_owned(),
         Task::Tell { name, .. } => format!("Let me look up {name}."),
-        // It lets the gateway speak: the tools have waiting hints.
+        // No words, so that the gateway speaks: the tools have waiting hints.
         Task::Named(_) => String::new(),
     }
 }
