@@ -1,4 +1,4 @@
-//! What is done for each address.
+//! The handler of each address.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) async fn answer(request: Request<impl Incoming>, app: Arc<App>) -> Re
     .await
 }
 
-/// The client's own id for the request, where it has one that can be logged.
+/// The client's own request id, if it can be logged; otherwise a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let theirs = headers.get(REQUEST_ID).filter(|id| {
         (1..=limits::server::REQUEST_ID_BYTES_MAX).contains(&id.len())
@@ -92,13 +92,13 @@ async fn begin(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply,
     let new = request::parse(&body, key)?;
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
-    // A client that tries again under its key says what it has seen; of a turn that
-    // has just begun, nobody has seen anything.
+    // A client that retries with its key says what it has seen. Of a turn that has just begun, it
+    // cannot have seen anything.
     let seen = if repeated { last_event_id(request)? } else { None };
     resume(&session_id, &turn, seen, &request.headers, app)
 }
 
-/// A page sends JSON as JSON, so that the browser asks first; a shell need not.
+/// A page must declare its JSON, so that the browser asks first; a command-line client need not.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_json = media_type.is_some_and(|field| http::is_media_type(field, "application/json"));
@@ -154,7 +154,7 @@ fn tools(app: &App) -> Reply {
     json_reply(StatusCode::OK, &json!({ "tools": tools }))
 }
 
-/// What is wrong with an upstream, its address among it, is for those with a key.
+/// An upstream's failure may show its address, so only clients with a key see it.
 async fn ready(app: &App, headers: &HeaderMap) -> Reply {
     if app.gateway.is_draining() {
         let body = json!({ "status": "draining" });
@@ -178,7 +178,8 @@ fn metrics_text(app: &App) -> Reply {
     typed(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 
-/// The page, in no frame: a page around it could borrow its user's clicks.
+/// The playground. It refuses to be framed, because a page around it could borrow its user's
+/// clicks.
 fn playground() -> Reply {
     let mut reply = typed(StatusCode::OK, PLAYGROUND, "text/html; charset=utf-8");
     let policy = HeaderValue::from_static("frame-ancestors 'none'");

@@ -1,4 +1,4 @@
-//! Requests that do not come from hyper's own server: any front end can hand one over.
+//! Requests that do not come from hyper's own server: any front end can pass one on.
 
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -50,7 +50,7 @@ async fn a_body_that_breaks_off_is_refused() {
     assert_eq!(reply.status(), StatusCode::BAD_REQUEST);
 }
 
-/// Every address that needs a session says that it cannot be had now.
+/// Each address that needs a session reports that the store is unavailable.
 #[tokio::test]
 async fn a_store_that_is_down_is_said_to_be() {
     let get = |method: Method, path: &str| {
