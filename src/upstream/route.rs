@@ -1,9 +1,9 @@
 //! The upstreams of a turn, in the order in which they are asked.
 //!
-//! The next upstream is asked only while no answer has begun. Once text, reasoning or a call
-//! has arrived, the round stays with the model that sent it; headers and keep-alives do not
-//! count as an answer. The conversation is rendered anew for each upstream. An upstream that
-//! failed to answer is asked last for a while, except in turns that ask for it by name.
+//! The next upstream is asked only while no answer has begun. Once text, reasoning or a call has
+//! arrived, the round stays with the model that sent it; headers and keep-alives do not count as an
+//! answer. The conversation is rendered again for each upstream. An upstream that failed to answer
+//! is asked last for a while, except in turns that ask for it by name.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   {"choices":[{"delta":{"content":"Hel"}}]}
-//!   |----------- before ------------|   |---| behind
+//!   |----------- before ------------|   |---| after
 //! ```
 //! The frames of one stream differ in a single string: a JSON parser reads 250 bytes to find
 //! the three that are new. So the bytes before and after that string are remembered. A frame

@@ -186,7 +186,8 @@ fn is_whole(arguments: &str) -> bool {
     arguments.trim_end().ends_with('}') && is_json(arguments)
 }
 
-/// Whether two texts are the same JSON: at the end, a server may format its arguments anew.
+/// Whether two texts are the same JSON: at the end, a server may repeat its arguments in another
+/// format.
 fn is_same_json(a: &str, b: &str) -> bool {
     let read = |text| serde_json::from_str::<Value>(text).ok();
     read(a).is_some_and(|a| Some(a) == read(b))
