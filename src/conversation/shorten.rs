@@ -11,9 +11,9 @@ use crate::parser::Arguments;
 use crate::text;
 use crate::tools::ToolResult;
 
-/// The turn, cut to fit into `budget`, and its size. Calls that did not run are shortened,
-/// oldest first, then left out, oldest first. The newest stays, shortened, because the model
-/// is to make it again. Calls that ran stay whole, so the turn may still be too large.
+/// The turn, cut to fit into `budget`, and its size. Calls that did not run are shortened, oldest
+/// first, then left out, oldest first. The newest stays, shortened, because the model should make
+/// it again. Calls that ran stay whole, so the turn may still be too large.
 pub(super) fn to_fit(
     turn: &Turn,
     budget: usize,
