@@ -176,6 +176,18 @@ fn an_address_in_use_is_status_1() {
     assert!(stderr.contains("--listen"), "{stderr}");
 }
 
+/// As a target it would silence the gateway.
+#[test]
+fn a_misspelt_log_level_is_status_2() {
+    for (filter, is_good) in [("inof", false), (" INFO ", true), ("off", true), ("tether", true)] {
+        let mut tether = Command::new(TETHER);
+        let output = tether.arg("tools").env("TETHER_LOG", filter).output().unwrap();
+        assert_eq!(output.status.success(), is_good, "{filter}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(stderr.contains("`inof` is not a level"), !is_good, "{stderr}");
+    }
+}
+
 #[test]
 fn a_bad_log_filter_is_status_2() {
     for command in ["serve", "check", "tools"] {

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! What is taken belongs to the call. Later bytes are kept until one of them decides: a closer
-//! takes them all, anything else makes them text. If a model closes a call twice, it means it once;
+//! takes them all, `{` begins another call before the same closer, anything else makes them text. If a model closes a call twice, it means it once;
 //! if it forgets to close it, the call still counts; and an extra bracket before the closer is not
 //! meant for the user.
 
@@ -62,6 +62,8 @@ enum Step {
     Take,
     /// The same, and the call ends here.
     Last,
+    /// It begins another call under the same opener, and what was kept belongs to this one.
+    Again,
     /// It does not belong to the call, nor do the bytes that were kept.
     Refuse,
 }
@@ -95,6 +97,7 @@ impl Tail {
                     stream.end_call(self.opened, self.place, stream.position(at + 1), sink);
                     return Flow::Enter(Next::prose(), at + 1);
                 }
+                Step::Again => return self.next_payload(at, stream, sink),
                 Step::Refuse => return self.end(at, stream, sink),
             }
         }
@@ -113,6 +116,19 @@ impl Tail {
             Some(at) => Flow::Enter(Next::prose(), at),
             None => Flow::Reread(Next::prose(), stream.buffer[..kept - at].to_vec()),
         }
+    }
+
+    /// Ends the call before `at`, where the payload of another one begins.
+    fn next_payload(
+        &self,
+        at: usize,
+        stream: &mut Stream,
+        sink: &mut impl FnMut(Segment<'_>),
+    ) -> Flow {
+        let start = stream.position(at);
+        stream.end_call(self.opened, self.place, start, sink);
+        let opened = Opened { at: start, at_line_start: false, ..self.opened };
+        Flow::Enter(Next::Payload { opened, fence: self.fence, repaired: Vec::new() }, at)
     }
 
     /// What a byte means after `kept` bytes, and where it leads.
@@ -143,6 +159,7 @@ impl Tail {
         match byte {
             b'`' if self.fence && (self.closes() || kept == 0) => (Step::Keep, Part::Ticks(1)),
             _ if self.closer.first() == Some(&byte) => self.closer(0),
+            b'{' if self.closes() => (Step::Again, self.part),
             _ if self.closes() && is_slip(byte) && kept < GAP_BYTES_MAX => {
                 (Step::Keep, Part::Space)
             }

@@ -43,6 +43,12 @@ pub(crate) enum TelemetryError {
         "{FILTER_VARIABLE}: {0}; expected a filter such as `info`, `debug` or `warn,tether=trace`"
     )]
     Filter(#[from] tracing_subscriber::filter::FromEnvError),
+    /// It would show the logs of a target of this name, and so probably none.
+    #[error(
+        "{FILTER_VARIABLE}: `{0}` is not a level; expected error, warn, info, debug, trace or off. \
+         For a target of this name, write `{0}=debug`"
+    )]
+    NotALevel(String),
     /// Another subscriber already receives this process's logs.
     #[error("logs are set up already: {0}")]
     AlreadySet(#[from] tracing_subscriber::util::TryInitError),
@@ -78,10 +84,24 @@ pub(crate) fn check_filter() -> Result<(), TelemetryError> {
 }
 
 fn filter() -> Result<EnvFilter, TelemetryError> {
+    #[expect(clippy::disallowed_methods, reason = "the filter holds before any configuration")]
+    let words = std::env::var(FILTER_VARIABLE).unwrap_or_default();
+    if let Some(word) = misspelt_level(&words) {
+        return Err(TelemetryError::NotALevel(word.to_owned()));
+    }
     let builder = EnvFilter::builder()
         .with_default_directive(Directive::from(LevelFilter::INFO))
         .with_env_var(FILTER_VARIABLE);
     Ok(builder.from_env()?)
+}
+
+/// The filter, if it is a single word that is neither a level nor one of our targets. As a target
+/// it would silence everything else.
+fn misspelt_level(filter: &str) -> Option<&str> {
+    let word = filter.trim();
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_known = word.parse::<LevelFilter>().is_ok() || word == "tether";
+    (is_word && !is_known).then_some(word)
 }
 
 /// Logs panics, with a backtrace if `RUST_BACKTRACE` asks for one. If errors are not logged,

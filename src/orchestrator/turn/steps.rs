@@ -313,7 +313,9 @@ impl OpenRound<'_> {
     /// asked to.
     fn tell_invention(&mut self) {
         let has_result = self.calls().iter().any(|call| call.ended().is_some());
-        if self.round.surplus != Some(Surplus::Results) || has_result {
+        // What follows a call that could not be read is the rest of that call.
+        let has_mistakes = !self.round.message.notes.is_empty();
+        if self.round.surplus != Some(Surplus::Results) || has_result || has_mistakes {
             return;
         }
         let message = feedback::INVENTED_RESULT.to_owned();

@@ -164,3 +164,19 @@ fn invented_results_stop_the_round() {
     scene.tool_returns(0, ok());
     assert_eq!(scene.rounds.len(), 2);
 }
+
+/// The fence makes the call unreadable, and its JSON is not a result because of that.
+#[test]
+fn the_rest_of_an_unreadable_call_is_not_an_invented_result() {
+    for format in [CallFormat::default(), CallFormat::of(&crate::call_format::HERMES)] {
+        let briefing = Arc::new(Briefing::new("Be kind.", &format, tools().catalog()));
+        let opener = format.opener().to_owned();
+        let parser = parser::Settings { format, ..parser::Settings::default() };
+        let rules = Rules { parser, ..Rules::default() };
+        let mut scene = Scene::with(rules, TurnRequest { briefing, ..request() });
+        scene.says(&format!("{opener} ```json\n{{\"name\": \"get_current_time\"}}\n```\n"));
+        let feedback = scene.types().iter().filter(|event| **event == "feedback").count();
+        assert_eq!(feedback, 1, "{opener}");
+        assert_eq!(scene.event("feedback")["reason"], "malformed_call");
+    }
+}

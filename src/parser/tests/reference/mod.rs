@@ -128,6 +128,18 @@ impl Reference<'_> {
             self.text(end);
             return;
         };
+        self.payload_at(start, at_line_start, payload, fence, repaired);
+    }
+
+    /// Reads the payload at `payload`, whose call begins at `start`.
+    fn payload_at(
+        &mut self,
+        start: usize,
+        at_line_start: bool,
+        payload: usize,
+        fence: bool,
+        repaired: Vec<Repair>,
+    ) {
         let index = self.start_call(start);
         let refuse = |code, raw: &[u8], index| Event::Error {
             code,
@@ -143,9 +155,7 @@ impl Reference<'_> {
                 self.at = payload + end;
                 self.fresh_line = true;
                 match (discarded, self.closer()) {
-                    (Discarded::End, Some(closer)) => {
-                        self.at = closing(self.input, self.at, false, closer);
-                    }
+                    (Discarded::End, Some(closer)) => self.closing(false, closer),
                     (Discarded::Closer, Some(closer)) => {
                         self.at = closed(self.input, self.at + closer.len(), closer);
                     }
@@ -209,11 +219,20 @@ impl Reference<'_> {
             Ok(calls) => self.hand_out(start, index, &calls, &repaired, &refuse),
             Err(code) => self.events.push(refuse(code, bytes, index)),
         }
-        self.at = match self.closer() {
-            Some(closer) => closing(self.input, end, fence, closer),
-            None => tail(self.input, end, fence),
-        };
+        self.at = end;
         self.fresh_line = true;
+        match self.closer() {
+            Some(closer) => self.closing(fence, closer),
+            None => self.at = tail(self.input, end, fence),
+        }
+    }
+
+    /// Reads what follows a payload, in a format that closes calls.
+    fn closing(&mut self, fence: bool, closer: &[u8]) {
+        match closing(self.input, self.at, fence, closer) {
+            After::End(end) => self.at = end,
+            After::Payload(at, fence) => self.payload_at(at, false, at, fence, Vec::new()),
+        }
     }
 
     fn start_call(&mut self, marker: usize) -> u32 {
@@ -310,8 +329,15 @@ fn tail(input: &[u8], at: usize, fence: bool) -> usize {
     if fence && input[behind..].starts_with(b"```") { line(input, behind + 3) } else { behind }
 }
 
-/// The end of the bytes after a payload that belong to its call, in a format that closes calls.
-fn closing(input: &[u8], at: usize, fence: bool, closer: &[u8]) -> usize {
+/// What follows a payload, in a format that closes calls.
+enum After {
+    /// Nothing, from here on.
+    End(usize),
+    /// The payload of another call begins here, perhaps inside a fence.
+    Payload(usize, bool),
+}
+
+fn closing(input: &[u8], at: usize, mut fence: bool, closer: &[u8]) -> After {
     let behind = line(input, at);
     // White space and slips, then perhaps a fence, then more of the same.
     let space = |from: usize| {
@@ -323,11 +349,15 @@ fn closing(input: &[u8], at: usize, fence: bool, closer: &[u8]) -> usize {
     if fence && next - end <= 256 && input[next..].starts_with(b"```") {
         end = line(input, next + 3);
         next = space(end);
+        fence = false;
     }
     if next - end <= 256 && input[next..].starts_with(closer) {
-        return closed(input, next + closer.len(), closer);
+        return After::End(closed(input, next + closer.len(), closer));
     }
-    end
+    if next - end <= 256 && input[next..].starts_with(b"{") {
+        return After::Payload(next, fence);
+    }
+    After::End(end)
 }
 
 /// The end of what follows a closer and belongs to the call.

@@ -101,6 +101,45 @@ fn a_call_that_is_closed_twice_is_closed() {
     check_after_call("</tool_call>\n\n</tool_call>", "\\n</tool_call>");
 }
 
+/// Models that want two calls often write them into one pair of tags.
+#[test]
+fn several_objects_between_the_tags_are_several_calls() {
+    for between in ["\n", "", " ", ",\n", "}\n"] {
+        let input = format!(
+            "<tool_call>\n{{\"name\":\"f\"}}{between}{{\"name\":\"g\"}}\n</tool_call>\nBye."
+        );
+        let second = format!("start 1@{}", 24 + between.len());
+        check(
+            &hermes(),
+            input,
+            &["start 0@0", "call 0 f {}", &second, "call 1 g {}", "text «Bye.»"],
+        );
+    }
+    // One of them that is no call does not take the others with it.
+    check(
+        &hermes(),
+        r#"<tool_call>{"a":1}{"name":"g"}</tool_call>"#,
+        &["start 0@0", r#"error invalid_call@0 of 0 «{"a":1}»"#, "start 1@18", "call 1 g {}"],
+    );
+    check(
+        &lenient_hermes(),
+        "<tool_call>```json\n{\"name\":\"f\"}\n{\"name\":\"g\"}\n```\n</tool_call>Bye.",
+        &[
+            "start 0@0",
+            "call 0 f {} mended [code_fence]",
+            "start 1@32",
+            "call 1 g {}",
+            "text «Bye.»",
+        ],
+    );
+    // Not after the closer.
+    check(
+        &hermes(),
+        "<tool_call>{\"name\":\"f\"}</tool_call>{\"name\":\"g\"}",
+        &["start 0@0", "call 0 f {}", r#"text «{"name":"g"}»"#],
+    );
+}
+
 #[test]
 fn a_closer_inside_a_string_closes_nothing() {
     check(
