@@ -33,7 +33,7 @@ impl Refused {
     fn into_error(self) -> serde_json::Error {
         match self {
             Self::Unreadable(error) => error,
-            Self::Twice(key) => Error::custom(format_args!("the key `{key}` occurs twice")),
+            Self::Twice(key) => Error::custom(repeated_key(&key)),
         }
     }
 }
@@ -186,9 +186,18 @@ fn twice(json: &str) -> Option<String> {
 /// The error for valid JSON that cannot be decoded. It names no position, because `serde_json`
 /// would count from the value and not from the payload.
 fn refused(value: &str, why: &str) -> serde_json::Error {
-    let shown: String = value.chars().take(REFUSED_CHARS_MAX).collect();
-    let cut = if shown.len() < value.len() { "..." } else { "" };
-    Error::custom(format_args!("{shown}{cut} {why}"))
+    Error::custom(format_args!("{} {why}", shown(value)))
+}
+
+/// What is wrong with an object that repeats this key.
+pub(super) fn repeated_key(key: &str) -> String {
+    format!("the key `{}` occurs twice", shown(key))
+}
+
+/// As much of the model's own text as an error message quotes.
+fn shown(text: &str) -> String {
+    let end = text.char_indices().nth(REFUSED_CHARS_MAX).map(|(at, _)| at);
+    end.map_or_else(|| text.to_owned(), |end| format!("{}...", &text[..end]))
 }
 
 /// The end of a string, and whether it has a `\u` escape.

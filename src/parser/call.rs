@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::arguments::{Arguments, Refused};
+use super::arguments::{Arguments, Refused, repeated_key};
 use super::examined;
 use super::segment::{self, ErrorCode, ParseError, Segment};
 use super::transition::Opened;
@@ -59,7 +59,7 @@ impl From<Refused> for Fault {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Unreadable(error) => Self::json(&error),
-            Refused::Twice(key) => Self::call(format!("the key `{key}` occurs twice")),
+            Refused::Twice(key) => Self::call(repeated_key(&key)),
         }
     }
 }
@@ -110,7 +110,7 @@ fn read_object(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault
         .and_then(|envelope| deserializer.end().map(|()| envelope))
         .map_err(|e| Fault::json(&e))?;
     if let Some(key) = envelope.twice {
-        return Err(Fault::call(format!("the key `{key}` occurs twice")));
+        return Err(Fault::call(repeated_key(key)));
     }
     let name = read_name(envelope.name, keys)?;
     let arguments = read_arguments(envelope.arguments, keys)?;

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! What is taken belongs to the call. Later bytes are kept until one of them decides: a closer
-//! takes them all, `{` begins another call before the same closer, anything else makes them text. If a model closes a call twice, it means it once;
-//! if it forgets to close it, the call still counts; and an extra bracket before the closer is not
-//! meant for the user.
+//! takes them all, `{` begins another call before the same closer, and anything else makes them
+//! text. If a model closes a call twice, it means it once; if it forgets to close it, the call
+//! still counts; and an extra bracket before the closer is not meant for the user.
 
 use super::segment::{Place, Segment};
 use super::stream::Stream;

@@ -46,6 +46,16 @@ fn values_that_no_program_can_take_are_named() {
     check_refused(&fits, &format!("{fits} is a number too large to be read"));
 }
 
+/// A key can be as long as a payload.
+#[test]
+fn long_keys_are_cut_in_errors() {
+    for (length, cut) in [(REFUSED_CHARS_MAX, ""), (REFUSED_CHARS_MAX + 1, "...")] {
+        let (key, shown) = ("é".repeat(length), "é".repeat(REFUSED_CHARS_MAX));
+        let twice = format!(r#"{{"{key}":1,"{key}":2}}"#);
+        check_refused(&twice, &format!("the key `{shown}{cut}` occurs twice"));
+    }
+}
+
 #[test]
 fn marker_length() {
     let refused = |length: usize| Parser::new(marked(&"m".repeat(length))).err();
