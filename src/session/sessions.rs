@@ -10,7 +10,7 @@ use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, Running};
 use super::store::{Held, Lease, NodeId, Store, StoreError, StoredRecord};
 use super::{Begin, Begun, Cancel, Found, LoggedTurn, Session, Snapshot};
-use crate::conversation::{self, AnswerError, Ask};
+use crate::conversation::{self, AnswerError, Ask, Opening};
 
 /// All sessions of a gateway.
 #[derive(Debug)]
@@ -18,6 +18,19 @@ pub(crate) struct Sessions {
     store: Arc<dyn Store>,
     node: NodeId,
     pub(super) running: Arc<Running>,
+}
+
+/// A session that was opened, or the reason why no turn begins in it.
+enum Opened {
+    New(Box<NewSession>),
+    Not(Begin),
+}
+
+/// A session in which a turn can begin.
+struct NewSession {
+    session: Arc<Session>,
+    writer: Writer,
+    opening: Opening,
 }
 
 /// Why a session cannot be used.
@@ -65,60 +78,65 @@ impl Sessions {
             }
         };
         let Some(lease) = self.store.acquire(id, self.node).await? else { return Ok(Begin::Busy) };
-        let begin = self.open(claim, lease.clone(), turn_id, key, ask).await;
-        if !matches!(begin, Ok(Begin::New(_))) {
-            self.store.release(&lease).await?;
-        }
-        match begin {
+        let begin = match self.open(&lease, turn_id, key, ask).await {
+            Ok(Opened::New(new)) => {
+                let NewSession { session, writer, opening } = *new;
+                let history = session.record.conversation.clone();
+                if claim.run(Arc::clone(&session)) {
+                    let guard = TurnGuard { store: Arc::clone(&self.store), claim, session };
+                    return Ok(Begin::New(Box::new(Begun { guard, writer, opening, history })));
+                }
+                Ok(Begin::Busy)
+            }
+            Ok(Opened::Not(begin)) => Ok(begin),
             // Another request was faster.
             Err(SessionError::Store(StoreError::Superseded)) => Ok(Begin::Busy),
-            begin => begin,
-        }
+            Err(error) => Err(error),
+        };
+        // Before the claim is dropped: the next one takes the same lease.
+        self.store.release(&lease).await?;
+        begin
     }
 
-    /// Begins a turn in a session that is claimed and leased.
+    /// Opens a session that is claimed and leased, for a turn.
     async fn open(
         &self,
-        claim: Claim,
-        lease: Lease,
+        lease: &Lease,
         turn_id: &str,
         key: Option<&str>,
         ask: &Ask,
-    ) -> Result<Begin, SessionError> {
+    ) -> Result<Opened, SessionError> {
         let stored = self.store.load(&lease.session).await?;
         let mut record = match &stored {
             Some(stored) => read(stored)?,
             None => SessionRecord::default(),
         };
         if let Some(begun) = key.and_then(|key| record.begun_by(key)) {
-            return self.repeated(&lease.session, begun).await.map(Begin::of_repeated);
+            let found = self.repeated(&lease.session, begun).await?;
+            return Ok(Opened::Not(Begin::of_repeated(found)));
         }
         if let (None, Ask::Answer { clarification_id, .. }) = (&stored, ask) {
             let id = clarification_id.clone();
-            return Ok(Begin::Refused(AnswerError::UnknownQuestion { id, open: None }));
+            let error = AnswerError::UnknownQuestion { id, open: None };
+            return Ok(Opened::Not(Begin::Refused(error)));
         }
         let opening = match record.conversation.open(ask) {
             Ok(opening) => opening,
-            Err(error) => return Ok(Begin::Refused(error)),
+            Err(error) => return Ok(Opened::Not(Begin::Refused(error))),
         };
         record.epoch = lease.epoch;
         let version = match &stored {
             Some(stored) => stored.version,
             // From now on, the session exists for everyone.
-            None => self.store.save(&lease, None, write(&record)).await?,
+            None => self.store.save(lease, None, write(&record)).await?,
         };
         if let Some(key) = key {
             record.note_key(key, turn_id);
         }
         let (log, writer) = Writer::new(record.epoch);
         let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
-        let history = record.conversation.clone();
-        let session = Arc::new(Session::new(lease, version, record, turn));
-        if !claim.run(Arc::clone(&session)) {
-            return Ok(Begin::Busy);
-        }
-        let guard = TurnGuard { store: Arc::clone(&self.store), claim, session };
-        Ok(Begin::New(Box::new(Begun { guard, writer, opening, history })))
+        let session = Arc::new(Session::new(lease.clone(), version, record, turn));
+        Ok(Opened::New(Box::new(NewSession { session, writer, opening })))
     }
 
     /// A turn that has begun before, even if it left nothing in the conversation.

@@ -5,6 +5,7 @@ use super::*;
 use crate::conversation::{Ask, Choice, Ending};
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
+use running::Claimed;
 use store::{
     Batch, Held, MemoryStore, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
 };
@@ -382,6 +383,25 @@ async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
         assert!(matches!(begun, Begin::Busy), "{answers}: {begun:?}");
         begin(&sessions, "two", None).await;
     }
+}
+
+/// Or else it would release the lease of the next one, which is the same.
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
+    let store = Slow::new(false);
+    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    let choice = Choice::Text("?".to_owned());
+    let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
+    // Acquired and loaded; the release waits.
+    store.gate.add_permits(2);
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(matches!(sessions.running.claim("s"), Claimed::Opening(_)));
+        store.gate.add_permits(100);
+    };
+    let (refused, ()) = tokio::join!(sessions.begin("s", "one", None, &answer), release);
+    assert!(matches!(refused.unwrap(), Begin::Refused(_)));
+    assert!(matches!(sessions.running.claim("s"), Claimed::Free(_)));
 }
 
 #[tokio::test]
