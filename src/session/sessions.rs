@@ -295,8 +295,9 @@ impl TurnGuard {
     async fn store(&self, turn: Option<conversation::Turn>) -> Result<(), StoreError> {
         let Session { lease, version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
         let record = self.session.record_with(turn);
-        self.store.append(lease, turn_id, log.batches()).await?;
+        // First, because only this fails if the session was forgotten and begun anew here.
         self.store.save(lease, Some(*version), write(&record)).await?;
+        self.store.append(lease, turn_id, log.batches()).await?;
         self.store.release(lease).await
     }
 }

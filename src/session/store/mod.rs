@@ -8,8 +8,8 @@
 //!             logs      turn -> batches      appended to, read from a place
 //! ```
 //!
-//! A gateway takes the lease of a session, loads the record, runs a turn, appends the turn's
-//! log, saves the record and releases the lease. Each write names its lease; the store refuses
+//! A gateway takes the lease of a session, loads the record, runs a turn, saves the record,
+//! appends the turn's log and releases the lease. Each write names its lease; the store refuses
 //! it if another node has taken the session since.
 
 mod memory;
