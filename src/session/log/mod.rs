@@ -348,7 +348,8 @@ impl Writer {
         }
         let end = self.last + 1;
         self.change_block(end, Block::new(0, end));
-        self.hand_over(&mut self.log.clone().state.lock());
+        let log = Arc::clone(&self.log);
+        self.hand_over(&mut log.state.lock());
         self.join_blocks();
         self.log.state.lock().records.shrink();
     }
