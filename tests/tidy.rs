@@ -189,8 +189,9 @@ const IMPURE_NAMES: &[&str] = &[
 /// Names that may only be used in certain places.
 const HOMES: &[(&str, &[&str])] = &[
     ("serde_yaml", &["config/"]),
-    ("std::env", &["config/load.rs"]),
-    ("clap", &["cli/", "main.rs"]),
+    // The log filter holds before there is a configuration.
+    ("std::env", &["config/load.rs", "telemetry/mod.rs"]),
+    ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     // Turns use tasks. The only thread writes the logs.
     ("std::thread", &["telemetry/mod.rs", "telemetry/queue.rs"]),
