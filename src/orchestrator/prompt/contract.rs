@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::call_format::CallFormat;
 
 /// When to call and when to answer.
-pub(super) const RULES: &str = "Call a function only when the question needs something that only it can know \
+pub(super) const RULES: &str = "Call a function only when the question needs what it alone can know \
      or do. Small talk, jokes, translations and general knowledge need none: answer in words. \
      Never guess a result, and never repeat what you have said before a call.";
 
