@@ -22,9 +22,9 @@ use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::limits;
 use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
 use crate::parser::{Parser, Settings, SettingsError};
-use crate::session::store::{Held, MemoryStore, Store};
+use crate::session::store::{MemoryStore, MemoryUsage, Store};
 use crate::session::{
-    Begin, Begun, Cancel, Found, LoggedTurn, SessionError, Sessions, Snapshot, TurnGuard, Writer,
+    Begun, Cancel, Found, LoggedTurn, NotBegun, SessionError, Sessions, Snapshot, TurnGuard, Writer,
 };
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Registry, RegistryError};
@@ -222,20 +222,17 @@ impl Gateway {
         let is_named = new.model.is_some();
         let offer = self.offer_of(new.tools.as_deref())?;
         check_choice(&new.tool_choice, offer.tools.catalog())?;
-        let (place, _counted) = match self.place() {
-            Ok(place) => place,
+        let (permit, _drain_token) = match self.permit() {
+            Ok(permit) => permit,
             // A turn that has begun before needs no place.
             Err(refusal) => return self.repeated(new, refusal).await,
         };
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
-        let begun = match self.sessions.begin(&session_id, &turn_id, key, &new.ask).await? {
-            Begin::New(begun) => begun,
-            Begin::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
-            Begin::Gone => return Err(BeginError::TurnGone),
-            Begin::Refused(error) => return Err(error.into()),
-            Begin::Busy => return Err(BeginError::TurnInProgress(session_id)),
+        let begun = match self.sessions.begin(&session_id, &turn_id, key, &new.ask).await {
+            Ok(begun) => begun,
+            Err(reason) => return not_begun(session_id, reason),
         };
         let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
@@ -262,7 +259,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Driver::new(parts));
         metrics::first_event(asked.elapsed());
-        self.turns.spawn(run(driver, place, guard).instrument(span));
+        self.turns.spawn(run(driver, permit, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
@@ -271,7 +268,7 @@ impl Gateway {
             .expect("`new` has made a parser of these rules already")
     }
 
-    fn place(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
+    fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let running = self.turns.len();
         // Taken before the check for draining, because a drain waits for every turn that was let
@@ -290,9 +287,8 @@ impl Gateway {
             return Err(refusal);
         };
         match self.sessions.begun_by(&session_id, &key).await? {
-            Found::Turn(turn) => Ok(BegunTurn { session_id, turn, repeated: true }),
-            Found::Gone => Err(BeginError::TurnGone),
-            Found::NoTurn | Found::NoSession => Err(refusal),
+            Some(reason) => not_begun(session_id, reason),
+            None => Err(refusal),
         }
     }
 
@@ -330,8 +326,8 @@ impl Gateway {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn session(&self, id: &str) -> Result<Option<Snapshot>, SessionError> {
-        self.sessions.find(id).await
+    pub async fn snapshot(&self, session_id: &str) -> Result<Option<Snapshot>, SessionError> {
+        self.sessions.snapshot(session_id).await
     }
 
     /// A turn of a session, the latest if `turn_id` is absent, for a reader that has seen its
@@ -339,16 +335,16 @@ impl Gateway {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub async fn find(
+    pub async fn find_turn(
         &self,
         session_id: &str,
         turn_id: Option<&str>,
         seen: u64,
     ) -> Result<Found, SessionError> {
-        self.sessions.turn(session_id, turn_id, seen).await
+        self.sessions.find_turn(session_id, turn_id, seen).await
     }
 
-    /// Cancels the turn that runs in a session.
+    /// Cancels the turn of a session that runs on this node.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -356,7 +352,7 @@ impl Gateway {
         self.sessions.cancel(session_id).await
     }
 
-    /// Forgets a session and cancels the turn that runs in it; false if there is no such session.
+    /// Forgets a session and cancels the turn of it that runs on this node; false if there is no such session.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -412,8 +408,8 @@ impl Gateway {
 
     /// What the session store holds.
     #[must_use]
-    pub fn held(&self) -> Held {
-        self.sessions.held()
+    pub fn memory_usage(&self) -> MemoryUsage {
+        self.sessions.memory_usage()
     }
 
     /// Forgets sessions that have not been used for a long time.
@@ -443,6 +439,17 @@ impl Gateway {
     }
 }
 
+/// The turn that is read instead of a new one, or why there is none.
+fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginError> {
+    Err(match reason {
+        NotBegun::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
+        NotBegun::Gone => BeginError::TurnGone,
+        NotBegun::Busy => BeginError::TurnInProgress(session_id),
+        NotBegun::Refused(error) => error.into(),
+        NotBegun::Failed(error) => error.into(),
+    })
+}
+
 /// Records what becomes of the open question, if there is one.
 fn note_question(opening: &Opening, history: &Conversation) {
     let Some(question) = history.open_questions().first() else { return };
@@ -469,15 +476,15 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Runs a turn to its end. Everything is stored and free before a client sees the last event,
-/// because the client may begin the next turn at once.
-async fn run(driver: Driver, place: OwnedSemaphorePermit, guard: TurnGuard) {
+/// Runs a turn to its end. The turn is stored and its session freed before a client sees the last
+/// event, because the client may ask for the next turn at once. Only a panic ends the log first.
+async fn run(driver: Driver, permit: OwnedSemaphorePermit, guard: TurnGuard) {
     let (record, mut writer) = drive(driver).await.unzip();
     if let Some(writer) = &mut writer {
         writer.seal();
     }
     guard.finish(record).await;
-    drop(place);
+    drop(permit);
     drop(writer);
 }
 
@@ -589,7 +596,7 @@ mod tests {
             gateway.turns.close();
             gateway.turns.wait().await;
             gateway.turns.reopen();
-            let found = gateway.find("s", None, 0).await.unwrap();
+            let found = gateway.find_turn("s", None, 0).await.unwrap();
             assert!(matches!(found, Found::Turn(found) if found.turn_id == turn.turn_id));
         }
     }

@@ -4,8 +4,8 @@
 //!
 //! - [`parser`] finds the tool calls in a model's streamed text, without async, I/O or
 //!   clocks. Its interface is kept stable.
-//! - [`tools::Tool`], [`config`] and [`app`] serve a gateway with tools of your own, and
-//!   [`gateway`] begins turns without HTTP.
+//! - [`tools::Tool`], [`config`] and [`app`] serve a gateway with tools of your own;
+//!   [`app::gateway`] gives one that begins turns without HTTP.
 //!
 //! What these need is public too: [`event`], [`conversation`] and [`session`] to read turns,
 //! [`upstream`] to name models, [`call_format`] for the parser's settings, [`limits`] for

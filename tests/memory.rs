@@ -79,8 +79,8 @@ impl World {
 
     /// The bytes that the gateway counts for its sessions.
     fn counted(&self) -> usize {
-        let held = self.gateway.running.gateway().held();
-        held.session_bytes + held.turn_log_bytes
+        let usage = self.gateway.running.gateway().memory_usage();
+        usage.session_bytes + usage.turn_log_bytes
     }
 
     /// The cost of further turns: the bytes allocated, and the bytes counted.

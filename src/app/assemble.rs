@@ -30,7 +30,10 @@ pub enum AssemblyError {
 }
 
 /// Builds the gateway that a configuration describes, with `tools`. Starts nothing.
-pub(super) fn gateway(config: &Config, tools: Registry) -> Result<Gateway, AssemblyError> {
+///
+/// # Errors
+/// If an upstream or the parser's settings cannot be used.
+pub fn gateway(config: &Config, tools: Registry) -> Result<Gateway, AssemblyError> {
     let upstreams = config
         .upstreams
         .iter()

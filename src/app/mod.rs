@@ -17,7 +17,7 @@ use crate::gateway::Gateway;
 use crate::server::Timeouts;
 use crate::tools::Registry;
 
-pub use assemble::{AssemblyError, tools};
+pub use assemble::{AssemblyError, gateway, tools};
 pub use running::{Running, StartError, start};
 
 /// Why the gateway does not run, or stopped.

@@ -126,7 +126,7 @@ impl RunningTools {
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             // A stopped tool has no news.
             let Ok(Ended { call, run, duration }) = ended else { continue };
-            let Some(mut ran) = self.remove(call) else { continue };
+            let Some(ran) = self.remove(call) else { continue };
             // A question that the tool did not wait for does not count.
             let last = ran.reports.take();
             let last = last.filter(|report| matches!(report, Report::Progress { .. }));
@@ -145,7 +145,7 @@ impl RunningTools {
 
     /// A tool's report. The tool then goes to the end of the list, so that none drowns out the
     /// others.
-    fn poll_reports(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+    fn poll_reports(&mut self, cx: &Context<'_>) -> Poll<News> {
         for at in 0..self.running.len() {
             if let Poll::Ready(report) = self.running[at].reports.poll(cx) {
                 let news = self.running[at].news(report);

@@ -17,7 +17,7 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query};
 use crate::gateway::BegunTurn;
-use crate::session::store::Held;
+use crate::session::store::MemoryUsage;
 use crate::session::{Cancel, Found};
 use crate::telemetry::metrics;
 use crate::{http, limits};
@@ -113,7 +113,7 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     request::check_session_id(&session_id)?;
     let seen = last_event_id(request)?;
     let (turn_id, after) = (query::value(query, "turn_id"), seen.map_or(0, |id| id.sequence));
-    let turn = match app.gateway.find(&session_id, turn_id.as_deref(), after).await? {
+    let turn = match app.gateway.find_turn(&session_id, turn_id.as_deref(), after).await? {
         Found::Turn(turn) => turn,
         Found::Gone => return Err(Refusal::TURN_GONE),
         Found::NoTurn => return Err(Refusal::NO_TURN),
@@ -136,7 +136,7 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
 }
 
 async fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
-    let session = app.gateway.session(id).await?.ok_or(Refusal::NO_SESSION)?;
+    let session = app.gateway.snapshot(id).await?.ok_or(Refusal::NO_SESSION)?;
     Ok(json_reply(StatusCode::OK, &transcript::transcript(id, &session)))
 }
 
@@ -173,7 +173,7 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 }
 
 fn metrics_text(app: &App) -> Reply {
-    let Held { sessions, session_bytes, turn_log_bytes } = app.gateway.held();
+    let MemoryUsage { sessions, session_bytes, turn_log_bytes } = app.gateway.memory_usage();
     metrics::held(sessions, session_bytes, turn_log_bytes);
     typed(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }

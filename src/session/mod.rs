@@ -5,6 +5,7 @@
 //! on any client. Between turns, a session is a record in a [`store`]; while a turn runs, it is
 //! here as well.
 
+mod lease;
 pub(crate) mod log;
 pub(crate) mod record;
 mod running;
@@ -18,8 +19,8 @@ use uuid::Uuid;
 use crate::conversation::{self, AnswerError, Conversation, Opening, Question};
 use crate::event::TurnState;
 
-use record::SessionRecord;
-use store::{Lease, Version};
+use record::{RecordError, SessionRecord};
+use store::{StoreError, Version};
 
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
@@ -27,11 +28,10 @@ pub(crate) use sessions::{Sessions, TurnGuard};
 
 /// A session with a running turn.
 #[derive(Debug)]
-struct Session {
-    lease: Lease,
+struct RunningSession {
     /// The version of the record that the turn began with.
     version: Version,
-    /// The session before the turn, with its idempotency key.
+    /// The session as it was before the turn, plus this turn's idempotency key.
     record: SessionRecord,
     /// See [`SessionRecord::nonce`].
     nonce: OnceLock<String>,
@@ -47,19 +47,19 @@ pub struct LoggedTurn {
     pub log: Arc<TurnLog>,
 }
 
-/// The answer to a request for a turn.
+/// Why a turn does not begin.
 #[derive(Debug)]
-pub(crate) enum Begin {
-    /// The turn begins.
-    New(Box<Begun>),
+pub(crate) enum NotBegun {
     /// The idempotency key has begun this turn before.
     Repeated(LoggedTurn),
     /// The idempotency key has begun a turn whose log is no longer kept.
     Gone,
-    /// Another turn runs.
+    /// Another turn has the session, or it was forgotten while it was loaded.
     Busy,
-    /// The turn answers a question, and the answer is refused.
+    /// It answers a question, and the answer is refused.
     Refused(AnswerError),
+    /// The session cannot be used.
+    Failed(SessionError),
 }
 
 /// A turn that begins.
@@ -81,7 +81,7 @@ pub struct Snapshot {
     /// The state of the running turn or, if none runs, the one in which the latest turn ended;
     /// `None` if there is neither.
     pub state: Option<TurnState>,
-    /// The running turn.
+    /// The turn that runs on this node.
     pub running: Option<LoggedTurn>,
     /// The turns that are over.
     pub conversation: Conversation,
@@ -105,25 +105,38 @@ pub enum Found {
 pub enum Cancel {
     /// The turn ends as soon as it can.
     Cancelling,
-    /// No turn runs in the session.
+    /// No turn of the session runs on this node.
     NothingRuns,
     /// There is no such session.
     NoSession,
 }
 
-impl Begin {
-    fn of_repeated(found: Found) -> Self {
-        match found {
-            Found::Turn(turn) => Self::Repeated(turn),
-            Found::Gone | Found::NoTurn | Found::NoSession => Self::Gone,
+impl From<SessionError> for NotBegun {
+    fn from(error: SessionError) -> Self {
+        match error {
+            // Another request was faster.
+            SessionError::Store(StoreError::Superseded) => Self::Busy,
+            error => Self::Failed(error),
         }
     }
 }
 
-impl Session {
-    fn new(lease: Lease, version: Version, record: SessionRecord, turn: LoggedTurn) -> Self {
+impl From<StoreError> for NotBegun {
+    fn from(error: StoreError) -> Self {
+        SessionError::from(error).into()
+    }
+}
+
+impl From<RecordError> for NotBegun {
+    fn from(error: RecordError) -> Self {
+        SessionError::from(error).into()
+    }
+}
+
+impl RunningSession {
+    fn new(version: Version, record: SessionRecord, turn: LoggedTurn) -> Self {
         let nonce = record.nonce.clone().map(OnceLock::from).unwrap_or_default();
-        Self { lease, version, record, nonce, turn }
+        Self { version, record, nonce, turn }
     }
 
     fn nonce(&self) -> &str {

@@ -1,8 +1,8 @@
 //! The sessions with a turn that begins or runs in this process.
 //!
 //! ```text
-//!   free ── claim ──> opening ── run ──> running ── dropped ──> free
-//!                        '──────────── dropped ──────────────────^
+//!   free ── claim ──> loading ── run ──> running ── dropped, evicted ──> free
+//!                        '────── dropped, evicted ────────────────────────^
 //! ```
 //!
 //! A session is claimed before it is loaded from the store, so that of two requests for the same
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
+use super::RunningSession;
 
-/// The table of these sessions.
+/// The sessions with a running turn, and those that are loaded for one.
 #[derive(Debug, Default)]
-pub(super) struct Running {
+pub(super) struct RunningSessions {
     slots: Mutex<Slots>,
 }
 
@@ -37,9 +37,9 @@ struct Slot {
 
 #[derive(Debug)]
 enum State {
-    /// A request is opening the session; the token is cancelled when the outcome is known.
-    Opening(CancellationToken),
-    Running(Arc<Session>),
+    /// A request is loading the session; the token is cancelled when the outcome is known.
+    Loading(CancellationToken),
+    Running(Arc<RunningSession>),
 }
 
 /// What a claim finds.
@@ -47,64 +47,69 @@ enum State {
 pub(super) enum Claimed {
     /// The session is ours.
     Free(Claim),
-    /// Another request is opening it. Claim again when this is cancelled.
-    Opening(CancellationToken),
+    /// Another request is loading it. Claim again when this is cancelled.
+    Loading(CancellationToken),
     /// A turn runs in it.
-    Running(Arc<Session>),
+    Running(Arc<RunningSession>),
 }
 
 /// A session's slot, free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
-    running: Arc<Running>,
+    running: Arc<RunningSessions>,
     id: String,
     number: u64,
-    opened: CancellationToken,
+    settled: CancellationToken,
 }
 
-impl Running {
+impl RunningSessions {
     pub(super) fn claim(self: &Arc<Self>, id: &str) -> Claimed {
         let mut slots = self.slots.lock();
-        if let Some(slot) = slots.by_id.get(id) {
-            return match &slot.state {
-                State::Opening(opened) => Claimed::Opening(opened.clone()),
-                State::Running(session) => Claimed::Running(Arc::clone(session)),
-            };
+        match slots.by_id.get(id).map(|slot| &slot.state) {
+            Some(State::Loading(settled)) => Claimed::Loading(settled.clone()),
+            Some(State::Running(session)) => Claimed::Running(Arc::clone(session)),
+            None => Claimed::Free(self.enter(&mut slots, id).0),
         }
+    }
+
+    /// Puts a new claim into a slot, and returns what was there.
+    fn enter(self: &Arc<Self>, slots: &mut Slots, id: &str) -> (Claim, Option<Slot>) {
         slots.claims += 1;
-        let (number, opened) = (slots.claims, CancellationToken::new());
-        let slot = Slot { claim: number, state: State::Opening(opened.clone()) };
-        slots.by_id.insert(id.to_owned(), slot);
-        Claimed::Free(Claim { running: Arc::clone(self), id: id.to_owned(), number, opened })
+        let (number, settled) = (slots.claims, CancellationToken::new());
+        let slot = Slot { claim: number, state: State::Loading(settled.clone()) };
+        let before = slots.by_id.insert(id.to_owned(), slot);
+        (Claim { running: Arc::clone(self), id: id.to_owned(), number, settled }, before)
     }
 
     /// The session, if a turn runs in it.
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn get(&self, id: &str) -> Option<Arc<RunningSession>> {
         self.slots.lock().by_id.get(id)?.session()
     }
 
     /// Takes a slot away from its claim, whose turn then stores nothing. Returns the session if a
-    /// turn runs in it.
-    pub(super) fn evict(&self, id: &str) -> Option<Arc<Session>> {
-        match self.slots.lock().by_id.remove(id)?.state {
-            State::Opening(opened) => {
-                opened.cancel();
-                None
+    /// turn runs in it. Others wait until the new claim is dropped.
+    pub(super) fn evict(self: &Arc<Self>, id: &str) -> (Claim, Option<Arc<RunningSession>>) {
+        let (claim, before) = self.enter(&mut self.slots.lock(), id);
+        match before.map(|slot| slot.state) {
+            Some(State::Loading(settled)) => {
+                settled.cancel();
+                (claim, None)
             }
-            State::Running(session) => Some(session),
+            Some(State::Running(session)) => (claim, Some(session)),
+            None => (claim, None),
         }
     }
 
     /// All sessions in which a turn runs.
-    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+    pub(super) fn all(&self) -> Vec<Arc<RunningSession>> {
         self.slots.lock().by_id.values().filter_map(Slot::session).collect()
     }
 }
 
 impl Slot {
-    fn session(&self) -> Option<Arc<Session>> {
+    fn session(&self) -> Option<Arc<RunningSession>> {
         match &self.state {
-            State::Opening(_) => None,
+            State::Loading(_) => None,
             State::Running(session) => Some(Arc::clone(session)),
         }
     }
@@ -119,11 +124,11 @@ impl Slots {
 
 impl Claim {
     /// Marks the session's turn as running; false if the claim was evicted.
-    pub(super) fn run(&self, session: Arc<Session>) -> bool {
+    pub(super) fn run(&self, session: Arc<RunningSession>) -> bool {
         let mut slots = self.running.slots.lock();
         let Some(slot) = slots.slot_of(self) else { return false };
         slot.state = State::Running(session);
-        self.opened.cancel();
+        self.settled.cancel();
         true
     }
 
@@ -140,6 +145,6 @@ impl Drop for Claim {
             slots.by_id.remove(&self.id);
         }
         drop(slots);
-        self.opened.cancel();
+        self.settled.cancel();
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::{debug, warn};
 
+use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
 use super::record::{RecordError, SessionRecord};
-use super::running::{Claim, Claimed, Running};
-use super::store::{Held, Lease, NodeId, Store, StoreError, StoredRecord};
-use super::{Begin, Begun, Cancel, Found, LoggedTurn, Session, Snapshot};
+use super::running::{Claim, Claimed, RunningSessions};
+use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
+use super::{Begun, Cancel, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
 use crate::conversation::{self, AnswerError, Ask, Opening};
 
 /// All sessions of a gateway.
@@ -17,19 +18,13 @@ use crate::conversation::{self, AnswerError, Ask, Opening};
 pub(crate) struct Sessions {
     store: Arc<dyn Store>,
     node: NodeId,
-    pub(super) running: Arc<Running>,
-}
-
-/// A session that was opened, or the reason why no turn begins in it.
-enum Opened {
-    New(Box<NewSession>),
-    Not(Begin),
+    pub(super) running: Arc<RunningSessions>,
 }
 
 /// A session in which a turn can begin.
 struct NewSession {
-    session: Arc<Session>,
-    writer: Writer,
+    version: Version,
+    record: SessionRecord,
     opening: Opening,
 }
 
@@ -58,114 +53,113 @@ impl Sessions {
     /// is accepted. Dropping the future leaves the session free.
     ///
     /// # Errors
-    /// See [`SessionError`]; nothing has begun then.
+    /// See [`NotBegun`].
     pub(crate) async fn begin(
         &self,
-        id: &str,
+        session_id: &str,
         turn_id: &str,
         key: Option<&str>,
         ask: &Ask,
-    ) -> Result<Begin, SessionError> {
+    ) -> Result<Box<Begun>, NotBegun> {
         let claim = loop {
-            match self.running.claim(id) {
+            match self.running.claim(session_id) {
                 Claimed::Free(claim) => break claim,
-                Claimed::Opening(opened) => opened.cancelled().await,
+                Claimed::Loading(settled) => settled.cancelled().await,
                 Claimed::Running(session) => {
                     let begun = key.and_then(|key| session.record.begun_by(key));
-                    let Some(turn_id) = begun else { return Ok(Begin::Busy) };
-                    return self.repeated(id, turn_id).await.map(Begin::of_repeated);
+                    return Err(match begun {
+                        Some(turn_id) => self.repeated(session_id, turn_id).await?,
+                        None => NotBegun::Busy,
+                    });
                 }
             }
         };
-        let Some(lease) = self.store.acquire(id, self.node).await? else { return Ok(Begin::Busy) };
-        let begin = match self.open(&lease, turn_id, key, ask).await {
-            Ok(Opened::New(new)) => {
-                let NewSession { session, writer, opening } = *new;
-                let history = session.record.conversation.clone();
-                if claim.run(Arc::clone(&session)) {
-                    let guard = TurnGuard { store: Arc::clone(&self.store), claim, session };
-                    return Ok(Begin::New(Box::new(Begun { guard, writer, opening, history })));
-                }
-                Ok(Begin::Busy)
+        let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
+        let lease = lease.ok_or(NotBegun::Busy)?;
+        let new = match self.load(lease.get(), turn_id, key, ask).await {
+            Ok(new) => new,
+            Err(reason) => {
+                lease.release().await;
+                return Err(reason);
             }
-            Ok(Opened::Not(begin)) => Ok(begin),
-            // Another request was faster.
-            Err(SessionError::Store(StoreError::Superseded)) => Ok(Begin::Busy),
-            Err(error) => Err(error),
         };
-        // Before the claim is dropped: the next one takes the same lease.
-        self.store.release(&lease).await?;
-        begin
+        let NewSession { version, record, opening } = new;
+        let (log, writer) = Writer::new(record.epoch);
+        let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
+        let history = record.conversation.clone();
+        let session = Arc::new(RunningSession::new(version, record, turn));
+        if !claim.run(Arc::clone(&session)) {
+            return Err(NotBegun::Busy);
+        }
+        let guard = TurnGuard { store: Arc::clone(&self.store), claim, lease, session };
+        Ok(Box::new(Begun { guard, writer, opening, history }))
     }
 
-    /// Opens a session that is claimed and leased, for a turn.
-    async fn open(
+    /// Loads a session that is claimed and leased, for a turn. From then on the session exists, and
+    /// so does the key, for everyone.
+    async fn load(
         &self,
         lease: &Lease,
         turn_id: &str,
         key: Option<&str>,
         ask: &Ask,
-    ) -> Result<Opened, SessionError> {
-        let stored = self.store.load(&lease.session).await?;
+    ) -> Result<NewSession, NotBegun> {
+        let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
-            Some(stored) => read(stored)?,
+            Some(stored) => SessionRecord::read(&stored.bytes)?,
             None => SessionRecord::default(),
         };
-        if let Some(begun) = key.and_then(|key| record.begun_by(key)) {
-            let found = self.repeated(&lease.session, begun).await?;
-            return Ok(Opened::Not(Begin::of_repeated(found)));
+        if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
+            return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
         if let (None, Ask::Answer { clarification_id, .. }) = (&stored, ask) {
             let id = clarification_id.clone();
-            let error = AnswerError::UnknownQuestion { id, open: None };
-            return Ok(Opened::Not(Begin::Refused(error)));
+            return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
         }
-        let opening = match record.conversation.open(ask) {
-            Ok(opening) => opening,
-            Err(error) => return Ok(Opened::Not(Begin::Refused(error))),
-        };
+        let opening = record.conversation.open(ask).map_err(NotBegun::Refused)?;
         record.epoch = lease.epoch;
-        let version = match &stored {
-            Some(stored) => stored.version,
-            // From now on, the session exists for everyone.
-            None => self.store.save(lease, None, write(&record)).await?,
-        };
         if let Some(key) = key {
             record.note_key(key, turn_id);
         }
-        let (log, writer) = Writer::new(record.epoch);
-        let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
-        let session = Arc::new(Session::new(lease.clone(), version, record, turn));
-        Ok(Opened::New(Box::new(NewSession { session, writer, opening })))
+        let version = match stored.map(|stored| stored.version) {
+            Some(version) if key.is_none() => version,
+            expected => self.store.save(lease, expected, write(&record)).await?,
+        };
+        Ok(NewSession { version, record, opening })
     }
 
     /// A turn that has begun before, even if it left nothing in the conversation.
-    async fn repeated(&self, id: &str, turn_id: &str) -> Result<Found, SessionError> {
-        Ok(match self.turn(id, Some(turn_id), 0).await? {
-            Found::NoTurn | Found::NoSession => Found::Gone,
-            found => found,
+    async fn repeated(&self, session_id: &str, turn_id: &str) -> Result<NotBegun, SessionError> {
+        Ok(match self.find_turn(session_id, Some(turn_id), 0).await? {
+            Found::Turn(turn) => NotBegun::Repeated(turn),
+            Found::Gone | Found::NoTurn | Found::NoSession => NotBegun::Gone,
         })
     }
 
-    /// The turn that was begun with an idempotency key.
+    /// What a request with this idempotency key would repeat; `None` if nothing.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn begun_by(&self, id: &str, key: &str) -> Result<Found, SessionError> {
-        let Some(record) = self.record(id).await? else { return Ok(Found::NoSession) };
+    pub(crate) async fn begun_by(
+        &self,
+        session_id: &str,
+        key: &str,
+    ) -> Result<Option<NotBegun>, SessionError> {
+        let Some(record) = self.record(session_id).await? else { return Ok(None) };
         match record.begun_by(key) {
-            Some(turn_id) => self.repeated(id, turn_id).await,
-            None => Ok(Found::NoTurn),
+            Some(turn_id) => self.repeated(session_id, turn_id).await.map(Some),
+            None => Ok(None),
         }
     }
 
     /// The record of a session. If a turn runs in it, the record includes that turn's key.
-    async fn record(&self, id: &str) -> Result<Option<SessionRecord>, SessionError> {
-        if let Some(session) = self.running.get(id) {
+    async fn record(&self, session_id: &str) -> Result<Option<SessionRecord>, SessionError> {
+        if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.record.clone()));
         }
-        let stored = self.store.load(id).await?;
-        Ok(stored.as_ref().map(read).transpose()?)
+        let stored = self.store.load(session_id).await?;
+        let record = stored.map(|stored| SessionRecord::read(&stored.bytes));
+        Ok(record.transpose()?)
     }
 
     /// The turn with this id, or the session's latest, for a reader that has seen its events up to
@@ -173,64 +167,67 @@ impl Sessions {
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn turn(
+    pub(crate) async fn find_turn(
         &self,
-        id: &str,
+        session_id: &str,
         turn_id: Option<&str>,
         seen: u64,
     ) -> Result<Found, SessionError> {
-        if let Some(session) = self.running.get(id)
+        if let Some(session) = self.running.get(session_id)
             && turn_id.is_none_or(|turn_id| session.turn.turn_id == turn_id)
         {
             return Ok(Found::Turn(session.turn.clone()));
         }
-        if let Some(stored) = self.store.read(id, turn_id, seen).await? {
+        if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
             let log = TurnLog::restore(stored.epoch, stored.batches, stored.last);
             let log = log.ok_or(RecordError::DamagedLog)?;
             return Ok(Found::Turn(LoggedTurn { turn_id: stored.turn_id, log }));
         }
-        let Some(SessionRecord { conversation, .. }) = self.record(id).await? else {
+        let Some(SessionRecord { conversation, .. }) = self.record(session_id).await? else {
             return Ok(Found::NoSession);
         };
         let is_known = |id| conversation.turns().any(|turn| turn.turn_id == id);
         Ok(if turn_id.is_some_and(is_known) { Found::Gone } else { Found::NoTurn })
     }
 
-    /// The session as of now, if there is one.
+    /// The session as this node sees it now, if there is one.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn find(&self, id: &str) -> Result<Option<Snapshot>, SessionError> {
-        if let Some(session) = self.running.get(id) {
+    pub(crate) async fn snapshot(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<Snapshot>, SessionError> {
+        if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.snapshot()));
         }
-        let record = self.record(id).await?;
+        let record = self.record(session_id).await?;
         Ok(record.map(|record| Snapshot::idle(record.conversation)))
     }
 
-    /// Cancels the turn that runs in a session.
+    /// Cancels the turn of a session that runs on this node.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn cancel(&self, id: &str) -> Result<Cancel, SessionError> {
-        if self.running.get(id).is_some_and(|session| session.turn.log.cancel()) {
+    pub(crate) async fn cancel(&self, session_id: &str) -> Result<Cancel, SessionError> {
+        if self.running.get(session_id).is_some_and(|session| session.turn.log.cancel()) {
             return Ok(Cancel::Cancelling);
         }
-        let is_known = self.store.load(id).await?.is_some();
+        let is_known = self.store.load(session_id).await?.is_some();
         Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
     }
 
-    /// Forgets a session and cancels the turn that runs in it; false if there is no such session.
+    /// Forgets a session and cancels the turn of it that runs on this node. False if there is no
+    /// such session.
     ///
     /// # Errors
     /// See [`SessionError`].
-    pub(crate) async fn forget(&self, id: &str) -> Result<bool, SessionError> {
-        let was_stored = self.store.forget(id).await?;
-        let evicted = self.running.evict(id);
+    pub(crate) async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
+        let (_claim, evicted) = self.running.evict(session_id);
         if let Some(session) = &evicted {
             session.turn.log.cancel();
         }
-        Ok(was_stored || evicted.is_some())
+        Ok(self.store.forget(session_id).await? || evicted.is_some())
     }
 
     /// Cancels all running turns.
@@ -245,15 +242,16 @@ impl Sessions {
         self.store.sweep();
     }
 
-    /// What the store holds in this process.
+    /// What sessions take in this process: those in the store, and the conversations of running
+    /// turns.
     #[must_use]
-    pub(crate) fn held(&self) -> Held {
-        self.store.held()
+    pub(crate) fn memory_usage(&self) -> MemoryUsage {
+        let running = self.running.all();
+        let bytes = running.iter().map(|session| session.record.conversation.bytes());
+        let mut usage = self.store.memory_usage();
+        usage.session_bytes += bytes.sum::<usize>();
+        usage
     }
-}
-
-fn read(stored: &StoredRecord) -> Result<SessionRecord, RecordError> {
-    SessionRecord::read(&String::from_utf8_lossy(&stored.bytes))
 }
 
 /// The record, in memory of exactly its size, because it may be kept for long.
@@ -261,13 +259,14 @@ fn write(record: &SessionRecord) -> Bytes {
     record.write().into_boxed_str().into_boxed_bytes().into()
 }
 
-/// A session's only place for a running turn. Dropping it frees the place, but only
+/// A session's slot for a running turn. Dropping it frees the slot, but only
 /// [`finish`](Self::finish) keeps what the turn leaves.
 #[derive(Debug)]
 pub(crate) struct TurnGuard {
     store: Arc<dyn Store>,
     claim: Claim,
-    session: Arc<Session>,
+    lease: OwnedLease,
+    session: Arc<RunningSession>,
 }
 
 impl TurnGuard {
@@ -277,27 +276,29 @@ impl TurnGuard {
         self.session.nonce()
     }
 
-    /// Stores the turn's log, which is sealed, and adds the turn to the conversation. `None` if its
-    /// driver died and left nothing else. Then frees the place.
+    /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.
+    /// `turn` is `None` if the driver died, which leaves nothing but the log.
     pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
         if !self.claim.is_current() {
             return;
         }
-        match self.store(turn).await {
-            Ok(()) => {}
+        let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
+        let record = write(&self.session.record_with(turn));
+        // Saved first: it compares versions, so it alone notices that the session was forgotten
+        // and begun again.
+        match self.store.save(self.lease.get(), Some(*version), record).await {
+            Ok(_) => {
+                let kept = self.store.append(self.lease.get(), turn_id, log.batches()).await;
+                if let Err(error) = kept {
+                    warn!("the turn's events were not stored, so it cannot be re-joined: {error}");
+                }
+            }
             Err(StoreError::Superseded) => {
                 debug!("the session was forgotten before its turn ended");
             }
-            Err(error) => warn!("the turn is lost for the session: {error}"),
+            Err(error) => warn!("the turn was not stored, so the session forgets it: {error}"),
         }
-    }
-
-    async fn store(&self, turn: Option<conversation::Turn>) -> Result<(), StoreError> {
-        let Session { lease, version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
-        let record = self.session.record_with(turn);
-        // First, because only this fails if the session was forgotten and begun anew here.
-        self.store.save(lease, Some(*version), write(&record)).await?;
-        self.store.append(lease, turn_id, log.batches()).await?;
-        self.store.release(lease).await
+        // Before the slot is free: the next turn takes a lease of its own.
+        self.lease.release().await;
     }
 }

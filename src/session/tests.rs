@@ -7,7 +7,8 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
 use store::{
-    Batch, Held, MemoryStore, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Batch, Lease, MemoryStore, MemoryUsage, NodeId, Store, StoreError, StoreFuture, StoredLog,
+    StoredRecord,
 };
 
 fn memory() -> Arc<dyn Store> {
@@ -27,15 +28,17 @@ fn turn(turn_id: &str) -> conversation::Turn {
     }
 }
 
-async fn ask(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> Begin {
-    sessions.begin("s", turn_id, key, &Ask::default()).await.unwrap()
+async fn ask(
+    sessions: &Sessions,
+    turn_id: &str,
+    key: Option<&str>,
+) -> Result<Box<Begun>, NotBegun> {
+    sessions.begin("s", turn_id, key, &Ask::default()).await
 }
 
 async fn begin(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
-    match ask(sessions, turn_id, key).await {
-        Begin::New(begun) => (begun.guard, begun.writer),
-        other => panic!("{other:?}"),
-    }
+    let begun = ask(sessions, turn_id, key).await.unwrap();
+    (begun.guard, begun.writer)
 }
 
 /// Plays a turn that says `text`.
@@ -65,13 +68,13 @@ fn read(log: &Arc<TurnLog>, seen: u64) -> Vec<(u64, u64, String)> {
 async fn a_session_has_one_turn_at_a_time() {
     let sessions = sessions();
     let (guard, mut writer) = begin(&sessions, "one", None).await;
-    assert!(matches!(ask(&sessions, "two", None).await, Begin::Busy));
+    assert!(matches!(ask(&sessions, "two", None).await, Err(NotBegun::Busy)));
     writer.seal();
     guard.finish(Some(turn("one"))).await;
     // The place is free, although the last event is not visible yet.
     begin(&sessions, "two", None).await;
     drop(writer);
-    let snapshot = sessions.find("s").await.unwrap().unwrap();
+    let snapshot = sessions.snapshot("s").await.unwrap().unwrap();
     assert_eq!(snapshot.conversation.turns().len(), 1);
 }
 
@@ -82,11 +85,13 @@ async fn a_turn_whose_driver_dies_frees_its_place_and_leaves_its_log() {
     let (guard, writer) = begin(&sessions, "two", Some("key")).await;
     drop(writer);
     guard.finish(None).await;
-    let Found::Turn(found) = sessions.turn("s", None, 0).await.unwrap() else { panic!("no turn") };
+    let Found::Turn(found) = sessions.find_turn("s", None, 0).await.unwrap() else {
+        panic!("no turn")
+    };
     assert_eq!(found.turn_id, "two");
     assert!(read(&found.log, 0).last().unwrap().2.contains("turn_failed"));
-    assert!(matches!(ask(&sessions, "three", Some("key")).await, Begin::Repeated(_)));
-    assert_eq!(sessions.find("s").await.unwrap().unwrap().conversation.turns().len(), 1);
+    assert!(matches!(ask(&sessions, "three", Some("key")).await, Err(NotBegun::Repeated(_))));
+    assert_eq!(sessions.snapshot("s").await.unwrap().unwrap().conversation.turns().len(), 1);
     begin(&sessions, "three", None).await;
 }
 
@@ -113,7 +118,9 @@ async fn a_log_is_stored_before_its_end_is_seen() {
     assert_eq!(live.last_sequence(), 200, "the end is not visible");
     guard.finish(None).await;
     assert!(!live.has_ended());
-    let Found::Turn(stored) = sessions.turn("s", None, 0).await.unwrap() else { panic!("no log") };
+    let Found::Turn(stored) = sessions.find_turn("s", None, 0).await.unwrap() else {
+        panic!("no log")
+    };
     drop(writer);
     let events = read(&live, 0);
     assert_eq!(events.len(), 201);
@@ -121,7 +128,7 @@ async fn a_log_is_stored_before_its_end_is_seen() {
     assert!(stored.log.has_ended());
     // From every position.
     for seen in 0..=201 {
-        let found = sessions.turn("s", Some("one"), seen).await.unwrap();
+        let found = sessions.find_turn("s", Some("one"), seen).await.unwrap();
         let Found::Turn(found) = found else { panic!("no log") };
         assert_eq!(found.log.last_sequence(), 201);
         assert_eq!(read(&found.log, seen), events[usize::try_from(seen).unwrap()..]);
@@ -135,7 +142,7 @@ async fn logs_are_kept_up_to_their_number_and_then_gone() {
     for id in &ids {
         play(&sessions, id, None, "Hi.").await;
     }
-    let find = async |id: Option<&str>| sessions.turn("s", id, 0).await.unwrap();
+    let find = async |id: Option<&str>| sessions.find_turn("s", id, 0).await.unwrap();
     assert!(matches!(find(Some(&ids[0])).await, Found::Gone));
     for id in &ids[1..] {
         assert!(matches!(find(Some(id)).await, Found::Turn(_)), "{id}");
@@ -143,7 +150,7 @@ async fn logs_are_kept_up_to_their_number_and_then_gone() {
     assert!(matches!(find(Some("never")).await, Found::NoTurn));
     let Found::Turn(latest) = find(None).await else { panic!("no latest turn") };
     assert_eq!(latest.turn_id, *ids.last().unwrap());
-    assert!(matches!(sessions.turn("other", None, 0).await.unwrap(), Found::NoSession));
+    assert!(matches!(sessions.find_turn("other", None, 0).await.unwrap(), Found::NoSession));
 }
 
 #[tokio::test]
@@ -153,11 +160,11 @@ async fn keys_are_remembered_up_to_their_number() {
         play(&sessions, &format!("turn-{n}"), Some(&format!("key-{n}")), "Hi.").await;
     }
     let newest = format!("key-{}", limits::IDEMPOTENCY_KEYS_MAX);
-    assert!(matches!(ask(&sessions, "again", Some(&newest)).await, Begin::Repeated(_)));
-    assert!(matches!(ask(&sessions, "again", Some("key-1")).await, Begin::Gone));
+    assert!(matches!(ask(&sessions, "again", Some(&newest)).await, Err(NotBegun::Repeated(_))));
+    assert!(matches!(ask(&sessions, "again", Some("key-1")).await, Err(NotBegun::Gone)));
     let _running = begin(&sessions, "again", Some("key-0")).await;
     let running = ask(&sessions, "once more", Some("key-0")).await;
-    assert!(matches!(running, Begin::Repeated(turn) if turn.turn_id == "again"));
+    assert!(matches!(running, Err(NotBegun::Repeated(turn)) if turn.turn_id == "again"));
 }
 
 #[tokio::test]
@@ -183,7 +190,7 @@ async fn forgetting_a_session_cancels_its_turn() {
     let (_new, _) = begin(&sessions, "two", None).await;
     writer.seal();
     guard.finish(Some(turn("one"))).await;
-    let snapshot = sessions.find("s").await.unwrap().unwrap();
+    let snapshot = sessions.snapshot("s").await.unwrap().unwrap();
     assert_eq!(snapshot.running.unwrap().turn_id, "two");
     assert_eq!(snapshot.conversation.turns().len(), 0);
 }
@@ -195,15 +202,15 @@ async fn a_forgotten_session_stays_forgotten_when_its_turn_ends() {
     assert!(sessions.forget("s").await.unwrap());
     writer.seal();
     guard.finish(Some(turn("one"))).await;
-    assert!(sessions.find("s").await.unwrap().is_none());
-    assert_eq!(sessions.held(), Held::default());
+    assert!(sessions.snapshot("s").await.unwrap().is_none());
+    assert_eq!(sessions.memory_usage(), MemoryUsage::default());
 }
 
 /// From the running turn, and then from how the latest one ended.
 #[tokio::test]
 async fn a_session_knows_where_its_turn_is() {
     let sessions = sessions();
-    let state = async || sessions.find("s").await.unwrap().and_then(|snapshot| snapshot.state);
+    let state = async || sessions.snapshot("s").await.unwrap().and_then(|snapshot| snapshot.state);
     assert_eq!(state().await, None);
     let (guard, mut writer) = begin(&sessions, "one", None).await;
     assert_eq!(state().await, Some(TurnState::Planning));
@@ -220,13 +227,13 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
     let sessions = sessions();
     let choice = Choice::Text("?".to_owned());
     let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
-    let refused = async || sessions.begin("s", "one", Some("key"), &answer).await.unwrap();
-    assert!(matches!(refused().await, Begin::Refused(_)));
-    assert!(sessions.find("s").await.unwrap().is_none());
-    assert_eq!(sessions.held(), Held::default());
+    let refused = async || sessions.begin("s", "one", Some("key"), &answer).await;
+    assert!(matches!(refused().await, Err(NotBegun::Refused(_))));
+    assert!(sessions.snapshot("s").await.unwrap().is_none());
+    assert_eq!(sessions.memory_usage(), MemoryUsage::default());
     play(&sessions, "one", None, "Hi.").await;
-    assert!(matches!(refused().await, Begin::Refused(_)));
-    assert!(matches!(sessions.begun_by("s", "key").await.unwrap(), Found::NoTurn));
+    assert!(matches!(refused().await, Err(NotBegun::Refused(_))));
+    assert!(sessions.begun_by("s", "key").await.unwrap().is_none());
     begin(&sessions, "two", Some("key")).await;
 }
 
@@ -237,14 +244,14 @@ async fn a_session_continues_on_another_node() {
     let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
     let (guard, mut writer) = begin(&a, "one", Some("key")).await;
     let nonce = guard.nonce().to_owned();
-    assert!(matches!(ask(&b, "two", None).await, Begin::Busy), "it runs on the other");
+    assert!(matches!(ask(&b, "two", None).await, Err(NotBegun::Busy)), "it runs on the other");
     assert_eq!(b.cancel("s").await.unwrap(), Cancel::NothingRuns);
     writer.push(&Event::TextDelta { text: "Hi." });
     writer.seal();
     guard.finish(Some(turn("one"))).await;
 
-    assert!(matches!(ask(&b, "two", Some("key")).await, Begin::Repeated(_)));
-    let Begin::New(begun) = ask(&b, "two", None).await else { panic!("not begun") };
+    assert!(matches!(ask(&b, "two", Some("key")).await, Err(NotBegun::Repeated(_))));
+    let begun = ask(&b, "two", None).await.unwrap();
     assert_eq!(begun.guard.nonce(), nonce);
     assert_eq!(begun.history.turns().len(), 1);
     assert_eq!((writer.log().epoch(), begun.writer.log().epoch()), (1, 2));
@@ -254,10 +261,12 @@ async fn a_session_continues_on_another_node() {
 
     // The log of each turn keeps the epoch in which it was written.
     for (turn_id, epoch) in [("one", 1), ("two", 2)] {
-        let Found::Turn(found) = a.turn("s", Some(turn_id), 0).await.unwrap() else { panic!() };
+        let Found::Turn(found) = a.find_turn("s", Some(turn_id), 0).await.unwrap() else {
+            panic!()
+        };
         assert!(read(&found.log, 0).iter().all(|(written, ..)| *written == epoch));
     }
-    assert_eq!(a.find("s").await.unwrap().unwrap().conversation.turns().len(), 2);
+    assert_eq!(a.snapshot("s").await.unwrap().unwrap().conversation.turns().len(), 2);
 }
 
 /// A store that answers only when a test allows it, or not at all.
@@ -284,16 +293,16 @@ impl Slow {
 }
 
 impl Store for Slow {
-    fn acquire<'a>(&'a self, session: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
-        Box::pin(async move { self.pass().await?.acquire(session, node).await })
+    fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
+        Box::pin(async move { self.pass().await?.acquire(session_id, node).await })
     }
 
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()> {
         Box::pin(async move { self.pass().await?.release(lease).await })
     }
 
-    fn load<'a>(&'a self, session: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
-        Box::pin(async move { self.pass().await?.load(session).await })
+    fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        Box::pin(async move { self.pass().await?.load(session_id).await })
     }
 
     fn save<'a>(
@@ -316,21 +325,19 @@ impl Store for Slow {
 
     fn read<'a>(
         &'a self,
-        session: &'a str,
+        session_id: &'a str,
         turn_id: Option<&'a str>,
-        after: u64,
+        seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>> {
-        Box::pin(async move { self.pass().await?.read(session, turn_id, after).await })
+        Box::pin(async move { self.pass().await?.read(session_id, turn_id, seen).await })
     }
 
-    fn forget<'a>(&'a self, session: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(async move { self.pass().await?.forget(session).await })
+    fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(async move { self.pass().await?.forget(session_id).await })
     }
 
-    fn sweep(&self) {}
-
-    fn held(&self) -> Held {
-        self.store.held()
+    fn memory_usage(&self) -> MemoryUsage {
+        self.store.memory_usage()
     }
 }
 
@@ -346,9 +353,9 @@ async fn of_two_requests_at_once_one_begins() {
         };
         let (first, second, ()) =
             tokio::join!(ask(&sessions, "one", key), ask(&sessions, "two", key), open);
-        assert!(matches!(first, Begin::New(_)));
-        assert_eq!(matches!(second, Begin::Repeated(_)), repeated);
-        assert_eq!(matches!(second, Begin::Busy), !repeated);
+        assert!(first.is_ok());
+        assert_eq!(matches!(second, Err(NotBegun::Repeated(_))), repeated);
+        assert_eq!(matches!(second, Err(NotBegun::Busy)), !repeated);
     }
 }
 
@@ -376,11 +383,11 @@ async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
         let forget = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             store.store.forget("s").await.unwrap();
-            assert!(sessions.running.evict("s").is_none());
+            assert!(sessions.running.evict("s").1.is_none());
             store.gate.add_permits(100);
         };
         let (begun, ()) = tokio::join!(ask(&sessions, "one", None), forget);
-        assert!(matches!(begun, Begin::Busy), "{answers}: {begun:?}");
+        assert!(matches!(begun, Err(NotBegun::Busy)), "{answers}: {begun:?}");
         begin(&sessions, "two", None).await;
     }
 }
@@ -396,23 +403,107 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
     store.gate.add_permits(2);
     let release = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(matches!(sessions.running.claim("s"), Claimed::Opening(_)));
+        assert!(matches!(sessions.running.claim("s"), Claimed::Loading(_)));
         store.gate.add_permits(100);
     };
     let (refused, ()) = tokio::join!(sessions.begin("s", "one", None, &answer), release);
-    assert!(matches!(refused.unwrap(), Begin::Refused(_)));
+    assert!(matches!(refused, Err(NotBegun::Refused(_))));
     assert!(matches!(sessions.running.claim("s"), Claimed::Free(_)));
+}
+
+/// Between two steps of a turn's end, its session is forgotten and begun again.
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
+    for steps in 0..3 {
+        let store = Slow::new(false);
+        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        store.gate.add_permits(100);
+        let (old, mut writer) = begin(&sessions, "old", None).await;
+        writer.seal();
+        store.gate.forget_permits(usize::MAX);
+        store.gate.add_permits(steps);
+        let follow = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            store.store.forget("s").await.unwrap();
+            drop(sessions.running.evict("s"));
+            store.gate.add_permits(100);
+            play(&sessions, "new", None, "Hi.").await;
+        };
+        tokio::join!(old.finish(Some(turn("old"))), follow);
+        let Found::Turn(latest) = sessions.find_turn("s", None, 0).await.unwrap() else {
+            panic!("{steps}: no log")
+        };
+        assert_eq!(latest.turn_id, "new", "{steps}");
+        let snapshot = sessions.snapshot("s").await.unwrap().unwrap();
+        let turns: Vec<_> = snapshot.conversation.turns().map(|turn| &*turn.turn_id).collect();
+        assert_eq!(turns, ["new"], "{steps}");
+        assert!(matches!(sessions.find_turn("s", Some("old"), 0).await.unwrap(), Found::NoTurn));
+    }
+}
+
+/// A request that comes while a session is forgotten begins a new one.
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_until_the_session_is_forgotten() {
+    let store = Slow::new(false);
+    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    store.gate.add_permits(100);
+    play(&sessions, "old", None, "Hi.").await;
+    store.gate.forget_permits(usize::MAX);
+    let open = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.gate.add_permits(100);
+    };
+    let (forgotten, begun, ()) =
+        tokio::join!(sessions.forget("s"), ask(&sessions, "new", None), open);
+    assert!(forgotten.unwrap());
+    let begun = begun.unwrap();
+    assert_eq!(begun.history.turns().len(), 0);
+    let (guard, mut writer) = (begun.guard, begun.writer);
+    writer.seal();
+    guard.finish(Some(turn("new"))).await;
+    assert_eq!(sessions.snapshot("s").await.unwrap().unwrap().conversation.turns().len(), 1);
+}
+
+/// Another node can begin a turn then.
+#[tokio::test]
+async fn a_dropped_turn_releases_its_lease() {
+    let store = memory();
+    let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
+    drop(begin(&a, "one", None).await);
+    tokio::task::yield_now().await;
+    begin(&b, "two", None).await;
+}
+
+/// A retry on another node re-joins the turn, or hears that it cannot.
+#[tokio::test]
+async fn a_key_is_known_to_other_nodes_while_its_turn_runs() {
+    let store = memory();
+    let (a, b) = (Sessions::new(Arc::clone(&store)), Sessions::new(store));
+    play(&a, "one", None, "Hi.").await;
+    let _running = begin(&a, "two", Some("key")).await;
+    assert!(b.begun_by("s", "key").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn running_conversations_count() {
+    let sessions = sessions();
+    play(&sessions, "one", None, "Hi.").await;
+    let idle = sessions.memory_usage().session_bytes;
+    let running = begin(&sessions, "two", None).await;
+    assert!(sessions.memory_usage().session_bytes > idle);
+    drop(running);
+    assert_eq!(sessions.memory_usage().session_bytes, idle);
 }
 
 #[tokio::test]
 async fn a_store_that_is_down_begins_and_finds_nothing() {
     let sessions = Sessions::new(Slow::new(true));
     let begun = sessions.begin("s", "one", None, &Ask::default()).await;
-    let SessionError::Store(StoreError::Unavailable(_)) = begun.unwrap_err() else {
+    let Err(NotBegun::Failed(SessionError::Store(StoreError::Unavailable(_)))) = begun else {
         panic!("another error")
     };
-    assert!(sessions.find("s").await.is_err());
-    assert!(sessions.turn("s", None, 0).await.is_err());
+    assert!(sessions.snapshot("s").await.is_err());
+    assert!(sessions.find_turn("s", None, 0).await.is_err());
     assert!(sessions.cancel("s").await.is_err());
     assert!(sessions.forget("s").await.is_err());
 }
@@ -427,9 +518,9 @@ async fn a_record_that_no_gateway_wrote_is_refused() {
     store.release(&lease).await.unwrap();
     let sessions = Sessions::new(store);
     let begun = sessions.begin("s", "one", None, &Ask::default()).await;
-    assert!(matches!(begun, Err(SessionError::Record(_))));
-    assert!(matches!(sessions.find("s").await, Err(SessionError::Record(_))));
-    assert!(matches!(sessions.turn("s", None, 0).await, Err(SessionError::Record(_))));
+    assert!(matches!(begun, Err(NotBegun::Failed(SessionError::Record(_)))));
+    assert!(matches!(sessions.snapshot("s").await, Err(SessionError::Record(_))));
+    assert!(matches!(sessions.find_turn("s", None, 0).await, Err(SessionError::Record(_))));
     assert!(sessions.forget("s").await.unwrap());
     begin(&sessions, "one", None).await;
 }

@@ -5,12 +5,12 @@
 
 pub mod builtin;
 mod catalog;
-pub mod fault;
-pub mod registry;
-pub mod report;
+pub(crate) mod fault;
+pub(crate) mod registry;
+pub(crate) mod report;
 mod result;
-pub mod run;
-pub mod schema;
+pub(crate) mod run;
+pub(crate) mod schema;
 
 use std::fmt;
 use std::future::Future;

@@ -70,7 +70,7 @@ impl Progress {
 
 /// What a tool reported, and in which attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Report {
+pub(crate) enum Report {
     /// The tool has made progress.
     Progress {
         /// The progress.
@@ -167,7 +167,7 @@ impl Reporter {
 
 impl Reports {
     /// Takes the next report. If there is none, wakes the task when one arrives.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Report> {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Report> {
         let mut slot = self.slot.lock();
         let report = slot.take();
         if report.is_none() && slot.waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker()))
@@ -178,7 +178,7 @@ impl Reports {
     }
 
     /// Takes what is left after the tool has ended.
-    pub fn take(&mut self) -> Option<Report> {
+    pub(crate) fn take(&self) -> Option<Report> {
         self.slot.lock().take()
     }
 }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_newest_replaces_what_was_not_taken() {
-        let (reporter, mut reports) = Reporter::new();
+        let (reporter, reports) = Reporter::new();
         for done in 0..1000 {
             reporter.progress(Progress::new(f64::from(done)));
         }
@@ -220,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_waits_is_woken() {
-        let (reporter, mut reports) = Reporter::new();
+        let (reporter, reports) = Reporter::new();
         let told = tokio::spawn(future::poll_fn(move |cx| reports.poll(cx)));
         tokio::task::yield_now().await;
         reporter.progress(Progress::new(1.0).of(3.0).saying("one"));
@@ -230,20 +230,20 @@ mod tests {
 
     #[test]
     fn a_question_comes_after_the_progress_before_it_and_does_not_return() {
-        let (reporter, mut reports) = Reporter::new();
+        let (reporter, reports) = Reporter::new();
         reporter.progress(Progress::new(1.0));
         let mut asking = pin!(reporter.ask(question()));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(asking.as_mut().poll(&mut cx).is_pending());
         assert_eq!(reports.take(), Some(progress(1.0, 0)));
         let asked = Report::Question { question: Box::new(question()), attempt: 0 };
-        assert_eq!(reports.poll(&mut cx), Poll::Ready(asked));
+        assert_eq!(reports.poll(&cx), Poll::Ready(asked));
         assert!(asking.poll(&mut cx).is_pending());
     }
 
     #[test]
     fn an_attempt_that_was_given_up_is_not_heard() {
-        let (reporter, mut reports) = Reporter::new();
+        let (reporter, reports) = Reporter::new();
         let first = reporter.begin(1);
         first.progress(Progress::new(8.0));
         let second = reporter.begin(2);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn numbers_that_json_cannot_say_are_not_reported() {
-        let (reporter, mut reports) = Reporter::new();
+        let (reporter, reports) = Reporter::new();
         for number in [f64::NAN, f64::INFINITY] {
             reporter.progress(Progress::new(number));
             reporter.progress(Progress::new(1.0).of(number));
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn messages_are_cleaned_and_cut() {
         let said = |message: &str| {
-            let (reporter, mut reports) = Reporter::new();
+            let (reporter, reports) = Reporter::new();
             reporter.progress(Progress { message: Some(message.to_owned()), ..Progress::new(1.0) });
             let Some(Report::Progress { progress, .. }) = reports.take() else {
                 panic!("no report")

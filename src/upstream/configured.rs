@@ -52,7 +52,7 @@ impl Upstream {
     ///
     /// # Errors
     /// See [`OptionsError`].
-    pub(crate) fn new(options: Options) -> Result<Self, OptionsError> {
+    pub fn new(options: Options) -> Result<Self, OptionsError> {
         let Options { name, history, kind } = options;
         let speaker = match kind {
             Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),

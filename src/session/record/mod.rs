@@ -88,18 +88,18 @@ impl SessionRecord {
     ///
     /// # Errors
     /// See [`RecordError`].
-    pub(crate) fn read(text: &str) -> Result<Self, RecordError> {
-        let Head { version } = serde_json::from_str(text)?;
+    pub(crate) fn read(json: &[u8]) -> Result<Self, RecordError> {
+        let Head { version } = serde_json::from_slice(json)?;
         if version > VERSION {
             return Err(RecordError::Newer { found: version });
         }
         // `serde_json`'s own limit would reject the deepest results, because the record adds levels
         // around them.
-        if is_deeper(text, limits::RECORD_DEPTH_MAX) {
+        if is_deeper(json, limits::RECORD_DEPTH_MAX) {
             let message = format_args!("it is nested deeper than {}", limits::RECORD_DEPTH_MAX);
             return Err(serde_json::Error::custom(message).into());
         }
-        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let mut deserializer = serde_json::Deserializer::from_slice(json);
         deserializer.disable_recursion_limit();
         let Envelope { session, .. } = Envelope::deserialize(&mut deserializer)?;
         deserializer.end()?;
@@ -108,9 +108,9 @@ impl SessionRecord {
 }
 
 /// Whether brackets in a JSON text are nested deeper than this.
-fn is_deeper(json: &str, depth_max: usize) -> bool {
+fn is_deeper(json: &[u8], depth_max: usize) -> bool {
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for byte in json.bytes() {
+    for &byte in json {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' => is_escaped = in_string,

@@ -30,7 +30,7 @@ proptest! {
             conversation.push(turn);
         }
         let record = record(conversation);
-        let read = SessionRecord::read(&record.write()).unwrap();
+        let read = SessionRecord::read(record.write().as_bytes()).unwrap();
         prop_assert_eq!(
             read.conversation.turns().collect::<Vec<_>>(),
             record.conversation.turns().collect::<Vec<_>>()
@@ -66,7 +66,7 @@ fn nothing_is_lost_on_the_way() {
         let turn = Turn { steps, deferred: vec![call], call_ids: 7, ..Turn::default() };
         let mut conversation = Conversation::default();
         conversation.push(turn.clone());
-        let read = SessionRecord::read(&record(conversation).write()).unwrap();
+        let read = SessionRecord::read(record(conversation).write().as_bytes()).unwrap();
         assert_eq!(**read.conversation.turns().next().unwrap(), turn);
         assert_eq!(read.conversation.call_ids(), 7);
     };
@@ -91,7 +91,7 @@ fn nothing_is_lost_on_the_way() {
 fn a_newer_record_is_refused_with_what_to_do() {
     let newer = format!("{{\"version\":{},\"sessions\":[]}}", VERSION + 1);
     assert_eq!(
-        SessionRecord::read(&newer).unwrap_err().to_string(),
+        SessionRecord::read(newer.as_bytes()).unwrap_err().to_string(),
         "the session was written by a newer version of Tether (record version 2; this one \
          reads up to 1); run that version, or delete the session"
     );
@@ -105,20 +105,23 @@ fn results_are_as_deep_as_they_may_be() {
         let result = ToolResult::data(nested(depth)).checked();
         assert_eq!(result.success, fits, "{result:?}");
         let text = serde_json::to_string(&result).unwrap();
-        assert!(!is_deeper(&text, DATA_DEPTH_MAX + 1));
+        assert!(!is_deeper(text.as_bytes(), DATA_DEPTH_MAX + 1));
     }
     let deepest = format!("{}{}", "[".repeat(RECORD_DEPTH_MAX), "]".repeat(RECORD_DEPTH_MAX));
-    assert!(!is_deeper(&deepest, RECORD_DEPTH_MAX));
-    assert!(is_deeper(&format!("[{deepest}]"), RECORD_DEPTH_MAX));
+    assert!(!is_deeper(deepest.as_bytes(), RECORD_DEPTH_MAX));
+    assert!(is_deeper(format!("[{deepest}]").as_bytes(), RECORD_DEPTH_MAX));
     let bomb = format!("{{\"version\":1,\"session\":{}", "[".repeat(1_000_000));
-    assert!(matches!(SessionRecord::read(&bomb), Err(RecordError::Damaged(_))));
+    assert!(matches!(SessionRecord::read(bomb.as_bytes()), Err(RecordError::Damaged(_))));
 }
 
 #[test]
 fn what_no_gateway_wrote_is_refused() {
     let whole = record(Conversation::default()).write();
     for text in ["", "{}", "{\"version\":1}", "{\"version\":-1}", &whole[..whole.len() - 1]] {
-        assert!(matches!(SessionRecord::read(text), Err(RecordError::Damaged(_))), "{text}");
+        assert!(
+            matches!(SessionRecord::read(text.as_bytes()), Err(RecordError::Damaged(_))),
+            "{text}"
+        );
     }
 }
 
@@ -128,7 +131,7 @@ fn records_of_all_versions_are_read() {
     for version in 1..=VERSION {
         let path = format!("tests/data/session/record-{version}.json");
         let text = std::fs::read_to_string(&path).unwrap();
-        let record = SessionRecord::read(&text).unwrap();
+        let record = SessionRecord::read(text.as_bytes()).unwrap();
         assert_eq!((record.epoch, record.conversation.turns().len()), (3, 3), "{path}");
         if version == VERSION {
             assert_eq!(record.write(), text.trim_end(), "written as it was");

@@ -27,22 +27,26 @@ pub use memory::MemoryStore;
 
 pub use super::log::Batch;
 
-/// What a store answers, once it has.
+/// A store's answer, when it comes.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Keeps sessions, for one gateway or several.
 ///
 /// Dropping a future before its end leaves open whether the store has done what was asked.
+///
+/// # Errors
+/// Every method can return [`StoreError::Unavailable`].
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Takes the lease of a session, which need not exist yet, or renews it. `None` if another
-    /// node holds it. The epoch rises whenever the lease changes hands.
-    fn acquire<'a>(&'a self, session: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>>;
+    /// Takes the lease of a session, which need not exist yet. `None` if another node holds it;
+    /// an earlier lease of the same node is lost. A store of several nodes lets leases expire,
+    /// because nodes die. The epoch rises whenever the session changes hands.
+    fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>>;
 
-    /// Gives a lease back. One that is lost already stays lost.
+    /// Releases a lease. Does nothing if it is already lost.
     fn release<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, ()>;
 
     /// The record of a session, if it has one. Loading it counts as using the session.
-    fn load<'a>(&'a self, session: &'a str) -> StoreFuture<'a, Option<StoredRecord>>;
+    fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>>;
 
     /// Writes a session's record over the version `expected`, or the first if `None`.
     ///
@@ -55,8 +59,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         record: Bytes,
     ) -> StoreFuture<'a, Version>;
 
-    /// Appends to the log of a turn, which begins with this if it has none. The batches
-    /// continue the log without a gap.
+    /// Appends batches to a turn's log, and starts the log if there is none. They continue it
+    /// without a gap.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if the lease is lost.
@@ -67,23 +71,25 @@ pub trait Store: fmt::Debug + Send + Sync {
         batches: Vec<Batch>,
     ) -> StoreFuture<'a, ()>;
 
-    /// The log of a turn, or of the session's latest, from the batch with the event after
-    /// `after`; `None` if it is not kept. Reading it counts as using the session.
+    /// The log of a turn, or of the session's latest, without the batches that end at or before
+    /// event `seen`; `None` if it is not kept. Reading it counts as using the session.
     fn read<'a>(
         &'a self,
-        session: &'a str,
+        session_id: &'a str,
         turn_id: Option<&'a str>,
-        after: u64,
+        seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>>;
 
     /// Forgets a session with its lease and its logs; false if it has no record.
-    fn forget<'a>(&'a self, session: &'a str) -> StoreFuture<'a, bool>;
+    fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool>;
 
-    /// Drops what has expired, in a store that does not do so unasked.
-    fn sweep(&self);
+    /// Drops expired sessions, in a store that does not expire them by itself.
+    fn sweep(&self) {}
 
-    /// What the store holds in this process.
-    fn held(&self) -> Held;
+    /// What the store takes in this process: nothing, if it keeps sessions elsewhere.
+    fn memory_usage(&self) -> MemoryUsage {
+        MemoryUsage::default()
+    }
 }
 
 /// One gateway among those that share a store. A process that restarts is another node.
@@ -101,12 +107,14 @@ impl NodeId {
 /// The right to write a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The session's id.
-    pub session: String,
+    /// The session.
+    pub session_id: String,
     /// Who holds it.
     pub node: NodeId,
     /// How often the session has changed hands, from 1.
     pub epoch: u64,
+    /// Which lease of the session it is. No two of a store are alike.
+    pub grant: u64,
 }
 
 /// A version of a record. No two writes of a store give the same one.
@@ -135,9 +143,9 @@ pub struct StoredLog {
     pub batches: Vec<Batch>,
 }
 
-/// What a store holds in memory.
+/// What sessions take in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryUsage {
     /// How many sessions.
     pub sessions: usize,
     /// Bytes of their records and of what belongs to them, without logs.

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    Batch, Held, Lease, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord, Version,
+    Batch, Lease, MemoryUsage, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
+    Version,
 };
 use crate::limits::session as limits;
 
@@ -36,6 +37,7 @@ struct State {
     /// All logs with their sessions, the oldest first.
     logs: BTreeMap<Ticket, Arc<str>>,
     last_ticket: Ticket,
+    last_grant: u64,
     last_version: u64,
     session_bytes: usize,
     turn_log_bytes: usize,
@@ -52,8 +54,8 @@ struct Entry {
     epoch: u64,
     /// Who has the lease, or had it last.
     node: NodeId,
-    /// Whether a turn runs. A session without one may be dropped.
-    is_held: bool,
+    /// The lease, while a turn runs. A session without one may be dropped.
+    grant: Option<u64>,
     used_at: Instant,
     /// Oldest first.
     logs: VecDeque<Log>,
@@ -87,7 +89,7 @@ impl MemoryStore {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let version = Version(state.last_version + 1);
-        let entry = held(&mut state.sessions, lease)?;
+        let entry = leased(&mut state.sessions, lease)?;
         if entry.record.as_ref().map(|record| record.version) != expected {
             return Err(StoreError::Superseded);
         }
@@ -122,52 +124,53 @@ impl MemoryStore {
     }
 }
 
-/// The session that a lease is for.
-fn held<'a>(
+/// The session of a lease that is not lost.
+fn leased<'a>(
     sessions: &'a mut HashMap<Arc<str>, Entry>,
     lease: &Lease,
 ) -> Result<&'a mut Entry, StoreError> {
-    let entry = sessions.get_mut(&*lease.session);
-    let entry = entry.filter(|entry| entry.is_held && entry.epoch == lease.epoch);
-    entry.filter(|entry| entry.node == lease.node).ok_or(StoreError::Superseded)
+    let entry = sessions.get_mut(&*lease.session_id);
+    entry.filter(|entry| entry.grant == Some(lease.grant)).ok_or(StoreError::Superseded)
 }
 
 impl State {
-    fn acquire(&mut self, session: &str, node: NodeId) -> Option<Lease> {
-        if !self.sessions.contains_key(session) {
-            let id: Arc<str> = session.into();
+    fn acquire(&mut self, session_id: &str, node: NodeId) -> Option<Lease> {
+        if !self.sessions.contains_key(session_id) {
+            let id: Arc<str> = session_id.into();
             let entry = Entry {
                 id: Arc::clone(&id),
                 record: None,
                 epoch: 1,
                 node,
-                is_held: false,
+                grant: None,
                 used_at: Instant::now(),
                 logs: VecDeque::new(),
             };
             self.session_bytes += entry_bytes(&id);
             self.sessions.insert(id, entry);
         }
-        let entry = self.sessions.get_mut(session)?;
+        let entry = self.sessions.get_mut(session_id)?;
         if entry.node != node {
-            if entry.is_held {
+            if entry.grant.is_some() {
                 return None;
             }
             entry.node = node;
             entry.epoch += 1;
         }
-        entry.is_held = true;
+        self.last_grant += 1;
+        entry.grant = Some(self.last_grant);
         entry.used_at = Instant::now();
-        Some(Lease { session: session.to_owned(), node, epoch: entry.epoch })
+        let (session_id, epoch) = (session_id.to_owned(), entry.epoch);
+        Some(Lease { session_id, node, epoch, grant: self.last_grant })
     }
 
     /// Gives a lease back, and removes a session that was never saved.
     fn release(&mut self, lease: &Lease) {
-        let Ok(entry) = held(&mut self.sessions, lease) else { return };
-        entry.is_held = false;
+        let Ok(entry) = leased(&mut self.sessions, lease) else { return };
+        entry.grant = None;
         entry.used_at = Instant::now();
         if entry.record.is_none() {
-            self.remove(&lease.session);
+            self.remove(&lease.session_id);
         }
     }
 
@@ -179,7 +182,7 @@ impl State {
         batches: Vec<Batch>,
         bounds: Bounds,
     ) -> Result<Vec<Log>, StoreError> {
-        let entry = held(&mut self.sessions, lease)?;
+        let entry = leased(&mut self.sessions, lease)?;
         let session = &entry.id;
         let mut bytes = batch_bytes(&batches);
         let last = batches.last().map_or(0, |batch| batch.last);
@@ -197,7 +200,7 @@ impl State {
             self.logs.insert(self.last_ticket, Arc::clone(session));
         }
         self.turn_log_bytes += bytes;
-        let mut dropped = self.drop_logs_of(&lease.session);
+        let mut dropped = self.trim_logs_of(&lease.session_id);
         while self.turn_log_bytes > bounds.turn_log_bytes {
             let Some((_, session)) = self.logs.first_key_value() else { break };
             let session = Arc::clone(session);
@@ -207,7 +210,7 @@ impl State {
     }
 
     /// Drops the oldest logs of a session beyond what one session may keep.
-    fn drop_logs_of(&mut self, session: &str) -> Vec<Log> {
+    fn trim_logs_of(&mut self, session: &str) -> Vec<Log> {
         let mut dropped = Vec::new();
         while let Some(entry) = self.sessions.get(session) {
             let bytes: usize = entry.logs.iter().map(|log| log.bytes).sum();
@@ -249,7 +252,7 @@ impl State {
         let mut idle: Vec<(Instant, Arc<str>)> = self
             .sessions
             .iter()
-            .filter(|(_, entry)| !entry.is_held)
+            .filter(|(_, entry)| entry.grant.is_none())
             .map(|(session, entry)| (entry.used_at, Arc::clone(session)))
             .collect();
         idle.sort_unstable();
@@ -266,7 +269,7 @@ impl State {
     }
 
     fn expired(&mut self, ttl: Duration) -> Vec<Entry> {
-        let is_old = |entry: &Entry| !entry.is_held && entry.used_at.elapsed() >= ttl;
+        let is_old = |entry: &Entry| entry.grant.is_none() && entry.used_at.elapsed() >= ttl;
         let old = self.sessions.iter().filter(|(_, entry)| is_old(entry));
         let old: Vec<_> = old.map(|(session, _)| Arc::clone(session)).collect();
         old.iter().filter_map(|session| self.remove(session)).collect()
@@ -290,9 +293,9 @@ fn batch_bytes(batches: &[Batch]) -> usize {
 }
 
 impl Store for MemoryStore {
-    fn acquire<'a>(&'a self, session: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
+    fn acquire<'a>(&'a self, session_id: &'a str, node: NodeId) -> StoreFuture<'a, Option<Lease>> {
         let mut state = self.state.lock();
-        let lease = state.acquire(session, node);
+        let lease = state.acquire(session_id, node);
         let dropped = state.make_room(self.bounds);
         drop(state);
         drop(dropped);
@@ -304,9 +307,9 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    fn load<'a>(&'a self, session: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+    fn load<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
         let mut state = self.state.lock();
-        let record = state.sessions.get_mut(session).and_then(|entry| {
+        let record = state.sessions.get_mut(session_id).and_then(|entry| {
             entry.used_at = Instant::now();
             entry.record.clone()
         });
@@ -334,23 +337,23 @@ impl Store for MemoryStore {
 
     fn read<'a>(
         &'a self,
-        session: &'a str,
+        session_id: &'a str,
         turn_id: Option<&'a str>,
-        after: u64,
+        seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>> {
         let mut state = self.state.lock();
-        let log = state.sessions.get_mut(session).and_then(|entry| {
+        let log = state.sessions.get_mut(session_id).and_then(|entry| {
             entry.used_at = Instant::now();
             let mut logs = entry.logs.iter().rev();
             logs.find(|log| turn_id.is_none_or(|id| log.stored.turn_id == id))
         });
-        let log = log.map(|log| log.stored.from(after));
+        let log = log.map(|log| log.stored.after_seen(seen));
         drop(state);
         Box::pin(ready(Ok(log)))
     }
 
-    fn forget<'a>(&'a self, session: &'a str) -> StoreFuture<'a, bool> {
-        Box::pin(ready(Ok(self.forget_now(session))))
+    fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
+        Box::pin(ready(Ok(self.forget_now(session_id))))
     }
 
     fn sweep(&self) {
@@ -358,9 +361,9 @@ impl Store for MemoryStore {
         drop(dropped);
     }
 
-    fn held(&self) -> Held {
+    fn memory_usage(&self) -> MemoryUsage {
         let state = self.state.lock();
-        Held {
+        MemoryUsage {
             sessions: state.sessions.len(),
             session_bytes: state.session_bytes,
             turn_log_bytes: state.turn_log_bytes,
@@ -369,9 +372,9 @@ impl Store for MemoryStore {
 }
 
 impl StoredLog {
-    /// The log from the batch with the event after `after`.
-    fn from(&self, after: u64) -> Self {
-        let skipped = self.batches.partition_point(|batch| batch.last <= after);
+    /// The log without the batches that end at or before event `seen`.
+    fn after_seen(&self, seen: u64) -> Self {
+        let skipped = self.batches.partition_point(|batch| batch.last <= seen);
         let (turn_id, batches) = (self.turn_id.clone(), self.batches[skipped..].to_vec());
         Self { turn_id, epoch: self.epoch, last: self.last, batches }
     }

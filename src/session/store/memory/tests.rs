@@ -71,16 +71,16 @@ async fn unused_sessions_expire() {
 async fn the_sessions_used_longest_ago_go_first() {
     let measured = bounded(WIDE, WIDE, WIDE);
     save(&measured, "a", 1000);
-    let one = measured.held().session_bytes;
+    let one = measured.memory_usage().session_bytes;
     // The bound is just enough for three sessions, or one byte less.
     for (most, left) in [(3 * one, &["a", "b", "c"][..]), (3 * one - 1, &["a", "c"])] {
         let store = bounded(WIDE, most, WIDE);
-        for session in ["a", "b", "c", "a"] {
+        for session in ["a", "b", "a", "c"] {
             tick().await;
             save(&store, session, 1000);
         }
         check(&store, left);
-        assert_eq!(store.held().session_bytes, left.len() * one);
+        assert_eq!(store.memory_usage().session_bytes, left.len() * one);
     }
 }
 
@@ -104,11 +104,11 @@ async fn sessions_are_kept_up_to_their_number() {
     for session in 0..MOST {
         save(&store, &session.to_string(), 1);
     }
-    assert_eq!(store.held().sessions, MOST);
+    assert_eq!(store.memory_usage().sessions, MOST);
     save(&store, "0", 1);
-    assert_eq!(store.held().sessions, MOST, "it was there already");
+    assert_eq!(store.memory_usage().sessions, MOST, "it was there already");
     save(&store, "new", 1);
-    assert_eq!(store.held().sessions, MOST - MOST / 16);
+    assert_eq!(store.memory_usage().sessions, MOST - MOST / 16);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn the_oldest_logs_of_all_sessions_go_first() {
     let measured = bounded(WIDE, WIDE, WIDE);
     save(&measured, "s", 1);
     log(&measured, "s", "turn", 1000);
-    let one = measured.held().turn_log_bytes;
+    let one = measured.memory_usage().turn_log_bytes;
     for (most, is_kept) in [(3 * one, true), (3 * one - 1, false)] {
         let store = bounded(WIDE, WIDE, most);
         for session in ["old", "new"] {
@@ -131,7 +131,7 @@ async fn the_oldest_logs_of_all_sessions_go_first() {
 }
 
 #[tokio::test]
-async fn a_session_keeps_so_many_logs() {
+async fn a_session_keeps_a_limited_number_of_logs() {
     let store = MemoryStore::new(TTL);
     save(&store, "s", 1);
     for turn in 0..=limits::TURN_LOGS_MAX {
@@ -143,7 +143,7 @@ async fn a_session_keeps_so_many_logs() {
 
 /// The latest is kept, however large.
 #[tokio::test]
-async fn a_session_keeps_so_many_bytes_of_logs() {
+async fn a_session_keeps_logs_of_a_limited_size() {
     let store = MemoryStore::new(TTL);
     save(&store, "s", 1);
     log(&store, "s", "large", limits::TURN_LOG_BYTES_MAX);
@@ -162,13 +162,13 @@ async fn what_is_dropped_does_not_count() {
             log(&store, session, &turn.to_string(), 1000);
         }
     }
-    let held = store.held();
-    assert!((10..1000).contains(&(held.session_bytes / 2 - entry_bytes("a"))));
+    let usage = store.memory_usage();
+    assert!((10..1000).contains(&(usage.session_bytes / 2 - entry_bytes("a"))));
     assert!(store.forget_now("a"));
-    let left = store.held();
-    assert_eq!(2 * left.session_bytes, held.session_bytes);
-    assert_eq!(2 * left.turn_log_bytes, held.turn_log_bytes);
+    let left = store.memory_usage();
+    assert_eq!(2 * left.session_bytes, usage.session_bytes);
+    assert_eq!(2 * left.turn_log_bytes, usage.turn_log_bytes);
     assert!(store.forget_now("b"));
-    assert_eq!(store.held(), Held::default());
+    assert_eq!(store.memory_usage(), MemoryUsage::default());
     assert!(store.state.lock().logs.is_empty());
 }

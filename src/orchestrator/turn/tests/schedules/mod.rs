@@ -76,7 +76,7 @@ fn a_conversation_goes_on_elsewhere_as_it_would_have_here() {
         play_on(seed, |history| history, |came_out, _| here.push(came_out));
         let carry = |conversation| {
             let record = SessionRecord { conversation, ..SessionRecord::default() };
-            SessionRecord::read(&record.write()).unwrap().conversation
+            SessionRecord::read(record.write().as_bytes()).unwrap().conversation
         };
         play_on(seed, carry, |came_out, _| elsewhere.push(came_out));
         assert_eq!(here, elsewhere, "seed {seed}");
