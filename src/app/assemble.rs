@@ -65,7 +65,7 @@ pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
         let tool: Arc<dyn Tool> = match name.as_str() {
             "get_current_time" => Arc::new(GetCurrentTime::new()),
             "calculate" => Arc::new(Calculate::new()),
-            other => unreachable!("the configuration was checked, and {other:?} is none of ours"),
+            other => unreachable!("`config` only accepts built-in tools, not {other:?}"),
         };
         registry.add(tool)?;
     }

@@ -27,10 +27,10 @@ pub enum RunError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// The system refuses basic resources: threads, signals.
-    #[error("the system does not let the gateway run: {0}")]
+    #[error("cannot set up threads or signal handling: {0}")]
     System(std::io::Error),
     /// A metrics recorder is already installed.
-    #[error("metrics: {0}")]
+    #[error("cannot set up metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
@@ -52,7 +52,7 @@ async fn serve(config: &Config, tools: Registry, out: &mut impl Write) -> Result
     let wants_key = !config.server.api_keys.is_empty();
     if let Err(error) = greet(out, running.address(), model, wants_key) {
         // The output is not being read; the gateway serves requests anyway.
-        warn!(%error, "the greeting could not be printed");
+        warn!(%error, "cannot print the greeting");
     }
     drain(running.gateway(), signals, config.server.drain_timeout).await;
     running.stop().await;
@@ -77,7 +77,7 @@ fn greet(
     let key = if wants_key { " -H 'Authorization: Bearer KEY'" } else { "" };
     writeln!(
         out,
-        "tether {} serves the model \"{model}\"\n\n  \
+        "tether {} is serving the model \"{model}\"\n\n  \
          open    http://{address}/\n  \
          or try  curl -N http://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n",
         env!("CARGO_PKG_VERSION"),
@@ -92,11 +92,11 @@ async fn drain(gateway: &Gateway, mut signals: Signals, within: Duration) {
     tokio::select! {
         finished = gateway.drain(within) => {
             if !finished {
-                warn!("server.drain_timeout_sec is over; running turns were cancelled");
+                warn!("server.drain_timeout_sec has passed; running turns were cancelled");
             }
         }
         name = signals.next() => {
-            warn!(signal = name, "stopping at once; running turns are cancelled");
+            warn!(signal = name, "stopping now; running turns are cancelled");
             gateway.cancel_all();
         }
     }

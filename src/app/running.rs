@@ -111,9 +111,12 @@ async fn upkeep(gateway: Arc<Gateway>, metrics: PrometheusHandle) {
 async fn greet_upstreams(upstreams: &[Arc<Upstream>]) {
     for upstream in upstreams {
         match upstream.check().await {
-            Ok(()) => info!(upstream = upstream.name(), "upstream is there"),
+            Ok(()) => info!(upstream = upstream.name(), "upstream reachable"),
             Err(failure) => {
-                warn!(upstream = upstream.name(), "upstream is not there yet: {}", failure.message);
+                warn!(
+                    upstream = upstream.name(),
+                    "upstream not reachable yet: {}", failure.message
+                );
             }
         }
     }

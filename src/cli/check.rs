@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{CliError, ConfigArgs, complain};
+use super::{CliError, ConfigArgs, print_diagnostic};
 use crate::config::{self, Overrides};
 
 /// Writes the effective configuration as YAML, with secrets redacted. Warns on standard error
@@ -13,7 +13,7 @@ use crate::config::{self, Overrides};
 pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliError> {
     let config = config::load(args.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {
-        complain("warning", warning);
+        print_diagnostic("warning", warning);
     }
     let yaml = config.to_yaml().map_err(|error| CliError::Failed(error.to_string()))?;
     out.write_all(yaml.as_bytes())?;

@@ -27,9 +27,8 @@ use crate::call_format::{ROWS, Row};
 use crate::config::{self, ConfigError, Overrides};
 use crate::telemetry::{LogFormat, TelemetryError};
 
-/// Makes the tool calls of local language models solid.
-///
-/// Without a command, runs the gateway.
+/// A gateway for local model servers that makes tool calls work.
+/// Runs the gateway if no command is given.
 #[derive(Debug, Parser)]
 #[command(name = "tether", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct Cli {
@@ -43,29 +42,29 @@ pub struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  tether                                        with the embedded model, to see how it works
-  tether --upstream http://127.0.0.1:8081/v1    in front of llama.cpp, vLLM, Ollama ...
-  tether check --config tether.yml              what a configuration file comes to
+  tether                                        run with the embedded model, to try it out
+  tether --upstream http://127.0.0.1:8081/v1    run in front of llama.cpp, vLLM, Ollama ...
+  tether check --config tether.yml              show the effective configuration
 
 Environment:
-  TETHER_LOG  which logs are written: `info` (default), `debug`, `warn,tether=trace`
+  TETHER_LOG  Log filter: `info` (default), `debug`, `warn,tether=trace`
 
-Exit status: 0 well, 1 failed while running, 2 bad arguments or configuration";
+Exit status: 0 success, 1 runtime failure, 2 bad arguments or configuration";
 
 /// What `tether` does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the gateway
     Serve(ServeArgs),
-    /// Validate a configuration and print the effective one, secrets redacted
+    /// Check a configuration and print the effective one, with secrets redacted
     Check(ConfigArgs),
-    /// Read a model's raw output on standard input, print the parser's events as JSON lines
+    /// Parse a model's raw output from standard input and print the events as JSON lines
     Parse(ParseArgs),
-    /// List the tools that the model would be told of, with their schemas
+    /// List the tools offered to the model, with their schemas
     Tools(ConfigArgs),
-    /// Print a completion script
+    /// Print a shell completion script
     Completions {
-        /// The shell that it is for
+        /// The shell to complete in
         shell: Shell,
     },
 }
@@ -76,21 +75,21 @@ pub(crate) struct ServeArgs {
     /// The configuration file.
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
-    /// Address and port to listen on, as 127.0.0.1:8080, which is the default
+    /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", value_parser = listen_address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Model server to ask.
+    /// Model server to use.
     #[arg(
         long,
         value_name = "URL",
         value_parser = upstream_url,
-        help = "Model server to ask, any that speaks Chat Completions, as http://127.0.0.1:8081/v1"
+        help = "Base URL of a Chat Completions server, such as http://127.0.0.1:8081/v1"
     )]
     pub(crate) upstream: Option<Uri>,
-    /// The model's name on that server
+    /// Name of the model on that server
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// How logs are written: lines for people, or one JSON object a line
+    /// Log format: text, or one JSON object per line
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub(crate) log_format: LogFormat,
 }
@@ -98,7 +97,7 @@ pub(crate) struct ServeArgs {
 /// The option that most commands share.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConfigArgs {
-    /// Configuration file; built-in defaults without one
+    /// Configuration file; without it, the built-in defaults apply
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -106,10 +105,10 @@ pub(crate) struct ConfigArgs {
 /// Options of `tether parse`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ParseArgs {
-    /// Format in which the model writes its calls; the configured one by default
+    /// Call format that the model uses [default: the configured one]
     #[arg(long, value_name = "NAME", value_parser = call_format())]
     pub(crate) format: Option<&'static Row>,
-    /// Feed the parser this many bytes at a time; the output is the same for every number
+    /// Feed the parser N bytes at a time; the output is the same for every N
     #[arg(long, value_name = "N")]
     pub(crate) chunk_size: Option<NonZeroUsize>,
     /// The configuration file.
@@ -120,7 +119,7 @@ pub(crate) struct ParseArgs {
 /// Parses the name of a format; the names are the possible values.
 fn call_format() -> impl TypedValueParser<Value = &'static Row> {
     PossibleValuesParser::new(ROWS.iter().map(|row| row.name))
-        .map(|name| Row::named(&name).expect("it is one of the names"))
+        .map(|name| Row::named(&name).expect("clap only accepts the names of rows"))
 }
 
 impl ValueEnum for LogFormat {
@@ -193,19 +192,19 @@ pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
         Err(CliError::Config(_) | CliError::Usage(_)) => 2,
     };
     if let (Err(error), true) = (result, status != 0) {
-        complain("error", error);
+        print_diagnostic("error", error);
     }
     ExitCode::from(status)
 }
 
 /// Writes one line to standard error, if it is open.
-pub(crate) fn complain(level: &str, message: impl std::fmt::Display) {
+pub(crate) fn print_diagnostic(level: &str, message: impl std::fmt::Display) {
     // If standard error fails, the failure cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{level}: {message}");
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    let expected = "expected an IP address and a port, as 127.0.0.1:8080 or [::1]:8080";
+    let expected = "expected an IP address and a port, such as 127.0.0.1:8080 or [::1]:8080";
     text.parse().map_err(|_| expected.to_owned())
 }
 
