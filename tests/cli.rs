@@ -93,12 +93,12 @@ fn a_bad_file_is_status_2_and_one_message_with_every_mistake() {
     assert_eq!(
         stderr,
         format!(
-            "error: 3 mistakes in the configuration\n  \
+            "error: 3 errors in the configuration\n  \
              {name}:2:3: server.listn: unknown key, did you mean `listen`?\n  \
              {name}:3:19: server.max_body_bytes: found the text `lots`, expected a whole number of \
              bytes from 1024 to 1073741824\n  \
-             {name}:4:19: sessions.store: found the text `redis`, expected `memory`: this build \
-             does not have `redis`\n"
+             {name}:4:19: sessions.store: found the text `redis`, expected `memory`; this build \
+             does not support `redis`\n"
         )
     );
 }
@@ -116,12 +116,12 @@ fn every_command_that_reads_a_configuration_refuses_a_bad_one() {
 #[test]
 fn a_file_that_cannot_be_read_is_status_2() {
     let (_, stderr) = check(&["check", "--config", "/nowhere/tether.yml"], 2);
-    assert!(stderr.starts_with("error: /nowhere/tether.yml: cannot read it: "), "{stderr}");
+    assert!(stderr.starts_with("error: /nowhere/tether.yml: cannot read the file: "), "{stderr}");
 
     let latin = NamedTempFile::new().unwrap();
     std::fs::write(&latin, b"model: {system_prompt: caf\xe9}").unwrap();
     let (_, stderr) = check(&["check", "--config", path(&latin)], 2);
-    assert!(stderr.ends_with(": byte 26 and what follows is no UTF-8\n"), "{stderr}");
+    assert!(stderr.ends_with(": invalid UTF-8 at byte 26\n"), "{stderr}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_file_has_a_greatest_length() {
     let most = tether::limits::config::FILE_BYTES_MAX;
     check(&["check", "--config", path(&padded(most))], 0);
     let (_, stderr) = check(&["check", "--config", path(&padded(most + 1))], 2);
-    assert!(stderr.ends_with(": longer than 1048576 bytes\n"), "{stderr}");
+    assert!(stderr.ends_with(": the file is longer than 1048576 bytes\n"), "{stderr}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn bad_arguments_are_status_2() {
 #[test]
 fn a_bad_argument_is_told_what_is_expected() {
     for (arguments, expected) in [
-        (&["serve", "--listen", "localhost:8080"][..], "as 127.0.0.1:8080"),
+        (&["serve", "--listen", "localhost:8080"][..], "such as 127.0.0.1:8080"),
         (&["serve", "--upstream", "localhost:8081"], "expected a URL"),
         (&["serve", "--log-format", "xml"], "[possible values: text, json]"),
         (&["parse", "--format", "xml"], "[possible values: marker_json, hermes]"),

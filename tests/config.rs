@@ -226,8 +226,8 @@ mod overrides {
         let error = load_with("", &overrides, &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "t.yml: --model: the first upstream is the embedded model, which has no other; name a \
-             model server with --upstream URL"
+            "t.yml: --model: the first upstream is the embedded model, which has no other models; \
+             choose a model server with --upstream URL"
         );
     }
 

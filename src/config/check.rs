@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::mistake::Mistake;
 use super::raw::Node;
-use super::reader::{self, Keys, Refused, decimal, text, truth, wait, whole};
+use super::reader::{self, Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
 use super::{
     CallContract, Config, Constrain, EmbeddedConfig, FeedbackConfig, History, LimitsConfig,
@@ -54,20 +54,30 @@ fn check_marker(config: &Config, mistakes: &mut Vec<Mistake>) {
         && !row.is_taught
     {
         let (name, opener) = (row.name, row.openers[0]);
-        let why = format!("calls of tools.call_contract `{name}` begin with {opener}");
+        let mut refuse_fixed = |key: &str, found: &str| {
+            refuse(
+                key,
+                format!(
+                    "found {found}, but with tools.call_contract `{name}` calls always begin with \
+                     {opener}; remove this key"
+                ),
+            );
+        };
         if *marker != ParserConfig::default().marker {
-            refuse("marker", format!("found {marker:?}, expected no other marker: {why}"));
+            refuse_fixed("marker", &format!("{marker:?}"));
         }
         if *marker_nonce {
-            refuse("marker_nonce", format!("found true, expected false: {why}"));
+            refuse_fixed("marker_nonce", "true");
         }
         return;
     }
     let room = MARKER_BYTES_MAX - NONCE_BYTES;
     if *marker_nonce && marker.len() > room {
         let length = marker.len();
-        let room = format!("expected at most {room}: marker_nonce needs the rest");
-        refuse("marker", format!("found {length} bytes, {room}"));
+        refuse(
+            "marker",
+            format!("found {length} bytes, expected at most {room} with marker_nonce"),
+        );
     }
 }
 
@@ -78,8 +88,8 @@ fn check_call_contract(config: &Config, mistakes: &mut Vec<Mistake>) {
     for upstream in &config.upstreams {
         if matches!(upstream.kind, UpstreamKind::Embedded(_)) {
             let message = format!(
-                "found `native`, expected a format of calls in text: the upstream `{}` is the embedded model, \
-                 which makes no other calls",
+                "found `native`, expected a call format in text: upstream `{}` is the embedded \
+                 model, which only writes calls as text",
                 upstream.name
             );
             mistakes.push(Mistake::of_several("tools.call_contract".to_owned(), message));
@@ -92,14 +102,14 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
     let server = ServerConfig {
         listen: keys.read("listen", default.listen, address),
         api_keys: keys.list("api_keys", default.api_keys, |node| {
-            secret(node)?.ok_or_else(|| Refused::hidden(node, "a key that is not empty"))
+            secret(node)?.ok_or_else(|| Refused::hidden(node, "a non-empty key"))
         }),
         cors_origins: keys.list("cors_origins", default.cors_origins, origin),
         max_body_bytes: keys.read("max_body_bytes", default.max_body_bytes, size()),
         max_concurrent_turns: keys.read(
             "max_concurrent_turns",
             default.max_concurrent_turns,
-            whole(1..=bounds::TURNS_MAX, "turns"),
+            integer(1..=bounds::TURNS_MAX, "turns"),
         ),
         drain_timeout: keys.read("drain_timeout_sec", default.drain_timeout, wait_or_none()),
     };
@@ -128,10 +138,7 @@ fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamCon
     let upstreams = keys.sections("upstreams", |mut keys| {
         let upstream = upstream(&mut keys, contract);
         if names.contains(&upstream.name) {
-            let message = format!(
-                "found `{}`, expected a name that no upstream before it has",
-                upstream.name
-            );
+            let message = format!("found `{}`, expected a unique name", upstream.name);
             keys.refuse("name", message);
         }
         names.push(upstream.name.clone());
@@ -140,8 +147,8 @@ fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamCon
     });
     match upstreams {
         Some(upstreams) if upstreams.is_empty() => {
-            let message = "found an empty list, expected at least one upstream (without the key, \
-                           the embedded model answers)";
+            let message = "found an empty list, expected at least one upstream (remove the key to \
+                           use the embedded model)";
             keys.refuse("upstreams", message.to_owned());
             upstreams
         }
@@ -173,10 +180,10 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
     };
     let name = keys.read("name", default.name, name);
     let kind = if let Some(dialect) = kind {
-        keys.refuse_all(&["tokens_per_sec"], "has a meaning for kind `embedded` alone");
+        keys.refuse_all(&["tokens_per_sec"], "only applies to kind `embedded`");
         UpstreamKind::Server(model_server(keys, dialect, contract))
     } else {
-        keys.refuse_all(&OF_SERVERS, "has no meaning for kind `embedded`");
+        keys.refuse_all(&OF_SERVERS, "does not apply to kind `embedded`");
         UpstreamKind::Embedded(embedded(keys))
     };
     UpstreamConfig { name, kind }
@@ -184,7 +191,7 @@ fn upstream(keys: &mut Keys<'_, '_>, contract: CallContract) -> UpstreamConfig {
 
 fn embedded(keys: &mut Keys<'_, '_>) -> EmbeddedConfig {
     let default = EmbeddedConfig::default();
-    let pace = whole(1..=bounds::TOKENS_PER_SEC_MAX, "tokens a second");
+    let pace = integer(1..=bounds::TOKENS_PER_SEC_MAX, "tokens per second");
     EmbeddedConfig { tokens_per_sec: keys.read("tokens_per_sec", default.tokens_per_sec, pace) }
 }
 
@@ -205,8 +212,8 @@ fn model_server(
         idle_timeout: keys.read("idle_timeout_sec", default.idle_timeout, wait_some()),
     };
     if contract == CallContract::Native && server.constrain == Some(Constrain::LlamaGrammar) {
-        let message = "found a grammar, expected `none`: with tools.call_contract `native` the \
-                       server itself sees to it that calls are valid";
+        let message = "found `llama_grammar`, expected `none`: with tools.call_contract `native`, \
+                       the server itself ensures that calls are valid";
         keys.refuse("constrain", message.to_owned());
     }
     server
@@ -217,7 +224,7 @@ fn constrain(keys: &mut Keys<'_, '_>, dialect: dialect::Kind) -> Option<Constrai
     if !dialect.takes_constraint() {
         let kinds = dialect::Kind::ALL.iter().filter(|(_, kind)| kind.takes_constraint());
         let names: Vec<_> = kinds.map(|(name, _)| format!("`{name}`")).collect();
-        let message = format!("has a meaning for kind {} alone", names.join(" or "));
+        let message = format!("only applies to kind {}", names.join(" or "));
         keys.refuse_all(&["constrain"], &message);
         return None;
     }
@@ -230,7 +237,7 @@ fn history(keys: &mut Keys<'_, '_>, contract: CallContract) -> History {
     let default = UpstreamConfig::usual_history(contract);
     let history = keys.read("history", default, choice("history", histories));
     if contract == CallContract::Native && history == History::Text {
-        let message = "found `text`, expected `native`, since tools.call_contract is `native`";
+        let message = "found `text`, expected `native` because tools.call_contract is `native`";
         keys.refuse("history", message.to_owned());
     }
     history
@@ -238,7 +245,7 @@ fn history(keys: &mut Keys<'_, '_>, contract: CallContract) -> History {
 
 fn model(mut keys: Keys<'_, '_>) -> ModelConfig {
     let default = ModelConfig::default();
-    let context = whole(bounds::CONTEXT_TOKENS_MIN..=bounds::CONTEXT_TOKENS_MAX, "tokens");
+    let context = integer(bounds::CONTEXT_TOKENS_MIN..=bounds::CONTEXT_TOKENS_MAX, "tokens");
     let model = ModelConfig {
         system_prompt: keys
             .read("system_prompt", default.system_prompt, |node| text(node).map(str::to_owned)),
@@ -260,7 +267,7 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
             default.call_contract,
             choice("call_contract", &CallContract::all().collect::<Vec<_>>()),
         ),
-        continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, truth),
+        continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, boolean),
         execution: keys.read(
             "execution",
             default.execution,
@@ -272,10 +279,10 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
         max_parallel: keys.read(
             "max_parallel",
             default.max_parallel,
-            whole(1..=bounds::PARALLEL_MAX, "calls"),
+            integer(1..=bounds::PARALLEL_MAX, "calls"),
         ),
         builtin: keys.list("builtin", default.builtin, builtin),
-        demo: keys.read("demo", default.demo, truth),
+        demo: keys.read("demo", default.demo, boolean),
         http: keys.list("http", default.http, not_built),
         command: keys.list("command", default.command, not_built),
         mcp: keys.list("mcp", default.mcp, not_built),
@@ -295,7 +302,7 @@ fn feedback(mut keys: Keys<'_, '_>) -> FeedbackConfig {
         max_attempts: keys.read(
             "max_attempts",
             default.max_attempts,
-            whole(0..=bounds::COUNT_MAX, "attempts"),
+            integer(0..=bounds::COUNT_MAX, "attempts"),
         ),
         temperature_step: keys.read(
             "temperature_step",
@@ -313,13 +320,13 @@ fn limits(mut keys: Keys<'_, '_>) -> LimitsConfig {
         max_tool_loops: keys.read(
             "max_tool_loops",
             default.max_tool_loops,
-            whole(1..=bounds::COUNT_MAX, "rounds"),
+            integer(1..=bounds::COUNT_MAX, "rounds"),
         ),
         tool_timeout: keys.read("tool_timeout_sec", default.tool_timeout, wait_some()),
         max_calls_per_turn: keys.read(
             "max_calls_per_turn",
             default.max_calls_per_turn,
-            whole(1..=bounds::COUNT_MAX, "calls"),
+            integer(1..=bounds::COUNT_MAX, "calls"),
         ),
         max_turn_bytes: keys.read("max_turn_bytes", default.max_turn_bytes, size()),
     };
@@ -339,7 +346,7 @@ fn stream(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> StreamConfig {
         emit_arguments_delta: keys.read(
             "emit_arguments_delta",
             default.emit_arguments_delta,
-            truth,
+            boolean,
         ),
         parser: parser(keys.section("parser"), limits),
     };
@@ -351,15 +358,15 @@ fn parser(mut keys: Keys<'_, '_>, limits: &LimitsConfig) -> ParserConfig {
     let default = ParserConfig::default();
     let parser = ParserConfig {
         marker: keys.read("marker", default.marker, marker),
-        marker_nonce: keys.read("marker_nonce", default.marker_nonce, truth),
-        strict_balancing: keys.read("strict_balancing", default.strict_balancing, truth),
+        marker_nonce: keys.read("marker_nonce", default.marker_nonce, boolean),
+        strict_balancing: keys.read("strict_balancing", default.strict_balancing, boolean),
         max_payload_bytes: keys.read("max_payload_bytes", default.max_payload_bytes, size()),
-        tools_in_reasoning: keys.read("tools_in_reasoning", default.tools_in_reasoning, truth),
+        tools_in_reasoning: keys.read("tools_in_reasoning", default.tools_in_reasoning, boolean),
     };
     let (payload, turn) = (parser.max_payload_bytes, limits.max_turn_bytes);
     if payload > turn {
         let message =
-            format!("a call of {payload} bytes does not fit into limits.max_turn_bytes, {turn}");
+            format!("found {payload}, expected at most {turn}, which is limits.max_turn_bytes");
         keys.refuse("max_payload_bytes", message);
     }
     keys.finish();
@@ -377,7 +384,7 @@ fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
 }
 
 fn size() -> impl Fn(&Node) -> Result<usize, Refused> {
-    whole(bounds::SIZE_MIN..=bounds::SIZE_MAX, "bytes")
+    integer(bounds::SIZE_MIN..=bounds::SIZE_MAX, "bytes")
 }
 
 fn wait_some() -> impl Fn(&Node) -> Result<Duration, Refused> {

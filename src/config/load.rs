@@ -69,13 +69,13 @@ pub fn load_text(
 
 fn read(path: &Path) -> Result<String, Mistake> {
     let bytes =
-        read_bounded(path).map_err(|error| whole_file(format!("cannot read it: {error}")))?;
+        read_bounded(path).map_err(|error| whole_file(format!("cannot read the file: {error}")))?;
     if bytes.len() > FILE_BYTES_MAX {
-        return Err(whole_file(format!("longer than {FILE_BYTES_MAX} bytes")));
+        return Err(whole_file(format!("the file is longer than {FILE_BYTES_MAX} bytes")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        whole_file(format!("byte {valid} and what follows is no UTF-8"))
+        whole_file(format!("invalid UTF-8 at byte {valid}"))
     })
 }
 
@@ -115,7 +115,7 @@ fn not_yaml(error: &serde_yaml::Error) -> Mistake {
     let message = error.render_with_formatter(&serde_yaml::UserMessageFormatter);
     // Our messages already start with the place.
     let message = message.split(" at line ").next().unwrap_or_default();
-    Mistake { place, key: String::new(), message: format!("not YAML: {message}") }
+    Mistake { place, key: String::new(), message: format!("invalid YAML: {message}") }
 }
 
 /// Substitutes environment variables in text scalars, after YAML parsing: a value can become
@@ -159,19 +159,20 @@ fn substitute(
 fn expand(written: &str, environment: Environment<'_>) -> Result<String, String> {
     let mut text = String::with_capacity(written.len());
     let mut rest = written;
-    while let Some((before, behind)) = rest.split_once('$') {
+    while let Some((before, after)) = rest.split_once('$') {
         text.push_str(before);
-        if let Some(behind) = behind.strip_prefix('$') {
+        if let Some(after) = after.strip_prefix('$') {
             text.push('$');
-            rest = behind;
-        } else if let Some(behind) = behind.strip_prefix('{') {
-            let (reference, behind) =
-                behind.split_once('}').ok_or("`${` without its `}` (`$$` stands for one `$`)")?;
+            rest = after;
+        } else if let Some(after) = after.strip_prefix('{') {
+            let (reference, after) = after
+                .split_once('}')
+                .ok_or("`${` without a closing `}` (write `$$` for a literal `$`)")?;
             text.push_str(&variable(reference, environment)?);
-            rest = behind;
+            rest = after;
         } else {
             text.push('$');
-            rest = behind;
+            rest = after;
         }
     }
     text.push_str(rest);
@@ -187,23 +188,25 @@ fn variable(reference: &str, environment: Environment<'_>) -> Result<String, Str
     let begins = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     if !begins || !bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return Err(
-            "expected `${NAME}` or `${NAME:-default}` with a name of letters, digits and `_`"
+            "expected `${NAME}` or `${NAME:-default}`, with a name of letters, digits and `_` that \
+             does not start with a digit"
                 .to_owned(),
         );
     }
     if default.is_some_and(|default| default.contains("${")) {
-        return Err(format!("the default of `${{{name}}}` cannot hold another `${{`"));
+        return Err(format!("the default of `${{{name}}}` cannot contain another `${{`"));
     }
     let value = environment(name)
         .map(OsString::into_string)
         .transpose()
-        .map_err(|_| format!("the environment variable {name} is no UTF-8"))?;
+        .map_err(|_| format!("environment variable {name} is not valid UTF-8"))?;
     match (value, default) {
         (Some(value), None) => Ok(value),
         (Some(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
         (None, None) => Err(format!(
-            "the environment variable {name} is not set (`${{{name}:-default}}` gives it a default)"
+            "environment variable {name} is not set (write `${{{name}:-default}}` to give it a \
+             default)"
         )),
     }
 }
@@ -232,8 +235,8 @@ fn apply(overrides: &Overrides, config: &mut Config, mistakes: &mut Vec<Mistake>
             Some(None) => mistakes.push(Mistake {
                 place: None,
                 key: "--model".to_owned(),
-                message: "the first upstream is the embedded model, which has no other; \
-                          name a model server with --upstream URL"
+                message: "the first upstream is the embedded model, which has no other models; \
+                          choose a model server with --upstream URL"
                     .to_owned(),
             }),
             // An empty list of upstreams has already been reported.

@@ -50,7 +50,7 @@ impl fmt::Display for ConfigError {
         let separator = match self.mistakes.len() {
             1 => "",
             many => {
-                write!(f, "{many} mistakes in the configuration")?;
+                write!(f, "{many} errors in the configuration")?;
                 "\n  "
             }
         };

@@ -202,8 +202,8 @@ impl Config {
         let mut warnings = Vec::new();
         if !listen.ip().is_loopback() && self.server.api_keys.is_empty() {
             warnings.push(format!(
-                "server.listen: {listen} can be reached from other machines, and server.api_keys \
-                 is empty: everyone there may use the models and the tools"
+                "server.listen: {listen} can be reached from other machines, but server.api_keys \
+                 is empty: anyone who can reach it can use the models and the tools"
             ));
         }
         warnings

@@ -31,11 +31,11 @@ pub(super) struct Node {
 pub(super) enum Value {
     Null,
     Bool(bool),
-    Whole(i128),
+    Integer(i128),
     Decimal(f64),
     Text(String),
     /// Text with a `${NAME}` substituted. Unlike plain text, it may be read as a number or
-    /// truth value, and it is never shown, because it may be a secret.
+    /// boolean, and it is never shown, because it may be a secret.
     Substituted {
         written: String,
         text: String,
@@ -99,11 +99,11 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Whole(value.into()))
+        Ok(Value::Integer(value.into()))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Whole(value.into()))
+        Ok(Value::Integer(value.into()))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {

@@ -48,7 +48,7 @@ impl<'n, 'm> Keys<'n, 'm> {
             // A section whose keys are all commented out.
             Value::Null | Value::Unreadable => &[],
             other => {
-                let message = format!("found {}, expected a section of keys", quote(other));
+                let message = format!("found {}, expected a mapping", quote(other));
                 mistakes.push(Mistake { place: Some(node.place), key: path.clone(), message });
                 &[]
             }
@@ -137,7 +137,7 @@ impl<'n, 'm> Keys<'n, 'm> {
             }
             let message = match closest(&entry.key, self.known.iter().copied()) {
                 Some(known) => format!("unknown key, did you mean `{known}`?"),
-                None => format!("unknown key, expected one of {}", enumerate(&self.known)),
+                None => format!("unknown key, expected {}", enumerate(&self.known)),
             };
             self.note(entry.place, &shorten(&entry.key), message);
         }
@@ -147,8 +147,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         for (index, entry) in self.entries.iter().enumerate() {
             let earlier = self.entries.iter().take(index).find(|other| other.key == entry.key);
             if let Some(first) = earlier {
-                let message =
-                    format!("repeated key, the first stands in line {}", first.place.line);
+                let message = format!("duplicate key, first used on line {}", first.place.line);
                 self.note(entry.place, &shorten(&entry.key), message);
             }
         }
@@ -201,15 +200,15 @@ impl<'n, 'm> Keys<'n, 'm> {
 pub(super) fn text(node: &Node) -> Result<&str, Refused> {
     match &node.value {
         Value::Text(text) | Value::Substituted { text, .. } => Ok(text),
-        Value::Bool(_) | Value::Whole(_) | Value::Decimal(_) => {
-            Err(Refused::new(node, "text (in quotes)"))
+        Value::Bool(_) | Value::Integer(_) | Value::Decimal(_) => {
+            Err(Refused::new(node, "text (put it in quotes)"))
         }
         _ => Err(Refused::new(node, "text")),
     }
 }
 
 /// `true` or `false`.
-pub(super) fn truth(node: &Node) -> Result<bool, Refused> {
+pub(super) fn boolean(node: &Node) -> Result<bool, Refused> {
     match &node.value {
         Value::Bool(value) => Some(*value),
         Value::Substituted { text, .. } => text.parse().ok(),
@@ -219,13 +218,16 @@ pub(super) fn truth(node: &Node) -> Result<bool, Refused> {
 }
 
 /// A whole number of `unit` in `range`.
-pub(super) fn whole<T>(range: RangeInclusive<T>, unit: &str) -> impl Fn(&Node) -> Result<T, Refused>
+pub(super) fn integer<T>(
+    range: RangeInclusive<T>,
+    unit: &str,
+) -> impl Fn(&Node) -> Result<T, Refused>
 where
     T: TryFrom<i128> + PartialOrd + Display,
 {
     move |node| {
         let number = match &node.value {
-            Value::Whole(number) => Some(*number),
+            Value::Integer(number) => Some(*number),
             Value::Substituted { text, .. } => text.parse().ok(),
             _ => None,
         };
@@ -277,7 +279,7 @@ pub(super) fn choice<T: Copy>(
         let names: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
         let mut expected = enumerate(&names);
         if let Some(later) = later.iter().find(|later| Some(**later) == name) {
-            expected = format!("{expected}: this build does not have `{later}`");
+            expected = format!("{expected}; this build does not support `{later}`");
         }
         Err(Refused::new(node, expected))
     }
@@ -309,8 +311,8 @@ fn number(node: &Node) -> Option<f64> {
     match &node.value {
         Value::Decimal(number) => Some(*number),
         // Beyond 2^53, it is out of every range anyway.
-        #[expect(clippy::cast_precision_loss, reason = "far inside every range")]
-        Value::Whole(number) => Some(*number as f64),
+        #[expect(clippy::cast_precision_loss, reason = "every range ends far below 2^53")]
+        Value::Integer(number) => Some(*number as f64),
         Value::Substituted { text, .. } => text.parse().ok(),
         _ => None,
     }
@@ -319,11 +321,11 @@ fn number(node: &Node) -> Option<f64> {
 fn quote(value: &Value) -> String {
     match value {
         Value::Bool(value) => format!("`{value}`"),
-        Value::Whole(number) => format!("`{number}`"),
+        Value::Integer(number) => format!("`{number}`"),
         Value::Decimal(number) => format!("`{number}`"),
         Value::Text(text) => format!("the text `{}`", shorten(text)),
         Value::Substituted { written, .. } => {
-            format!("`{}` (the variable's value is not shown)", shorten(written))
+            format!("`{}` (its value is hidden)", shorten(written))
         }
         Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => kind(value).to_owned(),
     }
@@ -332,11 +334,11 @@ fn quote(value: &Value) -> String {
 const fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
-        Value::Bool(_) => "a truth value",
-        Value::Whole(_) | Value::Decimal(_) => "a number",
+        Value::Bool(_) => "a boolean",
+        Value::Integer(_) | Value::Decimal(_) => "a number",
         Value::Text(_) | Value::Substituted { .. } | Value::Unreadable => "text",
         Value::List(_) => "a list",
-        Value::Map(_) => "a section of keys",
+        Value::Map(_) => "a mapping",
     }
 }
 

@@ -149,7 +149,9 @@ impl Default for EmbeddedConfig {
 pub fn base_url(text: &str) -> Result<Uri, String> {
     let expected = || "a URL such as `http://127.0.0.1:8081/v1`".to_owned();
     if text.contains(['?', '#']) {
-        return Err("a URL without query and fragment: paths are appended to it".to_owned());
+        return Err(
+            "a URL without a query or fragment, because paths are appended to it".to_owned()
+        );
     }
     let uri: Uri = text.trim_end_matches('/').parse().map_err(|_| expected())?;
     let authority = uri.authority().ok_or_else(expected)?;
@@ -158,10 +160,10 @@ pub fn base_url(text: &str) -> Result<Uri, String> {
         return Err(expected());
     }
     if authority.as_str().contains('@') {
-        return Err("a URL without a user: the key belongs in `api_key`".to_owned());
+        return Err("a URL without credentials (put the key in `api_key`)".to_owned());
     }
     if authority.as_str() != host && authority.port_u16().is_none_or(|port| port == 0) {
-        return Err("a URL whose port is a number from 1 to 65535".to_owned());
+        return Err("a URL with a port from 1 to 65535".to_owned());
     }
     Ok(uri)
 }
@@ -184,7 +186,7 @@ fn without_trailing_slash<S: Serializer>(uri: &Uri, serializer: S) -> Result<S::
     serializer.serialize_str(uri.to_string().trim_end_matches('/'))
 }
 
-#[expect(clippy::ref_option, reason = "the signature that serde calls")]
+#[expect(clippy::ref_option, reason = "serde requires this signature")]
 fn secret_or_empty<S: Serializer>(
     secret: &Option<Secret>,
     serializer: S,

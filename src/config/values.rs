@@ -50,7 +50,7 @@ pub(super) fn origin(node: &Node) -> Result<String, Refused> {
         // It may contain a password.
         return Err(Refused::hidden(node, EXPECTED));
     }
-    Err(Refused::new(node, format!("the origin as browsers send it, `{origin}`")))
+    Err(Refused::new(node, format!("the origin as browsers send it: `{origin}`")))
 }
 
 /// Whether a name has neither a `*` nor an empty label, as in `a..b`. The URL standard allows both.
@@ -62,7 +62,7 @@ fn is_hostname(host: &str) -> bool {
 /// Reads a key. `None` for the empty text that `${KEY:-}` gives.
 pub(super) fn secret(node: &Node) -> Result<Option<Secret>, Refused> {
     let hidden = |expected: &str| Refused::hidden(node, expected);
-    let text = text(node).map_err(|_| hidden("a key as text (in quotes)"))?;
+    let text = text(node).map_err(|_| hidden("a key as text (put it in quotes)"))?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(hidden("a key of visible ASCII characters, without spaces"));
     }
@@ -85,14 +85,14 @@ pub(super) fn builtin(node: &Node) -> Result<String, Refused> {
         return Ok(text.to_owned());
     }
     let expected = match closest(text, ToolsConfig::BUILTIN) {
-        Some(known) => format!("a built-in tool, did you mean `{known}`?"),
+        Some(known) => format!("a built-in tool; did you mean `{known}`?"),
         None => format!("a built-in tool: {}", enumerate(&ToolsConfig::BUILTIN)),
     };
     Err(Refused::new(node, expected))
 }
 
 pub(super) fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
-    Err(Refused::hidden(node, "an empty list: this build has built-in tools only"))
+    Err(Refused::hidden(node, "an empty list: this build only has built-in tools"))
 }
 
 /// Reads a marker, except one that the parser could never find, or would find everywhere.
@@ -101,11 +101,11 @@ pub(super) fn marker(node: &Node) -> Result<String, Refused> {
     let expected = if !(1..=MARKER_BYTES_MAX).contains(&text.len()) {
         format!("a marker of 1 to {MARKER_BYTES_MAX} bytes (this one has {})", text.len())
     } else if text.trim().is_empty() {
-        "a marker that is not only white space".to_owned()
+        "a marker that is not just whitespace".to_owned()
     } else if text.contains(['\n', '\r']) {
-        "a marker on one line".to_owned()
+        "a marker without line breaks".to_owned()
     } else if MARKER_JSON.reasoning.contains(&text) {
-        "a marker that is no reasoning tag".to_owned()
+        "a marker that is not a reasoning tag".to_owned()
     } else {
         return Ok(text.to_owned());
     };

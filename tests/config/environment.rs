@@ -51,11 +51,12 @@ fn a_value_is_not_looked_at_again() {
 fn what_cannot_be_put_in_is_a_mistake() {
     check_refused(
         "${UNSET}",
-        "the environment variable UNSET is not set (`${UNSET:-default}` gives it a default)",
+        "environment variable UNSET is not set (write `${UNSET:-default}` to give it a default)",
     );
-    check_refused("a ${NAME", "`${` without its `}` (`$$` stands for one `$`)");
-    check_refused("${A:-${NAME}}", "the default of `${A}` cannot hold another `${`");
-    let name = "expected `${NAME}` or `${NAME:-default}` with a name of letters, digits and `_`";
+    check_refused("a ${NAME", "`${` without a closing `}` (write `$$` for a literal `$`)");
+    check_refused("${A:-${NAME}}", "the default of `${A}` cannot contain another `${`");
+    let name = "expected `${NAME}` or `${NAME:-default}`, with a name of letters, digits and `_` \
+                that does not start with a digit";
     check_refused("${}", name);
     check_refused("${1A}", name);
     check_refused("${A-b}", name);
@@ -84,8 +85,8 @@ fn a_variables_value_is_never_shown() {
     let error = load_with(text, &Overrides::default(), &VARIABLES).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "t.yml:1:23: tools.max_parallel: found `${NAME}` (the variable's value is not shown), \
-         expected a whole number of calls from 1 to 1024"
+        "t.yml:1:23: tools.max_parallel: found `${NAME}` (its value is hidden), expected a whole \
+         number of calls from 1 to 1024"
     );
 }
 
@@ -99,7 +100,7 @@ fn a_variable_that_is_no_utf_8_is_a_mistake() {
     let error = config::load_text("t.yml", text, &Overrides::default(), &environment).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "t.yml:1:24: model.system_prompt: the environment variable X is no UTF-8"
+        "t.yml:1:24: model.system_prompt: environment variable X is not valid UTF-8"
     );
 }
 

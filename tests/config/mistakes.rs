@@ -22,15 +22,15 @@ fn unknown_keys_name_the_closest_known_one() {
     );
     check(
         "sessions: {colour: x}",
-        "1:12: sessions.colour: unknown key, expected one of `store` or `ttl_sec`",
+        "1:12: sessions.colour: unknown key, expected `store` or `ttl_sec`",
     );
     check(
         "sessions: {<<: {store: memory}}",
-        "1:12: sessions.<<: unknown key, expected one of `store` or `ttl_sec`",
+        "1:12: sessions.<<: unknown key, expected `store` or `ttl_sec`",
     );
     check(
         "sessions: {\"a\\nb\": 1}",
-        "1:12: sessions.a\\nb: unknown key, expected one of `store` or `ttl_sec`",
+        "1:12: sessions.a\\nb: unknown key, expected `store` or `ttl_sec`",
     );
 }
 
@@ -43,7 +43,7 @@ fn of_many_mistakes_the_first_are_shown_and_the_rest_counted() {
         let keys: Vec<String> = (0..mistakes).map(|key| format!("key_{key}: 1\n")).collect();
         let told = load(&keys.concat()).unwrap_err().to_string();
         let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines[0], format!("{mistakes} mistakes in the configuration"));
+        assert_eq!(lines[0], format!("{mistakes} errors in the configuration"));
         assert!(lines[most].contains(&format!("key_{}: unknown key", most - 1)), "{}", lines[most]);
         assert_eq!(lines.get(most + 1).copied(), more);
     }
@@ -53,16 +53,16 @@ fn of_many_mistakes_the_first_are_shown_and_the_rest_counted() {
 fn repeated_keys_name_the_first() {
     check(
         "sessions:\n  ttl_sec: 5\n\n  ttl_sec: 6\n",
-        "4:3: sessions.ttl_sec: repeated key, the first stands in line 2",
+        "4:3: sessions.ttl_sec: duplicate key, first used on line 2",
     );
-    check("model: {}\nmodel: {}\n", "2:1: model: repeated key, the first stands in line 1");
+    check("model: {}\nmodel: {}\n", "2:1: model: duplicate key, first used on line 1");
 }
 
 #[test]
 fn wrong_types_say_what_was_found_and_what_was_expected() {
-    check("server: 5", "1:9: server: found `5`, expected a section of keys");
-    check("server: [a]", "1:9: server: found a list, expected a section of keys");
-    check("[]", "1:1: found a list, expected a section of keys");
+    check("server: 5", "1:9: server: found `5`, expected a mapping");
+    check("server: [a]", "1:9: server: found a list, expected a mapping");
+    check("[]", "1:1: found a list, expected a mapping");
     check(
         "tools: {demo: yes}",
         "1:15: tools.demo: found the text `yes`, expected `true` or `false`",
@@ -79,12 +79,12 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
     );
     check(
         "model: {system_prompt: 5}",
-        "1:24: model.system_prompt: found `5`, expected text (in quotes)",
+        "1:24: model.system_prompt: found `5`, expected text (put it in quotes)",
     );
     check("model: {system_prompt: [a]}", "1:24: model.system_prompt: found a list, expected text");
-    check("upstreams: {a: 1}", "1:12: upstreams: found a section of keys, expected a list");
+    check("upstreams: {a: 1}", "1:12: upstreams: found a mapping, expected a list");
     check("upstreams:\n", "1:10: upstreams: found nothing, expected a list");
-    check("upstreams: [a]", "1:13: upstreams[0]: found the text `a`, expected a section of keys");
+    check("upstreams: [a]", "1:13: upstreams[0]: found the text `a`, expected a mapping");
     check(
         "feedback: {temperature_step: .inf}",
         "1:30: feedback.temperature_step: found `inf`, expected a number from 0 to 2",
@@ -108,23 +108,23 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
 fn what_this_build_does_not_have_is_said() {
     check(
         "sessions: {store: redis}",
-        "1:19: sessions.store: found the text `redis`, expected `memory`: this build does not \
-         have `redis`",
+        "1:19: sessions.store: found the text `redis`, expected `memory`; this build does not \
+         support `redis`",
     );
     check(
         "upstreams: [{kind: ollama}]",
         "1:20: upstreams[0].kind: found the text `ollama`, expected `openai_chat`, \
-         `openai_responses` or `embedded`: this build does not have `ollama`",
+         `openai_responses` or `embedded`; this build does not support `ollama`",
     );
     check(
         "upstreams: [{constrain: structural_tag}]",
         "1:25: upstreams[0].constrain: found the text `structural_tag`, expected `none` or \
-         `llama_grammar`: this build does not have `structural_tag`",
+         `llama_grammar`; this build does not support `structural_tag`",
     );
     check(
         "tools: {mcp: [{command: x}]}",
-        "1:15: tools.mcp[0]: found a section of keys, expected an empty list: this build has \
-         built-in tools only",
+        "1:15: tools.mcp[0]: found a mapping, expected an empty list: this build only has built-in \
+         tools",
     );
     check(
         "tools: {call_contract: herms}",
@@ -141,21 +141,21 @@ fn what_this_build_does_not_have_is_said() {
 fn what_native_calls_cannot_stand_beside_is_refused() {
     check(
         "tools: {call_contract: native}\nupstreams: [{history: text}]",
-        "2:23: upstreams[0].history: found `text`, expected `native`, since tools.call_contract \
+        "2:23: upstreams[0].history: found `text`, expected `native` because tools.call_contract \
          is `native`",
     );
     check(
         "tools: {call_contract: native}\nupstreams: [{constrain: llama_grammar}]",
-        "2:25: upstreams[0].constrain: found a grammar, expected `none`: with \
-         tools.call_contract `native` the server itself sees to it that calls are valid",
+        "2:25: upstreams[0].constrain: found `llama_grammar`, expected `none`: with \
+         tools.call_contract `native`, the server itself ensures that calls are valid",
     );
     for text in ["", "upstreams: [{}, {kind: embedded}]\n"] {
         let text = format!("{text}tools: {{call_contract: native}}");
         let message = load(&text).unwrap_err().to_string();
         assert_eq!(
             message,
-            "t.yml: tools.call_contract: found `native`, expected a format of calls in text: \
-             the upstream `embedded` is the embedded model, which makes no other calls"
+            "t.yml: tools.call_contract: found `native`, expected a call format in text: upstream \
+             `embedded` is the embedded model, which only writes calls as text"
         );
     }
 }
@@ -167,14 +167,14 @@ fn a_format_with_an_opener_of_its_own_takes_no_marker() {
     };
     assert!(load(&file("")).is_ok());
     for (parser, mistake) in [
-        ("marker: '[call]'", "marker: found \"[call]\", expected no other marker"),
-        ("marker_nonce: true", "marker_nonce: found true, expected false"),
+        ("marker: '[call]'", "marker: found \"[call]\""),
+        ("marker_nonce: true", "marker_nonce: found true"),
     ] {
         assert_eq!(
             load(&file(parser)).unwrap_err().to_string(),
             format!(
-                "t.yml: stream.parser.{mistake}: calls of tools.call_contract `hermes` begin with \
-                 <tool_call>"
+                "t.yml: stream.parser.{mistake}, but with tools.call_contract `hermes` calls \
+                 always begin with <tool_call>; remove this key"
             )
         );
     }
@@ -189,8 +189,8 @@ fn a_nonce_needs_room_in_the_marker() {
     assert!(load(&file(55)).is_ok());
     assert_eq!(
         load(&file(56)).unwrap_err().to_string(),
-        "t.yml: stream.parser.marker: found 56 bytes, expected at most 55: marker_nonce needs the \
-         rest"
+        "t.yml: stream.parser.marker: found 56 bytes, expected at most 55 with \
+         marker_nonce"
     );
 }
 
@@ -198,25 +198,25 @@ fn a_nonce_needs_room_in_the_marker() {
 fn impossible_combinations_are_refused() {
     check(
         "upstreams:\n  - name: a\n  - {name: b}\n  - name: a\n",
-        "4:11: upstreams[2].name: found `a`, expected a name that no upstream before it has",
+        "4:11: upstreams[2].name: found `a`, expected a unique name",
     );
     check(
         "upstreams: []",
-        "1:12: upstreams: found an empty list, expected at least one upstream (without the \
-         key, the embedded model answers)",
+        "1:12: upstreams: found an empty list, expected at least one upstream (remove the key to \
+         use the embedded model)",
     );
     check(
         "upstreams: [{kind: embedded, base_url: \"http://h/v1\"}]",
-        "1:30: upstreams[0].base_url: has no meaning for kind `embedded`",
+        "1:30: upstreams[0].base_url: does not apply to kind `embedded`",
     );
     check(
         "upstreams: [{tokens_per_sec: 5}]",
-        "1:14: upstreams[0].tokens_per_sec: has a meaning for kind `embedded` alone",
+        "1:14: upstreams[0].tokens_per_sec: only applies to kind `embedded`",
     );
     check(
         "limits: {max_turn_bytes: 65535}\nstream:\n  parser: {max_payload_bytes: 65536}\n",
-        "3:31: stream.parser.max_payload_bytes: a call of 65536 bytes does not fit into \
-         limits.max_turn_bytes, 65535",
+        "3:31: stream.parser.max_payload_bytes: found 65536, expected at most 65535, which is \
+         limits.max_turn_bytes",
     );
     check(
         "tools: {builtin: [calculate, calculate]}",
@@ -224,8 +224,8 @@ fn impossible_combinations_are_refused() {
     );
     check(
         "tools: {builtin: [calculater]}",
-        "1:19: tools.builtin[0]: found the text `calculater`, expected a built-in tool, did \
-         you mean `calculate`?",
+        "1:19: tools.builtin[0]: found the text `calculater`, expected a built-in tool; did you \
+         mean `calculate`?",
     );
 }
 
@@ -245,7 +245,8 @@ fn what_is_known_and_not_built_is_said_to_be_so() {
         ("sessions: {store: X}", "1:19: sessions.store", "`memory`", "redis"),
     ] {
         let expected = format!(
-            "{place}: found the text `{later}`, expected {known}: this build does not have `{later}`"
+            "{place}: found the text `{later}`, expected {known}; this build does not support \
+             `{later}`"
         );
         check(&text.replace('X', later), &expected);
     }
@@ -271,10 +272,13 @@ fn base_urls_that_lead_nowhere_are_refused() {
         ("127.0.0.1:8081", expected),
         ("ftp://host/v1", expected),
         ("", expected),
-        ("http://host:0/v1", "a URL whose port is a number from 1 to 65535"),
-        ("http://host:65536/v1", "a URL whose port is a number from 1 to 65535"),
-        ("http://host:/v1", "a URL whose port is a number from 1 to 65535"),
-        ("http://host/v1?key=1", "a URL without query and fragment: paths are appended to it"),
+        ("http://host:0/v1", "a URL with a port from 1 to 65535"),
+        ("http://host:65536/v1", "a URL with a port from 1 to 65535"),
+        ("http://host:/v1", "a URL with a port from 1 to 65535"),
+        (
+            "http://host/v1?key=1",
+            "a URL without a query or fragment, because paths are appended to it",
+        ),
     ] {
         check(
             &format!("upstreams: [{{base_url: \"{url}\"}}]"),
@@ -287,8 +291,8 @@ fn base_urls_that_lead_nowhere_are_refused() {
 fn a_password_in_a_url_is_not_quoted() {
     check(
         "upstreams: [{base_url: \"http://me:pw@host/v1\"}]",
-        "1:24: upstreams[0].base_url: found text, expected a URL without a user: the key \
-         belongs in `api_key`",
+        "1:24: upstreams[0].base_url: found text, expected a URL without credentials (put the key \
+         in `api_key`)",
     );
 }
 
@@ -298,9 +302,9 @@ fn markers_that_cannot_work_are_refused() {
     for (marker, shown, expected) in [
         ("", "", "a marker of 1 to 64 bytes (this one has 0)"),
         (long.as_str(), "", "a marker of 1 to 64 bytes (this one has 65)"),
-        (" \\t", " \\t", "a marker that is not only white space"),
-        ("a\\nb", "a\\nb", "a marker on one line"),
-        ("<think>", "<think>", "a marker that is no reasoning tag"),
+        (" \\t", " \\t", "a marker that is not just whitespace"),
+        ("a\\nb", "a\\nb", "a marker without line breaks"),
+        ("<think>", "<think>", "a marker that is not a reasoning tag"),
     ] {
         let shown = if marker.len() > 60 { format!("{}...", "x".repeat(60)) } else { shown.into() };
         check(
@@ -340,7 +344,7 @@ fn origins_must_be_spelled_as_browsers_do() {
         ("https://example.org:0443", "https://example.org"),
         ("https://bücher.example", "https://xn--bcher-kva.example"),
     ] {
-        check(origin, &format!("the origin as browsers send it, `{spelling}`"));
+        check(origin, &format!("the origin as browsers send it: `{spelling}`"));
     }
     for origin in ["http://localhost:5173", "https://example.org", "http://[::1]:3000"] {
         assert_eq!(load(&text(origin)).unwrap().server.cors_origins, [origin]);
@@ -351,12 +355,12 @@ fn origins_must_be_spelled_as_browsers_do() {
 
 #[test]
 fn text_that_is_no_yaml_names_the_place() {
-    check("server: [1\nmodel: {", "2:6: not YAML: illegal placement of ':' indicator");
+    check("server: [1\nmodel: {", "2:6: invalid YAML: illegal placement of ':' indicator");
     check(
         "a: 1\n---\nb: 2\n",
-        "3:1: not YAML: only single YAML document expected but multiple found",
+        "3:1: invalid YAML: only single YAML document expected but multiple found",
     );
-    check("server: *nowhere\n", "1:9: not YAML: reference to unknown value");
+    check("server: *nowhere\n", "1:9: invalid YAML: reference to unknown value");
 }
 
 #[test]
@@ -364,12 +368,12 @@ fn three_mistakes_are_reported_in_one_message() {
     let text = "server:\n  listn: 1\nsessions:\n  ttl_sec: soon\n  store: redis\n";
     assert_eq!(
         load(text).unwrap_err().to_string(),
-        "3 mistakes in the configuration\n  \
+        "3 errors in the configuration\n  \
          t.yml:2:3: server.listn: unknown key, did you mean `listen`?\n  \
          t.yml:4:12: sessions.ttl_sec: found the text `soon`, expected a number of seconds from \
          0.001 to 31622400\n  \
-         t.yml:5:10: sessions.store: found the text `redis`, expected `memory`: this build does \
-         not have `redis`"
+         t.yml:5:10: sessions.store: found the text `redis`, expected `memory`; this build does \
+         not support `redis`"
     );
 }
 
