@@ -118,19 +118,19 @@ pub struct BegunTurn {
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
     /// One is already running.
-    #[error("a turn is running in session {0}; cancel it or wait for its end")]
+    #[error("a turn is already running in session {0}; wait for it to end, or cancel it")]
     TurnInProgress(String),
     /// The answer is not accepted.
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// The turn that the key began is over, and its log is no longer kept.
     #[error(
-        "the turn that this Idempotency-Key began is over and no longer held; \
-         use a new key for a new turn"
+        "the turn of this Idempotency-Key has ended and is no longer kept; use a new key for a new \
+         turn"
     )]
     TurnGone,
     /// No such upstream.
-    #[error("no upstream is named {name:?}; there are: {}", known.join(", "))]
+    #[error("no upstream is named {name:?}; available: {}", known.join(", "))]
     UnknownModel {
         /// What was asked for.
         name: String,
@@ -138,7 +138,7 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// No such tool.
-    #[error("{error}; there are: {}", list(known))]
+    #[error("{error}; available: {}", list(known))]
     UnknownTool {
         /// What was asked for.
         error: RegistryError,
@@ -146,10 +146,13 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// A call is required, but there is no tool.
-    #[error("tool_choice requires a call, and this turn has no tools")]
+    #[error("tool_choice requires a call, but this turn has no tools")]
     NoToolToCall,
     /// A call is required, but this turn does not have the tool.
-    #[error("tool_choice names {name:?}, which is not among this turn's tools: {}", list(known))]
+    #[error(
+        "tool_choice names {name:?}, which this turn does not have; available: {}",
+        list(known)
+    )]
     UnknownChoice {
         /// What was asked for.
         name: String,
@@ -157,12 +160,10 @@ pub enum BeginError {
         known: Vec<String>,
     },
     /// All places are taken.
-    #[error(
-        "{0} turns are running, as many as server.max_concurrent_turns allows; try again later"
-    )]
+    #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
     Full(usize),
     /// The gateway is about to stop.
-    #[error("the gateway is shutting down and takes no new turns; try again later")]
+    #[error("the gateway is shutting down and accepts no new turns; try again later")]
     Draining,
     /// The session cannot be used.
     #[error(transparent)]
@@ -176,7 +177,7 @@ pub enum OptionsError {
     #[error(transparent)]
     Parser(#[from] SettingsError),
     /// There is no upstream.
-    #[error("there is no upstream; name at least one")]
+    #[error("there are no upstreams; configure at least one")]
     NoUpstream,
 }
 
@@ -265,7 +266,7 @@ impl Gateway {
 
     fn turn(&self, request: TurnRequest) -> Turn {
         Turn::new(Arc::clone(&self.rules), request)
-            .expect("`new` has made a parser of these rules already")
+            .expect("`new` has already built a parser from these rules")
     }
 
     fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
@@ -428,7 +429,7 @@ impl Gateway {
         }
         self.cancel_all();
         if timeout(limits::turn::CANCEL_TIMEOUT, self.turns.wait()).await.is_err() {
-            warn!(running = self.running(), "turns did not end when they were cancelled");
+            warn!(running = self.running(), "cancelled turns did not end");
         }
         false
     }
@@ -457,7 +458,7 @@ fn note_question(opening: &Opening, history: &Conversation) {
         Opening::Answer(_) => "answered",
         Opening::Prompt(_) => "dropped",
     };
-    debug!(outcome, tool = question.tool_name, "the user was asked");
+    debug!(outcome, tool = question.tool_name, "clarification closed");
     metrics::clarification(outcome);
 }
 

@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Tools(ConfigArgs),
     /// Print a shell completion script
     Completions {
-        /// The shell to complete in
+        /// Shell to generate the script for
         shell: Shell,
     },
 }

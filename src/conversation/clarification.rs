@@ -128,8 +128,7 @@ pub enum AnswerError {
     },
     /// The question was already answered or dropped.
     #[error(
-        "the question {} is no longer open; it was answered, or another prompt came first: go on \
-         with a prompt",
+        "question {} is no longer open: it was answered, or a prompt replaced it; send a prompt",
         quote(.0)
     )]
     Stale(String),
@@ -142,13 +141,13 @@ pub enum AnswerError {
         known: Vec<String>,
     },
     /// The question accepts only one of its options.
-    #[error("this question takes no text; {}", ways(known))]
+    #[error("this question does not accept text; {}", ways(known))]
     TextNotTaken {
         /// The options' ids.
         known: Vec<String>,
     },
     /// The answer is empty.
-    #[error("the answer is empty; send the user's words in text, or the id of an option")]
+    #[error("the answer is empty; send text, or the id of an option")]
     EmptyText,
 }
 
@@ -250,7 +249,10 @@ impl Opening {
 }
 
 fn open_one(open: Option<&str>) -> String {
-    open.map_or_else(|| "none is open".to_owned(), |id| format!("the open one is {id:?}"))
+    open.map_or_else(
+        || "no question is open".to_owned(),
+        |id| format!("the open question is {id:?}"),
+    )
 }
 
 /// Says how to answer a question with these options.
@@ -258,5 +260,5 @@ fn ways(options: &[String]) -> String {
     if options.is_empty() {
         return "it has no options; answer with text".to_owned();
     }
-    format!("send one of its options' ids as selected_option: {}", options.join(", "))
+    format!("send one of these ids in selected_option: {}", options.join(", "))
 }

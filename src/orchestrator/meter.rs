@@ -61,7 +61,7 @@ impl Meter {
         if self.state.as_ref().is_some_and(|(told, _)| *told == state) {
             return false;
         }
-        debug!(state = state.name(), "the turn's state has changed");
+        debug!(state = state.name(), "turn state changed");
         // Drop the old entry first, so that no turn counts twice.
         self.state = None;
         let running = (!state.is_over()).then(|| metrics::turn_running(state.name()));
@@ -73,11 +73,11 @@ impl Meter {
         self.rounds += 1;
         (self.round_begun, self.finish, self.silent_since) = (Instant::now(), None, None);
         self.span = info_span!("round", r#loop = self.rounds);
-        self.span.in_scope(|| debug!("round begins"));
+        self.span.in_scope(|| debug!("round started"));
     }
 
     pub(super) fn rerouted(&self, answering: &str) {
-        self.span.in_scope(|| debug!(%answering, "another upstream answers"));
+        self.span.in_scope(|| debug!(%answering, "using another upstream"));
     }
 
     pub(super) fn note_delta(&mut self, delta: &Delta<'_>) {
@@ -103,7 +103,7 @@ impl Meter {
     /// Returns the span that the tool runs in.
     pub(super) fn tool_begins(&self, call_id: &str, tool: &str, position: usize) -> Span {
         let span = info_span!(parent: &self.span, "tool", call_id, tool, position);
-        span.in_scope(|| debug!("tool begins"));
+        span.in_scope(|| debug!("tool started"));
         span
     }
 
@@ -116,7 +116,7 @@ impl Meter {
 
     pub(super) fn tools_stopped(&self, running: usize) {
         if running > 0 {
-            self.span.in_scope(|| debug!(running, "tools are stopped"));
+            self.span.in_scope(|| debug!(running, "tools stopped"));
         }
     }
 
@@ -124,18 +124,18 @@ impl Meter {
     pub(super) fn note_event(&self, event: &Event<'_>) {
         self.span.in_scope(|| match event {
             Event::Acknowledgement { source, .. } => {
-                debug!(source = source.name(), "the user hears that work has begun");
+                debug!(source = source.name(), "acknowledgement sent");
             }
             Event::Feedback { call_id, reason, attempt, .. } => {
-                debug!(call_id, reason = reason.name(), attempt, "the model is told of a mistake");
+                debug!(call_id, reason = reason.name(), attempt, "feedback sent to the model");
                 metrics::feedback(reason.name());
             }
             Event::ClarificationNeeded { call_id, tool_name, .. } => {
-                debug!(call_id, tool = tool_name, "the user is asked");
+                debug!(call_id, tool = tool_name, "user asked for clarification");
                 metrics::clarification("asked");
             }
             Event::LoopLimitReached { max_tool_loops } => {
-                debug!(max_tool_loops, "the loop cap is reached");
+                debug!(max_tool_loops, "loop cap reached");
             }
             _ => {}
         });
@@ -145,14 +145,14 @@ impl Meter {
     pub(super) fn note(&self, line: LogLine<'_>) {
         self.span.in_scope(|| match line {
             LogLine::SaidNothing => {
-                debug!("the model has said nothing");
+                debug!("empty answer");
                 metrics::empty_answer();
             }
             LogLine::NotRun { call_id, name, position, why } => {
-                debug!(call_id, tool = name, position, outcome = why.name(), "call is not run");
+                debug!(call_id, tool = name, position, outcome = why.name(), "call not run");
                 metrics::call_not_run(why.name());
             }
-            LogLine::Abandoned => debug!("nobody has re-joined in time"),
+            LogLine::Abandoned => debug!("no client re-joined in time"),
         });
     }
 

@@ -66,7 +66,7 @@ pub(super) async fn serve(
     stop: CancellationToken,
 ) {
     if let Err(error) = set_up(&socket) {
-        debug!(%peer, %error, "the connection was gone before it was served");
+        debug!(%peer, %error, "connection lost before it was served");
         return;
     }
     let _open = metrics::connection_open();
@@ -103,22 +103,22 @@ pub(super) async fn serve(
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
-                    debug!(%peer, %error, "connection broke");
+                    debug!(%peer, %error, "connection failed");
                 }
                 return;
             }
             () = stalled.as_mut() => {
                 metrics::reader_cut();
-                debug!(%peer, "client takes nothing; connection cut");
+                debug!(%peer, "client is not reading; connection closed");
                 return;
             }
             () = lost.as_mut() => {
-                debug!(%peer, "client says nothing and others wait; connection cut");
+                debug!(%peer, "client is silent while others wait; connection closed");
                 return;
             }
             () = first_head.as_mut(), if !spoken => {
                 if !pace.has_spoken() {
-                    debug!(%peer, "client says nothing; connection cut");
+                    debug!(%peer, "client sent nothing; connection closed");
                     return;
                 }
                 spoken = true;

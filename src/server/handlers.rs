@@ -108,7 +108,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
 async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     let query = request.uri.query();
     let Some(session_id) = query::value(query, "session_id") else {
-        return Err(Refusal::invalid("session_id", "session_id is required in the query"));
+        return Err(Refusal::invalid("session_id", "session_id is required in the query string"));
     };
     request::check_session_id(&session_id)?;
     let seen = last_event_id(request)?;

@@ -149,7 +149,7 @@ impl Server {
         drop(self.listener);
         connections.close();
         if tokio::time::timeout(limits::server::CLOSE_TIMEOUT, connections.wait()).await.is_err() {
-            debug!(open = connections.len(), "connections were cut at the end");
+            debug!(open = connections.len(), "closed the remaining connections");
         }
     }
 
@@ -160,7 +160,7 @@ impl Server {
                 Ok(accepted) => return accepted,
                 // Probably out of file descriptors.
                 Err(error) if places.make_room().await => {
-                    debug!(%error, "cannot accept a connection; a silent one was cut");
+                    debug!(%error, "cannot accept a connection; closed a silent one");
                 }
                 Err(error) => {
                     // Give open connections time to end.

@@ -54,15 +54,14 @@ impl From<SessionError> for Refusal {
 
 impl Refusal {
     pub(super) const NO_SESSION: Self =
-        Self::Unknown("there is no such session; its first turn begins it");
-    pub(super) const NO_TURN: Self = Self::Unknown(
-        "there is no such turn in this session; without turn_id, its latest is taken",
-    );
+        Self::Unknown("no such session; a session begins with its first turn");
+    pub(super) const NO_TURN: Self =
+        Self::Unknown("no such turn in this session; leave turn_id out for the latest");
     pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
     pub(super) const TURN_GONE: Self =
-        Self::Gone("the events of this turn are no longer held; read its outcome from the session");
+        Self::Gone("the events of this turn are no longer kept; read its outcome from the session");
     pub(super) const FRAME_GONE: Self = Self::Gone(
-        "this turn has no frame of this id here; without Last-Event-ID it is read from its start",
+        "this turn has no frame with this id; omit Last-Event-ID to read it from the start",
     );
 
     /// A field with an invalid value.
@@ -133,10 +132,10 @@ impl Refusal {
     /// What went wrong and how to fix it.
     pub(super) fn message(&self) -> String {
         match self {
-            Self::NoSuchPath => "nothing is at this address; see GET /".into(),
-            Self::Method(allowed) => format!("this address takes {allowed}"),
+            Self::NoSuchPath => "no such path; see GET /".into(),
+            Self::Method(allowed) => format!("this path accepts {allowed}"),
             Self::BadJson { error, param: None } => {
-                format!("the body is not the JSON expected here: {error}")
+                format!("the body is not the expected JSON: {error}")
             }
             Self::BadJson { error, param: Some(param) } => format!("{param}: {error}"),
             Self::Invalid { message, .. } => message.clone(),
@@ -147,22 +146,27 @@ impl Refusal {
                 )
             }
             Self::BodyTimeout(after) => {
-                format!("the body did not arrive within {} s; send it at once", after.as_secs())
+                format!(
+                    "the body did not arrive within {} s; send it without delay",
+                    after.as_secs()
+                )
             }
-            Self::BodyBroken(error) => format!("the body broke off: {error}; send it again"),
+            Self::BodyBroken(error) => format!("the body is incomplete: {error}; send it again"),
             Self::TransferEncoding(coding) => format!(
                 "the transfer coding {coding:?} is not supported; send the body plain or chunked"
             ),
-            Self::MediaType => "a page must send Content-Type: application/json".into(),
+            Self::MediaType => {
+                "requests from web pages must have Content-Type: application/json".into()
+            }
             Self::Unauthorized => {
                 "send Authorization: Bearer KEY with one of server.api_keys".into()
             }
             Self::Origin(origin) => {
-                format!("pages of {origin:?} are not allowed; put it into server.cors_origins")
+                format!("pages from {origin:?} are not allowed; add it to server.cors_origins")
             }
             Self::Host(host) => format!(
-                "this server does not go by the name {host:?}; put its origin into \
-                 server.cors_origins, or set server.api_keys"
+                "the host {host:?} is not allowed; add its origin to server.cors_origins, or set \
+                 server.api_keys"
             ),
             Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
             Self::Begin(error) => error.to_string(),

@@ -50,7 +50,7 @@ pub(super) fn last_event_id(request: &Parts) -> Result<Option<FrameId>, Refusal>
     match id.as_deref() {
         None | Some("") => Ok(None),
         Some(id) => FrameId::parse(id).map(Some).ok_or_else(|| {
-            Refusal::invalid("Last-Event-ID", "Last-Event-ID must be the id of a frame, as 1-42")
+            Refusal::invalid("Last-Event-ID", "Last-Event-ID must be a frame id such as 1-42")
         }),
     }
 }

@@ -294,7 +294,7 @@ impl TurnGuard {
                 }
             }
             Err(StoreError::Superseded) => {
-                debug!("the session was forgotten before its turn ended");
+                debug!("the session was deleted before its turn ended");
             }
             Err(error) => warn!("the turn was not stored, so the session forgets it: {error}"),
         }

@@ -50,7 +50,7 @@ pub(crate) enum TelemetryError {
     )]
     NotALevel(String),
     /// Another subscriber already receives this process's logs.
-    #[error("logs are set up already: {0}")]
+    #[error("logging is already set up: {0}")]
     AlreadySet(#[from] tracing_subscriber::util::TryInitError),
     /// The system has no thread for writing logs.
     #[error("cannot write logs: {0}")]

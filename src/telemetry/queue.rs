@@ -97,7 +97,7 @@ impl Queue {
             // If these lines cannot be written, neither can this warning.
             if unwritten == 0 && lost > 0 {
                 let lines = mem::take(&mut lost);
-                warn!(lines, "log lines were dropped: standard error could not take them");
+                warn!(lines, "log lines were dropped because standard error was blocked or closed");
             }
         }
         self.state.lock().has_ended = true;
@@ -124,7 +124,7 @@ fn write_lines(out: &mut impl Write, lines: &[u8]) -> u64 {
 /// The logs of this process. Dropping it waits until all lines are written, for at most
 /// [`CLOSE_TIMEOUT`].
 #[derive(Debug)]
-#[must_use = "lines that are logged later are lost"]
+#[must_use = "dropping this loses all later log lines"]
 pub(crate) struct Logs(Arc<Queue>);
 
 impl Logs {

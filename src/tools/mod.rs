@@ -66,7 +66,7 @@ pub struct Example {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a question of its own, which an operator answers in the configuration"
+    reason = "independent settings that an operator configures"
 )]
 pub struct Policy {
     /// A call may return a question to the user. Later calls wait for it.
@@ -113,7 +113,7 @@ impl Policy {
     }
 }
 
-#[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 fn seconds<S: serde::Serializer>(
     timeout: &Option<Duration>,
     serializer: S,

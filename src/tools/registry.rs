@@ -19,10 +19,13 @@ pub struct Registry {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RegistryError {
     /// The name has a form that model servers would reject.
-    #[error("a tool's name is 1 to {NAME_BYTES_MAX} of A-Z a-z 0-9 _ . -, not {0:?}")]
+    #[error(
+        "invalid tool name {0:?}: expected 1 to {NAME_BYTES_MAX} characters from A-Z a-z 0-9 _ \
+             . -"
+    )]
     BadName(String),
     /// Two tools have the same name.
-    #[error("there are two tools called {0:?}; give one of them another name")]
+    #[error("two tools are called {0:?}; rename one of them")]
     Duplicate(String),
     /// The parameters cannot be used to check arguments.
     #[error("parameters of the tool {name:?}: {error}")]

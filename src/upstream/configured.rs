@@ -96,14 +96,17 @@ impl Upstream {
         match outcome {
             Ok(_) => {
                 if self.cool_down.lock().end() {
-                    info!(upstream, "the upstream can be reached again");
+                    info!(upstream, "upstream reachable again");
                 }
             }
             Err(failure) if failure.is_absence() => {
                 let wait = self.cool_down.lock().fail(asked, Instant::now());
                 if let Some(wait) = wait {
                     let (reason, seconds) = (&*failure.message, wait.as_secs());
-                    warn!(upstream, reason, seconds, "the upstream cools down: others go first");
+                    warn!(
+                        upstream,
+                        reason, seconds, "upstream in cool-down; others are tried first"
+                    );
                     metrics::upstream_cools_down(upstream);
                 }
             }

@@ -33,13 +33,13 @@ impl RoundFailure {
 
     /// The connection broke during the answer.
     pub(super) fn broken(error: &hyper::Error) -> Self {
-        let message = format!("the model server broke off in the middle of its answer: {error}");
+        let message = format!("the model server closed the connection mid-answer: {error}");
         Self::new(FailureCode::UpstreamError, true, message)
     }
 
     /// The answer is not an event stream.
     pub(super) fn garbage(error: impl std::error::Error) -> Self {
-        let message = format!("the model server's answer cannot be read: {error}");
+        let message = format!("cannot read the model server's answer: {error}");
         Self::new(FailureCode::UpstreamError, false, message)
     }
 
@@ -56,15 +56,15 @@ impl RoundFailure {
             TimedOut::Silent(longest) => {
                 let seconds = longest.as_secs_f32();
                 let message = format!(
-                    "the model server said nothing for {seconds} s; if it reads a long prompt, raise idle_timeout_sec"
+                    "the model server sent nothing for {seconds} s; if it is still reading a long \
+                     prompt, raise idle_timeout_sec"
                 );
                 Self::new(FailureCode::UpstreamTimeout, true, message)
             }
             TimedOut::Wordless(longest) => {
                 let message = format!(
-                    "the model server sent no word for {} s, only signs of life; if it does not \
-                     hang but reads a long prompt, raise idle_timeout_sec, of which that is {} \
-                     times",
+                    "the model server sent only keep-alives for {} s ({} times idle_timeout_sec); \
+                     if it is still reading a long prompt, raise idle_timeout_sec",
                     longest.as_secs_f32(),
                     limits::WORDLESS_IDLE_TIMEOUTS_MAX
                 );
@@ -72,8 +72,8 @@ impl RoundFailure {
             }
             TimedOut::WordlessBytes(bytes_max) => {
                 let message = format!(
-                    "the model server sent more than {} MiB that hold no words; look at what it \
-                     sends, and whether base_url leads to a server of chat completions",
+                    "the model server sent more than {} MiB without any content; check what it \
+                     sends, and whether base_url is right",
                     bytes_max / MIB
                 );
                 Self::new(FailureCode::UpstreamError, false, message)
@@ -87,7 +87,7 @@ impl RoundFailure {
             _ if error.is_context_overflow() => {
                 "; lower model.context_budget_tokens or give the server a larger context"
             }
-            401 | 403 => "; check api_key of this upstream",
+            401 | 403 => "; check this upstream's api_key",
             404 => "; check base_url (it usually ends in /v1) and model",
             _ => "",
         };
@@ -112,8 +112,8 @@ impl RoundFailure {
     /// The event stream is compressed.
     pub(super) fn compressed(coding: &str) -> Self {
         let message = format!(
-            "the model server answered in Content-Encoding {coding}, which was not asked for; \
-             switch compression off in the server, or in the proxy before it"
+            "the model server compressed its answer (Content-Encoding: {coding}) although it was \
+             asked not to; turn off compression in the server or its proxy"
         );
         Self::new(FailureCode::UpstreamError, false, message)
     }

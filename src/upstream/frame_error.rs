@@ -6,9 +6,9 @@ use super::server_error::ServerError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The server reports that the stream failed.
-    #[error("the model server reported an error inside its stream")]
+    #[error("the model server reported an error in its stream")]
     Server(ServerError),
     /// The server's API never sends such a frame.
-    #[error("a frame of the model server is not what its API sends")]
+    #[error("a frame does not match the server's API")]
     Malformed,
 }

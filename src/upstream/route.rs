@@ -57,8 +57,8 @@ impl PassedOver {
     pub(crate) const fn told(self) -> &'static str {
         match self {
             Self::Unreachable => "cannot be reached",
-            Self::Silent => "gave no answer",
-            Self::HeldBack => "gave no answer a short while ago",
+            Self::Silent => "did not answer",
+            Self::HeldBack => "failed recently",
         }
     }
 }
@@ -100,7 +100,11 @@ impl Route {
                 }
                 Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
-                    debug!(upstream = upstream.name(), reason = %failure.message, "no answer");
+                    debug!(
+                        upstream = upstream.name(),
+                        reason = %failure.message,
+                        "upstream did not answer"
+                    );
                     if place == first {
                         why = passed_over(&failure);
                     }

@@ -28,13 +28,13 @@ use crate::limits::upstream as limits;
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// The address is not absolute.
-    #[error("{0} is no address of a server: http://HOST:PORT/v1 is expected")]
+    #[error("{0} is not a server address; expected http://HOST:PORT/v1")]
     BaseUrl(Uri),
     /// The key cannot be sent in a header.
-    #[error("the API key of {0} has characters that no header can carry")]
+    #[error("the API key of {0} has characters that are not allowed in a header")]
     ApiKey(String),
     /// There are no trusted certificates.
-    #[error("the platform's certificates cannot be read: {0}")]
+    #[error("cannot read the system's CA certificates: {0}")]
     Certificates(#[from] std::io::Error),
 }
 
@@ -169,7 +169,7 @@ impl Server {
             let Some(wait) = failed.wait.filter(|_| attempt < limits::ATTEMPTS_MAX) else {
                 return Err(failed.failure);
             };
-            debug!(attempt, reason = %failed.failure.message, "asking again");
+            debug!(attempt, reason = %failed.failure.message, "retrying");
             sleep(wait.max(limits::RETRY_BACKOFF * attempt)).await;
             attempt += 1;
         }
@@ -321,7 +321,7 @@ impl Server {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        request.body(body).expect("the path comes from a valid address")
+        request.body(body).expect("the path is part of a valid URL")
     }
 }
 
@@ -376,7 +376,7 @@ fn coding(answer: &Answer) -> Option<&str> {
 /// arrives within this time.
 async fn said(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
     match coding(answer) {
-        Some(coding) => format!("(in Content-Encoding {coding}, which was not asked for)"),
+        Some(coding) => format!("(unreadable, Content-Encoding: {coding})"),
         None => answer.read_to_string(bytes_max, within).await,
     }
 }

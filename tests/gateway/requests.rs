@@ -363,7 +363,7 @@ async fn a_field_at_fault_is_named() {
         let expected = (400, "invalid_request".to_owned(), param.map(str::to_owned));
         assert_eq!(reply.refusal(), expected, "{body}: {}", reply.message());
         let is_told =
-            |param| reply.message().contains(param) || reply.message().contains("there are");
+            |param| reply.message().contains(param) || reply.message().contains("available: ");
         assert!(param.is_none_or(is_told), "{body}: {}", reply.message());
     }
     assert!(model.is_unasked());
@@ -374,19 +374,19 @@ async fn a_field_at_fault_is_named() {
 async fn a_wrong_type_is_told_in_jsons_words() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
-    let count = "a whole number from 1 to 4294967295";
+    let count = "an integer from 1 to 4294967295";
     for (param, wanted, wrong) in [
         ("session_id", "a string", &["1", "[]", "{}", "true"][..]),
         ("prompt", "a string", &["1.5", "[\"a\"]", "{\"a\":1}"]),
         ("model", "a string", &["true"]),
-        ("tools", "a list of names of tools", &["\"all\"", "{}", "1"]),
-        ("tools[1]", "the name of a tool, a string", &["2", "null", "[]"]),
+        ("tools", "a list of tool names", &["\"all\"", "{}", "1"]),
+        ("tools[1]", "a tool name (a string)", &["2", "null", "[]"]),
         ("max_tool_loops", count, &["\"five\"", "-1", "1.5", "4294967296", "[]", "true"]),
         ("sampling", "an object", &["[]", "\"hot\"", "1"]),
         ("sampling.temperature", "a number from 0 to 2", &["\"hot\"", "{}"]),
-        ("sampling.top_p", "a number over 0 and at most 1", &["\"1\"", "false"]),
+        ("sampling.top_p", "a number greater than 0 and at most 1", &["\"1\"", "false"]),
         ("sampling.max_tokens", count, &["\"all\"", "-1", "0.5"]),
-        ("sampling.seed", "a whole number of 64 bits", &["\"x\"", "0.5"]),
+        ("sampling.seed", "a 64-bit integer", &["\"x\"", "0.5"]),
         ("sampling.stop", "a list of strings", &["\".\"", "null", "{}"]),
         ("sampling.stop[1]", "a string", &["1", "null"]),
         ("clarification_response", "an object", &["[]", "\"yes\""]),
@@ -406,7 +406,7 @@ async fn a_wrong_type_is_told_in_jsons_words() {
             let reply = gateway.exchange(post(STREAM, &[], &body)).await;
             let expected = (400, "invalid_request".to_owned(), Some(param.to_owned()));
             assert_eq!(reply.refusal(), expected, "{body}: {}", reply.message());
-            let message = format!("{param}: expected {wanted}, got {wrong}, at line 1 column ");
+            let message = format!("{param}: expected {wanted}, got {wrong} at line 1 column ");
             assert!(reply.message().starts_with(&message), "{body}: {}", reply.message());
         }
     }

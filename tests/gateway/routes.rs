@@ -136,7 +136,7 @@ async fn goes_over(from: Speaks, to: Speaks) {
     answer(second.round().await, to, "Really.", None).await;
     let frames = stream.rest().await;
     assert_eq!(frames[0].data["model"], "first", "the one that was asked for");
-    assert_eq!(statuses(&frames), ["first cannot be reached; second answers instead"]);
+    assert_eq!(statuses(&frames), ["first cannot be reached; using second instead"]);
     assert_eq!(said(&frames), "Still 42. Really.");
 }
 
@@ -300,7 +300,7 @@ async fn who_breaks_off_before_the_first_word_is_passed_over() {
         answer(second_round, Chat, "Second.", None).await;
         let frames = stream.rest().await;
         assert_eq!(said(&frames), "Second.", "{sent:?}");
-        assert_eq!(statuses(&frames), ["first gave no answer; second answers instead"]);
+        assert_eq!(statuses(&frames), ["first did not answer; using second instead"]);
         assert_eq!(frames.last().unwrap().event, "turn_completed");
     }
 }
@@ -417,10 +417,7 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     let frames = stream.rest().await;
-    assert_eq!(
-        statuses(&frames),
-        ["first gave no answer a short while ago; second answers instead"]
-    );
+    assert_eq!(statuses(&frames), ["first failed recently; using second instead"]);
     assert!(first.is_unasked());
 
     let mut stream = gateway.turn(&json!({"prompt": "Hello?", "model": "first"})).await;

@@ -161,8 +161,8 @@ impl OpenRound<'_> {
     pub(super) fn tell_call_cap(&mut self) {
         let cap = self.core.setup.rules.max_calls;
         let status = format!(
-            "the model has made {cap} calls, as many as limits.max_calls_per_turn allows; a last \
-             answer without tools follows"
+            "the model has made {cap} calls, the limit (limits.max_calls_per_turn); it now answers \
+             without tools"
         );
         self.core.say_status(&mut self.round.message, status);
         self.end_tools();
@@ -271,7 +271,7 @@ impl OpenRound<'_> {
     /// their answer. The last repeat allowed ends the tools.
     fn end_repeated(&mut self, at: CallAt, Repeated { result, is_last }: Repeated) {
         let name = self.core.calls[at].name();
-        let status = format!("{name} was called again with the same arguments; it was not run");
+        let status = format!("{name} was called again with the same arguments, so it was not run");
         self.say_of_call(status);
         self.end_unrun(at, NotRun::Repeated, Outcome::NotRun(result));
         if is_last {

@@ -99,7 +99,8 @@ impl Closing {
     /// Ends the message. Either the turn ends too, or the model is asked once again.
     pub(super) fn end(&mut self, core: &mut Core) -> Result<Over, Self> {
         if self.has_stray_call {
-            let status = "the model tried to call a tool in its closing answer; it was not run";
+            let status =
+                "the model tried to call a tool in its closing answer; the call was not run";
             core.say_status(&mut self.message, status);
         }
         if self.has_answer(&core.script.text) {
@@ -111,10 +112,10 @@ impl Closing {
             return Ok(Over::Completed(self.finish));
         }
         if self.is_repeated {
-            let message = "the model gave no closing answer in words; try a larger model";
+            let message = "the model wrote no closing answer; try a larger model";
             return Ok(Over::empty_response(message));
         }
-        let status = "the model gave no answer in words; asking it once more";
+        let status = "the model wrote no answer; asking again";
         core.say_status(&mut self.message, status);
         core.push_step(&mut self.message, core.calls.end());
         Err(self.again(core))
@@ -125,7 +126,7 @@ impl Core {
     /// Answers with the turn's results. Returns whether there were any.
     pub(super) fn answer_with_results(&mut self, message: &mut Message) -> bool {
         let Some(found) = self.found() else { return false };
-        let status = "the model gave no answer in words; here is what its tools found";
+        let status = "the model wrote no answer; here is what its tools found";
         self.say_status(message, status);
         self.script.push_answer(&found);
         // It consists of tool results, so it does not go into the history as the model's words.

@@ -176,7 +176,7 @@ impl Core {
         why: PassedOver,
     ) {
         let why = why.told();
-        let status = format!("{} {why}; {name} answers instead", self.answering.name);
+        let status = format!("{} {why}; using {name} instead", self.answering.name);
         self.say_status(message, status);
         self.answering = Answering { instead: Some(place), name };
     }

@@ -297,8 +297,8 @@ impl Turn {
         let max = self.core.setup.log_bytes_max();
         if bytes > max {
             self.fail_too_large(format!(
-                "the events of this turn take more than {max} bytes, {EVENTS_FACTOR} times \
-                 limits.max_turn_bytes; ask for less at a time or raise the limit"
+                "the events of this turn take up more than {max} bytes ({EVENTS_FACTOR} times \
+                 limits.max_turn_bytes); ask for less at a time or raise the limit"
             ));
         }
     }

@@ -340,7 +340,7 @@ impl OpenRound<'_> {
         if attempt >= limits::turn::EMPTY_ANSWERS_MAX {
             return self.give_up();
         }
-        self.core.say_status(&mut self.round.message, "the model said nothing; asking it again");
+        self.core.say_status(&mut self.round.message, "the model's answer was empty; asking again");
         self.core.script.say(EventDraft::Feedback { call: None, reason, message, attempt });
         self.push_step();
         Next::Ask
@@ -353,8 +353,8 @@ impl OpenRound<'_> {
         if self.core.answer_with_results(&mut self.round.message) {
             return Next::End(Over::Completed(TurnFinish::Stop));
         }
-        let message = "the model kept answering with nothing; try a larger model, a shorter \
-                       prompt, or fewer tools";
+        let message = "the model kept giving empty answers; try a larger model, a shorter prompt, \
+                       or fewer tools";
         Next::End(Over::empty_response(message))
     }
 }

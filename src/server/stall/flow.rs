@@ -150,7 +150,7 @@ where
                 () = FLOW.scope(Arc::clone(&flow), stream) => {}
                 () = stalled(&flow, &pace, longest) => {
                     metrics::reader_cut();
-                    debug!("client takes nothing of a stream; stream reset");
+                    debug!("client is not reading a stream; stream reset");
                 }
             }
         });

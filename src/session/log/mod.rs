@@ -364,7 +364,7 @@ impl Writer {
 /// The last event of a turn whose driver died.
 const DIED: Event<'_> = Event::TurnFailed {
     code: FailureCode::Internal,
-    message: "the gateway ended this turn before its time; its log says why",
+    message: "the gateway ended this turn unexpectedly; see its log",
     retryable: true,
     summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
 };

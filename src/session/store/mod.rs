@@ -161,6 +161,6 @@ pub enum StoreError {
     #[error("the session store is unavailable: {0}; try again later")]
     Unavailable(String),
     /// Another node has taken the session, or it was forgotten or written since.
-    #[error("the session was forgotten, or another gateway has taken it")]
+    #[error("the session was deleted, or another gateway has taken it over")]
     Superseded,
 }

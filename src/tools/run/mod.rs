@@ -114,7 +114,7 @@ async fn run_with(
         };
         let Some(wait) = wait else {
             if let Attempt::Panicked(panic) = &ended {
-                error!(tool = name, panic = panic_message(&**panic), "a tool panicked");
+                error!(tool = name, panic = panic_message(&**panic), "tool panicked");
             }
             return concluded(ended, attempts, is_repeatable, timeout);
         };
@@ -122,7 +122,7 @@ async fn run_with(
             tool = name,
             attempt = attempts,
             wait_ms = crate::telemetry::millis(wait),
-            "tool is tried again"
+            "retrying tool"
         );
         sleep(wait).await;
     }

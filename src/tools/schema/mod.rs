@@ -30,14 +30,15 @@ pub enum SchemaError {
     NotAnObject(String),
     /// The schema refers to another document; nothing is fetched.
     #[error(
-        "it refers to {uri:?}, which is not part of it; write it under $defs, remote references are off"
+        "it refers to {uri:?}, which is not part of the schema; define it under $defs (remote \
+         references are not supported)"
     )]
     RemoteReference {
         /// The reference.
         uri: String,
     },
     /// It is not valid JSON Schema.
-    #[error("it is no valid JSON Schema: {message} (at {path:?})")]
+    #[error("not a valid JSON Schema: {message} (at {path:?})")]
     Invalid {
         /// A JSON pointer into the schema.
         path: String,

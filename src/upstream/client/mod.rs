@@ -41,7 +41,7 @@ pub(crate) enum ClientError {
         reason: String,
     },
     /// No connection was made in time.
-    #[error("no connection to {origin} within {} s", .after.as_secs_f32())]
+    #[error("cannot connect to {origin} within {} s", .after.as_secs_f32())]
     ConnectTimeout {
         /// Scheme, host and port.
         origin: String,
@@ -55,7 +55,10 @@ pub(crate) enum ClientError {
         after: Duration,
     },
     /// The connection broke during the request.
-    #[error("the connection broke {}: {source}", if *.heard { "in the head of the answer" } else { "before an answer came" })]
+    #[error(
+        "the connection was lost {}: {source}",
+        if *.heard { "in the response headers" } else { "before the model server answered" }
+    )]
     Broken {
         /// The error from hyper.
         source: hyper::Error,
@@ -152,7 +155,7 @@ fn no_tls() -> rustls::ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("ring has the default versions")
+        .expect("ring supports the default TLS versions")
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth()
 }

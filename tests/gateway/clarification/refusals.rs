@@ -27,7 +27,7 @@ async fn an_answer_that_cannot_be_is_refused_and_leaves_nothing() {
         (option("s", &json!({"clarification_id": "q"}), DOE), response("clarification_id"), id),
         (option("s", &elsewhere, DOE), response("clarification_id"), id),
         (option("elsewhere", &asked, DOE), response("clarification_id"), &Value::Null),
-        (option("nowhere", &asked, DOE), response("clarification_id"), &json!("none is open")),
+        (option("nowhere", &asked, DOE), response("clarification_id"), &json!("no question is open")),
         (option("s", &asked, "contact_jane_miller"), response("selected_option.id"), &json!(DOE)),
         (option("s", &asked, "John Doe"), response("selected_option.id"), &json!(DOE)),
         (option("s", &asked, ""), response("selected_option.id"), &json!(DOE)),
@@ -64,7 +64,7 @@ async fn an_answer_that_cannot_be_is_refused_and_leaves_nothing() {
                 "clarification_response": {"clarification_id": id, "selected_option": doe},
             })),
             "prompt".to_owned(),
-            &json!("exclude each other"),
+            &json!("send either prompt or clarification_response"),
         ),
         (
             json!({"clarification_response": {"clarification_id": id, "selected_option": doe}}),

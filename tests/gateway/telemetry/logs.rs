@@ -47,7 +47,7 @@ fn check(log: &Log, session: &str, expected: &[&str]) {
     assert_eq!(found, expected, "{:#?}", log.lines());
 }
 
-const STATE: &str = "the turn's state has changed";
+const STATE: &str = "turn state changed";
 
 #[tokio::test]
 async fn each_decision_leaves_one_line_with_what_it_is_about() {
@@ -65,20 +65,20 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
         "mistakes",
         &[
             &format!("{STATE} state=planning"),
-            "round begins loop=1",
+            "round started loop=1",
             "round ended loop=1 outcome=stop",
-            "call is not run loop=1 tool=calc position=1 outcome=refused",
-            "the model is told of a mistake loop=1 reason=tool_not_found",
-            "the user hears that work has begun loop=1 source=hints",
-            "tool begins loop=1 tool=calculate position=2",
+            "call not run loop=1 tool=calc position=1 outcome=refused",
+            "feedback sent to the model loop=1 reason=tool_not_found",
+            "acknowledgement sent loop=1 source=hints",
+            "tool started loop=1 tool=calculate position=2",
             &format!("{STATE} state=executing"),
             "tool ended loop=1 tool=calculate position=2 outcome=done",
             &format!("{STATE} state=planning"),
-            "round begins loop=2",
+            "round started loop=2",
             "round ended loop=2 outcome=stop",
-            "the model has said nothing loop=2",
-            "the model is told of a mistake loop=2 reason=empty_response",
-            "round begins loop=3",
+            "empty answer loop=2",
+            "feedback sent to the model loop=2 reason=empty_response",
+            "round started loop=3",
             "round ended loop=3 outcome=stop",
             &format!("{STATE} state=completed"),
             "turn ended outcome=stop",
@@ -89,14 +89,14 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
         "asks",
         &[
             &format!("{STATE} state=planning"),
-            "round begins loop=1",
+            "round started loop=1",
             "round ended loop=1 outcome=stop",
-            "the user hears that work has begun loop=1 source=hints",
-            "tool begins loop=1 tool=lookup_contacts position=1",
+            "acknowledgement sent loop=1 source=hints",
+            "tool started loop=1 tool=lookup_contacts position=1",
             &format!("{STATE} state=executing"),
             "tool ended loop=1 tool=lookup_contacts position=1 outcome=done",
-            "call is not run loop=1 tool=send_message position=2 outcome=skipped",
-            "the user is asked loop=1 tool=lookup_contacts",
+            "call not run loop=1 tool=send_message position=2 outcome=skipped",
+            "user asked for clarification loop=1 tool=lookup_contacts",
             &format!("{STATE} state=awaiting_clarification"),
             "turn ended outcome=clarification_needed",
         ],
@@ -112,16 +112,16 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
         &log,
         "asks",
         &[
-            "the user was asked tool=lookup_contacts outcome=answered",
+            "clarification closed tool=lookup_contacts outcome=answered",
             &format!("{STATE} state=planning"),
-            "round begins loop=1",
+            "round started loop=1",
             "round ended loop=1 outcome=stop",
-            "the user hears that work has begun loop=1 source=hints",
-            "tool begins loop=1 tool=send_message position=1",
+            "acknowledgement sent loop=1 source=hints",
+            "tool started loop=1 tool=send_message position=1",
             &format!("{STATE} state=executing"),
             "tool ended loop=1 tool=send_message position=1 outcome=done",
             &format!("{STATE} state=planning"),
-            "round begins loop=2",
+            "round started loop=2",
             "round ended loop=2 outcome=stop",
             &format!("{STATE} state=completed"),
             "turn ended outcome=stop",
@@ -129,8 +129,8 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
     );
     let circles = told(&log.lines(), "circles");
     for line in [
-        "call is not run loop=2 tool=calculate position=1 outcome=repeated",
-        "the loop cap is reached loop=3",
+        "call not run loop=2 tool=calculate position=1 outcome=repeated",
+        "loop cap reached loop=3",
         &format!("{STATE} state=synthesizing"),
         "turn ended outcome=loop_limit",
     ] {
@@ -158,7 +158,7 @@ async fn what_is_stopped_and_what_breaks_leaves_a_line() {
         "cancelled",
         &[
             &format!("{STATE} state=planning"),
-            "round begins loop=1",
+            "round started loop=1",
             "round ended loop=1 outcome=stopped",
             &format!("{STATE} state=completed"),
             "turn ended outcome=cancelled",

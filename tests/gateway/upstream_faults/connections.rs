@@ -91,7 +91,7 @@ async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
         round.write(begun).await;
         drop(round);
         let message = failed(&stream.rest().await, "upstream_error", true);
-        assert!(message.contains("head"), "{begun:?}: {message}");
+        assert!(message.contains("response headers"), "{begun:?}: {message}");
         assert!(model.is_unasked(), "{begun:?}: it was asked again");
     }
 }

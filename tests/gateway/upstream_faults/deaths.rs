@@ -26,7 +26,7 @@ async fn it_dies_before_the_head() {
         assert_ne!(round.connection, first);
         die(round, reset);
         let message = failed(&stream.rest().await, "upstream_error", true);
-        assert!(message.contains("before an answer"), "{message}");
+        assert!(message.contains("before the model server answered"), "{message}");
         assert!(model.is_unasked());
     }
 }

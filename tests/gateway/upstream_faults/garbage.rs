@@ -30,7 +30,7 @@ async fn it_sends_frames_that_are_no_chunks() {
         })
         .await;
         let message = failed(&frames, "upstream_error", false);
-        assert!(message.contains("cannot be read"), "{rubbish}: {message}");
+        assert!(message.contains("cannot read"), "{rubbish}: {message}");
         assert_eq!(said(&frames), "Half", "{rubbish}");
     }
 }

@@ -90,7 +90,10 @@ async fn it_is_never_silent_and_never_says_a_word() {
         )
         .await;
         let message = failed(&frames, "upstream_timeout", true);
-        assert!(message.contains("no word") && message.contains("idle_timeout_sec"), "{message}");
+        assert!(
+            message.contains("only keep-alives") && message.contains("idle_timeout_sec"),
+            "{message}"
+        );
         assert_eq!(said(&frames), "Half");
     }
 }

@@ -46,7 +46,7 @@ fn a_turn_with_results_is_answered_with_them_if_the_model_gives_no_closing_answe
         assert_eq!(text.trim(), answer, "{closing}");
         assert_eq!(scene.event("turn_completed")["finish_reason"], "loop_limit");
         let status = scene.event("status")["message"].as_str().unwrap();
-        assert!(status.contains("gave no answer in words"), "{status}");
+        assert!(status.contains("wrote no answer"), "{status}");
         let record = scene.turn.into_record();
         let Some(Part::Said(said)) = record.steps.last().unwrap().parts.last() else {
             panic!("{record:?}")

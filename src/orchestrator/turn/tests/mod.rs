@@ -536,7 +536,7 @@ fn deltas_of_a_dropped_round_do_not_reach_the_next() {
 fn nothing_said_is_asked_for_twice_and_then_given_up() {
     let mut scene = Scene::new();
     scene.stops();
-    assert_eq!(scene.event("status")["message"], "the model said nothing; asking it again");
+    assert_eq!(scene.event("status")["message"], "the model's answer was empty; asking again");
     scene.says(" \n").stops();
     assert_eq!(scene.rounds.len(), 3);
     scene.handle(Input::Delta(Delta::Reasoning("Hm."))).stops();

@@ -296,9 +296,9 @@ fn empty_answers_are_counted_over_turns_until_something_is_said() {
 #[test]
 fn whoever_answers_instead_is_the_next_that_is_passed_over() {
     for (why, told) in [
-        (PassedOver::Unreachable, "b cannot be reached; c answers instead"),
-        (PassedOver::Silent, "b gave no answer; c answers instead"),
-        (PassedOver::HeldBack, "b gave no answer a short while ago; c answers instead"),
+        (PassedOver::Unreachable, "b cannot be reached; using c instead"),
+        (PassedOver::Silent, "b did not answer; using c instead"),
+        (PassedOver::HeldBack, "b failed recently; using c instead"),
     ] {
         let mut scene = Scene::new();
         for answering in ["b", "c"] {

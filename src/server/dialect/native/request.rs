@@ -54,28 +54,27 @@ pub(in crate::server) fn parse(
         (None, Some(_)) => {
             return Err(Refusal::invalid(
                 "session_id",
-                "session_id is required with clarification_response: the session that asked",
+                "session_id is required with clarification_response; send the session that asked",
             ));
         }
         (Some(_), Some(_)) => {
             return Err(Refusal::invalid(
                 "prompt",
-                "prompt and clarification_response exclude each other: an answer says all in \
-                 itself, and a prompt drops the question",
+                "send either prompt or clarification_response, not both; a prompt drops the \
+                 question",
             ));
         }
         (None, None) => {
             return Err(Refusal::invalid(
                 "prompt",
-                "prompt is required: the user's words, a string; or clarification_response, to \
-                 answer a question",
+                "prompt is required (a string), or clarification_response to answer a question",
             ));
         }
     };
     if raw.max_tool_loops == Some(0) {
         return Err(Refusal::invalid(
             "max_tool_loops",
-            "max_tool_loops must be at least 1; for a turn without tools send \"tools\": []",
+            "max_tool_loops must be at least 1; for a turn without tools, send \"tools\": []",
         ));
     }
     let (tools, tool_choice) = read_choice(raw.tool_choice.as_ref(), raw.tools)?;
@@ -87,7 +86,7 @@ pub(in crate::server) fn parse(
         let bytes_max = limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
         return Err(Refusal::invalid(
             "Idempotency-Key",
-            format!("Idempotency-Key must have 1 to {bytes_max} bytes"),
+            format!("Idempotency-Key must be 1 to {bytes_max} bytes long"),
         ));
     }
     Ok(NewTurn {
@@ -128,7 +127,7 @@ fn read_choice(
 
 fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
     if prompt.trim().is_empty() {
-        return Err(Refusal::invalid("prompt", "prompt is empty; send the user's words"));
+        return Err(Refusal::invalid("prompt", "prompt is empty; send the user's message"));
     }
     Ok(Ask::Prompt(prompt))
 }
@@ -141,8 +140,8 @@ fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
         (Some(_), Some(_)) | (None, None) => {
             return Err(Refusal::invalid(
                 "clarification_response",
-                "clarification_response takes one of selected_option and text: {\"id\": \"...\"} of \
-                 an option, or the user's words",
+                "clarification_response must have either selected_option ({\"id\": \"...\"}) or \
+                 text",
             ));
         }
     };
@@ -160,7 +159,7 @@ struct RawCancel {
 pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
     let RawCancel { session_id } = from_json(body)?;
     let Some(id) = session_id else {
-        return Err(Refusal::invalid("session_id", "session_id is required, a string"));
+        return Err(Refusal::invalid("session_id", "session_id is required (a string)"));
     };
     check_session_id(&id)?;
     Ok(id)
@@ -192,7 +191,7 @@ pub(in crate::server) fn check_session_id(id: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::invalid(
         "session_id",
-        format!("session_id must have 1 to {bytes_max} of the characters A-Z a-z 0-9 . _ : -"),
+        format!("session_id must be 1 to {bytes_max} characters from A-Z a-z 0-9 . _ : -"),
     ))
 }
 
@@ -205,14 +204,14 @@ fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
         return wrong("sampling.temperature", &format!("from 0 to {hottest}"));
     }
     if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-        return wrong("sampling.top_p", "over 0 and at most 1");
+        return wrong("sampling.top_p", "greater than 0 and at most 1");
     }
     if sampling.max_tokens == Some(0) {
         return wrong("sampling.max_tokens", "at least 1");
     }
     let strings_max = limits::server::STOP_STRINGS_MAX;
     if sampling.stop.len() > strings_max {
-        return wrong("sampling.stop", &format!("at most {strings_max} strings"));
+        return wrong("sampling.stop", &format!("a list of at most {strings_max} strings"));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) fn explain(body: &[u8], path: &Path, error: &serde_json::Error) -> Op
         Err(_) => "something else".to_owned(),
     };
     let (line, column) = (error.line(), error.column());
-    Some(format!("expected {expected}, got {got}, at line {line} column {column}"))
+    Some(format!("expected {expected}, got {got} at line {line} column {column}"))
 }
 
 /// The type that a field expects. The request's shape is in `request`; a test keeps the two in
@@ -35,12 +35,12 @@ fn expected(path: &Path) -> Option<&'static str> {
         | "clarification_response.selected_option.id"
         | "clarification_response.text"
         | "sampling.stop[]" => "a string",
-        "tools" => "a list of names of tools",
-        "tools[]" => "the name of a tool, a string",
-        "max_tool_loops" | "sampling.max_tokens" => "a whole number from 1 to 4294967295",
+        "tools" => "a list of tool names",
+        "tools[]" => "a tool name (a string)",
+        "max_tool_loops" | "sampling.max_tokens" => "an integer from 1 to 4294967295",
         "sampling.temperature" => "a number from 0 to 2",
-        "sampling.top_p" => "a number over 0 and at most 1",
-        "sampling.seed" => "a whole number of 64 bits",
+        "sampling.top_p" => "a number greater than 0 and at most 1",
+        "sampling.seed" => "a 64-bit integer",
         "sampling.stop" => "a list of strings",
         _ => return None,
     })

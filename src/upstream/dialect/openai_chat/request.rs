@@ -73,7 +73,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
         constraint: options.constraint.as_ref().and_then(|it| it.request_fields(round)),
     };
-    serde_json::to_vec(&body).expect("a request is plain data")
+    serde_json::to_vec(&body).expect("plain data always serialises")
 }
 
 /// `None` if the model may decide: that is every server's default.

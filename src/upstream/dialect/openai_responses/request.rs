@@ -84,7 +84,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
         tool_choice: if offered.is_empty() { None } else { chosen(&round.tool_choice) },
     };
-    serde_json::to_vec(&body).expect("a request is plain data")
+    serde_json::to_vec(&body).expect("plain data always serialises")
 }
 
 /// `None` if the model may decide: that is every server's default.

@@ -132,7 +132,7 @@ impl Play {
         let turn = &mut self.scene.turn;
         let place = (turn.state().name(), name_of(&input));
         if turn.is_between_rounds() && matches!(input, Input::Delta(_)) {
-            self.coverage.saw("left: the rest of a dropped round");
+            self.coverage.saw("ignored: the rest of a dropped round");
         }
         turn.handle(input);
         self.coverage.moved(place, turn.state());
@@ -377,7 +377,7 @@ impl Play {
             _ => {
                 let call = dice.roll(4);
                 if !self.scene.running.contains(&call) {
-                    self.coverage.saw("left: what a tool brings that does not run");
+                    self.coverage.saw("ignored: input of a tool that does not run");
                     self.tool_returns(call, ok());
                 }
             }
@@ -463,7 +463,7 @@ impl Play {
                     let call = call.unwrap();
                     assert!(self.started.contains(&call), "a start first");
                     assert!(!self.completed.contains(&call), "no report of what has ended");
-                    self.coverage.saw("progress is told");
+                    self.coverage.saw("progress reported");
                 }
                 "tool_completed" => {
                     let call = call.unwrap();

@@ -126,17 +126,19 @@ acknowledged: by the model
 acknowledged: nothing to say
 another upstream answers
 arguments are shown as they arrive
+asked for a call
 asked: a first time
-asked: again, behind an answer
+asked: a waiting question
+asked: again, after an answer
 asked: by a tool that runs
 asked: several at once
-asked: what had waited
-asked for a call
+call cap reached
 calls: in the text
 calls: native
 closing: a stray call
-closing: asked for once more
-closing: made of the results
+closing: asked again
+closing: composed from the results
+empty answer
 ends: cancelled
 ends: clarification_needed
 ends: length
@@ -150,8 +152,26 @@ fails: turn_too_large, its text
 fails: upstream_error
 fails: upstream_timeout
 fails: upstream_unavailable
-left: the rest of a dropped round
-left: what a tool brings that does not run
+feedback: a call is required
+feedback: empty_response, the first in a row
+feedback: empty_response, the second in a row
+feedback: empty_response, the second with the turn before
+feedback: incomplete_call
+feedback: incomplete_call, a marker alone, cut
+feedback: incomplete_call, cut
+feedback: incomplete_call, cut and repaired
+feedback: invalid_arguments
+feedback: invalid_arguments, no such result
+feedback: invalid_arguments, not chosen
+feedback: invalid_arguments, resolved from a reference
+feedback: invalid_arguments, too deep a result
+feedback: invented_result
+feedback: malformed_call
+feedback: payload_too_large
+feedback: tool_failed
+feedback: tool_not_found
+ignored: input of a tool that does not run
+ignored: the rest of a dropped round
 no tools: a call repeated without end
 no tools: the call cap
 no tools: the chain is complete
@@ -161,55 +181,35 @@ not run: over_cap
 not run: refused
 not run: repeated
 not run: skipped
-progress is told
+progress reported
 put off: a lookup comes later
 put off: not all could be read
 question: answered
 question: dropped
 reference: replaced by the result
-repeated: what has changed the world
+repeated: a mutating call
 repeated: with nothing new to learn
-resumed: a lookup that had waited
-silence is told
-skipped: behind a failure
-skipped: behind a question
-skipped: behind the end of the chain
-skipped: behind what could not be read
-skipped: behind what was put off
-skipped: behind what was skipped
+resumed: a waiting lookup
+skipped: after a call that was put off
+skipped: after a failure
+skipped: after a question
+skipped: after a skipped call
+skipped: after an unreadable call
+skipped: after the end of the chain
 skipped: in a message that was cut off
-stopped: a tool has ended the chain
 stopped: a block of results
 stopped: a repeated call
-stopped: no tools any more
+stopped: a tool has ended the chain
+stopped: no tools left
 stopped: too many calls
-stopped: too many payloads that are no call
-the call cap is told
-told: a call is required
-told: empty_response, the first in a row
-told: empty_response, the second in a row
-told: empty_response, the second with the turn before
-told: incomplete_call
-told: incomplete_call, a marker alone, cut
-told: incomplete_call, cut
-told: incomplete_call, cut and mended
-told: invalid_arguments
-told: invalid_arguments, no such result
-told: invalid_arguments, not chosen
-told: invalid_arguments, too deep a result
-told: invalid_arguments, what a reference leads to
-told: invented_result
-told: malformed_call
-told: payload_too_large
-told: tool_failed
-told: tool_not_found
-waits: behind a barrier
+stopped: too many unreadable calls
+waits: for a barrier
 waits: for room
 waits: for the end of the message
-waits: for the result that it names
+waits: for the result it refers to
 waits: for the same call before it
 waits: sequential, for those before it
-warmer behind a mistake
+warmer after a mistake
 ";
 
 /// The declarations, in the form in which they are counted.

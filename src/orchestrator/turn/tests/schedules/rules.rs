@@ -40,7 +40,7 @@ impl Witness {
                 coverage.saw("asked for a call");
             }
             if request.sampling.temperature.is_some() {
-                coverage.saw("warmer behind a mistake");
+                coverage.saw("warmer after a mistake");
             }
         }
         if scene.turn.is_over() && !self.is_over {
@@ -62,7 +62,7 @@ impl Witness {
                     coverage.saw("acknowledged: nothing to say");
                 }
                 if data["loop"] == 0 {
-                    coverage.saw("resumed: a lookup that had waited");
+                    coverage.saw("resumed: a waiting lookup");
                 }
                 let call = call_of(data, scene);
                 if !call.needs().is_empty() {
@@ -80,8 +80,8 @@ impl Witness {
             "status" => hear_status(data["message"].as_str().unwrap(), coverage),
             "clarification_needed" => coverage.saw(match &scene.turn.record().answer {
                 None => "asked: a first time",
-                Some(_) if scene.rounds.is_empty() => "asked: what had waited",
-                Some(_) => "asked: again, behind an answer",
+                Some(_) if scene.rounds.is_empty() => "asked: a waiting question",
+                Some(_) => "asked: again, after an answer",
             }),
             "turn_failed" => {
                 let message = data["message"].as_str().unwrap();
@@ -114,42 +114,44 @@ impl Witness {
         let message = data["message"].as_str().unwrap();
         let attempt = data["attempt"].as_u64().unwrap();
         coverage.saw(match data["reason"].as_str().unwrap() {
-            "tool_not_found" => "told: tool_not_found",
+            "tool_not_found" => "feedback: tool_not_found",
             "invalid_arguments" if message.contains("which does not exist") => {
-                "told: invalid_arguments, no such result"
+                "feedback: invalid_arguments, no such result"
             }
             "invalid_arguments" if message.contains("nested too deeply") => {
-                "told: invalid_arguments, too deep a result"
+                "feedback: invalid_arguments, too deep a result"
             }
             "invalid_arguments" if message.contains("did not choose") => {
-                "told: invalid_arguments, not chosen"
+                "feedback: invalid_arguments, not chosen"
             }
             "invalid_arguments" if !call_of(data, scene).needs().is_empty() => {
-                "told: invalid_arguments, what a reference leads to"
+                "feedback: invalid_arguments, resolved from a reference"
             }
-            "invalid_arguments" => "told: invalid_arguments",
-            "malformed_call" if message.contains("must come before") => "told: a call is required",
-            "malformed_call" => "told: malformed_call",
-            "incomplete_call" if !message.contains("token limit") => "told: incomplete_call",
+            "invalid_arguments" => "feedback: invalid_arguments",
+            "malformed_call" if message.contains("must come before") => {
+                "feedback: a call is required"
+            }
+            "malformed_call" => "feedback: malformed_call",
+            "incomplete_call" if !message.contains("token limit") => "feedback: incomplete_call",
             "incomplete_call" if data["call_id"].is_null() => {
-                "told: incomplete_call, a marker alone, cut"
+                "feedback: incomplete_call, a marker alone, cut"
             }
             "incomplete_call" if call_of(data, scene).whole().is_some() => {
-                "told: incomplete_call, cut and mended"
+                "feedback: incomplete_call, cut and repaired"
             }
-            "incomplete_call" => "told: incomplete_call, cut",
-            "payload_too_large" => "told: payload_too_large",
-            "tool_failed" => "told: tool_failed",
-            "invented_result" => "told: invented_result",
+            "incomplete_call" => "feedback: incomplete_call, cut",
+            "payload_too_large" => "feedback: payload_too_large",
+            "tool_failed" => "feedback: tool_failed",
+            "invented_result" => "feedback: invented_result",
             "empty_response" => {
                 self.empty_answers += 1;
                 match (attempt, self.empty_answers) {
-                    (1, _) => "told: empty_response, the first in a row",
-                    (2, 1) => "told: empty_response, the second with the turn before",
-                    _ => "told: empty_response, the second in a row",
+                    (1, _) => "feedback: empty_response, the first in a row",
+                    (2, 1) => "feedback: empty_response, the second with the turn before",
+                    _ => "feedback: empty_response, the second in a row",
                 }
             }
-            _ => "told: otherwise",
+            _ => "feedback: otherwise",
         });
     }
 
@@ -173,11 +175,11 @@ impl Witness {
             let is_open = |call: &CallDraft| call.standing() == Standing::Open;
             let mut before = calls[..place].iter();
             if !call.needs().is_empty() {
-                coverage.saw("waits: for the result that it names");
+                coverage.saw("waits: for the result it refers to");
             } else if call.duplicate_of().is_some_and(|at| is_open(&all[at])) {
                 coverage.saw("waits: for the same call before it");
             } else if before.clone().any(|call| call.policy().is_barrier() && is_open(call)) {
-                coverage.saw("waits: behind a barrier");
+                coverage.saw("waits: for a barrier");
             } else if call.policy().sequential && before.any(is_open) {
                 coverage.saw("waits: sequential, for those before it");
             } else if call.policy().mutates && scene.turn.state() == TurnState::Planning {
@@ -206,7 +208,7 @@ impl Witness {
         });
         let surplus = scene.turn.round().and_then(|round| round.surplus);
         let causes = [
-            (unread >= MISTAKES_MAX, "stopped: too many payloads that are no call"),
+            (unread >= MISTAKES_MAX, "stopped: too many unreadable calls"),
             (calls, "stopped: too many calls"),
             (surplus == Some(Surplus::Results), "stopped: a block of results"),
             (surplus == Some(Surplus::Repeats), "stopped: a repeated call"),
@@ -214,7 +216,7 @@ impl Witness {
         ];
         match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
             [(_, cause)] => coverage.saw(cause),
-            [] if scene.turn.has_lost_tools() => coverage.saw("stopped: no tools any more"),
+            [] if scene.turn.has_lost_tools() => coverage.saw("stopped: no tools left"),
             _ => {}
         }
     }
@@ -284,22 +286,22 @@ fn ends(scene: &Scene, coverage: &mut Coverage) {
 
 fn hear_status(message: &str, coverage: &mut Coverage) {
     let rules = [
-        ("needs the user's answer first", "skipped: behind a question"),
-        ("ended the chain", "skipped: behind the end of the chain"),
-        ("which comes first, has failed", "skipped: behind a failure"),
-        ("which comes first, could not be read", "skipped: behind what could not be read"),
-        ("which comes first, was not run", "skipped: behind what was skipped"),
-        ("which comes first, was put off", "skipped: behind what was put off"),
+        ("needs the user's answer first", "skipped: after a question"),
+        ("ended the chain", "skipped: after the end of the chain"),
+        ("which comes first, has failed", "skipped: after a failure"),
+        ("which comes first, could not be read", "skipped: after an unreadable call"),
+        ("which comes first, was not run", "skipped: after a skipped call"),
+        ("which comes first, was put off", "skipped: after a call that was put off"),
         ("not all of your message could be read", "put off: not all could be read"),
         ("comes later in your message and may change", "put off: a lookup comes later"),
         ("your message was cut off", "skipped: in a message that was cut off"),
-        ("send was called again", "repeated: what has changed the world"),
+        ("send was called again", "repeated: a mutating call"),
         ("was called again", "repeated: with nothing new to learn"),
-        ("as many as limits.max_calls_per_turn", "the call cap is told"),
-        ("the model said nothing", "silence is told"),
-        ("in its closing answer; it was not run", "closing: a stray call"),
-        ("asking it once more", "closing: asked for once more"),
-        ("here is what its tools found", "closing: made of the results"),
+        ("limits.max_calls_per_turn", "call cap reached"),
+        ("the model's answer was empty", "empty answer"),
+        ("in its closing answer; the call was not run", "closing: a stray call"),
+        ("the model wrote no answer; asking again", "closing: asked again"),
+        ("here is what its tools found", "closing: composed from the results"),
         ("cannot be reached", "another upstream answers"),
     ];
     let rule = rules.iter().find(|(words, _)| message.contains(words));
