@@ -4,7 +4,7 @@
 //! which encodes it. Names and fields are a public contract; `docs/events.md` shows each event
 //! with an example.
 
-#![expect(clippy::ref_option_ref, reason = "in what the derive makes of optional fields")]
+#![expect(clippy::ref_option_ref, reason = "in code that the derive generates for optional fields")]
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;

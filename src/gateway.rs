@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_no_turn_could_have_are_refused_at_once() {
+    fn unusable_options_are_refused_at_once() {
         assert!(gateway(Options::default(), embedded()).is_ok());
         let none = gateway(Options::default(), Vec::new());
         assert!(matches!(none, Err(OptionsError::NoUpstream)));
@@ -559,7 +559,7 @@ mod tests {
 
     /// Stands in for a turn that does not end when it is cancelled, which should never happen.
     #[tokio::test(start_paused = true)]
-    async fn a_turn_that_never_ends_does_not_hold_up_the_drain_for_ever() {
+    async fn a_stuck_turn_does_not_block_the_drain_forever() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         let _stuck = gateway.turns.token();
         let begun = Instant::now();
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gateway_that_drains_begins_no_turn() {
+    async fn a_draining_gateway_starts_no_turns() {
         let gateway = gateway(Options::default(), embedded()).unwrap();
         assert!(gateway.drain(Duration::ZERO).await);
         let refused = gateway.begin(NewTurn::default()).await;

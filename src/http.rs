@@ -35,7 +35,7 @@ pub(crate) fn unknown_coding<'f>(
 /// may succeed a little later: too many requests (429, RFC 6585 section 4), or a server that is
 /// temporarily unavailable (502, 503, 504; RFC 9110 sections 15.6.3 to 15.6.5).
 #[must_use]
-pub(crate) const fn may_pass(status: u16) -> bool {
+pub(crate) const fn is_transient(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
@@ -116,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn four_statuses_may_pass() {
-        let found: Vec<u16> = (100..600).filter(|status| may_pass(*status)).collect();
+    fn four_statuses_are_transient() {
+        let found: Vec<u16> = (100..600).filter(|status| is_transient(*status)).collect();
         assert_eq!(found, [429, 502, 503, 504]);
     }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_media_type_that_is_liked_best_is_preferred() {
+    fn the_preferred_media_type_wins() {
         let offered = ["text/event-stream", "application/x-ndjson"];
         for (accept, expected) in [
             ("", None),

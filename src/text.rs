@@ -50,8 +50,8 @@ pub(crate) fn find_whole<'t>(
 ) -> impl Iterator<Item = usize> + 't {
     let starts = text.match_indices(needle).map(|(start, _)| start);
     starts.filter(move |start| {
-        let (before, behind) = (&text[..*start], &text[start + needle.len()..]);
-        !needle.is_empty() && !before.ends_with(joins) && !behind.starts_with(joins)
+        let (before, after) = (&text[..*start], &text[start + needle.len()..]);
+        !needle.is_empty() && !before.ends_with(joins) && !after.starts_with(joins)
     })
 }
 

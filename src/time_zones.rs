@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_zone_or_two_is_not_guessed() {
+    fn unknown_and_ambiguous_names_are_not_guessed() {
         for name in [
             "",
             "Mars/Phobos",

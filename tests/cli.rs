@@ -78,7 +78,7 @@ fn check_reads_the_environment() {
 }
 
 #[test]
-fn check_warns_of_an_open_gateway_and_goes_on() {
+fn check_warns_about_an_open_gateway_and_continues() {
     let open = file("server: {listen: \"0.0.0.0:8080\"}\n");
     let (stdout, stderr) = check(&["check", "--config", path(&open)], 0);
     assert!(stdout.contains("listen: 0.0.0.0:8080"), "{stdout}");
@@ -125,7 +125,7 @@ fn a_file_that_cannot_be_read_is_status_2() {
 }
 
 #[test]
-fn a_file_has_a_greatest_length() {
+fn a_file_has_a_maximum_length() {
     let padded = |length: usize| {
         let start = "model: {}\n#";
         file(&format!("{start}{}", "x".repeat(length - start.len())))
@@ -154,7 +154,7 @@ fn bad_arguments_are_status_2() {
 }
 
 #[test]
-fn a_bad_argument_is_told_what_is_expected() {
+fn a_bad_argument_names_what_is_expected() {
     for (arguments, expected) in [
         (&["serve", "--listen", "localhost:8080"][..], "such as 127.0.0.1:8080"),
         (&["serve", "--upstream", "localhost:8081"], "expected a URL"),
@@ -229,7 +229,7 @@ fn tools_are_listed_as_json() {
 
 /// The reading end is closed before anything is written.
 #[test]
-fn a_reader_that_has_gone_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     for arguments in [&["check"][..], &["completions", "bash"], &["tools"], &["--help"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -52,7 +52,7 @@ mod defaults {
     use super::*;
 
     #[test]
-    fn nothing_written_is_the_default() {
+    fn an_empty_file_is_the_default() {
         for text in ["", "\n", "# only a comment\n", "---\n", "{}", "server:\nstream:\n  parser:\n"]
         {
             assert_eq!(load(text), Ok(Config::default()), "{text:?}");
@@ -60,7 +60,7 @@ mod defaults {
     }
 
     #[test]
-    fn the_default_needs_nothing_and_reaches_nobody() {
+    fn the_default_needs_no_server_and_stays_local() {
         let config = Config::default();
         assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
         assert_eq!(config.upstreams, [UpstreamConfig::embedded()]);
@@ -70,7 +70,7 @@ mod defaults {
 
     /// Compares trees, so a key that is in only one of them fails the test.
     #[test]
-    fn default_yml_says_every_key_with_its_default_and_no_other() {
+    fn default_yml_lists_every_key_with_its_default_and_no_other() {
         let written: Value = serde_yaml::from_str(&default_yml()).unwrap();
         assert_eq!(written, serde_json::to_value(Config::default()).unwrap());
         assert_eq!(load(&default_yml()), Ok(Config::default()));
@@ -79,7 +79,7 @@ mod defaults {
     /// The entry of a model server is commented out by a `#` in the first column, before the
     /// entry's own indentation.
     #[test]
-    fn default_yml_says_every_key_of_a_model_server() {
+    fn default_yml_lists_every_key_of_a_model_server() {
         let uncomment = |line: &str| {
             let entry = line.starts_with("#  - ") || line.starts_with("#    ");
             line.strip_prefix('#').filter(|_| entry).unwrap_or(line).to_owned()
@@ -215,7 +215,7 @@ mod overrides {
     }
 
     #[test]
-    fn a_model_is_asked_of_the_first_upstream() {
+    fn a_model_applies_to_the_first_upstream() {
         let overrides = Overrides { model: Some("m".to_owned()), ..upstream("http://h") };
         assert_eq!(model_server(&load_with("", &overrides, &[]).unwrap()).model, "m");
     }
@@ -302,7 +302,7 @@ mod printing {
     }
 
     #[test]
-    fn an_open_gateway_is_warned_of() {
+    fn an_open_gateway_gets_a_warning() {
         let warnings = |text| load(text).unwrap().warnings().len();
         assert_eq!(warnings("server: {listen: \"0.0.0.0:8080\"}"), 1);
         assert_eq!(warnings("server: {listen: \"[::]:8080\"}"), 1);

@@ -191,7 +191,7 @@ fn system_prompt() -> String {
     let mut turn = Turn::new(Arc::new(rules), request).unwrap();
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
-            return round.prompt.messages(History::Text)[0].words().unwrap().into_owned();
+            return round.prompt.messages(History::Text)[0].text_content().unwrap().into_owned();
         }
     }
 }

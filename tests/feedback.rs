@@ -14,7 +14,7 @@ use tether::upstream::{Delta, RoundFinish, Sampling, ToolChoice};
 
 fn page() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feedback.md");
-    std::fs::read_to_string(path).expect("the page is there").replace("<br>", "\n")
+    std::fs::read_to_string(path).expect("the page exists").replace("<br>", "\n")
 }
 
 /// A turn with the built-in tools, and its feedback on the model's mistakes.
@@ -28,7 +28,7 @@ impl Scene {
     fn new() -> Self {
         let mut rules = Rules { max_calls: 4, ..Rules::default() };
         rules.parser.max_payload_bytes = 2048;
-        let tools = tether::app::tools(&Config::default()).expect("the defaults are good");
+        let tools = tether::app::tools(&Config::default()).expect("valid defaults");
         let briefing = Briefing::new(&rules.system_prompt, &rules.parser.format, tools.catalog());
         let request = TurnRequest {
             session_id: "s".to_owned(),
@@ -42,7 +42,7 @@ impl Scene {
             briefing: Arc::new(briefing),
             history: Conversation::default(),
         };
-        let turn = Turn::new(Arc::new(rules), request).expect("the rules are good");
+        let turn = Turn::new(Arc::new(rules), request).expect("valid rules");
         let mut scene = Self { turn, said: Vec::new(), running: Vec::new() };
         scene.drain();
         scene
@@ -140,7 +140,7 @@ fn calls_that_cannot_be_read() {
 }
 
 #[test]
-fn calls_that_come_to_nothing() {
+fn calls_that_fail_repeat_or_are_skipped() {
     let stop = RoundFinish::Stop;
     check(Some(FeedbackReason::ToolFailed), |scene| {
         scene.says(&sum(), stop);
@@ -168,7 +168,7 @@ fn silence() {
             scene.says(" \n", stop);
         }
         let told = scene.said.iter().filter(|(reason, _)| reason.is_some()).nth(at);
-        let (reason, message) = told.expect("it is told so");
+        let (reason, message) = told.expect("feedback was sent");
         assert_eq!(*reason, Some(FeedbackReason::EmptyResponse));
         assert!(page().contains(message), "{message}");
     }

@@ -6,7 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
-#[expect(dead_code, unused_imports, reason = "other tests need more of it")]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 #[path = "support/mod.rs"]
 mod support;
 
@@ -98,7 +98,7 @@ impl World {
 }
 
 #[test]
-fn no_more_is_in_use_than_is_counted_and_a_quarter() {
+fn at_most_a_quarter_more_is_in_use_than_is_counted() {
     let words = |pieces, bytes| Shape::Words { pieces, bytes };
     for (turns, shape) in [
         (300, words(1, 4)),

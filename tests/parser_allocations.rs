@@ -30,7 +30,7 @@ fn cost(settings: &Settings, input: &[u8], length: usize, how: How) -> Allocatio
 }
 
 #[test]
-fn text_costs_none() {
+fn text_costs_no_allocation() {
     let texts: [&[u8]; 5] = [
         "Words, naïve ones, and 日本語 🦀. ".as_bytes(),
         b"if a < b << c { <<function_call> <div></div> <thin",
@@ -60,7 +60,7 @@ fn the_counter_counts() {
 }
 
 #[test]
-fn a_call_costs_three() {
+fn a_call_costs_three_allocations() {
     let calls = |count: usize| {
         let call = r#"Text. <<function_call>> {"name": "get_weather", "arguments": {"city": "Oslo", "note": "a \"b\" {c}"}}"#;
         (call.to_owned() + "\n").repeat(count)
@@ -87,7 +87,7 @@ fn a_call_costs_three() {
 }
 
 #[test]
-fn memory_is_bounded_whatever_comes() {
+fn memory_is_bounded_for_any_input() {
     let most = 4096;
     let settings = Settings { max_payload_bytes: most, ..Settings::default() };
     let endless: [(&[u8], &[u8]); 5] = [

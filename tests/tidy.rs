@@ -240,7 +240,7 @@ fn belongs(path: &str, place: &str) -> bool {
 }
 
 #[test]
-fn modules_that_do_nothing_name_nothing_that_does() {
+fn pure_modules_name_nothing_that_does_io() {
     let mut complaints = Vec::new();
     for source in sources("src") {
         let is_pure = row_of(&source.path).is_some_and(|row| row.does == Nothing);

@@ -141,9 +141,9 @@ fn decode<'a>(recording: &Recording, chunks: impl IntoIterator<Item = &'a [u8]>)
 fn parse_cut(text: &str, cut: usize) -> Vec<Piece> {
     let mut parser = Parser::new(Settings::default()).expect("the defaults are valid");
     let mut pieces = Vec::new();
-    let (before, behind) = text.as_bytes().split_at(cut);
+    let (before, after) = text.as_bytes().split_at(cut);
     parser.push(before, |segment| take(&mut pieces, segment));
-    parser.push(behind, |segment| take(&mut pieces, segment));
+    parser.push(after, |segment| take(&mut pieces, segment));
     parser.finish(|segment| take(&mut pieces, segment));
     pieces
 }
@@ -156,15 +156,15 @@ fn replay(name: &str) -> Answer {
     assert_eq!(recording.status, 200, "{name}");
     let mut rest = body.as_slice();
     let as_recorded = recording.cuts.iter().map(|bytes| {
-        let (chunk, behind) = rest.split_at(*bytes);
-        rest = behind;
+        let (chunk, after) = rest.split_at(*bytes);
+        rest = after;
         chunk
     });
     let answer = decode(&recording, as_recorded);
     assert_eq!(decode(&recording, body.chunks(1)), answer, "{name} byte by byte");
     for cut in 0..=body.len() {
-        let (before, behind) = body.split_at(cut);
-        assert_eq!(decode(&recording, [before, behind]), answer, "{name} cut at {cut}");
+        let (before, after) = body.split_at(cut);
+        assert_eq!(decode(&recording, [before, after]), answer, "{name} cut at {cut}");
     }
     for cut in 0..=answer.text.len() {
         assert_eq!(parse_cut(&answer.text, cut), answer.pieces, "{name}: text cut at {cut}");
@@ -230,7 +230,7 @@ fn check_native_calls(answer: &Answer, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_call_that_the_server_has_read() {
+fn a_call_that_the_server_parsed() {
     for name in over_both("call") {
         let answer = replay_well(&name, RoundFinish::ToolCalls);
         check_native_calls(&answer, &[BERLIN]);
@@ -242,7 +242,7 @@ fn a_call_that_the_server_has_read() {
 
 /// Over the Responses API, both are done only at the end, and only their ids tell them apart.
 #[test]
-fn two_calls_that_the_server_has_read() {
+fn two_calls_that_the_server_parsed() {
     for name in over_both("calls") {
         let answer = replay_well(&name, RoundFinish::ToolCalls);
         check_native_calls(&answer, &[BERLIN, ("calculate", "{\"expression\": \"6*7\"}")]);
@@ -275,7 +275,7 @@ fn a_native_call_that_was_cut_by_the_token_limit() {
 }
 
 #[test]
-fn words_beside_native_tools() {
+fn words_with_native_tools() {
     for name in over_both("words") {
         let answer = replay_well(&name, RoundFinish::Stop);
         assert_eq!(answer.text, "The capital of France is Paris.", "{name}");
@@ -298,7 +298,7 @@ fn calls(name: &str) -> Vec<Call> {
 }
 
 #[test]
-fn calls_held_by_the_grammar() {
+fn calls_enforced_by_the_grammar() {
     for (name, zone) in [("call_time", "Berlin"), ("call_time_zone", "New York")] {
         let calls = calls(name);
         assert_eq!(calls.len(), 1, "{name}");
@@ -327,7 +327,7 @@ fn a_call_that_was_cut_by_the_token_limit() {
 }
 
 #[test]
-fn prose_beside_tools() {
+fn prose_with_tools() {
     let answer = replay_well("prose_with_tools", RoundFinish::Stop);
     assert!(!answer.text.contains(MARKER));
     assert_eq!(answer.pieces, [Piece::Text(answer.text)]);
@@ -339,11 +339,11 @@ fn an_error_in_the_middle_of_an_answer() {
     let Some(FrameError::Server(error)) = answer.error else { panic!("{answer:?}") };
     assert_eq!(error.code.as_deref(), Some("server_error"));
     assert!(error.message.contains("Unexpected empty grammar stack"), "{error}");
-    assert!(!answer.done, "the server sends no [DONE] behind an error");
+    assert!(!answer.done, "the server sends no [DONE] after an error");
 }
 
 #[test]
-fn a_stream_that_was_left_in_the_middle() {
+fn a_stream_that_the_client_left() {
     let answer = replay("disconnect");
     assert!(!answer.text.is_empty());
     assert_eq!((answer.finish, answer.done), (None, false));

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_greeted_with_can_be_opened_and_tried() {
+    fn the_greeting_shows_working_addresses() {
         let stream = "/api/v1/chat/stream";
         for (address, opened) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080/"),

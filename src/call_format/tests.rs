@@ -9,7 +9,7 @@ fn written(format: &CallFormat, calls: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn calls_are_written_as_the_models_have_learnt_them() {
+fn calls_are_written_as_models_learnt_them() {
     let calls = [("now", "{}"), ("add", "{\"a\": 1}")];
     for (row, expected) in [
         (
@@ -34,7 +34,7 @@ fn a_name_is_written_as_json() {
 }
 
 #[test]
-fn results_are_written_as_the_models_have_learnt_them() {
+fn results_are_written_as_models_learnt_them() {
     for (row, expected) in [
         (&MARKER_JSON, "`now` (call_1) returned: 12"),
         (&HERMES, "<tool_response>\n`now` (call_1) returned: 12\n</tool_response>"),
@@ -46,7 +46,7 @@ fn results_are_written_as_the_models_have_learnt_them() {
 }
 
 #[test]
-fn a_nonce_stands_behind_the_markers_last_letter() {
+fn a_nonce_follows_the_markers_last_letter() {
     for (marker, expected) in [
         ("<<function_call>>", "<<function_call:7f3a>>"),
         ("[[do]]", "[[do:7f3a]]"),
@@ -61,7 +61,7 @@ fn a_nonce_stands_behind_the_markers_last_letter() {
 }
 
 #[test]
-fn rows_are_found_by_their_names() {
+fn rows_are_found_by_name() {
     for row in ROWS {
         assert_eq!(Row::named(row.name), Some(*row));
     }
@@ -76,7 +76,7 @@ fn no_mark_of_a_row_lies_inside_another() {
         let marks: Vec<_> = format.marks().chain(row.reasoning).collect();
         for mark in &marks {
             let others = marks.iter().filter(|other| *other != mark);
-            assert!(others.clone().count() + 1 == marks.len(), "{mark} stands twice");
+            assert!(others.clone().count() + 1 == marks.len(), "{mark} occurs twice");
             for other in others {
                 assert!(!other.contains(mark), "{mark} lies inside {other}");
             }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_mended_is_said() {
+    fn repairs_are_listed() {
         check(
             &Settings { strict_balancing: false, argument_deltas: true, ..Settings::default() },
             b"<<function_call>>{'name':'f',}",
@@ -214,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_nothing_out() {
+    fn empty_input_gives_no_lines() {
         check(&Settings::default(), b"", &[]);
     }
 
     #[test]
-    fn a_chunk_size_beyond_all_input_is_no_mistake() {
+    fn a_chunk_size_larger_than_the_input_works() {
         for chunk_size in [usize::MAX, usize::MAX / 2] {
             let said = lines(b"text", chunk_size, Settings::default());
             assert_eq!(said, "{\"type\":\"text\",\"text\":\"text\"}\n");
@@ -228,7 +228,7 @@ mod tests {
 
     /// The input never ends, so only the failure can stop the run.
     #[test]
-    fn a_failing_output_ends_it() {
+    fn a_failing_output_ends_the_run() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_run_stays_whole() {
+    fn calls_that_ran_stay_whole() {
         let ran = || call(1000, Outcome::Ended(ToolResult::data(json!(1))));
         let repeat = call(1000, Outcome::NotRun(ToolResult::data(json!(1))));
         let skipped = call(1000, Outcome::Skipped("too many".to_owned()));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn short_arguments_are_no_reason_to_cut_them() {
+    fn short_arguments_are_not_shortened() {
         let reason = "x".repeat(limits::UNRUN_REASON_BYTES_MAX);
         let of = |bytes: usize| {
             let arguments = bytes - r#"{"a":""}"#.len();

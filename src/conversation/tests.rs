@@ -69,7 +69,7 @@ fn the_latest_turn_is_kept_whatever_its_size() {
 
 /// A running turn keeps the conversation as it was when the turn began.
 #[test]
-fn what_was_cloned_does_not_change() {
+fn a_clone_does_not_change() {
     let mut conversation = Conversation::default();
     conversation.push(turn_of(0, 1000));
     let before = conversation.clone();
@@ -80,7 +80,7 @@ fn what_was_cloned_does_not_change() {
 
 /// Everything in a turn adds to its size, at least as much as it takes as text.
 #[test]
-fn all_that_a_turn_holds_is_counted() {
+fn everything_in_a_turn_is_counted() {
     let empty = size::of_turn(&turn(0, Vec::new()));
     let call = |name: String, arguments: &str, outcome| {
         let arguments = Arguments::parse(arguments).unwrap();

@@ -38,8 +38,8 @@ pub(super) fn kept(
         room = if first_step > 0 { 0 } else { left };
     }
     for turn in newest().skip(needed) {
-        let Some(behind_prompt) = room.checked_sub(opening_tokens(turn)) else { break };
-        let (first_step, left) = steps_that_fit(turn, behind_prompt, &step_tokens);
+        let Some(after_prompt) = room.checked_sub(opening_tokens(turn)) else { break };
+        let (first_step, left) = steps_that_fit(turn, after_prompt, &step_tokens);
         if first_step == turn.steps.len() && !turn.steps.is_empty() {
             break;
         }

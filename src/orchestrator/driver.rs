@@ -23,7 +23,7 @@ use crate::session::Writer;
 use crate::telemetry::millis;
 use crate::tools::Registry;
 use crate::tools::run::{Run, RunEnd};
-use crate::upstream::{Instead, Opened, Round, RoundFailure, Route};
+use crate::upstream::{Fallback, Opened, Round, RoundFailure, Route};
 
 /// What the driver needs for a turn.
 #[derive(Debug)]
@@ -93,8 +93,8 @@ impl Driver {
             meter: Meter::new(),
             unpolled: false,
         };
-        driver.act();
-        driver.tell_state();
+        driver.run_outputs();
+        driver.publish_state();
         driver.writer.publish();
         driver
     }
@@ -113,12 +113,12 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.unpolled = true;
-        self.tell_time();
+        self.update_clock();
         loop {
-            self.act();
+            self.run_outputs();
             self.turn.handle(Input::Logged(self.writer.bytes()));
-            self.act();
-            self.tell_state();
+            self.run_outputs();
+            self.publish_state();
             if self.turn.is_over() {
                 return Poll::Ready(());
             }
@@ -133,13 +133,13 @@ impl Driver {
         }
     }
 
-    fn tell_time(&mut self) {
+    fn update_clock(&mut self) {
         let passed = millis(self.meter.begun().elapsed());
         self.turn.set_now(self.turn.started_at_ms().saturating_add(passed));
     }
 
     /// Publishes a new state. The session publishes the final one, once it is free.
-    fn tell_state(&mut self) {
+    fn publish_state(&mut self) {
         let state = self.turn.state();
         if self.meter.note_state(state) && !state.is_over() {
             self.writer.log().set_turn_state(state);
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     /// Carries out the machine's outputs.
-    fn act(&mut self) {
+    fn run_outputs(&mut self) {
         while let Some(output) = self.turn.poll() {
             match output {
                 Output::Event(event) => {
@@ -205,7 +205,7 @@ impl Driver {
             && timer.sleep.as_mut().poll(cx).is_ready()
         {
             self.timer = None;
-            self.tell_time();
+            self.update_clock();
             self.turn.handle(Input::Tick);
             self.unpolled = true;
         }
@@ -215,9 +215,9 @@ impl Driver {
         if let RoundState::Opening(opening) = &mut self.round {
             match opening.as_mut().poll(cx) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(Opened { round, instead })) => {
+                Poll::Ready(Ok(Opened { round, fallback })) => {
                     self.round = RoundState::Open(Box::new(round));
-                    if let Some(Instead { place, name: answering, why }) = instead {
+                    if let Some(Fallback { place, name: answering, why }) = fallback {
                         self.meter.rerouted(&answering);
                         self.turn.handle(Input::Rerouted { place, answering, why });
                         self.unpolled = true;

@@ -144,7 +144,7 @@ impl Meter {
     /// Counts and logs what clients do not see.
     pub(super) fn note(&self, line: LogLine<'_>) {
         self.span.in_scope(|| match line {
-            LogLine::SaidNothing => {
+            LogLine::EmptyAnswer => {
                 debug!("empty answer");
                 metrics::empty_answer();
             }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_found_for_an_argument_are_told() {
+    fn values_found_for_an_argument_are_suggested() {
         let one = json!({ "matches": [{ "contact_id": "c_7", "name": "Priya Raman" }] });
         check_argument(&json!("Priya Raman"), one.clone(), Some(&["\"c_7\""]));
         check_argument(&json!("c_8"), one.clone(), Some(&["\"c_7\""]));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_changes_the_world_gets_the_one_value_that_was_looked_up_for_it() {
+    fn a_mutating_call_gets_the_one_value_looked_up_for_it() {
         let one = looked_up(json!({ "contact_id": "c_7" }));
         let to = |id: &str| sent(&json!({ "contact_id": id }));
         check_values(&to("priya"), &one, true, Some(&["\"c_7\""]));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_lookups_or_two_arguments_may_be_about_is_not_told() {
+    fn ambiguous_values_are_not_suggested() {
         let one = looked_up(json!({ "contact_id": "c_7", "text": "hi" }));
         check_values(&sent(&json!({ "contact_id": "c_8", "text": "ho" })), &one, false, None);
         let to_bob = sent(&json!({ "contact_id": "bob" }));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ids_are_told_and_only_a_few() {
+    fn only_a_few_ids_are_suggested() {
         let ids = |count| (0..count).map(|n| json!({ "contact_id": format!("c_{n}") })).collect();
         let told: Vec<String> = (0..RETRY_VALUES_MAX).map(|n| format!("\"c_{n}\"")).collect();
         let told: Vec<&str> = told.iter().map(String::as_str).collect();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_found_nothing_leads_nowhere() {
+    fn an_empty_search_suggests_nothing() {
         for (data, expected) in [
             (json!([]), None),
             (json!({"total": 0, "matches": [], "hint": "Try fewer words."}), None),

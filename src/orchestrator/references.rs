@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_replaced_wherever_they_stand() {
+    fn references_are_replaced_anywhere() {
         check(&json!({ "to": { "$result": "call_4.data.id" } }), &Ok(json!({ "to": 7 })));
         check(&json!({ "to": [{ "$result": "call_4.data.list.0" }] }), &Ok(json!({ "to": ["a"] })));
         check(&json!({ "to": { "$result": "call_4.data.list.1.b" } }), &Ok(json!({ "to": null })));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_is_named() {
+    fn a_broken_path_is_named() {
         for path in [
             "call_4.data.nope",
             "call_4.data.list.2",

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_and_failed_calls_are_no_repeats() {
+    fn other_arguments_and_failed_calls_are_not_repeats() {
         let mut repeats = Repeats::default();
         for page in 0..10 {
             assert_eq!(

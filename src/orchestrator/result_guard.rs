@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_format_puts_around_results_is_a_block() {
+    fn result_tags_of_the_format_are_a_block() {
         check("<tool_response>\n12", "", true);
         check("It is:\n<tool_response>", "It is:\n", true);
         for text in ["a <tool_response>", "<tool_", "<tool_responses", "<b>bold</b>"] {
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_the_end_of_the_message_cuts_is_a_block() {
+    fn a_result_cut_by_the_end_of_the_message_is_a_block() {
         check("{\"timezone\":\"Asia/To", "", true);
         check("{\"tim", "{\"tim", false);
         check("`get_current_time` retur", "`get_current_time` retur", false);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_behind_what_markdown_begins_a_line_with() {
+    fn a_block_is_found_after_markdown_at_the_start_of_a_line() {
         for before in ["**", "> ", "- ", "### ", "Well.\n* "] {
             check(&format!("{before}`a` (call_1) returned: x"), before, true);
         }
@@ -438,12 +438,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_that_the_token_limit_cut_is_no_block() {
+    fn a_fence_cut_by_the_token_limit_is_not_a_block() {
         check("```json\n{\"time", "```json\n{\"time", false);
     }
 
     #[test]
-    fn words_that_go_on_after_a_thought_begin_no_line() {
+    fn words_after_a_thought_do_not_begin_a_line() {
         let (mut guard, mut out) = (guard(), String::new());
         assert!(!guard.push("In the log ", &mut out) && !guard.finish(&mut out));
         assert!(!guard.push("`a` returned: 4 is shown.", &mut out));
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn where_json_is_wanted_only_headings_are_blocks() {
+    fn if_json_is_wanted_only_headings_are_blocks() {
         let mut guard = ResultGuard::new(Vec::new(), "", true);
         guard.learn_tool("a");
         guard.learn_result(|| panic!("must not be serialized"));
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_begins_anew() {
+    fn a_new_message_resets_the_guard() {
         let (mut guard, mut out) = (guard(), String::new());
         assert!(!guard.push("{\"timezone\":", &mut out));
         guard.begin_message();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_held_than_the_bound() {
+    fn held_text_is_bounded() {
         let blank = " ".repeat(HELD_BYTES_MAX - 1);
         let (mut guard, mut out) = (guard(), String::new());
         assert!(!guard.push(&format!("{{{blank}"), &mut out));

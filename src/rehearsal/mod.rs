@@ -72,7 +72,7 @@ pub(crate) fn answer(request: &ChatRequest) -> Script {
             finish = RoundFinish::Length;
         }
     }
-    let prompt = request.messages.iter().filter_map(Message::words);
+    let prompt = request.messages.iter().filter_map(Message::text_content);
     let prompt_tokens = prompt.map(|words| count(token_ends(&words))).sum();
     let completion_tokens = count(ends.iter());
     let total_tokens = prompt_tokens + completion_tokens;
@@ -118,8 +118,8 @@ fn token_ends(text: &str) -> impl Iterator<Item = usize> + '_ {
         let mut kind = Kind::of(rest.chars().next()?);
         for char in chars.take(TOKEN_CHARS_MAX - 1) {
             let next = Kind::of(char);
-            let word_behind_space = kind == Kind::Space && next == Kind::Word && length == 1;
-            if next != kind && !word_behind_space {
+            let word_after_space = kind == Kind::Space && next == Kind::Word && length == 1;
+            if next != kind && !word_after_space {
                 break;
             }
             kind = next;

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_back_as_the_data_that_they_tell() {
+    fn lines_are_read_back_as_their_data() {
         let text = "Here is what list found:\ntoday: Monday: fine\nbills:\n  1:\n    number: 7\n  2:\n    number: 8\n\nNow answer.";
         let (outcome, rest) = Outcome::of_lines(text).unwrap();
         let bills = json!([{ "number": "7" }, { "number": "8" }]);

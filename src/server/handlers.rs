@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::dialect::native::{request, transcript};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
-use super::reply::{Reply, empty, json_reply, typed};
+use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume};
 use super::{App, query};
@@ -175,13 +175,13 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 fn metrics_text(app: &App) -> Reply {
     let MemoryUsage { sessions, session_bytes, turn_log_bytes } = app.gateway.memory_usage();
     metrics::held(sessions, session_bytes, turn_log_bytes);
-    typed(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
+    whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 
 /// The playground. It refuses to be framed, because a page around it could borrow its user's
 /// clicks.
 fn playground() -> Reply {
-    let mut reply = typed(StatusCode::OK, PLAYGROUND, "text/html; charset=utf-8");
+    let mut reply = whole_reply(StatusCode::OK, PLAYGROUND, "text/html; charset=utf-8");
     let policy = HeaderValue::from_static("frame-ancestors 'none'");
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     reply

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_that_is_silent_for_longest_gives_its_place_up() {
+    async fn the_longest_silent_connection_loses_its_place() {
         let places = Places::new(3);
         let kept = places.take().await;
         kept.keep();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_have_asked_are_waited_for() {
+    async fn connections_with_requests_are_waited_for() {
         let places = Places::new(1);
         let kept = places.take().await;
         kept.keep();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_ended_is_not_cut() {
+    async fn an_ended_connection_is_not_cut() {
         let places = Places::new(2);
         let first = places.take().await;
         let second = silent(&places).await;

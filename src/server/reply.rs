@@ -98,11 +98,15 @@ impl Body for ReplyBody {
 /// A complete JSON response.
 pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Reply {
     let body = serde_json::to_vec(body).unwrap_or_default();
-    typed(status, body, "application/json")
+    whole_reply(status, body, "application/json")
 }
 
 /// A complete response of the given media type.
-pub(super) fn typed(status: StatusCode, body: impl Into<Bytes>, media_type: &'static str) -> Reply {
+pub(super) fn whole_reply(
+    status: StatusCode,
+    body: impl Into<Bytes>,
+    media_type: &'static str,
+) -> Reply {
     let mut reply = Response::new(ReplyBody::whole(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

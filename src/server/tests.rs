@@ -33,7 +33,7 @@ fn post<B>(body: B) -> Request<B> {
 }
 
 #[tokio::test]
-async fn a_body_that_is_in_memory_is_read() {
+async fn a_body_in_memory_is_read() {
     let body = Full::new(Bytes::from_static(b"{\"prompt\":\"Hello?\"}"));
     let reply = handlers::answer(post(body), app()).await;
     assert_eq!(reply.status(), StatusCode::OK);
@@ -43,7 +43,7 @@ async fn a_body_that_is_in_memory_is_read() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_refused() {
+async fn an_incomplete_body_is_refused() {
     let pieces = [Ok(Frame::data(Bytes::from_static(b"{"))), Err("the client is gone")];
     let body = StreamBody::new(tokio_stream::iter(pieces));
     let reply = handlers::answer(post(body), app()).await;
@@ -52,7 +52,7 @@ async fn a_body_that_breaks_off_is_refused() {
 
 /// Each address that needs a session reports that the store is unavailable.
 #[tokio::test]
-async fn a_store_that_is_down_is_said_to_be() {
+async fn an_unavailable_store_is_reported() {
     let get = |method: Method, path: &str| {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(HOST, HeaderValue::from_static("localhost"));

@@ -84,7 +84,10 @@ pub(crate) fn check_filter() -> Result<(), TelemetryError> {
 }
 
 fn filter() -> Result<EnvFilter, TelemetryError> {
-    #[expect(clippy::disallowed_methods, reason = "the filter holds before any configuration")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the filter applies before the configuration is read"
+    )]
     let words = std::env::var(FILTER_VARIABLE).unwrap_or_default();
     if let Some(word) = misspelt_level(&words) {
         return Err(TelemetryError::NotALevel(word.to_owned()));

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_is_full_is_tried_again_and_one_that_fails_loses_the_rest() {
+    fn a_full_writer_is_retried_and_a_failing_one_loses_the_rest() {
         let full = || Err(ErrorKind::WouldBlock.into());
         let mut out = Scripted { script: vec![full(), Ok(3), full()], written: Vec::new() };
         assert_eq!(write_lines(&mut out, b"one\ntwo\n"), 0);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_slow_reader_but_the_writer() {
+    fn only_the_writer_waits_for_a_slow_reader() {
         let Scene { queue, logs, go, written } = scene();
         for _ in 0..3 * QUEUED_BYTES_MAX / 1024 {
             queue.push(&line(1024));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pushed_is_written_before_the_end() {
+    fn pushed_lines_are_written_before_the_end() {
         let Scene { queue, logs, go, written } = scene();
         queue.push(b"first\n");
         go.send(Ok(())).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_fails_goes_on() {
+    fn a_failing_writer_continues() {
         let Scene { queue, logs, go, written } = scene();
         queue.push(b"lost\n");
         go.send(Err(ErrorKind::BrokenPipe.into())).unwrap();

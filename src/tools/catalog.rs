@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_names_are_told_than_a_model_can_use() {
+    fn listed_names_are_bounded() {
         let many: Vec<String> = (0..FEEDBACK_NAMES_MAX * 2).map(|n| format!("tool_{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let Err(CallRefusal::NotFound { closest, available, .. }) =

@@ -29,7 +29,7 @@ pub struct ToolFault {
 impl ToolFault {
     /// A fault that will not pass by itself.
     #[must_use]
-    pub fn lasting(message: impl Into<String>) -> Self {
+    pub fn permanent(message: impl Into<String>) -> Self {
         Self { message: message.into(), transient: false, retry_after: None }
     }
 
@@ -60,12 +60,12 @@ impl ToolFault {
                 Self::transient(format!("{whom} broke the connection off"))
             }
             ErrorKind::TimedOut => Self::timed_out(whom),
-            _ => Self::lasting(format!("{whom} cannot be reached: {error}")),
+            _ => Self::permanent(format!("{whom} cannot be reached: {error}")),
         }
     }
 
     /// A fault because `whom` answered with this HTTP status, which is not a success. It is
-    /// transient if the status [may pass](http::may_pass). A transient fault also takes its wait
+    /// transient if [its status is](http::is_transient). A transient fault also takes its wait
     /// from the `Retry-After` field, if [`http::retry_after`] can read it at `now`.
     #[must_use]
     pub fn from_status(
@@ -74,7 +74,7 @@ impl ToolFault {
         retry_after_field: Option<&str>,
         now: Timestamp,
     ) -> Self {
-        let transient = http::may_pass(status);
+        let transient = http::is_transient(status);
         let retry_after = retry_after_field.filter(|_| transient);
         Self {
             message: format!("{whom} answered with HTTP status {status}"),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_broke_are_transient_and_others_are_not() {
+    fn broken_connections_are_transient_and_others_are_not() {
         for (kind, transient) in [
             (ErrorKind::ConnectionRefused, true),
             (ErrorKind::ConnectionReset, true),

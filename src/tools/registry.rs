@@ -20,8 +20,8 @@ pub struct Registry {
 pub enum RegistryError {
     /// The name has a form that model servers would reject.
     #[error(
-        "invalid tool name {0:?}: expected 1 to {NAME_BYTES_MAX} characters from A-Z a-z 0-9 _ \
-             . -"
+        "invalid tool name {0:?}: expected 1 to {NAME_BYTES_MAX} characters from \
+         A-Z a-z 0-9 _ . -"
     )]
     BadName(String),
     /// Two tools have the same name.

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_replaces_what_was_not_taken() {
+    fn the_newest_report_replaces_one_that_was_not_taken() {
         let (reporter, reports) = Reporter::new();
         for done in 0..1000 {
             reporter.progress(Progress::new(f64::from(done)));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_woken() {
+    async fn a_waiting_task_is_woken() {
         let (reporter, reports) = Reporter::new();
         let told = tokio::spawn(future::poll_fn(move |cx| reports.poll(cx)));
         tokio::task::yield_now().await;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_given_up_is_not_heard() {
+    fn an_abandoned_attempt_is_ignored() {
         let (reporter, reports) = Reporter::new();
         let first = reporter.begin(1);
         first.progress(Progress::new(8.0));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_json_cannot_say_are_not_reported() {
+    fn numbers_that_json_cannot_represent_are_not_reported() {
         let (reporter, reports) = Reporter::new();
         for number in [f64::NAN, f64::INFINITY] {
             reporter.progress(Progress::new(number));

@@ -37,12 +37,12 @@ pub enum Kind {
 pub struct Upstream {
     name: String,
     history: History,
-    speaker: Speaker,
+    backend: Backend,
     cool_down: Mutex<CoolDown>,
 }
 
 #[derive(Debug)]
-enum Speaker {
+enum Backend {
     Server(Box<Server>),
     Local(Arc<dyn LocalModel>),
 }
@@ -54,11 +54,11 @@ impl Upstream {
     /// See [`OptionsError`].
     pub fn new(options: Options) -> Result<Self, OptionsError> {
         let Options { name, history, kind } = options;
-        let speaker = match kind {
-            Kind::Server(options) => Speaker::Server(Box::new(Server::new(&name, options)?)),
-            Kind::Local(model) => Speaker::Local(model),
+        let backend = match kind {
+            Kind::Server(options) => Backend::Server(Box::new(Server::new(&name, options)?)),
+            Kind::Local(model) => Backend::Local(model),
         };
-        Ok(Self { name, history, speaker, cool_down: Mutex::default() })
+        Ok(Self { name, history, backend, cool_down: Mutex::default() })
     }
 
     /// The name that clients select it by.
@@ -72,9 +72,9 @@ impl Upstream {
     /// # Errors
     /// If the round failed before any of the answer arrived; see [`RoundFailure`].
     pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
-        match &self.speaker {
-            Speaker::Server(server) => server.open(&request.render(self.history)).await,
-            Speaker::Local(model) => Ok(Round::local(model.answer(&request.render(self.history)))),
+        match &self.backend {
+            Backend::Server(server) => server.open(&request.render(self.history)).await,
+            Backend::Local(model) => Ok(Round::local(model.answer(&request.render(self.history)))),
         }
     }
 
@@ -85,22 +85,22 @@ impl Upstream {
 
     /// Announces an attempt. If the cool-down is over, it is extended, so that a single turn
     /// tries while the others wait for its result.
-    pub(super) fn try_again(&self) {
-        self.cool_down.lock().try_again(Instant::now());
+    pub(super) fn begin_attempt(&self) {
+        self.cool_down.lock().begin_attempt(Instant::now());
     }
 
     /// Records the outcome of an attempt that began at `asked`. Only useful if there are other
     /// upstreams.
-    pub(super) fn remember<T>(&self, outcome: &Result<T, RoundFailure>, asked: Instant) {
+    pub(super) fn record_outcome<T>(&self, outcome: &Result<T, RoundFailure>, asked: Instant) {
         let upstream = &*self.name;
         match outcome {
             Ok(_) => {
-                if self.cool_down.lock().end() {
+                if self.cool_down.lock().record_success() {
                     info!(upstream, "upstream reachable again");
                 }
             }
-            Err(failure) if failure.is_absence() => {
-                let wait = self.cool_down.lock().fail(asked, Instant::now());
+            Err(failure) if failure.is_unavailable() => {
+                let wait = self.cool_down.lock().record_failure(asked, Instant::now());
                 if let Some(wait) = wait {
                     let (reason, seconds) = (&*failure.message, wait.as_secs());
                     warn!(
@@ -119,9 +119,9 @@ impl Upstream {
     /// # Errors
     /// The reason if it cannot be reached.
     pub(crate) async fn check(&self) -> Result<(), RoundFailure> {
-        match &self.speaker {
-            Speaker::Server(server) => server.check().await,
-            Speaker::Local(_) => Ok(()),
+        match &self.backend {
+            Backend::Server(server) => server.check().await,
+            Backend::Local(_) => Ok(()),
         }
     }
 }

@@ -31,7 +31,7 @@ impl CoolDown {
 
     /// Announces an attempt. If the cool-down has run out, it starts again with the same
     /// length, so that other turns need not wait for this attempt.
-    pub(super) fn try_again(&mut self, now: Instant) {
+    pub(super) fn begin_attempt(&mut self, now: Instant) {
         if let Some(failed) = &mut self.failed
             && now >= failed.until
         {
@@ -42,7 +42,7 @@ impl CoolDown {
     /// Records that an attempt which began at `asked` failed. Returns how long others now go
     /// first, or `None` if a failure was recorded after `asked`: turns that fail together count
     /// once.
-    pub(super) fn fail(&mut self, asked: Instant, now: Instant) -> Option<Duration> {
+    pub(super) fn record_failure(&mut self, asked: Instant, now: Instant) -> Option<Duration> {
         let wait = match self.failed {
             Some(failed) if asked < failed.at => return None,
             Some(failed) => (failed.wait * 2).min(COOL_DOWN_MAX),
@@ -53,7 +53,7 @@ impl CoolDown {
     }
 
     /// Records that it was reached. Returns whether it was cooling down.
-    pub(super) fn end(&mut self) -> bool {
+    pub(super) fn record_success(&mut self) -> bool {
         self.failed.take().is_some()
     }
 }
@@ -71,38 +71,38 @@ mod tests {
         assert!(!cool_down.is_on(now));
         let mut expected = COOL_DOWN;
         for _ in 0..10 {
-            assert_eq!(cool_down.fail(now, now), Some(expected));
+            assert_eq!(cool_down.record_failure(now, now), Some(expected));
             assert!(cool_down.is_on(now + expected - MILLISECOND));
             assert!(!cool_down.is_on(now + expected));
             now += expected;
             expected = (expected * 2).min(COOL_DOWN_MAX);
         }
         assert_eq!(expected, COOL_DOWN_MAX);
-        assert!(cool_down.end());
-        assert!(!cool_down.end() && !cool_down.is_on(now));
-        assert_eq!(cool_down.fail(now, now), Some(COOL_DOWN), "from the start again");
+        assert!(cool_down.record_success());
+        assert!(!cool_down.record_success() && !cool_down.is_on(now));
+        assert_eq!(cool_down.record_failure(now, now), Some(COOL_DOWN), "from the start again");
     }
 
     #[test]
-    fn those_who_asked_before_it_was_known_count_once() {
+    fn concurrent_failures_count_once() {
         let asked = Instant::now();
         let mut cool_down = CoolDown::default();
-        assert_eq!(cool_down.fail(asked, asked + MILLISECOND), Some(COOL_DOWN));
-        assert_eq!(cool_down.fail(asked, asked + MILLISECOND), None);
-        assert_eq!(cool_down.fail(asked, asked + COOL_DOWN_MAX), None);
+        assert_eq!(cool_down.record_failure(asked, asked + MILLISECOND), Some(COOL_DOWN));
+        assert_eq!(cool_down.record_failure(asked, asked + MILLISECOND), None);
+        assert_eq!(cool_down.record_failure(asked, asked + COOL_DOWN_MAX), None);
         let later = asked + MILLISECOND;
-        assert_eq!(cool_down.fail(later, later), Some(COOL_DOWN * 2));
+        assert_eq!(cool_down.record_failure(later, later), Some(COOL_DOWN * 2));
     }
 
     #[test]
-    fn when_the_time_is_over_one_tries_and_the_rest_wait_for_it() {
+    fn after_the_cool_down_one_attempt_runs_and_the_rest_wait() {
         let begun = Instant::now();
         let mut cool_down = CoolDown::default();
-        cool_down.fail(begun, begun);
+        cool_down.record_failure(begun, begun);
         let over = begun + COOL_DOWN;
-        cool_down.try_again(over - MILLISECOND);
+        cool_down.begin_attempt(over - MILLISECOND);
         assert!(!cool_down.is_on(over), "who asks before that changes nothing");
-        cool_down.try_again(over);
+        cool_down.begin_attempt(over);
         assert!(cool_down.is_on(over));
         // The attempt never reported back.
         assert!(!cool_down.is_on(over + COOL_DOWN));

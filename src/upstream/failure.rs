@@ -23,7 +23,7 @@ pub struct RoundFailure {
 impl RoundFailure {
     /// Whether the server was absent or overloaded. This says something about the server and
     /// nothing about the request.
-    pub(super) const fn is_absence(&self) -> bool {
+    pub(super) const fn is_unavailable(&self) -> bool {
         matches!(self.code, FailureCode::UpstreamUnavailable | FailureCode::UpstreamTimeout)
     }
 
@@ -38,7 +38,7 @@ impl RoundFailure {
     }
 
     /// The answer is not an event stream.
-    pub(super) fn garbage(error: impl std::error::Error) -> Self {
+    pub(super) fn unreadable(error: impl std::error::Error) -> Self {
         let message = format!("cannot read the model server's answer: {error}");
         Self::new(FailureCode::UpstreamError, false, message)
     }
@@ -93,7 +93,7 @@ impl RoundFailure {
         };
         let message = format!("the model server answered {status}: {error}{advice}");
         let retryable = matches!(status, 408 | 429 | 500..=599);
-        let code = if http::may_pass(status) {
+        let code = if http::is_transient(status) {
             FailureCode::UpstreamUnavailable
         } else {
             FailureCode::UpstreamError
@@ -102,7 +102,7 @@ impl RoundFailure {
     }
 
     /// The server sent something other than an event stream.
-    pub(super) fn no_stream(content_type: &str, said: &ServerError) -> Self {
+    pub(super) fn not_a_stream(content_type: &str, said: &ServerError) -> Self {
         let message = format!(
             "the model server answered with {content_type} instead of an event stream: {said}"
         );

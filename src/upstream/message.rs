@@ -82,7 +82,7 @@ impl Message {
 
     /// All of its text, including results; `None` if it has none.
     #[must_use]
-    pub fn words(&self) -> Option<Cow<'_, str>> {
+    pub fn text_content(&self) -> Option<Cow<'_, str>> {
         let mut texts = self.parts.iter().filter_map(|part| match part {
             MessagePart::Text(text) | MessagePart::Result { output: text, .. } => Some(&**text),
             MessagePart::Reasoning(_) | MessagePart::Call(_) => None,
@@ -107,7 +107,7 @@ impl Message {
 
     /// The id of the call that this message answers.
     #[must_use]
-    pub(crate) fn answers(&self) -> Option<&str> {
+    pub(crate) fn answered_call_id(&self) -> Option<&str> {
         self.parts.iter().find_map(|part| match part {
             MessagePart::Result { call_id, .. } => Some(&**call_id),
             _ => None,

@@ -29,7 +29,7 @@ pub use frame_error::FrameError;
 pub use local::{LocalAnswer, LocalModel};
 pub(crate) use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
 pub(crate) use round::Round;
-pub(crate) use route::{Instead, Opened, PassedOver, Route};
+pub(crate) use route::{Fallback, Opened, PassedOver, Route};
 pub use server::{OptionsError, ServerOptions};
 
 use std::fmt;

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_recognised_by_what_they_say_of_themselves() {
+    fn servers_are_recognised_by_what_they_report() {
         for (owner, flavour) in [
             ("llamacpp", Flavour::Other),
             ("vllm", Flavour::Vllm),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_known() {
+    fn missing_fields_are_unknown() {
         check(r#"{"object":"list","data":[{"id":"m"},{"id":"n"}]}"#, Flavour::Other, Some("m"));
         check(r#"{"data":[{"id":null,"owned_by":null}]}"#, Flavour::Other, None);
         check(r#"{"data":[{"owned_by":"vllm"}]}"#, Flavour::Vllm, None);

@@ -169,11 +169,13 @@ impl Round {
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), RoundFailure> {
         let mut rest = chunk;
-        while let Some(frame) = self.frames.next_frame(&mut rest).map_err(RoundFailure::garbage)? {
+        while let Some(frame) =
+            self.frames.next_frame(&mut rest).map_err(RoundFailure::unreadable)?
+        {
             match self.events.decode(&frame, sink) {
                 Ok(()) => {}
                 Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
-                Err(error @ FrameError::Malformed) => return Err(RoundFailure::garbage(error)),
+                Err(error @ FrameError::Malformed) => return Err(RoundFailure::unreadable(error)),
             }
             if self.events.is_done() {
                 break;

@@ -26,12 +26,12 @@ pub(crate) struct Opened {
     /// The answer, arriving.
     pub(crate) round: Round,
     /// Set if an upstream other than the first answers.
-    pub(crate) instead: Option<Instead>,
+    pub(crate) fallback: Option<Fallback>,
 }
 
-/// The upstream that answers instead of the first.
+/// The upstream that answers fallback of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Instead {
+pub(crate) struct Fallback {
     /// Its index in the route.
     pub(crate) place: usize,
     /// Its name.
@@ -48,17 +48,17 @@ pub enum PassedOver {
     /// It was asked but did not answer: it refused, timed out or broke off.
     Silent,
     /// It was not asked, because it is cooling down.
-    HeldBack,
+    CoolingDown,
 }
 
 impl PassedOver {
     /// The wording shown to clients, to follow the upstream's name.
     #[must_use]
-    pub(crate) const fn told(self) -> &'static str {
+    pub(crate) const fn wording(self) -> &'static str {
         match self {
             Self::Unreachable => "cannot be reached",
             Self::Silent => "did not answer",
-            Self::HeldBack => "failed recently",
+            Self::CoolingDown => "failed recently",
         }
     }
 }
@@ -81,22 +81,22 @@ impl Route {
     /// or if no upstream answers: then the first failure, with the reasons of all.
     pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Opened, RoundFailure> {
         if let [only] = &self.upstreams[..] {
-            return only.open(request).await.map(|round| Opened { round, instead: None });
+            return only.open(request).await.map(|round| Opened { round, fallback: None });
         }
         let mut failures: Vec<(&str, RoundFailure)> = Vec::new();
-        let mut why = PassedOver::HeldBack;
+        let mut why = PassedOver::CoolingDown;
         let first = request.asked_first.unwrap_or_default();
         for place in self.order(request.asked_first) {
             let upstream = &self.upstreams[place];
-            upstream.try_again();
+            upstream.begin_attempt();
             let asked = Instant::now();
             let outcome = begin(upstream, request).await;
-            upstream.remember(&outcome, asked);
+            upstream.record_outcome(&outcome, asked);
             match outcome {
                 Ok(round) => {
                     let name = upstream.name().to_owned();
-                    let instead = (place != first).then_some(Instead { place, name, why });
-                    return Ok(Opened { round, instead });
+                    let fallback = (place != first).then_some(Fallback { place, name, why });
+                    return Ok(Opened { round, fallback });
                 }
                 Err(failure) if failures.is_empty() && !failure.retryable => return Err(failure),
                 Err(failure) => {
@@ -127,7 +127,7 @@ impl Route {
         for place in self.order(None) {
             let asked = Instant::now();
             let outcome = self.upstreams[place].check().await;
-            self.upstreams[place].remember(&outcome, asked);
+            self.upstreams[place].record_outcome(&outcome, asked);
             match outcome {
                 Ok(()) => return Ok(()),
                 Err(failure) => first = first.and(Err(failure)),
@@ -140,13 +140,13 @@ impl Route {
     /// even during a cool-down, until another one has answered in its place.
     fn order(&self, asked_first: Option<usize>) -> Vec<usize> {
         let first = asked_first.unwrap_or_default();
-        let is_held_back = |place: &usize| {
-            let is_wanted = *place == 0 && asked_first.is_none() && self.is_named;
-            !is_wanted && self.upstreams[*place].is_cooling_down()
+        let goes_last = |place: &usize| {
+            let is_named_first = *place == 0 && asked_first.is_none() && self.is_named;
+            !is_named_first && self.upstreams[*place].is_cooling_down()
         };
         let others = (0..self.upstreams.len()).filter(|place| *place != first);
         let mut order: Vec<_> = std::iter::once(first).chain(others).collect();
-        order.sort_by_cached_key(is_held_back);
+        order.sort_by_cached_key(goes_last);
         order
     }
 }

@@ -205,7 +205,7 @@ impl Server {
             let media_type = media_type.to_owned();
             let said = said(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
             let error = ServerError::from_body(said.as_bytes());
-            return Err(Failed::finally(RoundFailure::no_stream(&media_type, &error)));
+            return Err(Failed::finally(RoundFailure::not_a_stream(&media_type, &error)));
         }
         match coding(&answer) {
             Some(coding) => Err(Failed::finally(RoundFailure::compressed(coding))),
@@ -346,7 +346,7 @@ impl Failed {
     fn refused(answer: &Answer, said: &str) -> Self {
         let status = answer.head.status.as_u16();
         let failure = RoundFailure::refused(status, &ServerError::from_body(said.as_bytes()));
-        let wait = if http::may_pass(status) { wait_asked_for(answer) } else { None };
+        let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
         Self { failure, wait, was_reached: true }
     }
 

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_quoted() {
+    fn unknown_bodies_are_quoted() {
         check("upstream connect error\n", None, "upstream connect error");
         check("<html>502</html>", None, "<html>502</html>");
         check(r#"{"error":{"why":1}}"#, None, r#"{"error":{"why":1}}"#);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut_at_a_character() {
+    fn long_messages_are_cut_at_a_character() {
         let at = "x".repeat(ERROR_MESSAGE_BYTES_MAX);
         check(&at, None, &at);
         check(&format!("{at}y"), None, &at);

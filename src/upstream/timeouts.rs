@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_ends_it_to_the_moment() {
+    async fn silence_ends_the_round_on_time() {
         let begun = Instant::now();
         let mut timeouts = Timeouts::new(IDLE);
         let end = poll_fn(|cx| timeouts.poll(cx, false)).await;
@@ -160,7 +160,7 @@ mod tests {
 
     /// Bytes may already be there on the first poll; the timer must be armed all the same.
     #[tokio::test(start_paused = true)]
-    async fn silence_behind_the_first_bytes_ends_it() {
+    async fn silence_after_the_first_bytes_ends_the_round() {
         let begun = Instant::now();
         let mut timeouts = Timeouts::new(IDLE);
         let mut has_heard = true;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bytes_without_words_are_life_but_not_for_ever() {
+    async fn bytes_without_words_keep_the_round_alive_only_so_long() {
         for is_polled_without in [true, false] {
             let begun = Instant::now();
             let mut timeouts = Timeouts::new(IDLE);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn words_begin_both_waits_anew() {
+    async fn words_restart_both_waits() {
         let mut timeouts = Timeouts::new(IDLE);
         for _ in 0..100 {
             advance(SECOND).await;

@@ -46,7 +46,7 @@ test('fetch streams to an allowed origin and to no other', async (t) => {
   assert.match(metrics, /^tether_turns_total\{[^}]*\} 1$/m);
 });
 
-test('the playground stands in no frame', async (t) => {
+test('the playground cannot be framed', async (t) => {
   const foreign = await startPages(t);
   const gateway = await startGateway(t);
   const browser = await startBrowser(t);

@@ -27,7 +27,7 @@ function readToTheEnd([url, types]) {
 }
 
 // From another origin: Last-Event-ID goes along without a preflight, as the ids are made for.
-test('an EventSource re-joins without gap or double, and stops by itself', async (t) => {
+test('an EventSource re-joins without gaps or duplicates, and stops by itself', async (t) => {
   t.diagnostic(`TEST_SEED=${SEED}`);
   const next = random();
   const cuts = Array.from({ length: 3 }, () => next(500, 6000));

@@ -25,7 +25,7 @@ async function ask(page, prompt) {
 const said = async (page) => (await page.locator('.said').allTextContents()).join('\n');
 
 describe('the playground', () => {
-  test('shows both calls done and the answer, and asks nobody else for anything', async (t) => {
+  test('shows both calls and the answer, and sends no request elsewhere', async (t) => {
     const gateway = await startGateway(t);
     const browser = await startBrowser(t);
     const { page, complaints, requests } = await openPage(browser, gateway.origin);
@@ -54,7 +54,7 @@ describe('the playground', () => {
     assert.equal(await page.locator('.call.good b').textContent(), 'get_current_time');
   });
 
-  test('loses nothing and doubles nothing when its connections break', async (t) => {
+  test('loses and repeats nothing when its connections break', async (t) => {
     t.diagnostic(`TEST_SEED=${SEED}`);
     const next = random();
     // Early ones: on a busy machine tokens share frames, and the stream is shorter.
@@ -72,7 +72,7 @@ describe('the playground', () => {
     assert.equal(await page.locator('.end').count(), 1);
   });
 
-  test('goes on with a turn after a reload', async (t) => {
+  test('continues a turn after a reload', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: 100 });
     const browser = await startBrowser(t);
     const { page } = await openPage(browser, gateway.origin);
@@ -124,7 +124,7 @@ describe('the playground', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('has a field where a question takes text', async (t) => {
+  test('has a text field if the question takes text', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE });
     const browser = await startBrowser(t);
     const { page } = await openPage(browser, gateway.origin);
@@ -153,7 +153,7 @@ describe('the playground', () => {
     assert.equal(await page.locator('.question.closed input').inputValue(), 'the day after');
   });
 
-  test('shows the open question again after a reload, even where its turn is gone', async (t) => {
+  test('shows the open question again after a reload, even if its turn is gone', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, tools: { demo: true } });
     const browser = await startBrowser(t);
     const { page } = await openPage(browser, gateway.origin);
@@ -202,7 +202,7 @@ describe('the playground', () => {
     assert.equal(await page.locator('.question:not(.closed)').count(), 0);
   });
 
-  test('asks for a key where the gateway wants one', async (t) => {
+  test('asks for a key if the gateway requires one', async (t) => {
     const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, server: { api_keys: ['open-sesame'] } });
     const browser = await startBrowser(t);
     const { page } = await openPage(browser, gateway.origin);

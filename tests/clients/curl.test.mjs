@@ -39,7 +39,7 @@ test('a turn ends with status 0, its frames as the contract writes them', async 
   assert.match(textOf(frames), /Asia\/Tokyo.*12\s*\*\s*7 = 84/s);
 });
 
-test('a re-join brings the same bytes again, or those behind the last id', async (t) => {
+test('a re-join brings the same bytes again, or those after the last id', async (t) => {
   const gateway = await startGateway(t);
   const answer = await gateway.begin('Count to 30');
   const live = Buffer.from(await answer.arrayBuffer());
@@ -55,7 +55,7 @@ test('a re-join brings the same bytes again, or those behind the last id', async
   assert.ok(live.subarray(-rest.output.length).equals(rest.output));
 });
 
-test('text is there while the model still speaks', async (t) => {
+test('text arrives while the model is still writing', async (t) => {
   const gateway = await startGateway(t, { tokensPerSec: 20 });
   const prompt = { session_id: 'watched', prompt: 'Count to 10000' };
   // The turn would take many minutes: what curl shows in time, it shows before the end.

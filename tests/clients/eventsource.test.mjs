@@ -30,7 +30,7 @@ function readToTheEnd(EventSource, url) {
   });
 }
 
-describe('EventSource re-joins without gap or double, and stops by itself', { concurrency: true }, () => {
+describe('EventSource re-joins without gaps or duplicates, and stops by itself', { concurrency: true }, () => {
   for (const [version, EventSource] of [[4, EventSource4], [5, EventSource5]]) {
     test(`version ${version}, a turn that still runs`, async (t) => {
       t.diagnostic(`TEST_SEED=${SEED}`);

@@ -1,5 +1,5 @@
 // Clients that take "a blank line, and an id is known" for an event. A keep-alive with a
-// blank line behind it gives them empty ones: here they see hundreds of keep-alives.
+// blank line after it gives them empty ones: here they see hundreds of keep-alives.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -20,7 +20,7 @@ fn check_refused(written: &str, message: &str) {
 }
 
 #[test]
-fn variables_are_put_in() {
+fn variables_are_substituted() {
     check("${NAME}", "value");
     check("a ${NAME} b ${NUMBER} c", "a value b 7 c");
     check("${NAME}${NAME}", "valuevalue");
@@ -33,7 +33,7 @@ fn variables_are_put_in() {
 }
 
 #[test]
-fn a_dollar_is_itself_where_no_brace_follows() {
+fn a_dollar_without_a_brace_is_literal() {
     check("$", "$");
     check("$NAME costs $5", "$NAME costs $5");
     check("$$", "$");
@@ -43,12 +43,12 @@ fn a_dollar_is_itself_where_no_brace_follows() {
 }
 
 #[test]
-fn a_value_is_not_looked_at_again() {
+fn values_are_not_expanded_again() {
     check("${DOLLAR}", "${NAME}");
 }
 
 #[test]
-fn what_cannot_be_put_in_is_a_mistake() {
+fn bad_references_are_mistakes() {
     check_refused(
         "${UNSET}",
         "environment variable UNSET is not set (write `${UNSET:-default}` to give it a default)",
@@ -64,7 +64,7 @@ fn what_cannot_be_put_in_is_a_mistake() {
 }
 
 #[test]
-fn a_variable_may_be_a_number_or_a_truth_value() {
+fn a_variable_may_be_a_number_or_a_boolean() {
     let text = "tools: {max_parallel: \"${NUMBER}\", continue_after_tool: \"${ON:-false}\"}\n\
                 stream: {keep_alive_sec: \"${NUMBER}.5\"}";
     let config = load_with(text, &Overrides::default(), &VARIABLES).unwrap();
@@ -92,7 +92,7 @@ fn a_variables_value_is_never_shown() {
 
 #[cfg(unix)]
 #[test]
-fn a_variable_that_is_no_utf_8_is_a_mistake() {
+fn a_variable_that_is_not_utf_8_is_a_mistake() {
     use std::os::unix::ffi::OsStringExt as _;
 
     let environment = |_: &str| Some(OsString::from_vec(vec![0xff]));

@@ -50,7 +50,7 @@ fn of_many_mistakes_the_first_are_shown_and_the_rest_counted() {
 }
 
 #[test]
-fn repeated_keys_name_the_first() {
+fn duplicate_keys_name_the_first() {
     check(
         "sessions:\n  ttl_sec: 5\n\n  ttl_sec: 6\n",
         "4:3: sessions.ttl_sec: duplicate key, first used on line 2",
@@ -105,7 +105,7 @@ fn wrong_types_say_what_was_found_and_what_was_expected() {
 }
 
 #[test]
-fn what_this_build_does_not_have_is_said() {
+fn unsupported_values_are_named() {
     check(
         "sessions: {store: redis}",
         "1:19: sessions.store: found the text `redis`, expected `memory`; this build does not \
@@ -138,7 +138,7 @@ fn what_this_build_does_not_have_is_said() {
 }
 
 #[test]
-fn what_native_calls_cannot_stand_beside_is_refused() {
+fn settings_that_conflict_with_native_calls_are_refused() {
     check(
         "tools: {call_contract: native}\nupstreams: [{history: text}]",
         "2:23: upstreams[0].history: found `text`, expected `native` because tools.call_contract \
@@ -231,7 +231,7 @@ fn impossible_combinations_are_refused() {
 
 /// A documented value that this build does not support is not reported as a misspelling.
 #[test]
-fn what_is_known_and_not_built_is_said_to_be_so() {
+fn reserved_values_are_not_called_misspellings() {
     for (text, place, known, later) in [
         ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "llama_completion"),
         ("upstreams: [{kind: X}]", "1:20: upstreams[0].kind", KINDS, "ollama"),
@@ -256,7 +256,7 @@ const KINDS: &str = "`openai_chat`, `openai_responses` or `embedded`";
 
 /// That is one mistake; the rest of the entry is read as if it had the default kind.
 #[test]
-fn an_entry_of_a_kind_that_is_not_built_is_read_to_its_end() {
+fn an_entry_of_an_unsupported_kind_is_read_to_its_end() {
     let error =
         load("upstreams: [{kind: ollama, constrain: llama_grammar, modle: m}]").unwrap_err();
     let keys: Vec<_> = error.mistakes.iter().map(|mistake| mistake.key.as_str()).collect();
@@ -264,7 +264,7 @@ fn an_entry_of_a_kind_that_is_not_built_is_read_to_its_end() {
 }
 
 #[test]
-fn base_urls_that_lead_nowhere_are_refused() {
+fn unusable_base_urls_are_refused() {
     let expected = "a URL such as `http://127.0.0.1:8081/v1`";
     for (url, expected) in [
         ("https:///v1", expected),
@@ -354,7 +354,7 @@ fn origins_must_be_spelled_as_browsers_do() {
 }
 
 #[test]
-fn text_that_is_no_yaml_names_the_place() {
+fn invalid_yaml_names_the_place() {
     check("server: [1\nmodel: {", "2:6: invalid YAML: illegal placement of ':' indicator");
     check(
         "a: 1\n---\nb: 2\n",

@@ -31,7 +31,7 @@ fn check(key: &str, [under, least, most, over]: [&str; 4]) {
 }
 
 #[test]
-fn each_number_has_a_least_and_a_most() {
+fn each_number_has_a_minimum_and_a_maximum() {
     check("server.max_body_bytes", ["1023", "1024", "1073741824", "1073741825"]);
     check("server.max_concurrent_turns", ["0", "1", "1000000", "1000001"]);
     check("server.drain_timeout_sec", ["-0.001", "0", "86400", "86400.001"]);
@@ -52,7 +52,7 @@ fn each_number_has_a_least_and_a_most() {
 }
 
 #[test]
-fn numbers_that_no_type_holds_are_refused_like_others() {
+fn numbers_beyond_every_type_are_refused() {
     for number in ["99999999999999999999999", "-9223372036854775808", "1e300", ".nan"] {
         let text = format!("tools: {{max_parallel: {number}}}\nsessions: {{ttl_sec: {number}}}");
         assert_eq!(load(&text).unwrap_err().mistakes.len(), 2, "{number}");

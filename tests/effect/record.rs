@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_has_every_call_and_tells_whose_the_answer_is() {
+    fn a_transcript_has_every_call_and_says_who_wrote_the_answer() {
         let call = |n: u32| json!({"call": {"name": "look", "arguments": {"n": n}}});
         let said = |kind: &str| json!({"said": {"kind": kind, "text": "Well."}});
         let read = |kind: &str| {

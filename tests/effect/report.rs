@@ -36,7 +36,7 @@ impl Report {
     }
 
     /// Notes the outcome of a task.
-    #[expect(clippy::print_stderr, reason = "progress, for a person who waits for hours")]
+    #[expect(clippy::print_stderr, reason = "progress for someone who waits for hours")]
     pub(crate) fn note(&mut self, task: &Task, outcome: Outcome) -> Result<(), Error> {
         self.done += 1;
         self.table.add(task, &outcome);
@@ -60,7 +60,7 @@ impl Report {
     }
 
     /// Prints the table and returns the exit status.
-    #[expect(clippy::print_stdout, reason = "the table is what the program is for")]
+    #[expect(clippy::print_stdout, reason = "the table is the program's output")]
     pub(crate) fn finish(self, fail_on_shown: bool) -> ExitCode {
         println!("{}", self.table);
         if !self.faults.is_empty() {

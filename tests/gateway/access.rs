@@ -79,7 +79,7 @@ async fn nothing_else_opens() {
         let cancel = post(CANCEL, headers, r#"{"session_id":"s"}"#);
         assert_eq!(gateway.exchange(cancel).await.status(), 401);
     }
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn probes_and_the_page_are_open() {
 
 /// The address of an upstream is not revealed without a key.
 #[tokio::test]
-async fn what_is_wrong_with_an_upstream_is_told_to_those_with_a_key() {
+async fn upstream_failures_are_shown_only_with_a_key() {
     let (model, gateway) = gateway(&["first"], &[]).await;
     let _model = model.stop().await;
     for (headers, is_told) in [(&[][..], false), (&["Authorization: Bearer first"][..], true)] {
@@ -104,7 +104,7 @@ async fn what_is_wrong_with_an_upstream_is_told_to_those_with_a_key() {
 
 /// The body of an unauthorised request is not read.
 #[tokio::test]
-async fn a_key_is_asked_for_before_the_body() {
+async fn the_key_is_checked_before_the_body() {
     let (_model, gateway) = gateway(&["first"], &[]).await;
     let reply = gateway.exchange(request("POST", STREAM, &["Content-Length: 100"], "")).await;
     assert_eq!(reply.status(), 401);
@@ -138,11 +138,11 @@ async fn foreign_names_are_not_served() {
         assert_eq!(get(&gateway, "/healthz", &[&host]).await, 421, "{host}");
         assert_eq!(begin(&gateway, &[&host]).await, 421, "{host}");
     }
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
-async fn a_request_without_a_name_is_no_request() {
+async fn a_request_without_a_host_is_refused() {
     let (_model, gateway) = gateway(&[], &[]).await;
     let mut client = gateway.client().await;
     client.send("GET /healthz HTTP/1.1\r\n\r\n").await;
@@ -181,7 +181,7 @@ async fn foreign_pages_change_nothing() {
         let reply = gateway.exchange(request("GET", "/api/v1/tools", &[&origin], "")).await;
         assert_eq!(reply.head.header("access-control-allow-origin"), None, "{origin}");
     }
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]

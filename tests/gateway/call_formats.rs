@@ -12,7 +12,7 @@ fn messages(body: &Value) -> &Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_is_taught_is_read_and_shown_again() {
+async fn taught_calls_are_parsed_and_shown_again() {
     for row in ROWS {
         let format = CallFormat::of(row);
         let mut model = Model::listen();

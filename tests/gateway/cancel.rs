@@ -38,7 +38,7 @@ async fn before_the_answers_head() {
 }
 
 #[tokio::test]
-async fn behind_the_head_before_the_first_word() {
+async fn after_the_head_before_the_first_word() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -91,13 +91,13 @@ async fn while_a_tool_runs_which_is_dropped() {
     assert_eq!(gateway.cancel("s").await, 202);
     assert_eq!(outcome(&stream.rest().await), "cancelled");
     until(|| wait.running() == 0).await;
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
     let (_stream, round) = gateway.begin(&mut model, "s").await;
     assert!(round.request.contents().contains("interrupted"), "{}", round.request.contents());
 }
 
 #[tokio::test]
-async fn while_a_tool_runs_beside_the_model() {
+async fn while_a_tool_runs_alongside_the_model() {
     let mut model = Model::listen();
     let (gateway, wait) = with_wait(&model, |_| {}).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -133,7 +133,7 @@ async fn while_a_refused_request_waits_to_be_sent_again() {
     stream.up_to("turn_started").await;
     assert_eq!(gateway.cancel("s").await, 202);
     assert_eq!(outcome(&stream.rest().await), "cancelled");
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn only_a_running_turn_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn twice_is_as_good_as_once() {
+async fn cancelling_twice_is_the_same_as_once() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, _round) = gateway.begin(&mut model, "s").await;
@@ -171,7 +171,7 @@ async fn a_bad_request_to_cancel_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_rejoins_within_the_grace() {
+async fn no_client_rejoins_within_the_grace() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.stream.disconnect_grace = ms(50)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;

@@ -38,7 +38,7 @@ fn masked(line: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_lines_of_a_turn_are_those_that_are_logged() {
+async fn the_documented_log_lines_are_the_logged_ones() {
     let (mut reader, writer) = io::pipe().unwrap();
     let gateway = Process::start_with(EMBEDDED, |command| {
         command.env("TETHER_LOG", "debug").stderr(writer);
@@ -63,7 +63,7 @@ async fn the_lines_of_a_turn_are_those_that_are_logged() {
 }
 
 #[tokio::test]
-async fn the_result_with_an_error_is_the_one_that_is_sent() {
+async fn the_documented_error_result_is_the_one_that_is_sent() {
     let gateway = Process::start(EMBEDDED).await;
     let frames = turn(&gateway, "What time is it in Atlantis?").await;
     let mut sent = frames.into_iter().find(|frame| frame.event == "tool_completed").unwrap().data;

@@ -45,7 +45,7 @@ async fn nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_running_turn_finishes_and_none_begins() {
+async fn a_running_turn_finishes_and_no_new_turn_begins() {
     let mut model = Model::listen();
     let process = start(&model).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;
@@ -58,7 +58,7 @@ async fn a_running_turn_finishes_and_none_begins() {
     let refused = process.post(STREAM, &json!({"prompt": "Hello?"})).await;
     assert_eq!(refused.refusal(), (503, "draining".to_owned(), None));
     assert!(refused.head.header("retry-after").is_some());
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
     assert_eq!(process.get("/healthz").await.status(), 200);
 
     let mut rejoined = process.rejoin("session_id=s", &[]).await;
@@ -104,7 +104,7 @@ async fn a_turn_that_takes_too_long_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_second_signal_cancels_what_runs() {
+async fn a_second_signal_cancels_running_turns() {
     let mut model = Model::listen();
     let process = start(&model).await;
     let (mut stream, mut round) = process.begin(&mut model, "s").await;

@@ -97,7 +97,7 @@ async fn a_turn_is_joined_and_cancelled_over_its_own_connection() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_let_go_ends_its_turn_and_no_other() {
+async fn a_reset_stream_ends_its_turn_and_no_other() {
     let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.disconnect_grace = ms(1)).await;

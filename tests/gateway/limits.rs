@@ -51,7 +51,7 @@ async fn bytes_of_a_body_that_does_not_say_its_length() {
 
 /// It is refused because of its `Content-Length`, before it is sent.
 #[tokio::test]
-async fn a_body_that_says_it_will_be_too_long() {
+async fn a_body_that_announces_too_many_bytes() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for expect in [&[][..], &["Expect: 100-continue"]] {
@@ -63,7 +63,7 @@ async fn a_body_that_says_it_will_be_too_long() {
 
 /// The answer must not be lost in a reset while the body is still being sent.
 #[tokio::test]
-async fn a_long_body_that_is_sent_all_the_same() {
+async fn a_long_body_that_is_sent_anyway() {
     use tokio::io::AsyncWriteExt as _;
 
     let model = Model::listen();
@@ -153,7 +153,7 @@ async fn bytes_of_an_idempotency_key() {
 }
 
 #[tokio::test]
-async fn a_prompt_says_something() {
+async fn a_prompt_is_not_blank() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     for body in [json!({}), json!({"prompt": ""}), json!({"prompt": " \n\t\u{3000}"})] {
@@ -194,7 +194,7 @@ async fn fields_of_a_request() {
 }
 
 #[tokio::test]
-async fn turns_at_one_time() {
+async fn concurrent_turns() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |s| s.config.server.max_concurrent_turns = 2).await;
     let (mut first, round) = gateway.begin(&mut model, "a").await;
@@ -327,7 +327,7 @@ async fn bytes_of_a_call() {
 
 /// Calls that are not run may be as long as others, and the model continues after them.
 #[tokio::test]
-async fn tokens_of_a_request_behind_refused_calls() {
+async fn tokens_of_a_request_after_refused_calls() {
     let mut model = Model::listen();
     for (name, argument) in [("no_such_tool", "expression"), ("calculate", "no_such_argument")] {
         let gateway = Gateway::start(&model).await;

@@ -43,7 +43,7 @@ async fn the_lines_are_the_events_of_the_stream() {
 }
 
 #[tokio::test]
-async fn a_client_goes_on_after_the_last_line_that_it_has_seen() {
+async fn a_client_resumes_after_the_last_line_it_has_seen() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let frames = gateway.whole_turn(&mut model, "s", "One two three.").await.rest().await;
@@ -58,7 +58,7 @@ async fn a_client_goes_on_after_the_last_line_that_it_has_seen() {
 /// An event stream cuts whatever is longer than a frame may be, and says so. Lines do not,
 /// because nothing is cut in the log.
 #[tokio::test]
-async fn what_an_event_stream_has_to_cut_is_whole() {
+async fn text_that_an_event_stream_splits_is_whole() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let words = "word ".repeat(30_000);

@@ -15,7 +15,7 @@ fn taught(contents: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_session_s_own_marker_calls_and_the_plain_one_does_not() {
+async fn only_the_sessions_own_marker_calls() {
     let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.parser.marker_nonce = true).await;

@@ -43,7 +43,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn what_it_reports_is_seen_while_it_runs() {
+async fn reports_are_seen_while_the_tool_runs() {
     let mut scene = Scene::open().await;
     assert_eq!(
         scene.reports(Progress::new(1.0).of(3.0).saying("one of three")).await,
@@ -98,7 +98,7 @@ async fn a_tool_that_reports_without_pause_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_question_it_asks_ends_its_run_and_the_turn() {
+async fn a_question_ends_the_tools_run_and_the_turn() {
     let mut scene = Scene::open().await;
     let question = "Which folder?".to_owned();
     let (r#type, options) = ("text".to_owned(), Vec::new());

@@ -60,7 +60,7 @@ async fn a_finished_turn_is_rejoined_from_every_frame() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_behind_the_last_frame() {
+async fn nothing_follows_the_last_frame() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let all = gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
@@ -74,7 +74,7 @@ fn rejoin_path(query: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_cannot_be_rejoined_is_refused_with_its_reason() {
+async fn an_impossible_rejoin_is_refused_with_its_reason() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "s", "Well.").await.rest().await;
@@ -103,7 +103,7 @@ async fn what_cannot_be_rejoined_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
-async fn u64_max_is_an_id_that_is_not_held() {
+async fn u64_max_is_an_unknown_id() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (_stream, _round) = gateway.begin(&mut model, "s").await;
@@ -169,7 +169,7 @@ async fn several_readers_follow_one_turn() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_killed_is_gone_on_from_without_gap_or_double() {
+async fn a_killed_connection_is_resumed_without_gaps_or_duplicates() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;
@@ -192,7 +192,7 @@ async fn a_connection_that_was_killed_is_gone_on_from_without_gap_or_double() {
 }
 
 #[tokio::test]
-async fn an_older_turn_is_held_for_a_while_and_then_gone() {
+async fn an_older_turn_is_kept_for_a_while_and_then_gone() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut turns = Vec::new();
@@ -226,7 +226,7 @@ async fn a_key_begins_one_turn_only() {
     let mut after = gateway.turn_with(&key, &body).await;
     assert_eq!(after.rest().await, all);
     assert_eq!(after.head.header("location"), first.head.header("location"));
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 
     // Another key, or the same key in another session, begins a turn of its own.
     for (key, session) in [("Idempotency-Key: l", "s"), ("Idempotency-Key: k", "t")] {
@@ -239,7 +239,7 @@ async fn a_key_begins_one_turn_only() {
 
 /// A client that repeats its request with its key and its last id gets the rest.
 #[tokio::test]
-async fn a_key_sent_again_goes_on_behind_what_was_seen() {
+async fn a_key_sent_again_resumes_after_what_was_seen() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
@@ -253,7 +253,7 @@ async fn a_key_sent_again_goes_on_behind_what_was_seen() {
     let last = format!("Last-Event-ID: 1-{}", all.len());
     let nothing = post(STREAM, &[key, &last], &body.to_string());
     assert_eq!(gateway.exchange(nothing).await.status(), 204);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
@@ -274,11 +274,11 @@ async fn one_key_sent_many_times_at_once_begins_one_turn() {
         assert_eq!(reply.status(), 200);
         assert_eq!(said(&frames(&reply.body)), "Once.");
     }
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
-async fn a_key_whose_turn_is_no_longer_held_is_gone() {
+async fn a_key_whose_turn_is_no_longer_kept_is_gone() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let body = json!({"session_id": "s", "prompt": "Hello?"});
@@ -290,7 +290,7 @@ async fn a_key_whose_turn_is_no_longer_held_is_gone() {
     }
     let again = post(STREAM, &["Idempotency-Key: k"], &body.to_string());
     assert_eq!(gateway.exchange(again).await.refusal().0, 410);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 /// A client that lost its answer repeats the request with its key and takes no second place.
@@ -316,7 +316,7 @@ async fn a_second_turn_in_a_busy_session_is_refused() {
     assert_eq!((status, &*code), (409, "turn_in_progress"));
     round.answer("Well.").await;
     assert_eq!(outcome(&stream.rest().await), "stop");
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 /// The last event says that the session is free, so it must be free.
@@ -331,7 +331,7 @@ async fn the_next_turn_may_begin_as_soon_as_the_last_event_is_seen() {
 }
 
 #[tokio::test]
-async fn the_conversation_goes_on_over_turns() {
+async fn the_conversation_continues_across_turns() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "s", "The first answer.").await.rest().await;
@@ -351,7 +351,7 @@ async fn a_session_without_a_name_gets_one() {
 }
 
 #[tokio::test]
-async fn the_transcript_holds_what_was_said_and_what_runs() {
+async fn the_transcript_has_finished_and_running_turns() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "a:b", "Well.").await.rest().await;
@@ -385,7 +385,7 @@ async fn an_unknown_session_is_not_found() {
 }
 
 #[tokio::test]
-async fn forgetting_a_session_ends_its_turn_and_leaves_nothing() {
+async fn deleting_a_session_ends_its_turn_and_leaves_nothing() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     gateway.whole_turn(&mut model, "a:b", "Secret.").await.rest().await;
@@ -403,7 +403,7 @@ async fn forgetting_a_session_ends_its_turn_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_that_waits_for_the_end_is_not_told_twice() {
+async fn a_reader_that_waits_for_the_end_gets_it_once() {
     let mut model = Model::listen();
     let gateway =
         Gateway::with(model.address, |setup| setup.config.stream.keep_alive = ms(10)).await;

@@ -22,7 +22,7 @@ async fn a_head_that_never_ends() {
 
 /// There are more silent connections than the gateway can hold, so the oldest make room.
 #[tokio::test]
-async fn silent_connections_keep_nobody_out() {
+async fn silent_connections_block_no_clients() {
     let gateway = Process::start("").await;
     gateway.limit_files(128);
     let mut first = gateway.client().await;
@@ -79,11 +79,11 @@ async fn a_body_that_never_ends() {
         // What follows could be anything, so the connection cannot be used again.
         assert_eq!(client.closed().await, b"");
     }
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off() {
+async fn an_incomplete_body() {
     use tokio::io::AsyncWriteExt as _;
 
     let model = Model::listen();
@@ -94,7 +94,7 @@ async fn a_body_that_breaks_off() {
     client.closed().await;
     // The server is unaffected.
     assert_eq!(gateway.get("/healthz").await.status(), 200);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn rubbish_is_refused_and_the_connection_closed() {
         assert!(text.is_empty() || refused || is_h2, "{rubbish:?}: {text}");
     }
     assert_eq!(gateway.get("/healthz").await.status(), 200);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 /// A request that two servers read differently can smuggle another past one of them.
@@ -182,7 +182,7 @@ async fn two_ways_to_know_a_bodys_end_are_refused() {
     // connection; or the request is refused outright.
     let head = client.reply().await;
     assert_eq!(head.status(), 400);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 /// The body could not be read anyway (RFC 9112, section 6.1).
@@ -207,7 +207,7 @@ async fn transfer_codings_other_than_chunked_are_not_implemented() {
     let mut client = gateway.client().await;
     client.send(request("POST", STREAM, &["Transfer-Encoding: chunked, gzip"], &body)).await;
     assert_eq!(client.head().await.status, 400);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
@@ -299,11 +299,11 @@ async fn json_that_cannot_be_read_is_refused_with_its_place() {
     }
     let deep = format!("{{\"tools\":{}", "[".repeat(100_000));
     assert_eq!(gateway.exchange(post(STREAM, &[], &deep)).await.refusal().0, 400);
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
-async fn ready_means_that_the_model_is_there() {
+async fn ready_means_that_the_model_is_reachable() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     assert_eq!(gateway.get("/readyz").await.status(), 200);
@@ -366,12 +366,12 @@ async fn a_field_at_fault_is_named() {
             |param| reply.message().contains(param) || reply.message().contains("available: ");
         assert!(param.is_none_or(is_told), "{body}: {}", reply.message());
     }
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 /// Every field, with each type that it does not accept.
 #[tokio::test]
-async fn a_wrong_type_is_told_in_jsons_words() {
+async fn a_wrong_type_is_explained_in_json_terms() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let count = "an integer from 1 to 4294967295";

@@ -130,7 +130,7 @@ async fn goes_over(from: Speaks, to: Speaks) {
     assert_eq!((name, arguments), (json!("calculate"), json!(sum.to_string())));
     assert!(result.contains("42"), "{result}");
     assert!(words.contains("Let me see.") && words.contains("It is 42."), "{words}");
-    assert!(!words.contains("sealed"), "nobody else can read it");
+    assert!(!words.contains("sealed"), "no other server can read it");
     answer(round, to, "Still 42. ", Some(&sum)).await;
     // The second server keeps the turn: the first is not tried again.
     answer(second.round().await, to, "Really.", None).await;
@@ -141,12 +141,12 @@ async fn goes_over(from: Speaks, to: Speaks) {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_over_from_responses_to_chat_completions() {
+async fn a_conversation_moves_from_responses_to_chat_completions() {
     goes_over(Responses, Chat).await;
 }
 
 #[tokio::test]
-async fn a_conversation_goes_over_from_chat_completions_to_responses() {
+async fn a_conversation_moves_from_chat_completions_to_responses() {
     goes_over(Chat, Responses).await;
 }
 
@@ -214,7 +214,7 @@ async fn a_server_that_stays_busy_is_passed_over() {
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     for _ in 0..tether::limits::upstream::ATTEMPTS_MAX {
         let mut round = first.round().await;
-        assert!(second.is_unasked(), "the first is asked again before");
+        assert!(second.has_no_requests(), "the first is asked again before");
         round.write(BUSY).await;
         round.keep();
     }
@@ -223,14 +223,14 @@ async fn a_server_that_stays_busy_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_request_itself_goes_to_nobody_else() {
+async fn a_refused_request_is_not_sent_to_other_upstreams() {
     let (mut first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let (mut stream, mut round) = gateway.begin(&mut first, "s").await;
     round.write("HTTP/1.1 400 No\r\nContent-Length: 3\r\n\r\nbad").await;
     let end = stream.rest().await.pop().unwrap();
     assert_eq!(end.event, "turn_failed");
-    assert!(second.is_unasked());
+    assert!(second.has_no_requests());
 }
 
 /// How a server abandons an answer that it has begun.
@@ -266,7 +266,7 @@ async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves
         ];
         match &mut servers[0].kind {
             UpstreamKind::Server(config) => config.idle_timeout = idle,
-            UpstreamKind::Embedded(_) => unreachable!("it speaks as a server"),
+            UpstreamKind::Embedded(_) => unreachable!("it answers as a server"),
         }
         setup.config.upstreams = servers;
     })
@@ -275,7 +275,7 @@ async fn impatient(speaks: Speaks, first: &Model, second: &Model, leaves: Leaves
 
 /// A head and keep-alives do not count as an answer.
 #[tokio::test]
-async fn who_breaks_off_before_the_first_word_is_passed_over() {
+async fn an_upstream_that_fails_before_the_first_word_is_passed_over() {
     use Leaves::{Closing, Resetting, Staying};
     let created = responses::event(&json!({"type": "response.created", "response": {}}));
     let failed = json!({"type": "response.failed", "response": {"error": {"message": "No."}}});
@@ -306,7 +306,7 @@ async fn who_breaks_off_before_the_first_word_is_passed_over() {
 }
 
 #[tokio::test]
-async fn once_an_answer_has_begun_nobody_else_is_asked() {
+async fn once_an_answer_has_begun_no_other_upstream_is_asked() {
     use Leaves::{Closing, Resetting, Staying};
     let words = delta(&json!({"content": "Half"}));
     let error = "data: {\"error\": {\"message\": \"out of memory\"}}\n\n";
@@ -327,7 +327,7 @@ async fn once_an_answer_has_begun_nobody_else_is_asked() {
         break_off(round, &sent, leaves).await;
         let end = stream.rest().await.pop().unwrap();
         assert_eq!((&*end.event, &end.data["text"]), ("turn_failed", &json!(text)), "{sent}");
-        assert!(second.is_unasked());
+        assert!(second.has_no_requests());
     }
 }
 
@@ -355,7 +355,7 @@ async fn an_answer_in_pieces_comes_out_whole() {
         assert_eq!(said(&frames), "Half and half.", "cut at {cut}");
         assert_eq!(statuses(&frames), Vec::<&str>::new());
     }
-    assert!(second.is_unasked());
+    assert!(second.has_no_requests());
 }
 
 /// An empty answer is an answer.
@@ -367,11 +367,11 @@ async fn an_empty_answer_is_no_failure() {
     answer(round, Chat, "", None).await;
     answer(first.round().await, Chat, "Well.", None).await;
     assert_eq!(said(&stream.rest().await), "Well.");
-    assert!(second.is_unasked());
+    assert!(second.has_no_requests());
 }
 
 #[tokio::test]
-async fn where_all_are_down_everybodys_reason_is_told() {
+async fn if_all_are_down_every_reason_is_given() {
     let (first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Responses, &second)).await;
     let _first = first.stop().await;
@@ -391,7 +391,7 @@ async fn a_request_that_names_a_model_asks_it_first() {
     let mut stream = gateway.turn(&body).await;
     answer(second.round().await, Chat, "Second.", None).await;
     assert_eq!(said(&stream.rest().await), "Second.");
-    assert!(first.is_unasked());
+    assert!(first.has_no_requests());
 
     let _second = second.stop().await;
     let mut stream = gateway.turn(&body).await;
@@ -412,13 +412,13 @@ async fn passed_over() -> (Gateway, Model, Model) {
 }
 
 #[tokio::test]
-async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named() {
+async fn an_unreachable_upstream_is_asked_last_for_a_while_unless_it_is_named() {
     let (gateway, mut first, mut second) = passed_over().await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     let frames = stream.rest().await;
     assert_eq!(statuses(&frames), ["first failed recently; using second instead"]);
-    assert!(first.is_unasked());
+    assert!(first.has_no_requests());
 
     let mut stream = gateway.turn(&json!({"prompt": "Hello?", "model": "first"})).await;
     answer(first.round().await, Chat, "First.", None).await;
@@ -427,11 +427,11 @@ async fn who_could_not_be_reached_is_asked_last_for_a_while_unless_it_is_named()
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(first.round().await, Chat, "First.", None).await;
     assert_eq!(said(&stream.rest().await), "First.");
-    assert!(second.is_unasked());
+    assert!(second.has_no_requests());
 }
 
 #[tokio::test]
-async fn where_the_others_are_down_who_cools_down_is_asked_all_the_same() {
+async fn an_upstream_in_cool_down_is_asked_if_the_others_are_down() {
     let (gateway, mut first, second) = passed_over().await;
     let _second = second.stop().await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
@@ -440,7 +440,7 @@ async fn where_the_others_are_down_who_cools_down_is_asked_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_readyz_reaches_is_asked_before_those_that_cool_down() {
+async fn an_upstream_that_readyz_reaches_is_asked_before_those_in_cool_down() {
     let (first, second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let (first, second) = (first.stop().await, second.stop().await);
@@ -452,12 +452,12 @@ async fn what_readyz_reaches_is_asked_before_those_that_cool_down() {
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
     answer(second.round().await, Chat, "Second.", None).await;
     assert_eq!(said(&stream.rest().await), "Second.");
-    assert!(first.is_unasked());
+    assert!(first.has_no_requests());
 }
 
 /// An error about one request says nothing about the next.
 #[tokio::test]
-async fn a_server_that_is_there_does_not_cool_down() {
+async fn a_reachable_server_does_not_cool_down() {
     let (mut first, mut second) = (Model::listen(), Model::listen());
     let gateway = gateway((Chat, &first), (Chat, &second)).await;
     let mut stream = gateway.turn(&json!({"prompt": "Hello?"})).await;
@@ -507,7 +507,7 @@ fn kinds(round: &Round) -> Vec<String> {
 /// Nothing is stored. If a reasoning item is only an id, reasoning is requested encrypted from
 /// then on, and goes back before the item that it came with.
 #[tokio::test]
-async fn reasoning_goes_back_where_it_stood() {
+async fn reasoning_goes_back_in_its_place() {
     let mut model = Model::listen();
     let gateway = thinking(&model).await;
     let asked = json!(["reasoning.encrypted_content"]);

@@ -74,7 +74,7 @@ async fn a_slow_reader_slows_neither_the_turn_nor_others() {
 }
 
 #[tokio::test]
-async fn a_reader_who_takes_nothing_is_cut_and_goes_on_where_it_was() {
+async fn a_reader_that_takes_nothing_is_cut_and_can_resume() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let (slow, mut round) = begin_unread(&gateway, &mut model).await;
@@ -118,7 +118,7 @@ async fn others_are_not_cut_with_it() {
 
 /// While nothing is said, there is nothing to take.
 #[tokio::test]
-async fn a_reader_who_has_caught_up_is_not_cut() {
+async fn a_reader_that_has_caught_up_is_not_cut() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         impatient(setup);
@@ -137,7 +137,7 @@ async fn a_reader_who_has_caught_up_is_not_cut() {
 }
 
 #[tokio::test]
-async fn a_shut_window_of_http2_slows_nobody() {
+async fn a_closed_http2_window_slows_no_other_reader() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, roomy).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
@@ -159,7 +159,7 @@ async fn a_shut_window_of_http2_slows_nobody() {
 
 /// Streams with a window of zero, and with a very small one.
 #[tokio::test]
-async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
+async fn an_http2_stream_that_stays_closed_is_cut_and_no_other() {
     for window in [0, 1024] {
         let mut model = Model::listen();
         let gateway = Gateway::with(model.address, impatient).await;
@@ -190,7 +190,7 @@ async fn a_stream_of_http2_that_stays_shut_is_cut_and_no_other() {
 
 /// The whole turn was given to the connection, but its client does not take it.
 #[tokio::test]
-async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
+async fn an_http2_stream_whose_turn_is_over_is_cut_too() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let mut connection = Connection::open(gateway.address, 1024).await;
@@ -209,7 +209,7 @@ async fn a_stream_of_http2_whose_turn_is_over_is_cut_too() {
 
 /// It needs longer for what it was given at once than a stall may last.
 #[tokio::test]
-async fn a_stream_of_http2_that_is_read_slowly_is_not_cut() {
+async fn an_http2_stream_that_is_read_slowly_is_not_cut() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, impatient).await;
     let mut connection = Connection::open(gateway.address, 1024).await;

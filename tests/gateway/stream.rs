@@ -36,7 +36,7 @@ async fn the_head_comes_before_the_model_says_anything() {
 }
 
 #[tokio::test]
-async fn the_first_frame_is_there_while_the_model_is_silent() {
+async fn the_first_frame_arrives_while_the_model_is_silent() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
@@ -69,7 +69,7 @@ async fn ids_count_from_1_and_only_the_first_frame_sets_retry() {
 }
 
 #[tokio::test]
-async fn the_connection_serves_on_behind_a_stream() {
+async fn the_connection_serves_requests_after_a_stream() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let mut stream = gateway.whole_turn(&mut model, "s", "Well.").await;
@@ -244,7 +244,7 @@ async fn an_old_client_reads_to_the_connections_end() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_well_even_when_the_turn_fails() {
+async fn a_stream_ends_cleanly_even_if_the_turn_fails() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;

@@ -20,7 +20,7 @@ fn root(body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_required_call_is_held_by_the_grammar_in_the_first_round_alone() {
+async fn the_grammar_enforces_a_required_call_only_in_the_first_round() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, held).await;
     let body = json!({"prompt": "What is 1 + 1?", "tool_choice": "required"});
@@ -50,7 +50,7 @@ async fn a_named_tool_is_the_only_one_that_can_be_called() {
 }
 
 #[tokio::test]
-async fn with_none_the_model_is_told_of_no_tool() {
+async fn with_none_the_model_sees_no_tools() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, held).await;
     let mut stream = gateway.turn(&json!({"prompt": "Hi.", "tool_choice": "none"})).await;

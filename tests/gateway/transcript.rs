@@ -56,7 +56,7 @@ async fn a_turn_with_a_call() {
 }
 
 #[tokio::test]
-async fn a_turn_that_runs_is_named_and_not_yet_told() {
+async fn a_running_turn_is_named_but_not_yet_included() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, round) = gateway.begin(&mut model, "s").await;

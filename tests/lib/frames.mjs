@@ -16,7 +16,7 @@ const FRAME_BYTES_MAX = 64 * 1024;
 const FRAME = /(retry: 2000\n)?id: (1-([0-9]+))\nevent: ([a-z_]+)\ndata: ([^\n\r\u0085\u2028\u2029]+)\n\n/y;
 
 /**
- * The frames of a stream, from the one behind `after` to the turn's end. Throws at the first
+ * The frames of a stream, from the one after `after` to the turn's end. Throws at the first
  * byte that is not as promised.
  */
 export function readFrames(bytes, { after = 0 } = {}) {

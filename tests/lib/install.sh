@@ -57,7 +57,7 @@ need_crate() {
   rm -rf "$CACHE/cargo-build"
 }
 
-# Runs a command unless the files behind `--` are the same as when it last succeeded.
+# Runs a command unless the files after `--` are the same as when it last succeeded.
 # once_for STAMP COMMAND... -- FILE...
 once_for() {
   local stamp=$CACHE/$1.stamp command=()

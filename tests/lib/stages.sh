@@ -8,7 +8,7 @@ readonly FUZZ_SEC=20
 # Seconds that the advisory database may take to come.
 readonly ADVISORIES_SEC=120
 
-# check NAME COMMAND...: one counted check; the stage goes on behind a failure, and `checked`
+# check NAME COMMAND...: one counted check; the stage continues after a failure, and `checked`
 # ends it.
 checks_failed=0
 check() {

@@ -23,7 +23,7 @@ function startInFrontOf(t, llama, sections = {}) {
       constrain: 'llama_grammar', history: 'text',
     }],
     model: { context_budget_tokens: 3500 },
-    // The same answers each time, behind a mistake too.
+    // The same answers each time, after a mistake too.
     feedback: { temperature_step: 0 },
     ...sections,
   });
@@ -38,7 +38,7 @@ function begin(gateway, fields, tokensMax = ANSWER_TOKENS_MAX) {
 
 const speaks = (bytes) => Buffer.from(bytes).includes('event: text_delta');
 
-/** Reads a turn to its end; `onText` is awaited once, behind the first words. */
+/** Reads a turn to its end; `onText` is awaited once, after the first words. */
 async function read(response, onText = async () => {}) {
   const reads = [];
   for await (const bytes of response.body) {

@@ -53,7 +53,7 @@ impl Head {
         let mut values =
             self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| &**v);
         let value = values.next();
-        assert_eq!(values.next(), None, "{name} stands more than once: {self:?}");
+        assert_eq!(values.next(), None, "{name} occurs more than once: {self:?}");
         value
     }
 }

@@ -40,7 +40,7 @@ impl Setup {
 /// A gateway that runs until its test ends.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    door: Door,
+    door: Endpoint,
     pub(crate) running: Running,
 }
 
@@ -72,25 +72,25 @@ impl Gateway {
         let metrics = PrometheusBuilder::new().build_recorder().handle();
         let Setup { config, timeouts, tools } = setup;
         let running = app::start(&config, tools, timeouts, metrics).await.unwrap();
-        Self { door: Door { address: running.address() }, running }
+        Self { door: Endpoint { address: running.address() }, running }
     }
 }
 
 impl Deref for Gateway {
-    type Target = Door;
+    type Target = Endpoint;
 
-    fn deref(&self) -> &Door {
+    fn deref(&self) -> &Endpoint {
         &self.door
     }
 }
 
 /// A gateway's address, and requests to it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Door {
+pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
 }
 
-impl Door {
+impl Endpoint {
     pub(crate) async fn client(&self) -> Client {
         Client::connect(self.address).await
     }

@@ -41,7 +41,7 @@ pub(crate) struct Model {
 ///
 /// It keeps its port, so that no other test running at the same time can be given it.
 #[derive(Debug)]
-#[must_use = "once it is dropped, the port is anybody's"]
+#[must_use = "dropping it frees the port"]
 pub(crate) struct Away(TcpSocket);
 
 /// How requests for the list of models are answered, and how many there were.
@@ -119,7 +119,7 @@ impl Model {
     }
 
     /// Whether every completion request so far has been taken.
-    pub(crate) fn is_unasked(&self) -> bool {
+    pub(crate) fn has_no_requests(&self) -> bool {
         self.rounds.is_empty()
     }
 }
@@ -334,7 +334,7 @@ impl Round {
     pub(crate) fn closed(&mut self) -> impl Future<Output = ()> {
         within(async {
             while self.read_more().await {}
-            assert_eq!(self.unread, b"", "nothing is sent behind a request");
+            assert_eq!(self.unread, b"", "nothing is sent after a request");
         })
     }
 

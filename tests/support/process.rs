@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::gateway::Door;
+use super::gateway::Endpoint;
 use super::{until, within};
 
 /// A gateway in its own process, which is killed on drop.
@@ -17,7 +17,7 @@ use super::{until, within};
 pub(crate) struct Process {
     /// `None` once its end has been awaited.
     child: Option<Child>,
-    door: Door,
+    door: Endpoint,
     _config: tempfile::NamedTempFile,
 }
 
@@ -72,10 +72,10 @@ impl Process {
         let address = spawn_blocking(move || {
             let mut lines = greeting.map(Result::unwrap);
             let line = lines.find_map(|line| Some(line.split_once("http://")?.1.to_owned()));
-            let address = line.expect("it says where it listens");
+            let address = line.expect("it prints its address");
             address.trim_end_matches('/').parse().unwrap()
         });
-        let door = Door { address: address.await.unwrap() };
+        let door = Endpoint { address: address.await.unwrap() };
         Self { child, door, _config: file }
     }
 
@@ -158,9 +158,9 @@ impl Log {
 }
 
 impl Deref for Process {
-    type Target = Door;
+    type Target = Endpoint;
 
-    fn deref(&self) -> &Door {
+    fn deref(&self) -> &Endpoint {
         &self.door
     }
 }

@@ -126,7 +126,7 @@ impl Tool for Slow {
             let _running = running;
             let mut steps = steps.lock().await;
             loop {
-                match steps.recv().await.expect("the test tells it how it ends") {
+                match steps.recv().await.expect("the test sends the outcome") {
                     Step::Report(progress) => context.reporter.progress(progress),
                     Step::Ask(question) => match context.reporter.ask(question).await {},
                     Step::End(result) => return Ok(result),

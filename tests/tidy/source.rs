@@ -61,8 +61,8 @@ impl Source {
         let mut modules = Vec::new();
         for (at, root) in code.match_indices("crate::") {
             let line = 1 + code[..at].matches('\n').count();
-            let behind = &code[at + root.len()..];
-            let paths = behind.strip_prefix('{').map_or_else(|| vec![behind], members);
+            let after = &code[at + root.len()..];
+            let paths = after.strip_prefix('{').map_or_else(|| vec![after], members);
             for path in paths {
                 let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
                 let word: String = path.trim_start().chars().take_while(is_word).collect();
@@ -96,8 +96,8 @@ pub(crate) fn names(line: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(name).any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        let behind = line[at + name.len()..].chars().next();
-        !before.is_some_and(is_word) && !behind.is_some_and(is_word)
+        let after = line[at + name.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
     })
 }
 
@@ -138,13 +138,13 @@ fn blank(text: &str) -> String {
         } else {
             character(rest).unwrap_or_default()
         };
-        let (token, behind) = rest.split_at(hidden.max(next.len_utf8()));
+        let (token, after) = rest.split_at(hidden.max(next.len_utf8()));
         if hidden == 0 {
             code.push_str(token);
         } else {
             code.extend(token.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         }
-        rest = behind;
+        rest = after;
     }
     code
 }
@@ -211,8 +211,8 @@ pub(crate) fn events(code: &str) -> Vec<(String, Vec<String>)> {
 
 /// Every word that a `match` in `src/event.rs` puts on the wire.
 pub(crate) fn wire_names(code: &str) -> Vec<&str> {
-    let behind = code.split("=> \"").skip(1);
-    behind.filter_map(|rest| rest.split_once('"')).map(|(word, _)| word).collect()
+    let after = code.split("=> \"").skip(1);
+    after.filter_map(|rest| rest.split_once('"')).map(|(word, _)| word).collect()
 }
 
 pub(crate) fn snake_case(name: &str) -> String {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_behind_crate_are_found() {
+    fn modules_after_crate_are_found() {
         let source = Source::new(
             "a.rs".to_owned(),
             "#[cfg(test)]\nmod tests;\nuse crate::limits::KIB;\nuse crate::{\n  event::{a, b}, \

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_itself_is_made_of_stays_json() {
+    fn json_syntax_stays_json() {
         let value = json!([[["[[", "true"], true], { "[[": null }]);
         for marker in ["[[", "true", "\"", "{", "\\"] {
             let written = json(&value, &CallFormat::marker(marker));

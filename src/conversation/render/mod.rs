@@ -149,7 +149,7 @@ fn opening_tokens(turn: &Turn, format: &CallFormat) -> usize {
 fn step_tokens(step: &Step, format: &CallFormat) -> usize {
     let mut messages = Vec::new();
     text::render(&mut messages, step, format, Form::Text);
-    messages.iter().filter_map(Message::words).map(|words| trim::tokens(&words)).sum()
+    messages.iter().filter_map(Message::text_content).map(|words| trim::tokens(&words)).sum()
 }
 
 /// Adds words to the last message if it has the same role, else as a new message: chat templates

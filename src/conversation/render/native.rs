@@ -37,8 +37,8 @@ pub(super) fn render(
         messages.push(Message::result(id(at), results::json(&call.result(), format)));
     }
     for note in &step.notes {
-        let is_behind_results = messages.last().is_some_and(|last| last.role == Role::Tool);
-        let speaker = if is_behind_results { Role::Tool } else { Role::User };
+        let is_after_results = messages.last().is_some_and(|last| last.role == Role::Tool);
+        let speaker = if is_after_results { Role::Tool } else { Role::User };
         say(messages, speaker, &note.message);
     }
 }

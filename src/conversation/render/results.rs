@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_its_data_or_what_there_is_to_say() {
+    fn a_result_is_its_data_or_a_sentence() {
         let data = ToolResult::data(json!({ "time": "12:00", "by": "<sun>" }));
         let done = ToolResult { data: None, ..data.clone() };
         for (result, expected) in [
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_told_in_lines() {
+    fn data_is_rendered_as_lines() {
         check(
             json!({ "city": "Oslo", "cold": true, "wind": null }),
             "city: Oslo\ncold: yes\nwind: none",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instruction_is_for_the_model_alone() {
+    fn instructions_are_only_for_the_model() {
         let result = ToolResult::data(json!({ "found": 0 })).with_instruction("Ask for the name.");
         assert_eq!(
             lines(&result, Some(&CallFormat::marker("[[do]]"))),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lines_are_told_than_the_bound() {
+    fn lines_are_bounded() {
         let told = |count: usize| {
             lines(&ToolResult::data((0..count).map(|n| json!({ "n": n })).collect()), None)
         };

@@ -78,7 +78,7 @@ impl Spoken {
         }
         match self.parts.last_mut() {
             Some(MessagePart::Text(text)) => text,
-            _ => unreachable!("it was pushed"),
+            _ => unreachable!("a message was just pushed"),
         }
     }
 

@@ -34,10 +34,10 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
     for (at, message) in messages.iter().enumerate() {
         let wrong = |what: &str| Err(format!("message {at}: {what}"));
         if (message.role == Role::System) != (at == 0) {
-            return wrong("system stands first and nowhere else");
+            return wrong("system is first and nowhere else");
         }
         if message.role == Role::Tool {
-            let Some(id) = message.answers() else { return wrong("no tool_call_id") };
+            let Some(id) = message.answered_call_id() else { return wrong("no tool_call_id") };
             if open.first() != Some(&id) {
                 return wrong("a tool message out of place, or without its call");
             }
@@ -47,10 +47,10 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
         if !open.is_empty() {
             return wrong("calls before it lack their results");
         }
-        if message.words().is_none() && message.calls().next().is_none() {
+        if message.text_content().is_none() && message.calls().next().is_none() {
             return wrong("neither content nor calls");
         }
-        if message.words().as_deref() == Some("") {
+        if message.text_content().as_deref() == Some("") {
             return wrong("empty content");
         }
         if message.role != Role::Assistant && message.calls().next().is_some() {
@@ -58,7 +58,7 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
         }
         let previous = at.checked_sub(1).map(|before| messages[before].role);
         if message.role == Role::User && previous == Some(Role::Tool) {
-            return wrong("a user behind a tool, which Mistral's templates refuse");
+            return wrong("a user after a tool, which Mistral's templates refuse");
         }
         if message.role != Role::System && previous == Some(message.role) {
             return wrong("the same speaker twice");
@@ -244,14 +244,14 @@ proptest! {
     }
 
     #[test]
-    fn nothing_in_a_result_can_be_taken_for_a_marker(
+    fn no_marker_survives_in_a_result(
         text in ".{0,20}(<<function_call>>|<\\|im_start\\|>|</s>|<think>).{0,20}",
         (form, closing) in any_form(),
     ) {
         let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
         let current = turn_with(Outcome::Ended(result));
         let messages = context(current, closing, 4000).messages(form);
-        let told = messages.last().unwrap().words().unwrap();
+        let told = messages.last().unwrap().text_content().unwrap();
         prop_assert!(!told.contains('<'), "{told}");
     }
 }
@@ -298,7 +298,7 @@ fn as_text_a_call_is_its_line_and_results_are_one_user_message() {
 fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
     let told = |outcome| {
         let messages = messages(&context(turn_with(outcome), None, 1000), Form::Text);
-        messages.last().unwrap().words().unwrap().into_owned()
+        messages.last().unwrap().text_content().unwrap().into_owned()
     };
     let retry = "Write the next function call, or tell me what went wrong.";
     for outcome in [
@@ -332,13 +332,13 @@ fn after_a_detour_the_model_is_sent_back() {
         let argument = (!values.is_empty()).then(|| Found { name: "id".into(), values });
         turn.steps[0].retry = Some(Retry { tool: "send".into(), argument });
         let messages = messages(&context(turn.clone(), None, 1000), Form::Text);
-        let told = messages.last().unwrap().words().unwrap();
+        let told = messages.last().unwrap().text_content().unwrap();
         assert!(told.ends_with(&format!("returned: {{\"id\":\"c_7\"}}\n{expected}")), "{told}");
     }
 }
 
 #[test]
-fn natively_a_call_has_its_tool_message() {
+fn native_calls_have_tool_messages() {
     check(
         Form::Native,
         &json!([
@@ -381,7 +381,7 @@ fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
         let current = Turn { prompt: "second".into(), ..Turn::default() };
         let context = Context { history, ..context(current, None, 1000) };
         let messages = context.messages(History::Text);
-        let last = messages.last().unwrap().words();
+        let last = messages.last().unwrap().text_content();
         assert_eq!(last.as_deref() == Some("second"), answered, "{ending:?}: {messages:#?}");
     }
 }
@@ -404,7 +404,7 @@ fn the_oldest_steps_are_left_out_first() {
     let said = |budget| -> Vec<String> {
         let context = context(current.clone(), None, budget);
         let messages = Context { history: history.clone(), ..context }.messages(History::Text);
-        messages.iter().filter_map(Message::words).map(Cow::into_owned).collect()
+        messages.iter().filter_map(Message::text_content).map(Cow::into_owned).collect()
     };
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);
     assert_eq!(said(100), ["s", "second", "short", "now"]);
@@ -491,7 +491,7 @@ fn ordered(message: &Message) -> Vec<String> {
 }
 
 #[test]
-fn reasoning_keeps_its_place_in_front_of_what_it_came_with() {
+fn reasoning_stays_before_the_part_it_came_with() {
     let call = || {
         let Turn { mut steps, .. } = turn_with(Outcome::Ended(ToolResult::data(json!(1))));
         steps.remove(0).parts.remove(1)
@@ -540,6 +540,6 @@ fn steps_that_share_a_message_keep_their_order() {
     let before = Step { parts: vec![Part::Text("Well.".into())], ..Step::default() };
     turn.steps.insert(0, before);
     let messages = messages(&context(turn, None, 1000), Form::Native);
-    assert_eq!(messages[2].words().as_deref(), Some("Well.\n\nOne moment."));
+    assert_eq!(messages[2].text_content().as_deref(), Some("Well.\n\nOne moment."));
     assert_eq!(ordered(&messages[2]), ["\"Well.\"", "\"One moment.\"", "a", "call00001"]);
 }

@@ -78,7 +78,7 @@ pub(super) struct Written {
     pub(super) name: String,
     pub(super) arguments: Arguments,
     /// Whether the parser had to add the closing brackets or quotes.
-    pub(super) end_is_mended: bool,
+    pub(super) end_is_repaired: bool,
 }
 
 /// What checking a call revealed.

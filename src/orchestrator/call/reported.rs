@@ -11,7 +11,7 @@ pub(in crate::orchestrator) struct Reported {
     /// The highest value so far.
     highest: Option<f64>,
     /// The latest report, until it is sent.
-    untold: Option<Progress>,
+    pending: Option<Progress>,
     /// When the next report may be sent, in milliseconds since the Unix epoch.
     next_ms: u64,
 }
@@ -24,27 +24,31 @@ impl Reported {
         }
         if self.highest.is_none_or(|highest| progress.progress > highest) {
             self.highest = Some(progress.progress);
-            self.untold = Some(progress);
+            self.pending = Some(progress);
         }
     }
 
     /// When a report is due, in milliseconds since the Unix epoch.
     pub(in crate::orchestrator) fn due_ms(&self) -> Option<u64> {
-        self.untold.as_ref().map(|_| self.next_ms)
+        self.pending.as_ref().map(|_| self.next_ms)
     }
 
     /// The report to send now. Later ones wait until `next_ms`.
-    pub(in crate::orchestrator) fn tell(&mut self, now_ms: u64, next_ms: u64) -> Option<Progress> {
+    pub(in crate::orchestrator) fn take_due(
+        &mut self,
+        now_ms: u64,
+        next_ms: u64,
+    ) -> Option<Progress> {
         if now_ms < self.next_ms {
             return None;
         }
-        let progress = self.untold.take()?;
+        let progress = self.pending.take()?;
         self.next_ms = next_ms;
         Some(progress)
     }
 
     /// The last unsent report. The tool is about to end, so this ignores the interval.
-    pub(in crate::orchestrator) const fn tell_last(&mut self) -> Option<Progress> {
-        self.untold.take()
+    pub(in crate::orchestrator) const fn take_last(&mut self) -> Option<Progress> {
+        self.pending.take()
     }
 }

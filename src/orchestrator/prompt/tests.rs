@@ -120,7 +120,7 @@ fn with_policy(policy: Policy) -> Catalog {
 }
 
 #[test]
-fn a_difference_is_told_line_by_line() {
+fn differences_are_shown_line_by_line() {
     #[track_caller]
     fn check(kept: &str, made: &str, told: &str) {
         assert_eq!(difference(kept, made), told);
@@ -147,11 +147,12 @@ fn whole(tools: &Catalog, format: &CallFormat) -> String {
     };
     let messages = context.messages(History::Text);
     let (system, examples) = messages.split_first().unwrap();
-    let mut whole = system.words().unwrap().into_owned();
+    let mut whole = system.text_content().unwrap().into_owned();
     // The last message is the user's.
     for message in &examples[..examples.len() - 1] {
         let role = serde_json::to_value(message.role).unwrap();
-        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), message.words().unwrap()).unwrap();
+        write!(whole, "\n\n--- {}\n{}", role.as_str().unwrap(), message.text_content().unwrap())
+            .unwrap();
     }
     whole
 }
@@ -184,24 +185,24 @@ fn a_prompt_in_a_format_that_models_know() {
 }
 
 #[test]
-fn prompts_for_servers_that_tell_of_the_tools() {
+fn prompts_for_servers_that_describe_the_tools() {
     check("native", &native_system(OPERATOR, &registry(builtin())));
     check("native_demo", &native_system(OPERATOR, &with_demo()));
 }
 
 #[test]
-fn the_last_words() {
+fn the_closing_prompts() {
     check("closing", &format!("{SYNTHESIS}\n\n{SYNTHESIS_AGAIN}"));
 }
 
 #[test]
-fn without_tools_there_is_nothing_to_teach() {
+fn without_tools_no_contract_is_taught() {
     assert_eq!(system("Be kind.", &Catalog::default(), &format()), "Be kind.");
     assert_eq!(native_system("Be kind.", &Catalog::default()), "Be kind.");
 }
 
 #[test]
-fn the_marker_that_is_taught_is_the_one_that_is_read() {
+fn the_taught_marker_is_the_parsed_one() {
     let prompt = system(
         "",
         &registry([Arc::new(Calculate::new()) as Arc<dyn Tool>]),
@@ -247,7 +248,7 @@ fn a_tool_says_when_its_calls_run() {
 
 /// Each line costs some of the model's attention, so it appears only if its case can occur.
 #[test]
-fn what_cannot_happen_is_not_told_of() {
+fn impossible_orders_are_not_mentioned() {
     #[track_caller]
     fn check(tools: &Catalog, told_of: [bool; 2]) {
         let tells =

@@ -67,13 +67,13 @@ impl OpenRound<'_> {
             Verdict::Cut => {
                 self.discard(at);
                 let message = feedback::CUT_CALL.to_owned();
-                self.tell_mistake(Some(at), FeedbackReason::IncompleteCall, message);
+                self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message);
             }
             Verdict::OverCap => {
                 let cap = self.core.setup.rules.max_calls;
                 let reason = format!("this turn has already made its {cap} calls");
-                self.tell_call_cap();
-                self.end_unrun(at, NotRun::OverCap, Outcome::Skipped(reason));
+                self.report_call_cap();
+                self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
             }
             Verdict::Repeat => {
                 // Small models do not notice that they are done, and start over. The rest of the
@@ -96,7 +96,7 @@ impl OpenRound<'_> {
     /// about it. That includes refused calls, because they affect the ones after them.
     fn verdict(&mut self, at: CallAt) -> Verdict {
         let CallState::Whole(written) = &self.core.calls[at].state else { return Verdict::Taken };
-        if written.end_is_mended && self.round.message.ran_into_token_limit() {
+        if written.end_is_repaired && self.round.message.ran_into_token_limit() {
             return Verdict::Cut;
         }
         let arguments = written.arguments.to_value();
@@ -158,7 +158,7 @@ impl OpenRound<'_> {
     }
 
     /// Reports that the turn may make no more calls, and takes the tools away.
-    pub(super) fn tell_call_cap(&mut self) {
+    pub(super) fn report_call_cap(&mut self) {
         let cap = self.core.setup.rules.max_calls;
         let status = format!(
             "the model has made {cap} calls, the limit (limits.max_calls_per_turn); it now answers \
@@ -175,16 +175,16 @@ impl OpenRound<'_> {
 
     /// Ends an invalid call and tells the model what is wrong.
     fn refuse(&mut self, at: CallAt, refusal: Refusal) {
-        let (reason, message) = self.told_of(at, refusal);
+        let (reason, message) = self.refusal_feedback(at, refusal);
         let message = feedback::brief(message);
         let result = ToolResult::error(message.clone());
-        self.end_unrun(at, NotRun::Refused, Outcome::NotRun(result));
+        self.end_without_run(at, NotRun::Refused, Outcome::NotRun(result));
         self.round.has_refused = true;
         self.feed_back(Some(at), reason, message);
     }
 
     /// What the model is told about a refusal.
-    fn told_of(&self, at: CallAt, refusal: Refusal) -> (FeedbackReason, String) {
+    fn refusal_feedback(&self, at: CallAt, refusal: Refusal) -> (FeedbackReason, String) {
         let name = self.core.calls[at].name();
         match refusal {
             Refusal::Call(refusal @ CallRefusal::NotFound { .. }) => {
@@ -209,13 +209,13 @@ impl OpenRound<'_> {
     }
 
     /// Ends a call whose tool does not run.
-    fn end_unrun(&mut self, at: CallAt, why: NotRun, outcome: Outcome) {
+    fn end_without_run(&mut self, at: CallAt, why: NotRun, outcome: Outcome) {
         self.core.script.log(LogDraft::NotRun { call: at, why });
         self.core.calls[at].end(outcome);
     }
 
     /// Starts the calls that may start, and skips those that never will.
-    pub(super) fn move_calls(&mut self) {
+    pub(super) fn advance_calls(&mut self) {
         loop {
             match self.chain().next_move() {
                 None => return,
@@ -273,7 +273,7 @@ impl OpenRound<'_> {
         let name = self.core.calls[at].name();
         let status = format!("{name} was called again with the same arguments, so it was not run");
         self.say_of_call(status);
-        self.end_unrun(at, NotRun::Repeated, Outcome::NotRun(result));
+        self.end_without_run(at, NotRun::Repeated, Outcome::NotRun(result));
         if is_last {
             self.end_tools();
         }
@@ -283,7 +283,7 @@ impl OpenRound<'_> {
     /// further calls may run.
     pub(super) fn end_tool(&mut self, at: CallAt, run: Run) -> bool {
         let Run { result, duration_ms, attempts } = run;
-        self.tell_last_progress(at);
+        self.report_last_progress(at);
         let (call, round) = (&self.core.calls[at], self.round.message.round);
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
@@ -299,7 +299,7 @@ impl OpenRound<'_> {
         if ends_chain && self.is_arriving() {
             return true;
         }
-        self.move_calls();
+        self.advance_calls();
         if !self.is_arriving() {
             // The model will write no more words or calls in this message.
             self.acknowledge_now();
@@ -316,13 +316,13 @@ impl OpenRound<'_> {
     /// Counts a mistake and reports it. After too many of one kind, the model must answer without
     /// tools.
     fn feed_back(&mut self, call: Option<CallAt>, reason: FeedbackReason, message: String) {
-        if self.say_mistake(call, reason, message) >= self.core.setup.rules.feedback_attempts {
+        if self.report_mistake(call, reason, message) >= self.core.setup.rules.feedback_attempts {
             self.end_tools();
         }
     }
 
     /// Counts a mistake and reports it. Returns how many of its kind there have been.
-    pub(super) fn say_mistake(
+    pub(super) fn report_mistake(
         &mut self,
         call: Option<CallAt>,
         reason: FeedbackReason,
@@ -334,7 +334,7 @@ impl OpenRound<'_> {
     }
 
     /// Tells the model about a mistake that no result can report.
-    pub(super) fn tell_mistake(
+    pub(super) fn feed_back_note(
         &mut self,
         call: Option<CallAt>,
         reason: FeedbackReason,

@@ -107,7 +107,7 @@ impl Closing {
             let is_cut = self.message.ran_into_token_limit();
             return Ok(Over::Completed(if is_cut { TurnFinish::Length } else { self.finish }));
         }
-        core.script.log(LogDraft::SaidNothing);
+        core.script.log(LogDraft::EmptyAnswer);
         if core.answer_with_results(&mut self.message) {
             return Ok(Over::Completed(self.finish));
         }

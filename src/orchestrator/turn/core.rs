@@ -33,7 +33,7 @@ pub(super) struct Core {
     /// How many times in a row the model has answered with nothing, including in earlier turns.
     pub(super) empty_answers: u32,
     /// Whether the model answered without a required call and was told so.
-    pub(super) was_told_to_call: bool,
+    pub(super) was_reminded_to_call: bool,
     /// The tokens of the finished rounds.
     pub(super) usage: Usage,
     /// Bytes that the model has written.
@@ -55,7 +55,7 @@ pub(super) struct Core {
 struct Answering {
     /// Its place, if it stands in for another. The next round then asks it first, so that an
     /// unreachable upstream does not delay every round.
-    instead: Option<usize>,
+    fallback: Option<usize>,
     name: String,
 }
 
@@ -69,12 +69,12 @@ impl Core {
             repeats: setup.repeats(),
             mistakes: MistakeCounts::default(),
             empty_answers: setup.request.history.empty_answers(),
-            was_told_to_call: false,
+            was_reminded_to_call: false,
             usage: Usage::default(),
             bytes: 0,
             logged_bytes: 0,
             rounds: 0,
-            answering: Answering { instead: None, name: setup.request.model.clone() },
+            answering: Answering { fallback: None, name: setup.request.model.clone() },
             give_up_at_ms: None,
             now_ms: setup.request.started_at_ms,
             setup,
@@ -134,7 +134,7 @@ impl Core {
             tools,
             tool_choice,
             format: self.setup.format().clone(),
-            asked_first: self.answering.instead,
+            asked_first: self.answering.fallback,
         }
     }
 
@@ -175,10 +175,10 @@ impl Core {
         (place, name): (usize, String),
         why: PassedOver,
     ) {
-        let why = why.told();
+        let why = why.wording();
         let status = format!("{} {why}; using {name} instead", self.answering.name);
         self.say_status(message, status);
-        self.answering = Answering { instead: Some(place), name };
+        self.answering = Answering { fallback: Some(place), name };
     }
 
     /// Name of the upstream that answers.

@@ -170,7 +170,7 @@ pub enum Output<'a> {
 #[derive(Debug, Clone, Copy)]
 pub enum LogLine<'a> {
     /// The model wrote nothing for the user: no words and no valid call.
-    SaidNothing,
+    EmptyAnswer,
     /// A call is not run.
     NotRun {
         /// The call's id.

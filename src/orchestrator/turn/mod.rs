@@ -218,7 +218,7 @@ impl Turn {
         {
             round.acknowledge_now();
         }
-        self.tell_progress();
+        self.report_progress();
         if is_abandoned {
             self.core.script.log(LogDraft::Abandoned);
             self.cancel();

@@ -46,7 +46,7 @@ impl Core {
             }
             EventDraft::Acknowledgement => {
                 let Acknowledgement::Said(Heard { text, source }) = &self.acknowledgement else {
-                    unreachable!("it was said when this was queued")
+                    unreachable!("this is only queued once it was said")
                 };
                 Event::Acknowledgement { text, source: *source }
             }
@@ -91,7 +91,7 @@ impl Core {
 
     fn log_line(&self, line: &LogDraft) -> LogLine<'_> {
         match line {
-            LogDraft::SaidNothing => LogLine::SaidNothing,
+            LogDraft::EmptyAnswer => LogLine::EmptyAnswer,
             LogDraft::NotRun { call, why } => {
                 let (call_id, name, position) = self.place_of(*call);
                 LogLine::NotRun { call_id, name, position, why: *why }

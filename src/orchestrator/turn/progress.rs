@@ -15,7 +15,7 @@ impl Turn {
         let Some(mut round) = self.state.open_round(&mut self.core) else { return };
         if let Some(reported) = round.reported_mut(call) {
             reported.take(progress, attempt);
-            round.tell_progress(call);
+            round.report_progress(call);
         }
     }
 
@@ -46,26 +46,27 @@ impl Turn {
     }
 
     /// Sends the progress that was waiting.
-    pub(super) fn tell_progress(&mut self) {
+    pub(super) fn report_progress(&mut self) {
         let Some(mut round) = self.state.open_round(&mut self.core) else { return };
         for call in round.core.calls.places(round.round.first_call) {
-            round.tell_progress(call);
+            round.report_progress(call);
         }
     }
 }
 
 impl OpenRound<'_> {
     /// Sends a call's latest progress, unless it is too early.
-    fn tell_progress(&mut self, call: CallAt) {
+    fn report_progress(&mut self, call: CallAt) {
         let (now_ms, next_ms) = (self.core.now_ms, self.core.in_ms(PROGRESS_INTERVAL));
-        if let Some(progress) = self.reported_mut(call).and_then(|it| it.tell(now_ms, next_ms)) {
+        if let Some(progress) = self.reported_mut(call).and_then(|it| it.take_due(now_ms, next_ms))
+        {
             self.say_progress(call, progress);
         }
     }
 
     /// Sends a tool's last progress, just before it is reported as ended.
-    pub(super) fn tell_last_progress(&mut self, call: CallAt) {
-        if let Some(progress) = self.reported_mut(call).and_then(Reported::tell_last) {
+    pub(super) fn report_last_progress(&mut self, call: CallAt) {
+        if let Some(progress) = self.reported_mut(call).and_then(Reported::take_last) {
             self.say_progress(call, progress);
         }
     }

@@ -51,7 +51,7 @@ pub(super) enum Action {
 /// A line of the log.
 #[derive(Debug)]
 pub(super) enum LogDraft {
-    SaidNothing,
+    EmptyAnswer,
     NotRun { call: CallAt, why: NotRun },
     Abandoned,
 }

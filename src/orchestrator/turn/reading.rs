@@ -98,7 +98,7 @@ impl OpenRound<'_> {
     fn take(&mut self, segment: Segment<'_>) -> Flow {
         self.note(segment);
         if self.check_new_calls() {
-            self.move_calls();
+            self.advance_calls();
         }
         if self.round.has_words_after_call == Some(true) {
             self.acknowledge_now();
@@ -167,10 +167,10 @@ impl OpenRound<'_> {
 
     fn complete_call(&mut self, call: Call) {
         let Some(at) = self.at(call.index) else { return };
-        let mended = [Repair::OpenBracket, Repair::OpenString];
-        let end_is_mended = mended.iter().any(|repair| call.repaired.contains(repair));
+        let repairs = [Repair::OpenBracket, Repair::OpenString];
+        let end_is_repaired = repairs.iter().any(|repair| call.repaired.contains(repair));
         let Call { name, arguments, .. } = call;
-        self.core.calls[at].complete(Written { name, arguments, end_is_mended });
+        self.core.calls[at].complete(Written { name, arguments, end_is_repaired });
         self.round.message.push_call(at);
         self.round.has_words_after_call = Some(false);
     }

@@ -52,7 +52,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
     for call in std::mem::take(&mut core.record_mut().deferred) {
         let at = core.calls.begin(round.message.round);
         let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
-        core.calls[at].complete(Written { name, arguments, end_is_mended: false });
+        core.calls[at].complete(Written { name, arguments, end_is_repaired: false });
         round.message.push_call(at);
     }
     State::Executing { round, message_end: MessageEnd::Well }
@@ -103,7 +103,7 @@ impl Turn {
     pub(super) fn run_calls(&mut self) {
         if let Some(mut round) = self.state.open_round(&mut self.core) {
             round.check_new_calls();
-            round.move_calls();
+            round.advance_calls();
             round.acknowledge_now();
         }
         self.end_step_if_done();
@@ -208,8 +208,8 @@ impl OpenRound<'_> {
 
     /// Ends the step, now that none of its calls is open.
     fn end_step(&mut self) -> Next {
-        self.tell_mistakes();
-        self.tell_invention();
+        self.feed_back_mistakes();
+        self.feed_back_invention();
         let end = self.step_end();
         if !matches!(end, StepEnd::Nothing) {
             self.core.empty_answers = 0;
@@ -222,7 +222,7 @@ impl OpenRound<'_> {
             }
             StepEnd::Answer => Next::End(Over::Completed(TurnFinish::Stop)),
             StepEnd::OverCap => {
-                self.tell_call_cap();
+                self.report_call_cap();
                 self.push_step();
                 Next::Ask
             }
@@ -272,7 +272,7 @@ impl OpenRound<'_> {
     }
 
     /// Tells the model about the mistakes that the parser found.
-    fn tell_mistakes(&mut self) {
+    fn feed_back_mistakes(&mut self) {
         let is_cut = self.round.message.ran_into_token_limit();
         // A marker at the very end was cut off from its call.
         let text = self.core.script.text.trim_end();
@@ -285,7 +285,7 @@ impl OpenRound<'_> {
             let (format, rules) = (self.core.setup.format(), &self.core.setup.rules);
             let (most, contract) = (rules.parser.max_payload_bytes, rules.call_contract);
             let (reason, message) = feedback::malformed(&error, format, most, contract, cut);
-            self.tell_mistake(call, reason, message);
+            self.feed_back_note(call, reason, message);
         }
     }
 
@@ -294,16 +294,16 @@ impl OpenRound<'_> {
         self.core.setup.has_to_call()
             && !self.round.is_last_with_tools
             && !self.core.has_called_as_asked()
-            && !self.core.was_told_to_call
+            && !self.core.was_reminded_to_call
     }
 
     fn ask_for_call(&mut self) -> Next {
-        self.core.was_told_to_call = true;
+        self.core.was_reminded_to_call = true;
         let choice = &self.core.setup.request.tool_choice;
         let (reason, message) = (FeedbackReason::MalformedCall, feedback::call_required(choice));
         self.round.message.notes.push(Note { reason, message: message.clone() });
         // Even the last attempt keeps the tools: the model has to call one.
-        self.say_mistake(None, reason, message);
+        self.report_mistake(None, reason, message);
         self.push_step();
         Next::Ask
     }
@@ -311,7 +311,7 @@ impl OpenRound<'_> {
     /// Tells the model that it has written a result itself. A model that writes one right after its
     /// call simply gets the real one. A model that echoes a result knows enough to answer, so it is
     /// asked to.
-    fn tell_invention(&mut self) {
+    fn feed_back_invention(&mut self) {
         let has_result = self.calls().iter().any(|call| call.ended().is_some());
         // What follows a call that could not be read is the rest of that call.
         let has_mistakes = !self.round.message.notes.is_empty();
@@ -319,7 +319,7 @@ impl OpenRound<'_> {
             return;
         }
         let message = feedback::INVENTED_RESULT.to_owned();
-        self.tell_mistake(None, FeedbackReason::InventedResult, message);
+        self.feed_back_note(None, FeedbackReason::InventedResult, message);
         if self.core.has_results() {
             self.end_tools();
         }
@@ -330,7 +330,7 @@ impl OpenRound<'_> {
     fn nudge(&mut self) -> Next {
         let reason = FeedbackReason::EmptyResponse;
         self.core.empty_answers += 1;
-        self.core.script.log(LogDraft::SaidNothing);
+        self.core.script.log(LogDraft::EmptyAnswer);
         let attempt = self.core.empty_answers;
         let message =
             if attempt == 1 { feedback::EMPTY_RESPONSE } else { feedback::EMPTY_RESPONSE_AGAIN };

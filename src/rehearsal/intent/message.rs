@@ -27,12 +27,11 @@ pub(super) fn find(question: &str) -> Option<Task> {
     let words: Vec<&str> = question.split_whitespace().collect();
     let plain: Vec<String> = words.iter().map(|word| trim(word).to_lowercase()).collect();
     let mut verbs = (0..words.len()).filter(|at| VERBS.contains(&plain[*at].as_str()));
-    verbs
-        .find_map(|verb| behind_verb(verb, &words, &plain).or_else(|| at_end(verb, &words, &plain)))
+    verbs.find_map(|verb| after_verb(verb, &words, &plain).or_else(|| at_end(verb, &words, &plain)))
 }
 
 /// Verb, name, text.
-fn behind_verb(verb: usize, words: &[&str], plain: &[String]) -> Option<Task> {
+fn after_verb(verb: usize, words: &[&str], plain: &[String]) -> Option<Task> {
     let fillers = plain[verb + 1..].iter().take_while(|word| BEFORE_NAME.contains(&word.as_str()));
     let first = verb + 1 + fillers.count();
     let length = name_length(&words[first..]);

@@ -94,10 +94,10 @@ pub(super) fn wants_long_answer(question: &str) -> bool {
 /// How far to count.
 pub(super) fn count_to(question: &str) -> Option<u32> {
     let question = question.to_lowercase();
-    let (_, behind) =
+    let (_, after) =
         question.split_once("count to ").or_else(|| question.split_once("count up to "))?;
-    let digits = behind.find(|char: char| !char.is_ascii_digit()).unwrap_or(behind.len());
-    behind[..digits].parse().ok().map(|count: u32| count.min(COUNT_MAX))
+    let digits = after.find(|char: char| !char.is_ascii_digit()).unwrap_or(after.len());
+    after[..digits].parse().ok().map(|count: u32| count.min(COUNT_MAX))
 }
 
 /// Every place whose time the question asks for.

@@ -43,7 +43,7 @@ enum Part {
     Open,
     Close,
     /// After a number: `!` and `²`.
-    Behind,
+    Postfix,
     Percent,
     /// A function's name, or `√`.
     Function,
@@ -70,7 +70,7 @@ fn expression(run: &[(Part, &str)]) -> Option<String> {
     let begins =
         |part: Part| matches!(part, Part::Number | Part::Open | Part::Function | Part::Constant);
     let ends = |part: Part| {
-        matches!(part, Part::Number | Part::Close | Part::Behind | Part::Percent | Part::Constant)
+        matches!(part, Part::Number | Part::Close | Part::Postfix | Part::Percent | Part::Constant)
     };
     let first = run.iter().position(|(part, _)| begins(*part))?;
     let last = run.iter().rposition(|(part, _)| ends(*part))?;
@@ -94,7 +94,7 @@ fn expression(run: &[(Part, &str)]) -> Option<String> {
     let operand = has(&[Part::Number, Part::Constant]);
     // Two numbers with a dash are a subtraction; more are a date.
     let dashes = run.iter().filter(|(part, _)| *part == Part::Dash).count();
-    let calculates = has(&[Part::Operator, Part::Function, Part::Behind])
+    let calculates = has(&[Part::Operator, Part::Function, Part::Postfix])
         || dashes == 1
         || (has(&[Part::Percent]) && has(&[Part::Joint]));
     if !(operand && calculates) {
@@ -111,9 +111,9 @@ fn parts(sentence: &str) -> Vec<(Part, &str)> {
     while let Some(char) = rest.chars().next() {
         let before = parts.last().map(|(part, _)| *part);
         let (length, part) = part(rest, char, before);
-        let (text, behind) = rest.split_at(length);
+        let (text, after) = rest.split_at(length);
         parts.push((part, text));
-        rest = behind;
+        rest = after;
     }
     parts
 }
@@ -153,8 +153,8 @@ fn part(rest: &str, char: char, before: Option<Part>) -> (usize, Part) {
         '(' => (1, Part::Open),
         ')' => (1, Part::Close),
         '√' => (char.len_utf8(), Part::Function),
-        '²' | '³' => (char.len_utf8(), Part::Behind),
-        '!' if before == Some(Part::Number) => (1, Part::Behind),
+        '²' | '³' => (char.len_utf8(), Part::Postfix),
+        '!' if before == Some(Part::Number) => (1, Part::Postfix),
         '%' => (1, Part::Percent),
         ',' if next_digit => (1, Part::Joint),
         _ => (char.len_utf8(), Part::Other),

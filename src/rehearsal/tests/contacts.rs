@@ -121,7 +121,7 @@ fn the_choice_goes_to_its_real_id_without_a_second_lookup() {
 fn a_choice_in_one_message_with_the_results_is_heard() {
     let mut messages = which_john("Tell John I'm late");
     messages.pop();
-    let results = messages.pop().unwrap().words().unwrap().into_owned();
+    let results = messages.pop().unwrap().text_content().unwrap().into_owned();
     messages.push(user(&format!("{results}\n\nThe user chose John Smith: contact_john_smith.")));
     let send = calls_send(&json!("contact_john_smith"), "I'm late");
     check(&messages, &format!("Sending it to John Smith.\n\n{send}"));
@@ -176,7 +176,7 @@ fn something_else_instead_of_an_answer_drops_the_question() {
 }
 
 #[test]
-fn nobody_found_is_said_and_nothing_sent() {
+fn nothing_is_sent_if_nobody_is_found() {
     let told = "I found nobody called Zorgblort, so I sent nothing.";
     for (question, count) in [("Tell Zorgblort hello", 2), ("Text Zorgblort hello", 1)] {
         let outcomes = [lookup("Zorgblort"), not_sent("lookup_contacts (call_1) ended the chain")];
@@ -187,7 +187,7 @@ fn nobody_found_is_said_and_nothing_sent() {
             assert_eq!(answer(&request(messages, offered)).text, told);
         }
         // With no text in between, the question and the results form one message.
-        let joined = format!("{question}\n\n{}", results.words().unwrap());
+        let joined = format!("{question}\n\n{}", results.text_content().unwrap());
         assert_eq!(answer(&request(vec![user(&joined)], Vec::new())).text, told);
     }
     for nobody in [json!({"contacts": []}), json!({"matches": []}), json!(null)] {
@@ -199,7 +199,7 @@ fn nobody_found_is_said_and_nothing_sent() {
 }
 
 #[test]
-fn a_lookup_that_failed_is_told_without_what_hung_on_it() {
+fn a_failed_lookup_is_reported_without_its_dependents() {
     check(
         &[
             user("Tell Jane hello"),
@@ -213,7 +213,7 @@ fn a_lookup_that_failed_is_told_without_what_hung_on_it() {
 }
 
 #[test]
-fn who_is_asked_about_is_not_sent_to() {
+fn a_person_who_is_asked_about_is_not_sent_to() {
     check(
         &[user("Tell J I'm late"), results(&[lookup("J"), not_sent("...")])],
         "I sent nothing yet. Who do you mean by \"J\"?",

@@ -5,7 +5,7 @@ use super::*;
 const BOTH: &str = "Check my appointments and billing";
 
 #[test]
-fn two_lists_are_two_calls_without_a_word_before() {
+fn two_lists_are_two_calls_without_words_before() {
     check(
         &[user(BOTH)],
         "<<function_call>> {\"name\": \"lookup_appointments\", \"arguments\": {}}\n\

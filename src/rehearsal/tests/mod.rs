@@ -175,7 +175,7 @@ fn both_at_once_are_two_calls_and_one_answer() {
 }
 
 #[test]
-fn a_result_that_is_not_exact_is_told_so() {
+fn an_inexact_result_is_marked_as_such() {
     let third = data(&json!({
         "expression": "1/3", "result": "0.333333333333333", "exact": false, "fraction": "1/3"
     }));
@@ -186,7 +186,7 @@ fn a_result_that_is_not_exact_is_told_so() {
 }
 
 #[test]
-fn a_failed_tool_is_told_in_its_own_words() {
+fn a_failed_tool_is_reported_in_its_own_words() {
     check(
         &[
             user("time in Atlantis"),
@@ -198,7 +198,7 @@ fn a_failed_tool_is_told_in_its_own_words() {
 }
 
 #[test]
-fn a_wrong_tool_is_mended_after_feedback() {
+fn a_wrong_tool_is_corrected_after_feedback() {
     let question = "Try a wrong tool for the time in Tokyo.";
     let wrong = "Let me check the time in Asia/Tokyo.\n\n<<function_call>> \
                  {\"name\": \"get_time\", \"arguments\": {\"timezone\":\"Asia/Tokyo\"}}";
@@ -271,7 +271,7 @@ fn without_tools_it_answers_in_words_only() {
 }
 
 #[test]
-fn anything_else_is_answered_with_what_it_is() {
+fn other_prompts_are_answered_with_an_introduction() {
     for messages in
         [vec![], vec![user("Write me a poem")], vec![Message::text(Role::System, "Be nice")]]
     {
@@ -297,7 +297,7 @@ fn an_earlier_question_is_not_answered_again() {
 }
 
 #[test]
-fn reasoning_stands_in_its_tags() {
+fn reasoning_is_in_its_tags() {
     check(
         &[user("Think aloud: what is 2 ^ 64?")],
         "<think>The user wants me to think aloud. This needs calculate, so I call that \
@@ -426,7 +426,7 @@ async fn a_cut_answer_says_so_in_its_finish_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_come_at_the_pace_that_was_asked_for() {
+async fn tokens_come_at_the_requested_pace() {
     let script = answer(&request(vec![user("count to 21")], all_tools()));
     let tokens = u32::try_from(script.tokens().len()).unwrap();
     for tokens_per_sec in [0, 10, 40, u32::MAX] {

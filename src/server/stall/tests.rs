@@ -18,7 +18,7 @@ async fn stalled_after(pace: &Pace) -> Option<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_takes_nothing_is_stalled_until_it_does() {
+async fn a_socket_is_stalled_while_it_takes_nothing() {
     let pace = Pace::new();
     let (ours, mut theirs) = tokio::io::duplex(8);
     let mut socket = Watched::new(ours, Arc::clone(&pace));
@@ -119,7 +119,7 @@ async fn a_stream_is_not_ended_for_a_slow_socket() {
 }
 
 #[tokio::test]
-async fn outside_of_a_stream_there_is_none() {
+async fn there_is_no_flow_outside_a_stream() {
     assert!(Flow::current().is_none());
     let mut piece = Piece::new(Bytes::from_static(b"abc"), None);
     piece.advance(1);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_told_in_the_zone() {
+    fn the_time_is_in_the_requested_zone() {
         let now = "2026-11-21T22:08:11.987Z";
         check(now, &json!({}), "Saturday, 21 November 2026, 22:08:11", "+00:00");
         check(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_zone_is_an_error_that_helps() {
+    fn an_unknown_zone_gets_a_helpful_error() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let error = |name: &str| answer(now, &json!({"timezone": name})).error.unwrap();
         assert!(

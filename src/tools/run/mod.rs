@@ -39,7 +39,7 @@ pub struct Run {
 pub enum RunEnd {
     /// With a result, which may be a question to the user.
     Done,
-    /// With the tool's own error, a lasting fault, or a result that breaks the standard shape.
+    /// With the tool's own error, a permanent fault, or a result that breaks the standard shape.
     Failed,
     /// With a transient fault in the last attempt.
     Unavailable,

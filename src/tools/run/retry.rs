@@ -39,7 +39,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn only_what_changes_nothing_or_knows_its_key_is_repeatable() {
+    fn only_reads_and_idempotent_calls_are_repeatable() {
         for (mutates, idempotent, repeatable) in
             [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
         {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_was_asked_for_is_kept_up_to_the_bound() {
+    fn a_requested_wait_is_kept_up_to_the_bound() {
         let wait = |asked| wait(1, Some(asked), || 0.0);
         assert_eq!(wait(RETRY_AFTER_MAX), Some(RETRY_AFTER_MAX));
         assert_eq!(wait(RETRY_AFTER_MAX + MS), None);
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_wait_is_what_was_asked_and_at_most_half_a_step_more(
+        fn a_wait_is_the_requested_one_and_at_most_half_a_step_more(
             attempt in 1..ATTEMPTS_MAX,
             asked in proptest::option::of(0..=RETRY_AFTER_MAX.as_millis()),
             jitter in 0.0..=1.0,

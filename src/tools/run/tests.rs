@@ -90,7 +90,7 @@ async fn a_tool_that_answers_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_final_also_where_it_is_an_error() {
+async fn an_answer_is_final_even_if_it_is_an_error() {
     let error = ToolResult::error("no such order");
     let run = run_evenly(&scripted(looks(), vec![Ok(error.clone()), Ok(found())])).await;
     let failed = Run { result: error, end: RunEnd::Failed, attempts: 1, retry_may_help: false };
@@ -110,12 +110,12 @@ async fn a_flood_is_capped_be_it_data_or_a_fault() {
     let flood = "x".repeat(1 << 20);
     let data = run_evenly(&scripted(looks(), vec![Ok(ToolResult::data(json!(flood)))])).await;
     assert_eq!(serde_json::to_string(&data.result).unwrap().len(), OUTPUT_BYTES_MAX);
-    let fault = run_evenly(&scripted(looks(), vec![Err(ToolFault::lasting(flood))])).await;
+    let fault = run_evenly(&scripted(looks(), vec![Err(ToolFault::permanent(flood))])).await;
     assert!(serde_json::to_string(&fault.result).unwrap().len() <= OUTPUT_BYTES_MAX);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passing_fault_is_not_noticed_above() {
+async fn a_transient_fault_is_hidden_by_a_retry() {
     let begun = Instant::now();
     let attempts = vec![Err(busy(None)), Err(busy(None)), Ok(found())];
     let run = run_evenly(&scripted(looks(), attempts)).await;
@@ -126,7 +126,7 @@ async fn a_passing_fault_is_not_noticed_above() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_that_stays_is_told_with_what_it_means() {
+async fn a_persistent_fault_is_reported_with_advice() {
     let run = run_evenly(&scripted(looks(), vec![Err(busy(None))])).await;
     let message = "the shop is busy (3 attempts); calling it again later may help";
     let result = ToolResult::error(message);
@@ -135,8 +135,8 @@ async fn a_fault_that_stays_is_told_with_what_it_means() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lasting_fault_is_not_tried_again() {
-    let fault = ToolFault::lasting("the shop has no such address");
+async fn a_permanent_fault_is_not_retried() {
+    let fault = ToolFault::permanent("the shop has no such address");
     let run = run_evenly(&scripted(looks(), vec![Err(fault), Ok(found())])).await;
     let message = "the shop has no such address; calling it again will not help";
     let result = ToolResult::error(message);
@@ -144,7 +144,7 @@ async fn a_lasting_fault_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_the_world_is_tried_again_only_if_idempotent() {
+async fn mutating_calls_are_retried_only_if_idempotent() {
     let attempts = vec![Err(busy(None)), Ok(found())];
     let once = run_evenly(&scripted(mutates(false), attempts.clone())).await;
     assert_eq!((once.attempts, once.end), (1, RunEnd::Unavailable));
@@ -159,7 +159,7 @@ async fn what_changes_the_world_is_tried_again_only_if_idempotent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_timed_out_is_not_made_again() {
+async fn a_change_that_timed_out_is_not_retried() {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
     let tool = fake(mutates(false), move |_, _| {
@@ -194,7 +194,7 @@ async fn every_attempt_knows_its_number_and_the_one_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_asked_for_is_kept_unless_it_is_too_long() {
+async fn a_requested_wait_is_kept_unless_it_is_too_long() {
     let over = RETRY_AFTER_MAX + Duration::from_millis(1);
     for (asked, attempts, waited) in
         [(RETRY_AFTER_MAX, 2, RETRY_AFTER_MAX), (over, 1, Duration::ZERO)]
@@ -230,13 +230,13 @@ async fn each_attempt_has_the_tools_own_time_or_the_usual_one() {
 #[tokio::test]
 async fn a_panic_is_caught_wherever_it_happens_and_ends_the_run() {
     let before: fn(Value, CallContext) -> ToolFuture = |_, _| panic!("before the first await");
-    let behind: fn(Value, CallContext) -> ToolFuture = |_, _| {
+    let after_await: fn(Value, CallContext) -> ToolFuture = |_, _| {
         Box::pin(async {
             tokio::task::yield_now().await;
-            panic!("behind {}", "it")
+            panic!("after {}", "it")
         })
     };
-    for call in [before, behind] {
+    for call in [before, after_await] {
         let run = run_evenly(&fake(looks(), call)).await;
         assert_eq!((run.end, run.attempts, run.retry_may_help), (RunEnd::Panicked, 1, false));
         let error = run.result.error.unwrap();
@@ -271,7 +271,7 @@ impl Drop for Alive {
 #[derive(Debug, Clone)]
 enum End {
     Answer,
-    Lasting,
+    Permanent,
     Transient(Option<Duration>),
     Panic,
 }
@@ -280,7 +280,7 @@ fn ends() -> impl Strategy<Value = Vec<(End, Duration)>> {
     let ms = |range: std::ops::Range<u64>| range.prop_map(Duration::from_millis);
     let end = prop_oneof![
         1 => Just(End::Answer),
-        1 => Just(End::Lasting),
+        1 => Just(End::Permanent),
         4 => proptest::option::of(ms(0..6000)).prop_map(End::Transient),
         1 => Just(End::Panic),
     ];
@@ -317,7 +317,7 @@ proptest! {
                 drop(alive);
                 match end {
                     End::Answer => Ok(found()),
-                    End::Lasting => Err(ToolFault::lasting("gone")),
+                    End::Permanent => Err(ToolFault::permanent("gone")),
                     End::Transient(asked) => Err(busy(asked)),
                     End::Panic => panic!("out of order"),
                 }

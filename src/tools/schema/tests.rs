@@ -100,7 +100,7 @@ fn each_violation_says_where_what_was_expected_and_what_was_received() {
 }
 
 #[test]
-fn all_violations_are_told_at_once() {
+fn all_violations_are_reported_at_once() {
     check(
         &json!({"place": "Rome", "days": 31, "q": null}),
         &[
@@ -132,7 +132,7 @@ fn a_violation_carries_the_schema_line_of_its_parameter() {
 }
 
 #[test]
-fn a_name_that_the_model_made_up_is_quoted_up_to_64_bytes() {
+fn an_invented_name_is_quoted_up_to_64_bytes() {
     let schema = Schema::compile(&trip()).unwrap();
     let path = |length: usize| {
         let arguments = json!({"city": "Rome", "n".repeat(length): 1});
@@ -202,7 +202,7 @@ fn references_inside_a_schema_work() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused() {
+fn invalid_schemas_are_refused() {
     for (schema, error) in [
         (json!(true), SchemaError::NotAnObject("a boolean: true".into())),
         (json!({"type": "string"}), SchemaError::NotAnObject("of type \"string\"".into())),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_lies_idle_for_less_than_the_server_says() {
+    fn idle_time_is_less_than_the_server_says() {
         check(Some("timeout=5"), Duration::from_secs(4));
         check(Some("timeout=5, max=100"), Duration::from_secs(4));
         check(Some("max=100, timeout=5"), Duration::from_secs(4));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lies_idle_for_our_own_time_at_most() {
+    fn idle_time_is_capped_by_our_own_limit() {
         for header in [None, Some("timeout=86400"), Some("timeout=-1"), Some("max=3"), Some("")] {
             check(header, limits::IDLE_CONNECTION_AGE);
         }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_behind_leave_reaches_the_task_each_time() {
+    fn a_wake_after_leave_reaches_the_task_each_time() {
         let ((inner, waker), (task, outer)) = (inner(), Task::new());
         inner.enter(&outer);
         assert!(!inner.leave());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_between_enter_and_leave_is_told_once_and_wakes_nobody() {
+    fn a_wake_between_enter_and_leave_is_reported_once_and_wakes_no_task() {
         let ((inner, waker), (task, outer)) = (inner(), Task::new());
         inner.enter(&outer);
         waker.wake_by_ref();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_that_reached_the_task_is_not_told_again() {
+    fn a_wake_that_reached_the_task_is_not_reported_again() {
         let ((inner, waker), (task, outer)) = (inner(), Task::new());
         inner.enter(&outer);
         inner.leave();
@@ -144,7 +144,7 @@ mod tests {
 
     /// Every wake-up from another thread is either reported by `leave` or wakes the task.
     #[test]
-    fn no_wake_falls_between() {
+    fn no_wake_is_lost() {
         const RACES: usize = 5000;
         let ((inner, waker), (task, outer)) = (inner(), Task::new());
         let (begin, end) = (Barrier::new(2), Barrier::new(2));

@@ -65,11 +65,11 @@ fn push_unicode_escape<'a>(digits: &'a str, text: &mut String) -> Option<&'a str
     }
     let is_high = unit < 0xDC00;
     if is_high && let Some(second) = rest.strip_prefix("\\u") {
-        let (low, behind) = hex_unit(second)?;
+        let (low, after) = hex_unit(second)?;
         if (0xDC00..0xE000).contains(&low) {
             let pair = 0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
             text.push(char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER));
-            return Some(behind);
+            return Some(after);
         }
     }
     text.push(char::REPLACEMENT_CHARACTER);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_body_is_refused() {
+    fn invalid_bodies_are_refused() {
         for body in [
             "a\"",
             "\"",

@@ -23,8 +23,8 @@ pub fn sse_decoder(input: &[u8]) {
     let mut lengths = cuts.iter().cycle();
     let chunks = std::iter::from_fn(|| {
         let length = lengths.next().map_or(1, |length| usize::from(*length)).min(rest.len());
-        let (chunk, behind) = rest.split_at(length.max(1).min(rest.len()));
-        rest = behind;
+        let (chunk, after) = rest.split_at(length.max(1).min(rest.len()));
+        rest = after;
         (!chunk.is_empty()).then_some(chunk)
     });
     assert_eq!(whole, decode(chunks), "cut");

@@ -33,8 +33,8 @@ fn decode_at_every_cut(stream: &[u8]) -> Decoded {
     let whole = decode(&mut Decoder::new(), [stream]);
     assert_eq!(decode(&mut Decoder::new(), stream.chunks(1)), whole, "byte by byte");
     for cut in 0..=stream.len() {
-        let (before, behind) = stream.split_at(cut);
-        assert_eq!(decode(&mut Decoder::new(), [before, behind]), whole, "cut at {cut}");
+        let (before, after) = stream.split_at(cut);
+        assert_eq!(decode(&mut Decoder::new(), [before, after]), whole, "cut at {cut}");
     }
     whole
 }
@@ -89,7 +89,7 @@ fn a_frame_is_out_with_the_byte_that_completes_it() {
 }
 
 #[test]
-fn one_byte_order_mark_is_taken_off_the_beginning() {
+fn one_leading_byte_order_mark_is_skipped() {
     check("\u{FEFF}data: a\n\n", &["a"]);
     // A second one becomes part of the field's name.
     check("\u{FEFF}\u{FEFF}data: a\n\ndata: b\n\ndata: c\n\n", &["b", "c"]);
@@ -169,7 +169,7 @@ fn the_last_event_type_wins_and_holds_for_one_frame() {
 }
 
 #[test]
-fn an_id_stands_in_its_frame_unless_it_holds_a_nul() {
+fn an_id_belongs_to_its_frame_unless_it_contains_a_nul() {
     check_ids("id: 1\ndata: a\n\ndata: b\n\n", &[Some("1"), None]);
     check_ids("id: 1\nid: 2\ndata: a\n\n", &[Some("2")]);
     check_ids("id\ndata: a\n\n", &[Some("")]);
@@ -179,7 +179,7 @@ fn an_id_stands_in_its_frame_unless_it_holds_a_nul() {
 }
 
 #[test]
-fn frames_without_data_are_none() {
+fn frames_without_data_are_skipped() {
     check("id: 1\n\nevent: x\n\nretry: 10\n\n\n\n\n", &[]);
     check("retry: 1000\nretry:5000x\ndata: a\n\n", &["a"]);
     check("\n\n\ndata: a\n\n", &["a"]);
@@ -337,13 +337,13 @@ proptest! {
         let mut rest = stream.as_slice();
         let mut sizes = sizes.iter().cycle();
         while !rest.is_empty() {
-            let (mut chunk, behind) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            let (mut chunk, after) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
             while let Some(frame) = decoder.next_frame(&mut chunk).unwrap() {
                 if frame.field == Field::Data {
                     frames.push((frame.event.to_vec(), frame.data.to_vec()));
                 }
             }
-            rest = behind;
+            rest = after;
         }
         prop_assert_eq!(frames, reference(&stream));
     }

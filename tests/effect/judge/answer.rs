@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_found_inside_of_another() {
+    fn a_number_is_not_found_inside_another() {
         check("It is 12:05.", &[&["2:05"]], false);
         check("It is 1391.", &[&["391"]], false);
         check("It is 3910.", &[&["391"]], false);

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_no_results() {
+    fn words_are_not_results() {
         check("", false);
         check("The sky is grey. The tool `sky` returned: grey.", false);
         check("{name}, here are the results of your call: grey", false);

@@ -90,7 +90,7 @@ fn an_answer_is_judged_by_the_last_turn_and_calls_by_all() {
 }
 
 #[test]
-fn an_answer_that_the_gateway_composed_is_told_apart() {
+fn an_answer_composed_by_the_gateway_is_distinguished() {
     let wanted = |word: &str| Wanted::Answer {
         calls: Vec::new(),
         answer: vec![vec![word.to_owned()]],

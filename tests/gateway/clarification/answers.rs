@@ -9,7 +9,7 @@ use crate::support::gateway::STREAM;
 use crate::support::model::call;
 
 #[tokio::test]
-async fn the_chosen_option_reaches_the_model_with_its_id_and_the_chain_goes_on() {
+async fn the_chosen_option_reaches_the_model_with_its_id_and_the_chain_continues() {
     let mut desk = Desk::open().await;
     let asked = desk.ask_which_john("s").await;
     let (mut stream, round) = desk.answer(&option("s", &asked, DOE)).await;
@@ -58,7 +58,7 @@ async fn an_idempotency_key_repeats_an_answer() {
     // The turn is over, and under any other key the question is stale.
     let mut later = desk.gateway.turn_with(&key, &body).await;
     assert_eq!(later.rest().await, frames);
-    assert!(desk.model.is_unasked());
+    assert!(desk.model.has_no_requests());
 }
 
 #[tokio::test]

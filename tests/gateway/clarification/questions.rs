@@ -10,7 +10,7 @@ use crate::support::process::Process;
 use crate::support::within;
 
 #[tokio::test]
-async fn a_tool_that_cannot_decide_asks_and_nothing_behind_it_runs() {
+async fn a_tool_that_cannot_decide_asks_and_nothing_after_it_runs() {
     let mut desk = Desk::open().await;
     let (mut stream, round) = desk.gateway.begin(&mut desk.model, "s").await;
     let words = ["Let me see.", &look_up("John"), &send_to(&json!({"$result": FOUND}))];
@@ -44,11 +44,11 @@ async fn a_tool_that_cannot_decide_asks_and_nothing_behind_it_runs() {
     assert_eq!(ids, [DOE, "contact_john_smith", "contact_john_carter"]);
     assert_eq!(desk.sent_to(), [""; 0]);
     // It is the user's turn to answer, not the model's.
-    assert!(desk.model.is_unasked());
+    assert!(desk.model.has_no_requests());
 }
 
 #[tokio::test]
-async fn behind_a_lookup_that_asks_the_next_is_not_run() {
+async fn the_call_after_a_lookup_that_asks_is_not_run() {
     let mut desk = Desk::open().await;
     let asked = desk.ask("s", &[look_up("John"), look_up("J")]).await;
     assert_eq!(asked["question"], "Which John do you mean?");
@@ -83,7 +83,7 @@ async fn two_questions_of_one_message_are_asked_one_after_the_other() {
     assert_eq!(names(&frames), ["turn_started", "clarification_needed", "turn_completed"]);
     let hue = asked(&frames);
     assert_eq!((&hue["question"], &hue["clarification_id"]), (&json!("Which hue?"), &waiting));
-    assert!(desk.model.is_unasked());
+    assert!(desk.model.has_no_requests());
 
     let (mut stream, round) = desk.answer(&option("s", &hue, "tan")).await;
     let told = round.request.contents();
@@ -105,7 +105,7 @@ async fn a_turn_that_asked_can_be_read_again() {
 }
 
 #[tokio::test]
-async fn who_comes_back_finds_the_open_question_in_the_session() {
+async fn a_returning_client_finds_the_open_question_in_the_session() {
     let mut desk = Desk::open().await;
     let asked = desk.ask_which_john("s").await;
     let shown = desk.session("s").await;
@@ -140,7 +140,7 @@ async fn the_session_shows_where_its_turn_is() {
 }
 
 #[tokio::test]
-async fn the_metrics_count_what_became_of_questions() {
+async fn the_metrics_count_the_outcomes_of_questions() {
     let gateway = Process::start(
         "upstreams: [{name: model, kind: embedded, tokens_per_sec: 100000}]\ntools: {demo: true}",
     )

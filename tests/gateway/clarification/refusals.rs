@@ -9,7 +9,7 @@ use crate::support::gateway::STREAM;
 use crate::support::model::call;
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_is_refused_and_leaves_nothing() {
+async fn an_invalid_answer_is_refused_and_changes_nothing() {
     let mut desk = Desk::open().await;
     let elsewhere = desk.ask_which_john("elsewhere").await;
     let asked = desk.ask_which_john("s").await;
@@ -27,7 +27,11 @@ async fn an_answer_that_cannot_be_is_refused_and_leaves_nothing() {
         (option("s", &json!({"clarification_id": "q"}), DOE), response("clarification_id"), id),
         (option("s", &elsewhere, DOE), response("clarification_id"), id),
         (option("elsewhere", &asked, DOE), response("clarification_id"), &Value::Null),
-        (option("nowhere", &asked, DOE), response("clarification_id"), &json!("no question is open")),
+        (
+            option("nowhere", &asked, DOE),
+            response("clarification_id"),
+            &json!("no question is open"),
+        ),
         (option("s", &asked, "contact_jane_miller"), response("selected_option.id"), &json!(DOE)),
         (option("s", &asked, "John Doe"), response("selected_option.id"), &json!(DOE)),
         (option("s", &asked, ""), response("selected_option.id"), &json!(DOE)),
@@ -79,14 +83,14 @@ async fn an_answer_that_cannot_be_is_refused_and_leaves_nothing() {
     }
     assert_eq!(desk.session("s").await, before);
     assert_eq!(desk.gateway.get("/api/v1/sessions/nowhere").await.status(), 404);
-    assert!(desk.model.is_unasked());
+    assert!(desk.model.has_no_requests());
     let (mut stream, round) = desk.answer(&option("s", &asked, DOE)).await;
     round.answer("Well.").await;
     assert_eq!(outcome(&stream.rest().await), "stop");
 }
 
 #[tokio::test]
-async fn a_blank_text_is_no_answer() {
+async fn a_blank_text_is_not_an_answer() {
     let mut desk = Desk::open().await;
     let asked = desk.ask("s", &[call("pick_day", &json!({}))]).await;
     let reply = desk.gateway.post(STREAM, &text("s", &asked, " \n")).await;
@@ -115,11 +119,11 @@ async fn a_question_that_was_answered_is_stale() {
     let reply = desk.gateway.post(STREAM, &option("s", &asked, "contact_john_smith")).await;
     let param = Some("clarification_response.clarification_id");
     check_refusal(&reply, 409, "clarification_stale", param);
-    assert!(desk.model.is_unasked());
+    assert!(desk.model.has_no_requests());
 }
 
 #[tokio::test]
-async fn another_prompt_drops_the_question_and_the_model_is_told() {
+async fn another_prompt_drops_the_question_and_tells_the_model() {
     let mut desk = Desk::open().await;
     let asked = desk.ask_which_john("s").await;
     let prompt = json!({"session_id": "s", "prompt": "Never mind. What is new?"});
@@ -154,7 +158,7 @@ async fn an_answer_is_given_once_even_if_its_turn_does_not_end_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_answers_at_once_one_is_taken() {
+async fn one_of_several_concurrent_answers_is_accepted() {
     let mut desk = Desk::open().await;
     for session in 0..20 {
         let session = session.to_string();
@@ -185,6 +189,6 @@ async fn of_answers_at_once_one_is_taken() {
         }
         assert_eq!(taken.len(), 1);
         desk.model.round().await.answer("Well.").await;
-        assert!(desk.model.is_unasked());
+        assert!(desk.model.has_no_requests());
     }
 }

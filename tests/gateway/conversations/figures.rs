@@ -23,7 +23,7 @@ pub(crate) struct Figures {
     /// Conversations with too few or too many questions.
     pub(crate) amiss: usize,
     /// Calls that started after a question but before its answer.
-    pub(crate) ran_behind_question: usize,
+    pub(crate) ran_after_question: usize,
     /// Messages that the user wanted sent, and how many of them were.
     pub(crate) messages_due: usize,
     pub(crate) messages_sent: usize,
@@ -77,8 +77,8 @@ impl Tale {
         };
         let mut figures = self.counted.lock();
         if let Some(at) = frames.iter().position(is_question) {
-            let behind = frames[at..].iter().filter(|frame| frame.event == "tool_started");
-            figures.ran_behind_question += behind.count();
+            let after = frames[at..].iter().filter(|frame| frame.event == "tool_started");
+            figures.ran_after_question += after.count();
         }
         let asked = frames.iter().filter(|frame| frame.event == "clarification_needed");
         let asked = asked.count();

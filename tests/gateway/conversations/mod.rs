@@ -182,7 +182,7 @@ async fn the_chosen_john(counted: &Counted) {
 }
 
 #[tokio::test]
-async fn that_nobody_was_found_is_told() {
+async fn a_search_without_a_match_says_so() {
     nobody(&Counted::default()).await;
 }
 
@@ -212,7 +212,7 @@ async fn an_initial(counted: &Counted) {
 }
 
 #[tokio::test]
-async fn two_questions_at_once_run_both_tools_behind_one_acknowledgement() {
+async fn two_questions_at_once_run_both_tools_after_one_acknowledgement() {
     two_at_once(&Counted::default()).await;
 }
 

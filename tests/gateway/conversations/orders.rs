@@ -79,7 +79,7 @@ async fn drive(
 const VARIATIONS: u64 = 60;
 
 #[tokio::test]
-async fn in_whatever_order_calls_come_the_message_goes_to_who_was_chosen() {
+async fn the_message_goes_to_the_chosen_person_in_any_order_of_calls() {
     play(&Counted::default()).await;
 }
 

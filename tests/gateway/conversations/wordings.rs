@@ -28,7 +28,7 @@ const BEFORE: [Option<&str>; 4] =
 const VARIATIONS: u64 = 20;
 
 #[tokio::test]
-async fn however_it_is_said_it_goes_to_who_was_chosen_and_nobody_else() {
+async fn any_wording_goes_only_to_the_chosen_person() {
     play(&Counted::default()).await;
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn play(counted: &Counted) {
             Some(_) => wish.replace("{text}", text).replace("{name}", name),
             None => wish.replacen("{}", name, 1).replacen("{}", text, 1),
         };
-        let variation = format!("seed {seed}, {execution:?}, behind {before:?}: {prompt}");
+        let variation = format!("seed {seed}, {execution:?}, after {before:?}: {prompt}");
 
         let desk = Desk::open(execution, counted).await;
         if let Some(before) = before {

@@ -21,7 +21,7 @@ fn share(some: usize, all: usize) -> String {
 }
 
 #[tokio::test]
-async fn questions_are_asked_where_they_are_due_and_nobody_else_is_written_to() {
+async fn questions_are_asked_when_needed_and_only_the_chosen_person_is_written_to() {
     let counted = Counted::default();
     // A failing conversation has counted up to its failure; its own test says what is wrong.
     let plays = [
@@ -50,7 +50,7 @@ async fn questions_are_asked_where_they_are_due_and_nobody_else_is_written_to() 
             "messages that went to who was chosen",
             share(figures.messages_sent, figures.messages_due),
         ),
-        ("calls run behind a question", figures.ran_behind_question.to_string()),
+        ("calls run after a question", figures.ran_after_question.to_string()),
         ("messages to a wrong recipient", figures.sent_wrongly.to_string()),
     ];
     print("clarification");
@@ -60,12 +60,12 @@ async fn questions_are_asked_where_they_are_due_and_nobody_else_is_written_to() 
     assert_eq!(broken, 0, "conversations that did not come to their end");
     assert_eq!(figures.amiss, 0, "conversations that asked too often or too seldom");
     assert_eq!(figures.messages_sent, figures.messages_due);
-    assert_eq!((figures.ran_behind_question, figures.sent_wrongly), (0, 0));
+    assert_eq!((figures.ran_after_question, figures.sent_wrongly), (0, 0));
     assert!(figures.conversations >= 70 && figures.messages_due >= 60);
 }
 
 #[tokio::test]
-async fn a_model_that_stumbles_still_brings_its_user_to_an_answer() {
+async fn a_model_that_stumbles_still_reaches_an_answer() {
     let mut rows: Vec<(&str, Recoveries)> = Vec::new();
     for (place, reason) in SLIPS.into_iter().enumerate() {
         let mut recoveries = Recoveries::default();

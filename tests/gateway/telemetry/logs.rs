@@ -50,7 +50,7 @@ fn check(log: &Log, session: &str, expected: &[&str]) {
 const STATE: &str = "turn state changed";
 
 #[tokio::test]
-async fn each_decision_leaves_one_line_with_what_it_is_about() {
+async fn each_decision_is_logged_in_one_line() {
     let mut model = Model::listen();
     let config = config(&model) + "\n  execution: after_turn";
     let (gateway, log) =
@@ -139,7 +139,7 @@ async fn each_decision_leaves_one_line_with_what_it_is_about() {
 }
 
 #[tokio::test]
-async fn what_is_stopped_and_what_breaks_leaves_a_line() {
+async fn cancelled_and_broken_rounds_are_logged() {
     let mut model = Model::listen();
     let (gateway, log) = Process::start_logging(&config(&model)).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "cancelled").await;
@@ -171,7 +171,7 @@ async fn what_is_stopped_and_what_breaks_leaves_a_line() {
 }
 
 #[tokio::test]
-async fn words_and_arguments_are_in_no_line() {
+async fn words_and_arguments_are_never_logged() {
     let mut model = Model::listen();
     let (gateway, log) = Process::start_logging(&config(&model)).await;
     let body = json!({"session_id": "s", "prompt": "secret-of-the-user"});

@@ -174,7 +174,7 @@ async fn turns_that_run_are_counted_by_their_state() {
 }
 
 #[tokio::test]
-async fn what_sessions_hold_is_shown() {
+async fn session_sizes_are_shown() {
     let mut model = Model::listen();
     let gateway = Process::start(&config(&model)).await;
     turn(&gateway, &mut model, &prompt("a"), &["Hello."]).await;

@@ -65,7 +65,7 @@ async fn a_reader_that_leaves_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_loses_lines_and_is_told() {
+async fn a_reader_that_stops_reading_loses_lines_and_learns_how_many() {
     let mut model = Model::listen();
     let (mut reader, writer) = io::pipe().unwrap();
     let gateway = Process::start_with(&config(&model), |command| log_all(command, writer)).await;
@@ -84,7 +84,7 @@ async fn a_reader_that_stops_reading_loses_lines_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_for_ever_does_not_keep_the_process() {
+async fn a_reader_that_stops_forever_does_not_block_the_process() {
     let mut model = Model::listen();
     let (reader, writer) = io::pipe().unwrap();
     let gateway = Process::start_with(&config(&model), |command| log_all(command, writer)).await;

@@ -26,7 +26,7 @@ async fn its_connection_serves_the_next_round_and_the_next_turn() {
 }
 
 #[tokio::test]
-async fn its_idle_connection_died_meanwhile() {
+async fn its_idle_connection_has_died() {
     for reset in [false, true] {
         let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
@@ -50,7 +50,7 @@ async fn its_idle_connection_died_meanwhile() {
 
 /// The close by the server and the next request cross on the way.
 #[tokio::test]
-async fn its_idle_connection_dies_when_it_is_used_again() {
+async fn its_idle_connection_dies_on_reuse() {
     for reset in [false, true] {
         let mut model = Model::listen();
         let gateway = Gateway::start(&model).await;
@@ -92,13 +92,13 @@ async fn its_idle_connection_dies_in_the_head_of_the_next_answer() {
         drop(round);
         let message = failed(&stream.rest().await, "upstream_error", true);
         assert!(message.contains("response headers"), "{begun:?}: {message}");
-        assert!(model.is_unasked(), "{begun:?}: it was asked again");
+        assert!(model.has_no_requests(), "{begun:?}: it was asked again");
     }
 }
 
 /// Bytes after `[DONE]` on the connection would be read as the next answer.
 #[tokio::test]
-async fn it_says_more_than_it_should() {
+async fn it_sends_more_than_it_should() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;

@@ -27,7 +27,7 @@ async fn it_dies_before_the_head() {
         die(round, reset);
         let message = failed(&stream.rest().await, "upstream_error", true);
         assert!(message.contains("before the model server answered"), "{message}");
-        assert!(model.is_unasked());
+        assert!(model.has_no_requests());
     }
 }
 
@@ -115,7 +115,7 @@ async fn it_dies_in_the_middle_of_a_call_which_is_not_run() {
 
 /// A complete call has started to run, but its round broke and the turn fails.
 #[tokio::test]
-async fn it_dies_behind_a_call() {
+async fn it_dies_after_a_call() {
     let frames = turn(nothing, async |mut round, stream| {
         round.begin().await;
         round.say(&(call("calculate", &json!({"expression": "6 * 7"})) + "\n")).await;

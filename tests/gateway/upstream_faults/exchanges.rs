@@ -63,7 +63,7 @@ async fn refuse(mut round: Round) {
 }
 
 #[tokio::test]
-async fn which_it_is_is_learnt_on_first_use_and_once() {
+async fn it_is_identified_once_on_first_use() {
     for owner in ["vllm", "sglang"] {
         let mut model = Model::listen();
         let gateway = ignorant(&model).await;
@@ -77,7 +77,7 @@ async fn which_it_is_is_learnt_on_first_use_and_once() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_say_is_asked_once() {
+async fn a_server_without_a_model_list_is_asked_once() {
     let mut model = Model::listen();
     let gateway = ignorant(&model).await;
     let listed = model.listed();
@@ -88,7 +88,7 @@ async fn one_that_does_not_say_is_asked_once() {
 }
 
 #[tokio::test]
-async fn it_is_learnt_again_behind_a_404() {
+async fn it_is_identified_again_after_a_404() {
     let mut model = Model::listen();
     model.list("fake-model", "vllm");
     let gateway = informed(&model, "fake-model").await;
@@ -101,7 +101,7 @@ async fn it_is_learnt_again_behind_a_404() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_learnt_is_learnt_again_at_once() {
+async fn a_learnt_name_is_learnt_again_at_once() {
     let mut model = Model::listen();
     model.list("old", "library");
     let gateway = informed(&model, "").await;
@@ -117,7 +117,7 @@ async fn a_name_that_was_learnt_is_learnt_again_at_once() {
 }
 
 #[tokio::test]
-async fn it_is_learnt_again_once_it_was_away() {
+async fn it_is_identified_again_after_an_outage() {
     let mut model = Model::listen();
     model.list("fake-model", "vllm");
     let gateway = informed(&model, "fake-model").await;

@@ -60,7 +60,7 @@ async fn it_sends_a_gigabyte_of_text() {
 
 /// A gigabyte of anything except words.
 #[tokio::test]
-async fn it_sends_a_gigabyte_without_a_word() {
+async fn it_sends_a_gigabyte_without_content() {
     for wordless in
         [": ping\n\n".to_owned(), "\n".to_owned(), frame(&json!({"object": "ping"})), text("")]
     {

@@ -5,7 +5,7 @@ use crate::support::events::{outcome, said};
 use crate::support::model::text;
 
 #[tokio::test]
-async fn it_speaks_no_http() {
+async fn it_does_not_speak_http() {
     for rubbish in
         [&b"\x16\x03\x01\x02\x00"[..], b"220 mail.example ESMTP\r\n", b"HTTP/1.1\r\n\r\n"]
     {
@@ -15,7 +15,7 @@ async fn it_speaks_no_http() {
 }
 
 #[tokio::test]
-async fn it_sends_frames_that_are_no_chunks() {
+async fn it_sends_frames_that_are_not_chunks() {
     for rubbish in [
         "data: {\"choices\": [\n\n",
         "data: rubbish\n\n",
@@ -36,7 +36,7 @@ async fn it_sends_frames_that_are_no_chunks() {
 }
 
 #[tokio::test]
-async fn it_sends_bytes_that_are_no_text() {
+async fn it_sends_bytes_that_are_not_text() {
     let frames = turn(nothing, async |mut round, _| {
         round.begin().await;
         let mut bytes = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a".to_vec();

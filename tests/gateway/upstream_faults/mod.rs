@@ -24,7 +24,7 @@ async fn turn(
     let (mut stream, round) = gateway.begin(&mut model, "s").await;
     fault(round, &mut stream).await;
     let frames = stream.rest().await;
-    assert!(model.is_unasked(), "it was asked again");
+    assert!(model.has_no_requests(), "it was asked again");
     // Whatever happened, the session is free and its history is valid.
     let again = gateway.whole_turn(&mut model, "s", "Again.").await.rest().await;
     assert_eq!(outcome(&again), "stop");

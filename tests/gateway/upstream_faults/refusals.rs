@@ -74,11 +74,11 @@ async fn it_stays_busy() {
     let frames = stream.rest().await;
     let message = failed(&frames, "upstream_unavailable", true);
     assert!(message.contains("503") && message.contains("Loading model"), "{message}");
-    assert!(model.is_unasked());
+    assert!(model.has_no_requests());
 }
 
 #[tokio::test]
-async fn it_asks_to_come_back_too_late() {
+async fn it_asks_for_too_long_a_wait() {
     let frames = turn(nothing, async |mut round, _| {
         round.write(refusal("503 Busy", "Retry-After: 3600\r\n", "")).await;
         round.keep();

@@ -9,7 +9,7 @@ use crate::support::{Frame, Gateway, Model, until};
 
 /// A request to a server identifies its sender and reveals nothing of other clients.
 #[tokio::test]
-async fn it_is_asked_as_the_standard_says() {
+async fn requests_follow_the_standard() {
     let mut model = Model::listen();
     let gateway = Gateway::with(model.address, |setup| {
         setup.upstream().api_key = Some(tether::config::Secret::new("sesame".to_owned()));
@@ -28,7 +28,7 @@ async fn it_is_asked_as_the_standard_says() {
 }
 
 #[tokio::test]
-async fn it_spells_its_media_type_otherwise() {
+async fn it_spells_its_media_type_differently() {
     let mut model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let (mut stream, mut round) = gateway.begin(&mut model, "s").await;

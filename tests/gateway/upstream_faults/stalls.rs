@@ -49,7 +49,7 @@ async fn it_stalls_in_the_middle() {
 
 /// The head and the first text arrive in one piece, followed by nothing.
 #[tokio::test]
-async fn it_stalls_behind_its_first_bytes() {
+async fn it_stalls_after_its_first_bytes() {
     let frames = turn(
         |setup| setup.upstream().idle_timeout = ms(100),
         async |mut round, _| {
@@ -79,7 +79,7 @@ async fn it_stalls_once_it_has_finished() {
 
 /// Keep-alives do not count as an answer.
 #[tokio::test]
-async fn it_is_never_silent_and_never_says_a_word() {
+async fn it_sends_only_keep_alives() {
     for sign in [": ping\n\n".to_owned(), text(""), delta(&json!({"role": "assistant"}))] {
         let frames = turn(
             |setup| setup.upstream().idle_timeout = ms(100),

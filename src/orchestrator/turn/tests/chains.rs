@@ -79,7 +79,7 @@ impl Scene {
 }
 
 #[test]
-fn calls_behind_a_barrier_wait_for_it_and_those_beside_it_do_not() {
+fn calls_after_a_barrier_wait_and_others_do_not() {
     let mut scene = scene();
     let other = call_with("read", &json!({ "n": 2 }));
     scene.says(&call("read")).says(&call("look")).says(&other);
@@ -89,7 +89,7 @@ fn calls_behind_a_barrier_wait_for_it_and_those_beside_it_do_not() {
 }
 
 #[test]
-fn a_mutating_call_waits_for_the_end_of_the_message_and_for_all_before_it() {
+fn a_mutating_call_waits_for_the_end_of_the_message_and_all_earlier_calls() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("send"));
     scene.tool_returns(0, ok());
@@ -105,7 +105,7 @@ fn a_mutating_call_waits_for_the_end_of_the_message_and_for_all_before_it() {
 }
 
 #[test]
-fn a_mutating_call_is_not_run_where_one_before_it_came_to_nothing() {
+fn a_mutating_call_is_not_run_if_an_earlier_call_failed() {
     for (before, how) in [
         (call("nope"), "has failed"),
         (call_with("read", &json!({ "n": "one" })), "has failed"),
@@ -113,8 +113,8 @@ fn a_mutating_call_is_not_run_where_one_before_it_came_to_nothing() {
     ] {
         let mut scene = scene();
         scene.says(&before).says(&call("send")).stops();
-        assert!(scene.started().is_empty(), "behind {before}");
-        let told = scene.last_message().words().unwrap();
+        assert!(scene.started().is_empty(), "after {before}");
+        let told = scene.last_message().text_content().unwrap();
         assert!(told.contains("not run: ") && told.contains(how), "{told}");
     }
     let mut scene = scene();
@@ -128,7 +128,7 @@ fn a_mutating_call_is_not_run_where_one_before_it_came_to_nothing() {
 }
 
 #[test]
-fn a_refused_barrier_holds_back_those_behind_it() {
+fn a_refused_barrier_holds_back_later_calls() {
     let mut scene = scene();
     scene.says(&call_with("look", &json!({ "n": "one" }))).says(&call("read")).stops();
     assert!(scene.started().is_empty());
@@ -153,7 +153,7 @@ fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
         let mut scene = scene();
         scene.says(&call("send")).says("and then").finishes(finish);
         assert!(scene.started().is_empty(), "{finish:?}");
-        assert!(scene.last_message().words().unwrap().contains("cut off"));
+        assert!(scene.last_message().text_content().unwrap().contains("cut off"));
     }
     // The same if the message was stopped because it could not be read.
     let mut scene = scene();
@@ -163,22 +163,22 @@ fn a_mutating_call_in_a_message_that_was_cut_is_not_run() {
 }
 
 #[test]
-fn what_a_failed_call_was_waiting_for_leads_back_to_it() {
+fn a_failed_call_is_suggested_again_once_its_prerequisite_succeeds() {
     let mut scene = scene();
     scene.says(&call("send")).stops();
     scene.tool_returns(0, ToolResult::error("no such contact; find it with look"));
     scene.says(&call("look")).stops();
     scene.tool_returns(1, ok());
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert!(told.ends_with("\nNow write the call of send again with it."), "{told}");
     scene.says(&call_with("send", &json!({ "n": 7 }))).stops();
     scene.tool_returns(2, ok());
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert!(told.ends_with("\nUse it to answer my question."), "{told}");
 }
 
 #[test]
-fn where_a_barrier_asks_the_user_nothing_behind_it_runs() {
+fn nothing_runs_after_a_barrier_that_asks_the_user() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look")).says(&call("send")).says(&call("read")).stops();
     scene.tool_returns(1, asks());
@@ -191,12 +191,12 @@ fn where_a_barrier_asks_the_user_nothing_behind_it_runs() {
 }
 
 #[test]
-fn where_a_barrier_fails_those_behind_it_are_skipped_and_the_model_is_told() {
+fn calls_after_a_failed_barrier_are_skipped_and_reported() {
     let mut scene = scene();
     scene.says(&call("look")).says(&call("read")).stops();
     scene.tool_returns(0, ToolResult::error("no network"));
     assert_eq!(scene.started(), ["call_1"]);
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert!(told.contains("no network"), "{told}");
     assert!(told.contains("not run: look (call_1), which comes first, has failed"), "{told}");
 }
@@ -216,7 +216,7 @@ fn a_result_that_ends_the_chain_leads_to_the_answer() {
 }
 
 #[test]
-fn where_there_is_no_hint_what_is_said_of_tools_waits_for_the_end_of_the_message_alone() {
+fn without_a_hint_tool_events_wait_only_for_the_end_of_the_message() {
     let mut scene = scene_with(|rules| rules.max_parallel = 1);
     scene.says(&call("mute")).says(&call_with("mute", &json!({ "n": 2 })));
     assert!(!scene.types().contains(&"tool_started"), "the model may call what has a hint");
@@ -258,7 +258,7 @@ fn an_argument_can_name_an_earlier_result() {
 }
 
 #[test]
-fn a_reference_that_leads_nowhere_is_fed_back() {
+fn a_broken_reference_is_fed_back() {
     for reference in ["call_1.data.nope", "call_2.data.n", "call_9.data", "John"] {
         let mut scene = scene();
         scene.says(&call("read"));
@@ -272,7 +272,7 @@ fn a_reference_that_leads_nowhere_is_fed_back() {
 }
 
 #[test]
-fn what_a_reference_leads_to_has_to_be_valid() {
+fn resolved_arguments_are_validated() {
     let mut scene = scene();
     scene
         .says(&call("read"))
@@ -284,7 +284,7 @@ fn what_a_reference_leads_to_has_to_be_valid() {
 }
 
 #[test]
-fn a_call_whose_named_result_failed_is_not_run() {
+fn a_call_that_refers_to_a_failed_result_is_not_run() {
     let mut scene = scene();
     scene
         .says(&call("read"))
@@ -303,7 +303,7 @@ fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
     scene.says(&call("read")).stops();
     assert_eq!(scene.started(), ["call_1"]);
     assert_eq!(scene.not_run, ["call_2 at 1: repeated"]);
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     let result = told.rfind("12:00").expect("the earlier result");
     assert!(told[result..].ends_with("Use it to answer my question."), "{told}");
     assert!(!scene.rounds.last().unwrap().tools.is_empty());
@@ -312,7 +312,7 @@ fn a_repeated_call_gets_the_earlier_result_and_the_second_one_ends_the_tools() {
 }
 
 #[test]
-fn a_message_ends_where_it_begins_again() {
+fn a_message_ends_where_it_repeats_itself() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look"));
     assert!(!scene.deeds.contains(&"stop round".to_owned()));
@@ -321,12 +321,12 @@ fn a_message_ends_where_it_begins_again() {
     scene.tool_returns(0, ok()).tool_returns(1, ok());
     assert_eq!(scene.started(), ["call_1", "call_2"]);
     assert_eq!(scene.not_run, ["call_3 at 3: repeated"]);
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert_eq!(told.matches("returned: ").count(), 2, "the repeat was never there: {told}");
 }
 
 #[test]
-fn a_wrong_call_that_begins_again_ends_its_message_as_well() {
+fn a_repeated_wrong_call_also_ends_its_message() {
     let mut scene = scene();
     scene.says(&call("nosuch")).says(&call("nosuch"));
     assert!(scene.deeds.contains(&"stop round".to_owned()));
@@ -334,7 +334,7 @@ fn a_wrong_call_that_begins_again_ends_its_message_as_well() {
 }
 
 #[test]
-fn a_message_that_changes_the_world_is_read_to_its_end() {
+fn a_message_with_a_mutating_call_is_read_to_its_end() {
     let mut scene = scene();
     scene.says(&call("send")).says(&call("send")).says(&call("send"));
     assert!(!scene.deeds.contains(&"stop round".to_owned()), "a lookup may follow");

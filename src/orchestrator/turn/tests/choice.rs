@@ -15,7 +15,7 @@ fn choices(scene: &Scene) -> Vec<&ToolChoice> {
 }
 
 #[test]
-fn a_required_call_is_asked_for_in_the_first_round_alone() {
+fn a_required_call_is_requested_only_in_the_first_round() {
     let mut scene = scene(ToolChoice::Required);
     scene.says(SUM).stops();
     scene.tool_returns(0, ok());
@@ -49,7 +49,7 @@ fn a_refused_call_does_not_count_however_often_it_is_repeated() {
 }
 
 #[test]
-fn a_named_tool_is_asked_for_until_it_is_called() {
+fn a_named_tool_is_requested_until_it_is_called() {
     let mut scene = scene(clock());
     scene.says(SUM).stops();
     scene.tool_returns(0, ok());
@@ -59,14 +59,14 @@ fn a_named_tool_is_asked_for_until_it_is_called() {
 }
 
 #[test]
-fn a_model_that_answers_instead_is_told_once() {
+fn a_model_that_answers_instead_is_reminded_once() {
     let mut scene = scene(clock());
     scene.says("It is late.").stops();
     let feedback = scene.event("feedback");
     assert_eq!(feedback["reason"], "malformed_call");
     let told = feedback["message"].as_str().unwrap();
     assert!(told.contains("a call of get_current_time must come before"), "{told}");
-    assert!(scene.last_message().words().unwrap().ends_with(told));
+    assert!(scene.last_message().text_content().unwrap().ends_with(told));
     assert_eq!(choices(&scene), [&clock(), &clock()]);
     scene.says("Very late.").stops();
     scene.ends("stop", "It is late.Very late.");

@@ -23,7 +23,7 @@ fn the_cap_leads_to_a_last_answer_in_words() {
 }
 
 #[test]
-fn a_closing_answer_without_words_is_asked_for_once_more() {
+fn an_empty_closing_answer_is_requested_again() {
     let mut scene = Scene::with_rules(|rules| rules.max_tool_loops = 1);
     scene.says(BAD_TIME).stops().says(BAD_TIME).stops();
     assert_eq!(scene.rounds.len(), 3);
@@ -67,7 +67,7 @@ fn closing_words_before_a_block_of_results_are_the_answer() {
 }
 
 #[test]
-fn a_result_behind_its_own_call_is_not_shown() {
+fn a_result_after_its_own_call_is_not_shown() {
     for invented in ["{\"time\": \"13:00\"}", "`nobody` (call_1) returned: x", "\u{a0}{\"a\": 1}"] {
         let mut scene = Scene::new();
         let message = TIME.replace("get_current_time", "nobody");
@@ -89,7 +89,7 @@ fn a_turn_without_tools_keeps_calls_and_headings_of_earlier_turns_from_the_user(
             Scene::with(Rules::default(), TurnRequest { briefing, history, ..request() });
         scene.says(message).stops();
         assert!(scene.events.iter().all(|event| event["type"] != "text_delta"), "{message}");
-        let told = scene.last_message().words().unwrap().into_owned();
+        let told = scene.last_message().text_content().unwrap().into_owned();
         assert_eq!(told.contains("No tools are available: answer in words."), is_call, "{told}");
         scene.says("It is noon.").stops();
         scene.ends("stop", "It is noon.");

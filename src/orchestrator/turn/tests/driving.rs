@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn a_turn_that_nobody_reads_is_given_up_after_its_grace() {
+fn an_unread_turn_is_abandoned_after_its_grace() {
     let mut scene = Scene::with_rules(|rules| rules.disconnect_grace = Duration::from_millis(500));
-    assert_eq!(scene.turn.deadline_ms(), None, "nobody is known to be gone");
+    assert_eq!(scene.turn.deadline_ms(), None, "no reader is known to be gone");
     scene.turn.set_now(100);
     scene.handle(Input::Audience { is_present: false });
     scene.turn.set_now(300);
@@ -24,7 +24,7 @@ fn a_turn_that_nobody_reads_is_given_up_after_its_grace() {
 }
 
 #[test]
-fn whoever_answered_last_is_asked_first_in_the_next_round() {
+fn the_upstream_that_answered_last_is_asked_first_next() {
     let mut scene = Scene::new();
     let (answering, why) = ("other".to_owned(), PassedOver::Unreachable);
     scene.handle(Input::Rerouted { place: 1, answering, why });
@@ -34,7 +34,7 @@ fn whoever_answered_last_is_asked_first_in_the_next_round() {
 }
 
 #[test]
-fn a_round_is_asked_for_without_a_copy_of_the_turn() {
+fn a_round_is_requested_without_copying_the_turn() {
     let mut scene = Scene::new();
     let record = Arc::as_ptr(&scene.turn.core.record);
     for (call, said) in [TIME, SUM].into_iter().enumerate() {

@@ -25,7 +25,7 @@ fn results(attempt: &str) -> Vec<ToolResult> {
 
 /// The last message to the model, which is not the user's own words.
 fn told(scene: &Scene) -> String {
-    scene.last_message().words().unwrap().into_owned()
+    scene.last_message().text_content().unwrap().into_owned()
 }
 
 #[track_caller]
@@ -112,7 +112,7 @@ fn in_questions_and_options() {
         check_echo(&mut scene, &attempt);
         let messages = &scene.rounds[0].messages;
         for message in &messages[messages.len() - 3..] {
-            let content = message.words().unwrap();
+            let content = message.text_content().unwrap();
             assert!(
                 !content.replace("<<function_call>> {\"name\": \"look\"", "").contains('<'),
                 "{content}"

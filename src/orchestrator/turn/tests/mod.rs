@@ -77,7 +77,7 @@ const fn name_of(output: &Output<'_>) -> &'static str {
         Output::StartTool { .. } => "start_tool",
         Output::StopTool { .. } => "stop_tool",
         Output::StopTools => "stop_tools",
-        Output::Log(LogLine::SaidNothing) => "said_nothing",
+        Output::Log(LogLine::EmptyAnswer) => "empty_answer",
         Output::Log(LogLine::NotRun { .. }) => "not_run",
         Output::Log(LogLine::Abandoned) => "abandoned",
     }
@@ -134,7 +134,7 @@ impl Scene {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
                     self.running.push(call.place());
                 }
-                Output::Log(LogLine::SaidNothing | LogLine::Abandoned) => {}
+                Output::Log(LogLine::EmptyAnswer | LogLine::Abandoned) => {}
                 Output::Log(LogLine::NotRun { call_id, position, why, .. }) => {
                     self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
                 }
@@ -270,7 +270,7 @@ fn a_call_runs_and_its_result_goes_back() {
     assert_eq!(scene.rounds.len(), 2);
     let told = scene.last_message();
     assert_eq!(told.role, Role::User);
-    assert!(told.words().unwrap().contains("\"time\":\"12:00\""));
+    assert!(told.text_content().unwrap().contains("\"time\":\"12:00\""));
     scene.says("It is noon.").stops();
     assert_eq!(
         scene.types(),
@@ -291,7 +291,7 @@ fn a_call_runs_and_its_result_goes_back() {
 }
 
 #[test]
-fn without_tools_what_is_written_about_calls_is_text() {
+fn without_tools_calls_are_text() {
     let briefing = Arc::new(Briefing::new("", &CallFormat::default(), &Catalog::default()));
     let mut scene = Scene::with(Rules::default(), TurnRequest { briefing, ..request() });
     scene.says(TIME).stops();
@@ -336,7 +336,7 @@ fn results_go_back_in_the_order_of_the_calls() {
     scene
         .tool_returns(1, ToolResult::data(json!("second")))
         .tool_returns(0, ToolResult::data(json!("first")));
-    let told = scene.last_message().words().unwrap().into_owned();
+    let told = scene.last_message().text_content().unwrap().into_owned();
     assert!(told.find("first") < told.find("second"), "{told}");
 }
 
@@ -345,7 +345,7 @@ fn one_failed_tool_does_not_lose_the_others_result() {
     let mut scene = Scene::new();
     scene.says(TIME).says(SUM).stops();
     scene.tool_returns(0, ToolResult::error("no such zone")).tool_returns(1, ok());
-    let told = scene.last_message().words().unwrap().into_owned();
+    let told = scene.last_message().text_content().unwrap().into_owned();
     assert!(told.contains("no such zone") && told.contains("12:00"), "{told}");
     assert_eq!(scene.event("feedback")["reason"], "tool_failed");
 }
@@ -358,7 +358,7 @@ fn an_unknown_tool_is_fed_back_with_the_closest_names() {
     assert_eq!((&feedback["reason"], &feedback["attempt"]), (&json!("tool_not_found"), &json!(1)));
     assert!(feedback["message"].as_str().unwrap().contains("get_current_time"));
     assert!(scene.running.is_empty());
-    assert!(scene.last_message().words().unwrap().contains("get_current_time"));
+    assert!(scene.last_message().text_content().unwrap().contains("get_current_time"));
 }
 
 #[test]
@@ -386,14 +386,14 @@ fn half_a_call_is_fed_back_and_leaks_nothing() {
 }
 
 #[test]
-fn a_call_cut_by_the_token_limit_is_told_to_be_shorter() {
+fn a_call_cut_by_the_token_limit_has_to_be_shorter() {
     let mut scene = Scene::new();
     scene.says("<<function_call>> {\"name\": \"calc").finishes(RoundFinish::Length);
     assert!(scene.event("feedback")["message"].as_str().unwrap().contains("token limit"));
 }
 
 #[test]
-fn a_call_whose_end_was_mended_is_not_run_when_the_token_limit_cut_it() {
+fn a_repaired_call_is_not_run_if_the_token_limit_cut_it() {
     let cut = "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1";
     let lenient = || Scene::with_rules(|rules| rules.parser.strict_balancing = false);
     let mut scene = lenient();
@@ -403,11 +403,11 @@ fn a_call_whose_end_was_mended_is_not_run_when_the_token_limit_cut_it() {
     scene.says(cut).finishes(RoundFinish::Length);
     assert!(scene.running.is_empty());
     assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
-    assert!(scene.last_message().words().unwrap().contains("token limit"));
+    assert!(scene.last_message().text_content().unwrap().contains("token limit"));
 }
 
 #[test]
-fn words_about_calls_are_no_call() {
+fn words_about_calls_are_not_calls() {
     let mut scene = Scene::new();
     scene.says("The marker is <<function_call>> and JSON follows.").stops();
     scene.ends("stop", "The marker is <<function_call>> and JSON follows.");
@@ -451,7 +451,7 @@ fn each_mistake_makes_the_model_warmer() {
 }
 
 #[test]
-fn calls_over_the_cap_are_skipped_and_the_model_is_told() {
+fn calls_over_the_cap_are_skipped_and_reported_to_the_model() {
     let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
     scene.says(TIME).says(SUM).stops().tool_returns(0, ok());
     assert!(scene.running.is_empty());
@@ -481,24 +481,24 @@ fn a_payload_of_endless_mistakes_is_bounded() {
     scene.says(&payload);
     assert!(scene.events.len() < 100, "{} events", scene.events.len());
     assert!(scene.deeds.contains(&"stop round".to_owned()));
-    assert!(scene.last_message().words().unwrap().len() < 8192);
+    assert!(scene.last_message().text_content().unwrap().len() < 8192);
 }
 
 #[test]
-fn a_model_that_goes_on_calling_is_stopped() {
+fn a_model_that_keeps_calling_is_stopped() {
     let mut scene = Scene::with_rules(|rules| rules.max_calls = 2);
     scene.says(SUM).says(TIME);
     assert!(!scene.deeds.contains(&"stop round".to_owned()), "at the cap it goes on");
     scene.says(SUM).says(TIME);
     assert!(scene.deeds.contains(&"stop round".to_owned()));
     scene.tool_returns(0, ok()).tool_returns(1, ok());
-    assert!(scene.last_message().words().unwrap().contains("already made its 2 calls"));
+    assert!(scene.last_message().text_content().unwrap().contains("already made its 2 calls"));
     assert!(scene.rounds.last().unwrap().tools.is_empty());
 }
 
 /// Unreadable calls count too, and the model is not told that it said nothing.
 #[test]
-fn calls_that_could_not_be_read_use_up_the_cap() {
+fn unreadable_calls_count_toward_the_cap() {
     let mut scene = Scene::with_rules(|rules| rules.max_calls = 1);
     for _ in 0..2 {
         scene.says("<<function_call>> {]").stops();
@@ -512,7 +512,7 @@ fn calls_that_could_not_be_read_use_up_the_cap() {
 }
 
 #[test]
-fn a_refused_call_is_answered_also_where_results_end_the_turn() {
+fn a_refused_call_is_answered_even_if_results_end_the_turn() {
     let mut scene = Scene::with_rules(|rules| rules.continue_after_tool = false);
     scene.says("<<function_call>> {\"name\": \"nope\"}").stops();
     assert_eq!(scene.rounds.len(), 2);
@@ -533,7 +533,7 @@ fn deltas_of_a_dropped_round_do_not_reach_the_next() {
 }
 
 #[test]
-fn nothing_said_is_asked_for_twice_and_then_given_up() {
+fn empty_answers_are_retried_twice_and_then_given_up() {
     let mut scene = Scene::new();
     scene.stops();
     assert_eq!(scene.event("status")["message"], "the model's answer was empty; asking again");
@@ -585,7 +585,7 @@ fn a_broken_round_fails_the_turn_and_keeps_what_was_said() {
 }
 
 #[test]
-fn a_turn_at_its_limit_goes_on_and_one_byte_over_fails() {
+fn a_turn_at_its_limit_continues_and_one_byte_over_fails() {
     let mut scene = Scene::with_rules(|rules| rules.max_turn_bytes = 8);
     scene.says("12345678");
     assert!(!scene.turn.is_over());
@@ -595,7 +595,7 @@ fn a_turn_at_its_limit_goes_on_and_one_byte_over_fails() {
 }
 
 #[test]
-fn a_turn_whose_events_are_at_their_limit_goes_on_and_one_byte_over_fails() {
+fn a_turn_whose_events_are_at_their_limit_continues_and_one_byte_over_fails() {
     let mut scene = Scene::with_rules(|rules| rules.max_turn_bytes = 100);
     let max = 100 * EVENTS_FACTOR;
     scene.says("Half an ans <").handle(Input::Logged(max));

@@ -49,10 +49,10 @@ fn a_call_runs_and_its_result_goes_back() {
     assert_eq!(scene.deeds[1], "start call_1 get_current_time {\"timezone\":\"Asia/Tokyo\"}");
     scene.finishes(RoundFinish::ToolCalls).tool_returns(0, ok());
     let [.., said, result] = &scene.rounds[1].messages[..] else { panic!() };
-    assert_eq!(said.words().as_deref(), Some("Let me look."));
+    assert_eq!(said.text_content().as_deref(), Some("Let me look."));
     let [call] = said.calls().collect::<Vec<_>>()[..] else { panic!("{said:?}") };
     assert_eq!((call.name.as_str(), call.arguments.as_str()), (CLOCK, TOKYO));
-    assert_eq!((result.role, result.answers()), (Role::Tool, Some(call.id.as_str())));
+    assert_eq!((result.role, result.answered_call_id()), (Role::Tool, Some(call.id.as_str())));
     scene.says("It is noon.").stops();
     scene.ends("stop", "Let me look.It is noon.");
 }
@@ -68,14 +68,14 @@ fn a_marker_is_text() {
 #[test]
 fn no_marker_is_taught() {
     let scene = Scene::native();
-    let system = scene.rounds[0].messages[0].words().unwrap();
+    let system = scene.rounds[0].messages[0].text_content().unwrap();
     assert!(system.starts_with("Be kind.\n\nCall a function only when"), "{system}");
     assert!(system.contains("\nlook: Later calls wait for it"), "{system}");
     assert!(!system.contains("<<"), "{system}");
 }
 
 #[test]
-fn arguments_are_told_as_they_arrive_where_that_is_asked_for() {
+fn arguments_are_streamed_if_requested() {
     for asked in [true, false] {
         let mut scene = Scene::native_with(|rules| rules.parser.argument_deltas = asked);
         scene.begins_call(0).argues(0, "{\"timezone\":").argues(0, " \"Asia/Tokyo\"}");
@@ -100,7 +100,7 @@ fn broken_and_empty_arguments_are_fed_back_like_a_broken_payload() {
         assert_eq!((&feedback["reason"], &feedback["call_id"]), (&json!(reason), &json!("call_1")));
         assert!(!feedback["message"].as_str().unwrap().contains("<<"), "no marker is taught");
         assert_eq!(scene.deeds, ["round", "round"], "nothing was run");
-        let told = scene.last_message().words().unwrap();
+        let told = scene.last_message().text_content().unwrap();
         assert!(told.ends_with(feedback["message"].as_str().unwrap()), "{told}");
     }
 }
@@ -173,7 +173,7 @@ fn a_call_in_the_closing_answer_is_reported_and_not_run() {
 }
 
 #[test]
-fn calls_of_a_server_that_was_told_of_no_tools_are_not_taken() {
+fn calls_of_a_server_that_was_sent_no_tools_are_ignored() {
     let mut scene = Scene::new();
     scene.says("Hello.").calls(0, CLOCK, TOKYO).finishes(RoundFinish::ToolCalls);
     scene.ends("stop", "Hello.");
@@ -182,7 +182,7 @@ fn calls_of_a_server_that_was_told_of_no_tools_are_not_taken() {
 
 /// With native calls, the server writes the tools into the model's prompt.
 #[test]
-fn the_tools_that_the_server_tells_of_take_of_the_budget() {
+fn offered_tools_count_toward_the_budget() {
     let messages = |budget: usize, tools: Registry| {
         let mut history = Conversation::default();
         for turn_id in ["one", "two", "three"] {

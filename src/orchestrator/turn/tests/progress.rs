@@ -21,7 +21,7 @@ fn told(scene: &Scene) -> Vec<f64> {
 }
 
 #[test]
-fn a_report_is_told_as_it_is() {
+fn a_report_is_passed_on_unchanged() {
     let mut scene = running();
     scene.tool_progresses(0, Progress::new(2.0).of(8.0).saying("two of eight"), 1);
     assert_eq!(
@@ -39,7 +39,7 @@ fn a_report_is_told_as_it_is() {
 }
 
 #[test]
-fn of_many_the_newest_is_told_and_the_last_before_the_end() {
+fn the_newest_report_is_sent_and_always_the_last() {
     let mut scene = running();
     for done in 0..10 {
         scene.tool_progresses(0, Progress::new(f64::from(done)), 1);
@@ -59,7 +59,7 @@ fn of_many_the_newest_is_told_and_the_last_before_the_end() {
 }
 
 #[test]
-fn what_does_not_rise_is_not_told_but_in_a_new_attempt() {
+fn reports_must_rise_within_an_attempt() {
     let mut scene = running();
     for (at, (progress, attempt)) in
         [(5.0, 1), (5.0, 1), (4.0, 1), (1.0, 2), (2.0, 2)].iter().enumerate()
@@ -71,7 +71,7 @@ fn what_does_not_rise_is_not_told_but_in_a_new_attempt() {
 }
 
 #[test]
-fn it_waits_for_the_acknowledgement_as_the_start_does() {
+fn progress_waits_for_the_acknowledgement() {
     let mut scene = Scene::new();
     scene.says(TIME).tool_progresses(0, Progress::new(1.0), 1);
     assert_eq!(told(&scene), [] as [f64; 0]);
@@ -81,7 +81,7 @@ fn it_waits_for_the_acknowledgement_as_the_start_does() {
 }
 
 #[test]
-fn nobody_hears_of_a_call_that_does_not_run() {
+fn progress_of_a_call_that_does_not_run_is_ignored() {
     let mut scene = running();
     scene.tool_progresses(1, Progress::new(1.0), 1);
     scene.tool_returns(0, ok()).tool_progresses(0, Progress::new(1.0), 1);
@@ -90,7 +90,7 @@ fn nobody_hears_of_a_call_that_does_not_run() {
 
 /// Reports are sent at the limit and dropped one byte over it. The turn ends as usual.
 #[test]
-fn a_tool_that_reports_for_long_falls_silent() {
+fn reports_are_dropped_once_they_take_too_much_space() {
     let mut scene = running();
     let half = scene.turn.rules().max_turn_bytes * EVENTS_FACTOR / 2;
     scene.handle(Input::Logged(half)).tool_progresses(0, Progress::new(1.0), 1);

@@ -65,7 +65,7 @@ fn sent(scene: &Scene) -> Vec<&str> {
 
 /// The model has already seen `call_1` in an earlier result.
 #[test]
-fn an_id_that_was_read_before_names_no_other_call() {
+fn ids_of_earlier_calls_are_not_reused() {
     let mut scene = scene();
     scene.says(&call("look")).stops();
     scene.tool_returns(0, found("jane"));
@@ -95,7 +95,7 @@ fn ids_count_over_the_session_and_name_the_calls_of_their_message() {
 }
 
 #[test]
-fn a_call_that_changes_the_world_is_put_off_where_a_lookup_stands_behind_it() {
+fn a_mutating_call_before_a_lookup_is_put_off() {
     let mut scene = scene();
     scene.says(&send_to("john_doe")).says(&call("look")).says(&call("read")).stops();
     assert_eq!(scene.started(), ["call_2"], "it would be a guess");
@@ -108,7 +108,7 @@ fn a_call_that_changes_the_world_is_put_off_where_a_lookup_stands_behind_it() {
 }
 
 #[test]
-fn one_that_names_what_it_depends_on_is_not_put_off() {
+fn a_call_that_refers_to_a_lookup_is_not_put_off() {
     let mut scene = scene();
     let other = call_with("look", &json!({ "n": 2 }));
     scene.says(&call("look")).says(&send_to_found(1)).says(&other).stops();
@@ -117,7 +117,7 @@ fn one_that_names_what_it_depends_on_is_not_put_off() {
 }
 
 #[test]
-fn what_stands_behind_a_call_that_was_put_off_and_changes_the_world_is_not_run() {
+fn mutating_calls_after_a_put_off_call_are_not_run() {
     let mut scene = scene();
     scene.says(&send_to("john_doe")).says(&call("look")).says(&send_to_found(2)).stops();
     scene.tool_returns(1, found("john_doe"));
@@ -126,7 +126,7 @@ fn what_stands_behind_a_call_that_was_put_off_and_changes_the_world_is_not_run()
 }
 
 #[test]
-fn lookups_behind_several_calls_that_were_put_off_run() {
+fn lookups_after_put_off_calls_run() {
     let mut scene = scene();
     scene.says(&send_to("john_doe")).says(&send_to("jane")).says(&call("look")).stops();
     assert_eq!(scene.not_run, ["call_1 at 1: skipped", "call_2 at 2: skipped"]);
@@ -134,7 +134,7 @@ fn lookups_behind_several_calls_that_were_put_off_run() {
 }
 
 #[test]
-fn nobody_who_was_offered_and_not_chosen_is_sent_to() {
+fn an_option_that_was_not_chosen_is_never_sent_to() {
     for arguments in
         [json!({ "to": "john_smith" }), json!({ "to": [{ "id": "john_smith" }], "x": null })]
     {
@@ -154,7 +154,7 @@ fn nobody_who_was_offered_and_not_chosen_is_sent_to() {
 }
 
 #[test]
-fn not_even_where_the_id_comes_from_a_result() {
+fn not_even_with_an_id_from_a_result() {
     let mut scene = scene();
     scene.says(&call("look")).stops();
     scene.tool_returns(0, which_john());
@@ -166,7 +166,7 @@ fn not_even_where_the_id_comes_from_a_result() {
 }
 
 #[test]
-fn a_later_choice_allows_whom_an_earlier_one_left_out_and_a_new_prompt_allows_all() {
+fn a_later_choice_overrides_an_earlier_one_and_a_new_prompt_allows_all() {
     let mut first = scene();
     first.says(&call("look")).stops();
     first.tool_returns(0, which_john());
@@ -190,7 +190,7 @@ fn a_later_choice_allows_whom_an_earlier_one_left_out_and_a_new_prompt_allows_al
 }
 
 #[test]
-fn what_was_sent_before_a_question_is_not_sent_again_behind_its_answer() {
+fn a_message_sent_before_a_question_is_not_sent_again_after_the_answer() {
     let mut scene = scene();
     scene.says(&send_to("jane")).stops();
     scene.tool_returns(0, ok());
@@ -203,7 +203,7 @@ fn what_was_sent_before_a_question_is_not_sent_again_behind_its_answer() {
 }
 
 #[test]
-fn lookups_behind_one_that_asks_get_their_turn_when_it_is_answered() {
+fn lookups_after_a_question_run_once_it_is_answered() {
     let mut scene = scene();
     let other = call_with("look", &json!({ "n": 2 }));
     scene.says(&call("look")).says(&other).says(&call("send")).says(&call("look")).stops();
@@ -218,7 +218,7 @@ fn lookups_behind_one_that_asks_get_their_turn_when_it_is_answered() {
 }
 
 #[test]
-fn what_such_a_lookup_finds_goes_to_the_model_as_its_own_calls_do() {
+fn results_of_resumed_lookups_go_to_the_model() {
     let mut scene = scene();
     let other = call_with("look", &json!({ "n": 2 }));
     scene.says(&call("look")).says(&other).stops();
@@ -227,9 +227,9 @@ fn what_such_a_lookup_finds_goes_to_the_model_as_its_own_calls_do() {
     scene.tool_returns(0, found("jane"));
     let messages = &scene.rounds[0].messages;
     let [.., answer, looked, found] = &messages[..] else { panic!("{messages:#?}") };
-    assert!(answer.words().unwrap().contains("\"id\":\"john_doe\""));
-    assert!(looked.words().unwrap().contains("\"name\": \"look\""));
-    assert!(found.words().unwrap().starts_with("`look` (call_3) returned: "));
+    assert!(answer.text_content().unwrap().contains("\"id\":\"john_doe\""));
+    assert!(looked.text_content().unwrap().contains("\"name\": \"look\""));
+    assert!(found.text_content().unwrap().starts_with("`look` (call_3) returned: "));
     scene.says("Fine.").stops();
     scene.ends("stop", "Fine.");
     assert_eq!(scene.event("turn_completed")["loops"], 1, "the model was asked once");
@@ -255,15 +255,15 @@ fn the_turn_that_asked_stays_in_the_request_that_answers_it() {
     let rules = Rules { context_budget_tokens: 200, ..Rules::default() };
     let scene =
         Scene::with(rules, TurnRequest { history, opening: Opening::Answer(answer), ..request() });
-    let said: Vec<_> = scene.rounds[0].messages.iter().filter_map(Message::words).collect();
+    let said: Vec<_> = scene.rounds[0].messages.iter().filter_map(Message::text_content).collect();
     let asked = said.iter().position(|said| *said == "What time is it?").unwrap();
     assert_eq!(said[asked + 1], "Which John?", "what it said before is left out: {said:#?}");
 }
 
 /// An unreadable call may have been the lookup.
 #[test]
-fn nor_does_it_run_in_front_of_what_may_have_been_one() {
-    for behind in [
+fn a_mutating_call_before_a_possible_lookup_is_put_off() {
+    for later in [
         "<<function_call>> {\"name\": \"look\", \"arguments\": {\"n\": 1}",
         "<<function_call>> {\"name\": \"look\", \"argu",
         "<<function_call>> {\"name\": \"look\", \"arguments\": {\"n\": \"one\"}}",
@@ -272,18 +272,18 @@ fn nor_does_it_run_in_front_of_what_may_have_been_one() {
         "<<function_call>>",
     ] {
         let mut scene = scene();
-        scene.says(&send_to("john_doe")).says(behind).stops();
-        assert!(sent(&scene).is_empty(), "in front of {behind}");
-        let told = scene.last_message().words().unwrap();
+        scene.says(&send_to("john_doe")).says(later).stops();
+        assert!(sent(&scene).is_empty(), "before {later}");
+        let told = scene.last_message().text_content().unwrap();
         assert!(told.contains("not run: "), "{told}");
     }
     let mut scene = scene_with(|rules| rules.max_calls = 1);
     scene.says(&send_to("john_doe")).says(&call("look")).stops();
-    assert!(sent(&scene).is_empty(), "nor in front of one over the cap");
+    assert!(sent(&scene).is_empty(), "nor before a call over the cap");
 }
 
 #[test]
-fn a_result_that_no_lookup_brought_says_nothing_of_the_recipient() {
+fn only_results_of_lookups_name_recipients() {
     let mut scene = scene();
     let text = json!({ "to": "john_doe", "text": { "$result": "call_1.data.n" } });
     scene.says(&call("read")).says(&call_with("send", &text)).says(&call("look")).stops();
@@ -308,7 +308,7 @@ fn of_two_choices_from_the_same_options_the_later_one_counts() {
 
 /// "Tell John Smith hello, and John that I am late."
 #[test]
-fn whom_a_lookup_has_found_may_be_sent_to_though_another_was_chosen() {
+fn a_person_found_by_a_lookup_may_be_sent_to() {
     let mut scene = scene();
     let other = call_with("look", &json!({ "n": 2 }));
     scene.says(&call("look")).says(&other).stops();
@@ -320,7 +320,7 @@ fn whom_a_lookup_has_found_may_be_sent_to_though_another_was_chosen() {
 }
 
 #[test]
-fn that_a_call_was_refused_does_not_undo_that_it_was_made() {
+fn a_refused_repeat_does_not_undo_the_call() {
     let mut first = scene();
     first.says(&send_to("john_doe")).stops();
     first.tool_returns(0, ok());
@@ -336,7 +336,7 @@ fn that_a_call_was_refused_does_not_undo_that_it_was_made() {
 }
 
 #[test]
-fn a_lookup_that_only_repeats_itself_does_not_ask_the_user_for_ever() {
+fn a_repeated_lookup_does_not_ask_the_user_forever() {
     let mut scene = scene();
     scene.says(&call("look")).stops();
     scene.tool_returns(0, which_john());
@@ -348,7 +348,7 @@ fn a_lookup_that_only_repeats_itself_does_not_ask_the_user_for_ever() {
 }
 
 #[test]
-fn a_resumed_lookup_that_finds_nobody_leaves_the_choice_to_be_acted_on() {
+fn a_resumed_lookup_that_finds_nobody_keeps_the_choice() {
     let mut scene = scene();
     scene.says(&call("look")).says(&call_with("look", &json!({ "n": 2 }))).stops();
     scene.tool_returns(0, which_john());
@@ -360,7 +360,7 @@ fn a_resumed_lookup_that_finds_nobody_leaves_the_choice_to_be_acted_on() {
 }
 
 #[test]
-fn what_names_a_result_that_never_came_is_not_resumed() {
+fn a_call_that_refers_to_a_missing_result_is_not_resumed() {
     let mut scene = scene();
     let named = call_with("look", &json!({ "n": { "$result": "call_1.data.n" } }));
     scene.says(&call("look")).says(&named).stops();

@@ -15,7 +15,7 @@ fn temperature(scene: &Scene) -> Option<f64> {
 }
 
 #[test]
-fn a_message_is_one_attempt_however_often_it_is_wrong() {
+fn a_message_with_several_mistakes_is_one_attempt() {
     let mut scene = scene_with(|_| ());
     scene.says(BAD).says(&BAD.replace("nope", "no")).says(&BAD.replace("nope", "not")).stops();
     assert_eq!(attempts(&scene), [1, 1, 1]);
@@ -30,13 +30,14 @@ fn a_message_is_one_attempt_however_often_it_is_wrong() {
 }
 
 #[test]
-fn a_name_that_the_model_made_up_does_not_fill_the_next_request() {
+fn an_invented_name_does_not_fill_the_next_request() {
     let mut scene = scene_with(|_| ());
     let name = "n".repeat(60_000);
     scene.says(&BAD.replace("nope", &name)).stops();
     let messages = &scene.rounds.last().unwrap().messages;
     let told = &messages[messages.len() - 2..];
-    let bytes: Vec<usize> = told.iter().map(|message| message.words().unwrap().len()).collect();
+    let bytes: Vec<usize> =
+        told.iter().map(|message| message.text_content().unwrap().len()).collect();
     assert!(bytes[0] < 128 && bytes[1] < 512, "{told:?}");
     let events = scene.events.iter().filter(|event| event["type"] != "tool_call_started");
     assert!(events.map(|event| event.to_string().len()).all(|bytes| bytes < 2048));
@@ -52,7 +53,7 @@ fn a_message_about_a_mistake_is_at_most_2_kib() {
 }
 
 #[test]
-fn tools_that_fail_side_by_side_are_one_attempt() {
+fn tools_that_fail_together_are_one_attempt() {
     let mut scene = scene_with(|_| ());
     scene.says(&call("read")).says(&call("look")).stops();
     scene.tool_returns(0, ToolResult::error("no"));
@@ -72,7 +73,7 @@ fn a_call_that_never_began_was_not_interrupted() {
 }
 
 #[test]
-fn a_marker_that_the_token_limit_cut_is_a_call_that_it_cut() {
+fn a_marker_cut_by_the_token_limit_is_a_cut_call() {
     for (said, finish, reason) in [
         ("<<function_call>>", RoundFinish::Length, "incomplete_call"),
         ("<<function_call>>", RoundFinish::Stop, "malformed_call"),
@@ -85,7 +86,7 @@ fn a_marker_that_the_token_limit_cut_is_a_call_that_it_cut() {
 }
 
 #[test]
-fn a_closing_answer_that_the_token_limit_cut_says_so() {
+fn a_closing_answer_cut_by_the_token_limit_says_so() {
     let mut scene = scene_with(|rules| rules.max_tool_loops = 1);
     scene.says(&call("read")).stops();
     scene.tool_returns(0, ok());
@@ -94,7 +95,7 @@ fn a_closing_answer_that_the_token_limit_cut_says_so() {
 }
 
 #[test]
-fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
+fn text_after_an_invented_result_is_ignored() {
     let sum =
         "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
     let mut tools = tools();
@@ -107,12 +108,12 @@ fn behind_a_result_that_it_invents_a_model_is_not_listened_to() {
     assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start ")).count(), 1);
     assert_eq!(scene.turn.text().trim(), "", "nor shown");
     scene.tool_returns(0, ok());
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert!(told.contains("12:00") && !told.contains("99"), "{told}");
 }
 
 #[test]
-fn words_before_a_call_that_was_refused_were_heard_all_the_same() {
+fn words_before_a_refused_call_still_acknowledge() {
     let mut scene = scene_with(|_| ());
     scene.says("Checking.\n").says(BAD).stops();
     scene.says(&call("read"));
@@ -121,7 +122,7 @@ fn words_before_a_call_that_was_refused_were_heard_all_the_same() {
 }
 
 #[test]
-fn what_is_said_of_a_call_comes_behind_what_it_waits_for() {
+fn events_of_a_call_come_after_what_it_waits_for() {
     let mut scene = scene_with(|_| ());
     scene.says(&call("look")).says(&call("read"));
     scene.tool_returns(0, ToolResult::error("no network"));
@@ -132,7 +133,7 @@ fn what_is_said_of_a_call_comes_behind_what_it_waits_for() {
 }
 
 #[test]
-fn hints_are_said_before_the_words_that_came_behind_the_call() {
+fn hints_come_before_the_words_after_the_call() {
     let mut scene = scene_with(|_| ());
     scene.says(&call("read")).says("So");
     let types = scene.types();

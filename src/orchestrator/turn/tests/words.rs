@@ -65,7 +65,7 @@ fn the_models_own_words_are_the_acknowledgement() {
 }
 
 #[test]
-fn where_the_model_said_nothing_the_hints_of_all_its_calls_are_one_sentence() {
+fn without_words_the_hints_of_all_calls_are_one_sentence() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look"));
     assert_eq!(scene.deeds, ["round", "start call_1 read {}", "start call_2 look {}"]);
@@ -87,8 +87,8 @@ fn the_acknowledgement_names_also_what_was_done_before_the_message_ended() {
     assert_eq!(acknowledgements(&scene), [("hints", "Reading and looking.")]);
     let types = scene.types();
     let said = types.iter().position(|name| *name == "acknowledgement").unwrap();
-    let behind = ["tool_started", "tool_completed", "feedback", "tool_started"];
-    assert_eq!(types[said + 1..], behind);
+    let after = ["tool_started", "tool_completed", "feedback", "tool_started"];
+    assert_eq!(types[said + 1..], after);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn the_next_call_of_the_model_knows_what_the_user_has_heard() {
     scene.says("One moment.").says(&call("read")).stops();
     scene.tool_returns(0, ok());
     let [.., said, _] = &scene.rounds[1].messages[..] else { panic!("{:?}", scene.rounds[1]) };
-    assert!(said.words().unwrap().starts_with("One moment.\n<<"), "{said:?}");
-    let system = scene.rounds[1].messages[0].words().unwrap();
+    assert!(said.text_content().unwrap().starts_with("One moment.\n<<"), "{said:?}");
+    let system = scene.rounds[1].messages[0].text_content().unwrap();
     assert!(system.contains("never repeat what you have said"), "{system}");
     let mut scene = self::scene();
     scene.says("Just an answer.").stops();
@@ -133,13 +133,13 @@ fn the_next_call_of_the_model_knows_what_the_user_has_heard() {
 }
 
 #[test]
-fn an_acknowledgement_from_hints_is_in_the_history_and_not_told_to_the_model() {
+fn an_acknowledgement_from_hints_is_in_the_history_but_not_sent_to_the_model() {
     let mut scene = scene();
     scene.turn.set_now(77);
     scene.says(&call("read")).stops();
     scene.tool_returns(0, ok());
     let [.., assistant, _] = &scene.rounds[1].messages[..] else { panic!("{:?}", scene.rounds[1]) };
-    let words = assistant.words().unwrap();
+    let words = assistant.text_content().unwrap();
     assert!(words.starts_with("<<function_call>>"), "{words}");
     scene.says("Done.").stops();
     let record = scene.turn.into_record();
@@ -173,18 +173,18 @@ fn a_question_stops_the_model_at_once() {
 }
 
 #[test]
-fn half_a_call_behind_the_question_is_neither_shown_nor_a_mistake() {
+fn half_a_call_after_the_question_is_neither_shown_nor_a_mistake() {
     for half in ["<<functi", "<<function_call>> {\"name\": \"se"] {
         let mut scene = scene();
         scene.says(&call("look")).says(half);
         scene.tool_returns(0, which_john());
         scene.ends("clarification_needed", "");
-        assert!(!scene.types().contains(&"feedback"), "behind {half}");
+        assert!(!scene.types().contains(&"feedback"), "after {half}");
     }
 }
 
 #[test]
-fn a_question_waits_for_the_tools_beside_it() {
+fn a_question_waits_for_the_tools_that_run_with_it() {
     let mut scene = scene();
     scene.says(&call("read")).says(&call("look")).stops();
     scene.tool_returns(1, which_john());
@@ -199,7 +199,7 @@ fn a_chosen_option_reaches_the_model_with_its_real_id() {
     let answer = history.answer("t.1", Choice::Option("c_2".into())).unwrap();
     let scene = next_turn(history, Opening::Answer(answer));
     let messages = &scene.rounds[0].messages;
-    let said = |at: usize| messages[messages.len() - at].words().unwrap();
+    let said = |at: usize| messages[messages.len() - at].text_content().unwrap();
     assert_eq!(said(2), "Which John?");
     assert!(said(1).contains("{\"id\":\"c_2\",\"title\":\"John Doe\"}"), "{}", said(1));
 }
@@ -208,7 +208,7 @@ fn a_chosen_option_reaches_the_model_with_its_real_id() {
 fn a_new_prompt_drops_the_question_and_says_so() {
     let history = history_that_asks(which_john());
     let mut scene = next_turn(history, Opening::Prompt("Never mind.".into()));
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert!(told.contains("\"Which John?\" was left unanswered") && told.ends_with("Never mind."));
     scene.says("Fine.").stops();
     let mut history = scene.turn.request().history.clone();
@@ -238,7 +238,7 @@ fn words_answer_a_question_without_options() {
     let answer = history.answer("t.1", Choice::Text("the tall one".into())).unwrap();
     assert_eq!(answer.given, Given::Text("the tall one".into()));
     let scene = next_turn(history, Opening::Answer(answer));
-    let told = scene.last_message().words().unwrap();
+    let told = scene.last_message().text_content().unwrap();
     assert_eq!(told, "To the question \"Which one?\" the user says: the tall one");
 }
 
@@ -262,7 +262,7 @@ fn of_two_questions_the_second_is_asked_when_the_first_is_answered() {
     let said: String = scene.rounds[0]
         .messages
         .iter()
-        .filter_map(|message| message.words().map(std::borrow::Cow::into_owned))
+        .filter_map(|message| message.text_content().map(std::borrow::Cow::into_owned))
         .collect();
     assert!(said.contains("\"id\":\"c_1\"") && said.contains("the user says: both"), "{said}");
 }
@@ -294,11 +294,11 @@ fn empty_answers_are_counted_over_turns_until_something_is_said() {
 }
 
 #[test]
-fn whoever_answers_instead_is_the_next_that_is_passed_over() {
+fn a_fallback_can_be_passed_over_too() {
     for (why, told) in [
         (PassedOver::Unreachable, "b cannot be reached; using c instead"),
         (PassedOver::Silent, "b did not answer; using c instead"),
-        (PassedOver::HeldBack, "b failed recently; using c instead"),
+        (PassedOver::CoolingDown, "b failed recently; using c instead"),
     ] {
         let mut scene = Scene::new();
         for answering in ["b", "c"] {

@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_too_large_is_that_of_no_frame() {
+    fn a_number_that_is_too_large_is_no_frames_number() {
         let huge = "99999999999999999999";
         let id = FrameId { epoch: u64::MAX, sequence: u64::MAX };
         assert_eq!(FrameId::parse(&format!("{huge}-{huge}")), Some(id));
     }
 
     #[test]
-    fn anything_else_is_no_id() {
+    fn anything_else_is_not_an_id() {
         for text in
             ["", "1", "-", "1-", "-1", "1-x", "x-1", "+1-1", "1-+1", "1-1-1", " 1-1", "1-1\n"]
         {

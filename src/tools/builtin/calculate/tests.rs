@@ -58,14 +58,14 @@ fn functions_are_those_that_people_expect() {
 }
 
 #[test]
-fn a_percentage_in_words_is_no_remainder() {
+fn a_percentage_in_words_is_not_a_remainder() {
     for ambiguous in ["100 percent minus 15 percent", "100% minus 15%", "15 percent 80"] {
         assert!(calculate(ambiguous).error.is_some(), "{ambiguous}");
     }
 }
 
 #[test]
-fn what_is_not_exact_is_said_to_be_so() {
+fn inexact_results_are_marked_as_such() {
     let third = calculate("1/3").data.unwrap();
     assert_eq!(third["fraction"], "1/3");
     assert_eq!((&third["result"], &third["exact"]), (&json!("0.333333333333333"), &json!(false)));
@@ -115,7 +115,7 @@ fn a_percent_sign_is_a_remainder_or_a_percentage() {
 }
 
 #[test]
-fn what_can_mean_two_things_is_refused() {
+fn ambiguous_expressions_are_refused() {
     check_refused("log(100)", "log can mean two things: write log10(x), log2(x) or ln(x)");
     check_refused("min(1,000, 2)", "write numbers without commas between the thousands");
     check_refused(

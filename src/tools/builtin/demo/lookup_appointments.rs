@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_further_away_is_left_out() {
+    fn later_appointments_are_left_out() {
         let titles = |days| {
             let found = appointments(Date::constant(2026, 11, 22), days);
             found["appointments"].as_array().unwrap().len()
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calendars_last_day_is_no_end_of_the_world() {
+    fn the_calendars_last_day_is_handled() {
         assert_eq!(appointments(Date::MAX, 366)["appointments"].as_array().unwrap().len(), 3);
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_person_is_told_with_the_id() {
+    fn one_match_has_its_id() {
         let result = look_up("Jane");
         assert_eq!(result.next_action, NextAction::Continue);
         assert_eq!(
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_sure_asks_even_about_one() {
+    fn an_unsure_match_is_asked_about_even_if_it_is_the_only_one() {
         let result = look_up("J");
         assert_eq!(result.clarification.as_ref().unwrap().question, "Who do you mean by \"J\"?");
         assert_eq!(options(&result).len(), 6);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_ends_the_chain_and_is_told() {
+    fn no_match_ends_the_chain_and_says_so() {
         let result = look_up("Zorgblort");
         assert_eq!((result.success, result.next_action), (true, NextAction::Complete));
         assert_eq!(result.data, Some(json!({"found": 0, "name": "Zorgblort"})));

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn open_invoices_are_told_unless_others_are_asked_for() {
+    async fn open_invoices_are_the_default() {
         let tool =
             LookupInvoices::with_clock(Clock::new(|| "2026-12-30T00:00:00Z".parse().unwrap()));
         let result = tool.call(json!({}), CallContext::first("k")).await.unwrap();

@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_nothing_is_not_sent() {
+    fn an_empty_message_is_not_sent() {
         let error = send("contact_john_doe", " \n").error.unwrap();
         assert_eq!(error, "the text is empty, nothing was sent");
     }
 
     proptest! {
         #[test]
-        fn an_id_that_was_guessed_sends_nothing(id in "\\PC{0,40}|contact_[a-z_]{0,12}|John( Doe)?") {
+        fn a_guessed_id_sends_nothing(id in "\\PC{0,40}|contact_[a-z_]{0,12}|John( Doe)?") {
             prop_assume!(address_book::by_id(&id).is_none());
             let result = send(&id, "I'm late");
             prop_assert!(!result.success && result.data.is_none());

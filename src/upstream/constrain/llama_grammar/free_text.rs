@@ -14,7 +14,7 @@ pub(super) fn push_rules(rules: &mut Rules, marker: &str, goal: &str) -> String 
         // The characters that keep part of the match, and how much of it.
         let mut kept: Vec<(char, usize)> = Vec::new();
         for &character in &marker {
-            let matched = matched_behind(&marker, state, character);
+            let matched = matched_after(&marker, state, character);
             if matched > 0 && !kept.iter().any(|(known, _)| *known == character) {
                 kept.push((character, matched));
             }
@@ -42,7 +42,7 @@ fn name(state: usize) -> String {
 
 /// How much of the marker is matched when `character` follows its first `state` characters.
 /// Markers are short, so nothing is precomputed.
-fn matched_behind(marker: &[char], state: usize, character: char) -> usize {
+fn matched_after(marker: &[char], state: usize, character: char) -> usize {
     let mut seen = marker[..state].to_vec();
     seen.push(character);
     (1..=seen.len()).rev().find(|length| seen.ends_with(&marker[..*length])).unwrap_or(0)
@@ -52,7 +52,7 @@ fn matched_behind(marker: &[char], state: usize, character: char) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::matched_behind;
+    use super::matched_after;
 
     proptest! {
         #[test]
@@ -60,7 +60,7 @@ mod tests {
             let characters: Vec<char> = marker.chars().collect();
             let mut state = 0;
             let found = text.chars().position(|character| {
-                state = matched_behind(&characters, state, character);
+                state = matched_after(&characters, state, character);
                 state == characters.len()
             });
             prop_assert_eq!(found.map(|last| last + 1 - characters.len()), text.find(&marker));

@@ -180,25 +180,25 @@ impl<'a> Writer<'a> {
         );
 
         let extra = self.extra_members(keywords, depth);
-        let mut behind_first = extra
+        let mut after_first = extra
             .as_ref()
             .map_or_else(String::new, |member| format!("({member} (s \",\" s {member})*)?"));
-        let mut behind_other =
+        let mut after_other =
             extra.map_or_else(String::new, |member| format!("(s \",\" s {member})*"));
         // From last to first, because each rule names the next.
         for (key, schema) in members.into_iter().rev() {
             let value = self.visit(schema, &mut Vec::new(), depth + 1);
             let member = self.named(&format!("{} s {value}", key_literal(key)));
-            let mut first = format!("{member} {behind_other}");
-            let mut other = format!("s \",\" s {member} {behind_other}");
+            let mut first = format!("{member} {after_other}");
+            let mut other = format!("s \",\" s {member} {after_other}");
             if !required.contains(&key) {
-                first = format!("{first} | {}", or_nothing(&behind_first));
-                other = format!("{other} | {}", or_nothing(&behind_other));
+                first = format!("{first} | {}", or_nothing(&after_first));
+                other = format!("{other} | {}", or_nothing(&after_other));
             }
-            behind_first = self.named(&first);
-            behind_other = self.named(&other);
+            after_first = self.named(&first);
+            after_other = self.named(&other);
         }
-        self.named(&format!("\"{{\" s {behind_first} s \"}}\""))
+        self.named(&format!("\"{{\" s {after_first} s \"}}\""))
     }
 
     /// A member that the schema does not name, if it allows such members explicitly. If it says

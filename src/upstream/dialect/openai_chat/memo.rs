@@ -34,7 +34,7 @@ pub(super) struct Shape {
     /// Up to and including the opening quote. Empty if nothing is remembered.
     before: Vec<u8>,
     /// From the closing quote on, inclusive.
-    behind: Vec<u8>,
+    after: Vec<u8>,
     words: Option<Words>,
 }
 
@@ -44,8 +44,8 @@ impl Shape {
     pub(super) fn learn(&mut self, frame: &[u8], start: usize, end: usize, words: Words) {
         self.before.clear();
         self.before.extend_from_slice(&frame[..start]);
-        self.behind.clear();
-        self.behind.extend_from_slice(&frame[end..]);
+        self.after.clear();
+        self.after.extend_from_slice(&frame[end..]);
         self.words = Some(words);
     }
 
@@ -58,7 +58,7 @@ impl Shape {
     ) -> Option<(Words, &'a str)> {
         let words = self.words?;
         let body =
-            frame.strip_prefix(self.before.as_slice())?.strip_suffix(self.behind.as_slice())?;
+            frame.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
         Some((words, unescape(body, scratch)?))
     }
 }

@@ -121,9 +121,9 @@ impl<'a> From<&'a Message> for ChatMessage<'a> {
         });
         Self {
             role: message.role,
-            content: message.words(),
+            content: message.text_content(),
             tool_calls: tool_calls.collect(),
-            tool_call_id: message.answers(),
+            tool_call_id: message.answered_call_id(),
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_stands_at_the_top() {
+    fn sampling_is_at_the_top_level() {
         let sampling = Sampling {
             temperature: Some(0.5),
             top_p: Some(1.0),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_offered_for_native_calls_alone() {
+    fn tools_are_offered_only_for_native_calls() {
         let parameters = json!({"type": "object"});
         let tool = OfferedTool { name: "f".into(), description: "d".into(), parameters };
         let offering = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_call_is_asked_for_where_tools_are_offered() {
+    fn a_required_call_is_requested_if_tools_are_offered() {
         let named = ToolChoice::Named("f".into());
         let function = json!({"type": "function", "function": {"name": "f"}});
         for (choice, native_calls, expected) in [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_stands_beside_the_rest() {
+    fn a_constraint_is_added_to_the_request() {
         let tool =
             OfferedTool { name: "f".into(), description: String::new(), parameters: json!({}) };
         let round = ChatRequest { tools: [tool].into(), ..ChatRequest::default() };

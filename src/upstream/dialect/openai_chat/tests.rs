@@ -108,7 +108,7 @@ fn escapes_are_taken_out() {
 }
 
 #[test]
-fn what_is_no_text_is_replaced_and_the_turn_goes_on() {
+fn invalid_text_is_replaced_and_the_turn_continues() {
     check(br#"{"choices":[{"delta":{"content":"a\ud83d b"}}]}"#, &[text("a\u{FFFD} b")]);
     check(b"{\"choices\":[{\"delta\":{\"content\":\"a\xFFb\"}}]}", &[text("a\u{FFFD}b")]);
 }
@@ -178,7 +178,7 @@ fn a_finish_reason_and_the_last_frame_are_remembered() {
 }
 
 #[test]
-fn usage_is_read_beside_choices_and_without_them() {
+fn usage_is_read_with_and_without_choices() {
     let usage = Said::Usage(4, 2, 6);
     check(
         r#"{"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":2,"total_tokens":6,"prompt_tokens_details":{"cached_tokens":1}}}"#,
@@ -212,7 +212,7 @@ fn only_the_first_choice_is_read() {
 }
 
 #[test]
-fn what_is_unknown_is_skipped() {
+fn unknown_fields_are_skipped() {
     check(
         r#"{"choices":[{"delta":{"content":"a","function_call":{"name":"f"},"x":{"content":"no"}},"logprobs":{"content":[]}}],"timings":{"a":1.5},"obfuscation":"xx"}"#,
         &[text("a")],
@@ -274,7 +274,7 @@ fn an_error_field_of_the_stream_is_an_error() {
 }
 
 #[test]
-fn what_is_no_chunk_is_malformed() {
+fn frames_that_are_not_chunks_are_malformed() {
     for frame in [
         "nonsense",
         "{",
@@ -354,8 +354,8 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         1 => prop::sample::select(vec!["\"", r"\", "\n", r#"","content":""#, r#""},"delta":{"content":""#]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..2),
     ];
-    (shape, prop::collection::vec(piece, 0..3)).prop_map(|((before, behind), pieces)| {
-        [before.as_bytes(), &pieces.concat(), behind.as_bytes()].concat()
+    (shape, prop::collection::vec(piece, 0..3)).prop_map(|((before, after), pieces)| {
+        [before.as_bytes(), &pieces.concat(), after.as_bytes()].concat()
     })
 }
 
@@ -373,7 +373,7 @@ fn streams() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
     #[test]
-    fn the_memo_never_shows(stream in streams()) {
+    fn the_memo_never_changes_the_result(stream in streams()) {
         let (mut with, mut without) = (Decoder::new(), Decoder::without_memo());
         for frame in &stream {
             prop_assert_eq!(decode(&mut with, frame), decode(&mut without, frame), "{}", String::from_utf8_lossy(frame));
@@ -382,7 +382,7 @@ proptest! {
 }
 
 #[test]
-fn calls_of_the_servers_own_are_told_as_they_arrive() {
+fn native_calls_are_reported_as_they_arrive() {
     let mut decoder = Decoder::new();
     let mut said = Vec::new();
     for frame in [
@@ -422,7 +422,7 @@ fn calls_of_the_servers_own_are_told_as_they_arrive() {
 }
 
 #[test]
-fn what_is_no_list_of_calls_is_malformed() {
+fn an_invalid_list_of_calls_is_malformed() {
     for calls in ["7", "[7]", "[[0]]", "\"f\"", r#"{"a":1"#] {
         let frame = format!(r#"{{"choices":[{{"delta":{{"tool_calls":{calls}}}}}]}}"#);
         let (outcome, said) = decode(&mut Decoder::new(), frame.as_bytes());

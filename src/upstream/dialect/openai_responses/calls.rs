@@ -27,7 +27,7 @@ impl Place<'_> {
 
 /// Everything that an event may say about a call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'a> {
+pub(super) struct CallEvent<'a> {
     pub(super) place: Place<'a>,
     pub(super) call_id: &'a str,
     pub(super) name: &'a str,
@@ -57,7 +57,7 @@ fn is_at(call: &Call, place: Place<'_>) -> bool {
 }
 
 /// Whether a server that did not identify a call may mean this one.
-fn may_become(call: &Call, said: &Said<'_>) -> bool {
+fn may_become(call: &Call, said: &CallEvent<'_>) -> bool {
     !call.named.closed
         && call.name == said.name
         && said.arguments.starts_with(call.arguments.as_str())
@@ -78,7 +78,7 @@ impl Calls {
     /// If there are too many calls, or too many bytes of them.
     pub(super) fn begin(
         &mut self,
-        said: &Said<'_>,
+        said: &CallEvent<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let Place { index, id } = said.place;
@@ -93,7 +93,7 @@ impl Calls {
     /// # Errors
     /// If the call is already closed; if the event identifies no call and none is open; or if
     /// there are too many bytes.
-    pub(super) fn argue(
+    pub(super) fn push_arguments(
         &mut self,
         place: Place<'_>,
         json: &str,
@@ -115,14 +115,17 @@ impl Calls {
     /// As [`Calls::begin`].
     pub(super) fn repeat(
         &mut self,
-        said: &Said<'_>,
+        said: &CallEvent<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<usize, FrameError> {
         let at = match self.find(said.place).or_else(|| self.find_alike(said)) {
             Some(at) => at,
-            None => {
-                self.push(said.place.index, said.place.id, &Said { arguments: "", ..*said }, sink)?
-            }
+            None => self.push(
+                said.place.index,
+                said.place.id,
+                &CallEvent { arguments: "", ..*said },
+                sink,
+            )?,
         };
         if self.open()[at].named.closed {
             return Ok(at);
@@ -147,7 +150,7 @@ impl Calls {
     /// As [`Calls::begin`].
     pub(super) fn close(
         &mut self,
-        said: &Said<'_>,
+        said: &CallEvent<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<(), FrameError> {
         let at = self.repeat(said, sink)?;
@@ -171,7 +174,7 @@ impl Calls {
         &mut self,
         output_index: Option<u64>,
         item_id: &str,
-        said: &Said<'_>,
+        said: &CallEvent<'_>,
         sink: &mut impl FnMut(Delta<'_>),
     ) -> Result<usize, FrameError> {
         self.begun.count(item_id.len() + said.call_id.len() + said.name.len())?;
@@ -210,7 +213,7 @@ impl Calls {
     }
 
     /// The open call that a finished one may be, if neither index nor id matches.
-    fn find_alike(&self, said: &Said<'_>) -> Option<usize> {
+    fn find_alike(&self, said: &CallEvent<'_>) -> Option<usize> {
         let by_call_id = || {
             let is_same =
                 |call: &Call| !said.call_id.is_empty() && call.named.call_id == said.call_id;

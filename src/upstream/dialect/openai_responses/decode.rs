@@ -1,6 +1,6 @@
 //! Decodes events into deltas.
 
-use super::calls::{Calls, Place, Said};
+use super::calls::{CallEvent, Calls, Place};
 use super::event::{Event, Item, Response};
 use super::messages::Messages;
 use crate::upstream::dialect::Decode;
@@ -114,12 +114,13 @@ impl Decoder {
             }
             "response.output_item.added" => self.begin(event, sink)?,
             "response.function_call_arguments.delta" => {
-                self.calls.argue(event.place(), event.delta(&mut scratch)?, sink)?;
+                self.calls.push_arguments(event.place(), event.delta(&mut scratch)?, sink)?;
             }
             "response.function_call_arguments.done" => {
                 let (name, arguments) = event.call();
                 let (place, call_id) = (event.place(), "");
-                self.calls.repeat(&Said { place, call_id, name, arguments: &arguments }, sink)?;
+                self.calls
+                    .repeat(&CallEvent { place, call_id, name, arguments: &arguments }, sink)?;
             }
             "response.output_item.done" => {
                 if let (Some(raw), Some(item)) = (event.item, event.item()?) {
@@ -150,7 +151,7 @@ impl Decoder {
         let Some(item) = event.item()?.filter(Item::is_call) else { return Ok(()) };
         let (place, arguments) = (event.place_of(&item), item.arguments());
         let (call_id, name) = (item.call_id(), item.name());
-        self.calls.begin(&Said { place, call_id, name, arguments: &arguments }, sink)
+        self.calls.begin(&CallEvent { place, call_id, name, arguments: &arguments }, sink)
     }
 
     /// Takes the end of an item, which repeats the item. Reasoning must be sent back later.
@@ -174,7 +175,7 @@ impl Decoder {
             "message" => self.messages.close(place, &item.words(), sink),
             "function_call" => {
                 let (arguments, call_id, name) = (item.arguments(), item.call_id(), item.name());
-                self.calls.close(&Said { place, call_id, name, arguments: &arguments }, sink)
+                self.calls.close(&CallEvent { place, call_id, name, arguments: &arguments }, sink)
             }
             _ => Ok(()),
         }

@@ -65,7 +65,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         tool_choice: Option<Value>,
     }
     let (instructions, messages) = match round.messages.split_first() {
-        Some((system, rest)) if system.role == Role::System => (system.words(), rest),
+        Some((system, rest)) if system.role == Role::System => (system.text_content(), rest),
         _ => (None, &round.messages[..]),
     };
     let offered = options.offered(round);
@@ -153,10 +153,12 @@ fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
         if message.parts.iter().any(is_reasoning) {
             items
                 .extend(message.parts.iter().filter_map(|part| item(part, message.role, upstream)));
-        } else if let (Some(call_id), Some(output)) = (message.answers(), message.words()) {
+        } else if let (Some(call_id), Some(output)) =
+            (message.answered_call_id(), message.text_content())
+        {
             items.push(Item::Ours(Ours::FunctionCallOutput { call_id, output }));
         } else {
-            items.extend(message.words().map(|text| words(message.role, text)));
+            items.extend(message.text_content().map(|text| words(message.role, text)));
             items.extend(message.calls().map(call));
         }
     }

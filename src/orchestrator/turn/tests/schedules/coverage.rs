@@ -83,7 +83,7 @@ impl Coverage {
     pub(super) fn report(&self) -> String {
         let mut report = String::new();
         let mut write = |line: std::fmt::Arguments<'_>| {
-            writeln!(report, "{line}").expect("memory takes all");
+            writeln!(report, "{line}").expect("writing to memory cannot fail");
         };
         for (((state, input), after), count) in &self.moves {
             write(format_args!("  {count:>9}  {state:<12} {input:<15} -> {after}"));

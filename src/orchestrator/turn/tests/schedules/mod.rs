@@ -70,7 +70,7 @@ fn play_on(
 
 /// A conversation that was saved and restored continues unchanged.
 #[test]
-fn a_conversation_goes_on_elsewhere_as_it_would_have_here() {
+fn a_conversation_continues_the_same_elsewhere() {
     for seed in 0..CARRIED {
         let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
         play_on(seed, |history| history, |came_out, _| here.push(came_out));

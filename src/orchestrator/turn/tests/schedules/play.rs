@@ -21,7 +21,7 @@ fn said_by_model(scene: &Scene) -> &str {
 }
 
 /// A turn with random inputs, and the records to check it against.
-#[expect(clippy::struct_excessive_bools, reason = "each is something seen once")]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen once")]
 pub(super) struct Play {
     scene: Scene,
     mood: Mood,
@@ -522,7 +522,7 @@ impl Play {
             for before in before.filter(|before| mutates || before.policy().is_barrier()) {
                 let is_put_off = before.standing() == Standing::PutOff && !mutates;
                 let may_run = is_put_off || before.standing() == Standing::Done;
-                assert!(may_run, "{call:?} runs behind {before:?}");
+                assert!(may_run, "{call:?} runs after {before:?}");
             }
         }
     }
@@ -585,7 +585,7 @@ impl Play {
         }
         let mut ids = HashSet::new();
         for call in record.steps.iter().flat_map(Step::calls) {
-            assert!(ids.insert(call.call_id.clone()), "a call stands once in the history");
+            assert!(ids.insert(call.call_id.clone()), "a call is in the history once");
             let ran = self.completed.contains(&call.call_id);
             assert!(!ran || !matches!(call.outcome, Outcome::Cancelled));
         }

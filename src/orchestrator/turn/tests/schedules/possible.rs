@@ -36,7 +36,7 @@ planning     finish         -> planning
 planning     usage          -> planning
 planning     round_ended    -> planning executing synthesizing completed failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : start_tool tool_progress tool_completed not_run said_nothing feedback loop_limit_reached
+    : start_tool tool_progress tool_completed not_run empty_answer feedback loop_limit_reached
     : stop_round stop_tools start_round turn_completed turn_failed
 planning     round_failed   -> failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
@@ -88,7 +88,7 @@ executing    cancel         -> completed
 synthesizing rerouted       -> synthesizing
     : status
 synthesizing text           -> synthesizing completed failed
-    : text_delta reasoning_delta status said_nothing stop_round stop_tools start_round
+    : text_delta reasoning_delta status empty_answer stop_round stop_tools start_round
     : turn_completed turn_failed
 synthesizing reasoning      -> synthesizing failed
     : text_delta reasoning_delta stop_round stop_tools turn_failed
@@ -103,7 +103,7 @@ synthesizing call_completed -> synthesizing
 synthesizing finish         -> synthesizing
 synthesizing usage          -> synthesizing
 synthesizing round_ended    -> synthesizing completed failed
-    : text_delta reasoning_delta status said_nothing stop_round stop_tools start_round
+    : text_delta reasoning_delta status empty_answer stop_round stop_tools start_round
     : turn_completed turn_failed
 synthesizing round_failed   -> failed
     : text_delta reasoning_delta stop_round stop_tools turn_failed
@@ -227,8 +227,8 @@ pub(super) fn table() -> Possible {
             outputs.extend(out.split(' ').map(|out| format!("{place} > {out}")));
             continue;
         }
-        let (from, to) = row.split_once(" -> ").expect("where it leads");
-        let (state, input) = from.split_once(' ').expect("a state and what comes in");
+        let (from, to) = row.split_once(" -> ").expect("a target");
+        let (state, input) = from.split_once(' ').expect("a state and an input");
         place = format!("{state} {}", input.trim());
         moves.extend(to.split(' ').map(|after| format!("{place} > {after}")));
         inputs.extend((state != "-").then_some(input.trim()));

@@ -25,7 +25,7 @@ impl Grammar {
             let mut rest: Vec<char> = body.chars().rev().collect();
             let expression = alternatives(&mut rest);
             assert!(rest.is_empty(), "left over in {line:?}: {rest:?}");
-            assert!(rules.insert(name.to_owned(), expression).is_none(), "{name} stands twice");
+            assert!(rules.insert(name.to_owned(), expression).is_none(), "{name} occurs twice");
         }
         Self(rules)
     }

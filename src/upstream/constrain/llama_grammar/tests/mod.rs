@@ -47,7 +47,7 @@ fn the_request_asks_for_a_lazy_grammar_with_the_marker_as_its_trigger() {
 }
 
 #[test]
-fn calls_are_closed_where_the_format_closes_them() {
+fn calls_are_closed_if_the_format_closes_them() {
     let tools = [tool("f", json!({"type": "object", "properties": {}}))];
     let hermes = CallFormat::of(&HERMES);
     let fields = request_fields(&tools, &ToolChoice::Auto, &hermes);
@@ -188,7 +188,7 @@ fn properties_come_in_order_and_optional_ones_may_be_absent() {
 }
 
 #[test]
-fn the_types_of_json_are_told_apart() {
+fn json_types_are_distinguished() {
     let with =
         |schema: Value| json!({"type": "object", "properties": {"v": schema}, "required": ["v"]});
     check(
@@ -328,7 +328,7 @@ fn objects_and_choices_nest() {
 }
 
 #[test]
-fn members_that_are_not_described_are_taken_where_the_schema_says_so() {
+fn undescribed_members_are_allowed_if_the_schema_says_so() {
     let number = json!({"type": "integer"});
     check(json!({"type": "object"}), &["{}", r#"{"a": 1, "b": []}"#], &["[]"]);
     check(json!({"type": "object", "properties": {}}), &["{}"], &[r#"{"a": 1}"#]);
@@ -379,7 +379,7 @@ fn references_inside_the_schema_are_followed() {
 }
 
 #[test]
-fn a_reference_to_itself_is_no_left_recursion() {
+fn a_self_reference_is_not_left_recursive() {
     let nodes = json!({"a": {"$ref": "#/$defs/a"}, "b": {"anyOf": [{"$ref": "#/$defs/c"}, {"type": "null"}]}, "c": {"anyOf": [{"$ref": "#/$defs/b"}, {"type": "integer"}]}});
     for name in ["a", "b", "c"] {
         check(
@@ -437,7 +437,7 @@ fn any_marker_can_be_the_trigger() {
 }
 
 #[test]
-fn a_required_call_is_held_from_the_first_byte() {
+fn a_required_call_is_enforced_from_the_first_byte() {
     let tools = ["f", "g"].map(|name| tool(name, json!({"type": "object"})));
     let of = |choice| Grammar::parse(&grammar(&tools, &choice, &format()));
     let call = |name| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {{}}}}");
@@ -471,7 +471,7 @@ fn a_schema_too_long_for_a_grammar_is_any_object() {
 /// `tests/real_model/record.py` sends the stored grammar to a real llama.cpp. So this grammar
 /// is known to parse there, and to restrict a model.
 #[test]
-fn the_grammar_of_the_recordings_is_the_one_that_is_sent() {
+fn the_recorded_grammar_is_the_one_that_is_sent() {
     #[derive(serde::Deserialize)]
     struct Tool {
         name: String,

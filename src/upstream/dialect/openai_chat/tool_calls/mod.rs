@@ -94,7 +94,7 @@ impl Assembler {
             return Place::Repeated;
         }
         match self.find(piece) {
-            Some(at) if !self.is_behind(at, piece) => Place::At(at),
+            Some(at) if !self.is_after(at, piece) => Place::At(at),
             _ => Place::New,
         }
     }
@@ -116,7 +116,7 @@ impl Assembler {
     }
 
     /// Whether a piece that could continue this call begins a new one instead.
-    fn is_behind(&self, at: usize, piece: &Piece) -> bool {
+    fn is_after(&self, at: usize, piece: &Piece) -> bool {
         let call = &self.open()[at];
         let has_id = !piece.id.is_empty();
         if has_id && !call.named.id.is_empty() && piece.id != call.named.id {

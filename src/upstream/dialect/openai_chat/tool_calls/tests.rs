@@ -69,7 +69,7 @@ fn the_standards_form() {
 }
 
 #[test]
-fn parallel_calls_are_told_apart_by_index() {
+fn parallel_calls_are_distinguished_by_index() {
     check(
         &json!([
             {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{"}},
@@ -82,7 +82,7 @@ fn parallel_calls_are_told_apart_by_index() {
 }
 
 #[test]
-fn one_index_may_stand_for_several_calls() {
+fn several_calls_may_share_an_index() {
     check(
         &json!([
             {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}},
@@ -94,7 +94,7 @@ fn one_index_may_stand_for_several_calls() {
 }
 
 #[test]
-fn one_id_may_stand_for_several_calls() {
+fn several_calls_may_share_an_id() {
     check(
         &json!([
             {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}},
@@ -117,7 +117,7 @@ fn one_id_may_stand_for_several_calls() {
 }
 
 #[test]
-fn what_repeats_a_whole_call_is_no_call() {
+fn a_repetition_of_a_whole_call_is_not_a_call() {
     let f = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}});
     let g = json!({"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}});
     let once = [("f", "{\"x\":1}"), ("g", "{}")];
@@ -147,7 +147,7 @@ fn what_repeats_a_whole_call_is_no_call() {
 }
 
 #[test]
-fn what_comes_behind_a_call_that_was_handed_out_is_another() {
+fn pieces_after_a_finished_call_begin_another() {
     check(
         &json!([
             {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}},
@@ -160,7 +160,7 @@ fn what_comes_behind_a_call_that_was_handed_out_is_another() {
 }
 
 #[test]
-fn an_empty_object_may_stand_in_front_of_the_arguments() {
+fn an_empty_object_may_precede_the_arguments() {
     for name in ["f", ""] {
         for id in ["a", ""] {
             if id.is_empty() && !name.is_empty() {
@@ -261,7 +261,7 @@ fn a_call_is_whole_as_soon_as_the_next_begins_and_nothing_can_be_added_to_it() {
 
 /// It is up to the parser to report what is missing, and to the model to fix it.
 #[test]
-fn names_and_arguments_of_another_type_are_told_as_they_are() {
+fn names_and_arguments_of_another_type_are_passed_on() {
     for (function, name, arguments) in [
         (json!({"name": ["f"], "arguments": "{}"}), "", "{}"),
         (json!({"name": "f", "arguments": 7}), "f", "7"),

@@ -151,7 +151,7 @@ fn servers_that_do_not_count_their_items_name_them() {
 }
 
 #[test]
-fn what_is_cut_becomes_whole_behind_the_finish_that_says_so() {
+fn cut_calls_become_whole_after_the_finish() {
     let cut = |reason: &Value| {
         json!([
             {"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "name": "f"}},
@@ -171,7 +171,7 @@ fn what_is_cut_becomes_whole_behind_the_finish_that_says_so() {
 }
 
 #[test]
-fn reasoning_is_told_once_and_its_item_kept() {
+fn reasoning_is_reported_once_and_its_item_kept() {
     let item =
         json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "xyz"});
     check(
@@ -214,7 +214,7 @@ fn failures_are_the_servers_words() {
 }
 
 #[test]
-fn what_is_no_event_is_malformed() {
+fn frames_that_are_not_events_are_malformed() {
     for data in [
         "7",
         "[1]",
@@ -232,7 +232,7 @@ fn what_is_no_event_is_malformed() {
 }
 
 #[test]
-fn halves_of_characters_do_not_end_the_turn() {
+fn split_characters_do_not_end_the_turn() {
     let half = br#"data: {"type":"response.output_text.delta","delta":"a\ud83d b"}"#;
     assert_eq!(decode([&half[..], b"\n\n"]).0, ["text a\u{FFFD} b"]);
 }
@@ -297,14 +297,14 @@ fn messages_become_items() {
 }
 
 #[test]
-fn without_native_calls_the_server_hears_of_no_tool() {
+fn without_native_calls_no_tools_are_sent() {
     let body = body(vec![Message::text(Role::User, "Hi")], false);
     assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&Value::Null, &Value::Null));
     assert_eq!(body["instructions"], Value::Null);
 }
 
 #[test]
-fn reasoning_goes_back_to_where_it_came_from_where_it_holds_something() {
+fn reasoning_goes_back_to_its_server_unless_it_is_empty() {
     let plain = json!({"type": "reasoning", "id": "r", "content": [{"type": "reasoning_text", "text": "Hm"}], "status": null});
     let sealed = json!({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "xyz"});
     let stored = json!({"type": "reasoning", "id": "r", "summary": [], "content": []});
@@ -323,7 +323,7 @@ fn reasoning_goes_back_to_where_it_came_from_where_it_holds_something() {
 }
 
 #[test]
-fn reasoning_stands_in_front_of_what_it_came_with() {
+fn reasoning_precedes_what_it_came_with() {
     let item = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "xyz"});
     let thought = |id: &str| MessagePart::Reasoning(thought("us", &item(id)));
     let call = |id: &str| {
@@ -352,7 +352,7 @@ fn reasoning_stands_in_front_of_what_it_came_with() {
 }
 
 #[test]
-fn reasoning_is_asked_for_encrypted_where_it_lacks_otherwise() {
+fn encrypted_reasoning_is_requested_if_it_is_missing_otherwise() {
     let holds = |json: &Value| {
         let thought = MessagePart::Reasoning(thought("us", json));
         let messages = vec![said(vec![thought, MessagePart::Text("So.".into())])];

@@ -27,7 +27,7 @@ fn done(place: &Value, id: &str, name: &str, arguments: &Value) -> Value {
 
 /// Two calls, told apart in every way that servers use, and finished in either order.
 #[test]
-fn calls_are_told_apart_by_what_the_server_gives() {
+fn calls_are_distinguished_by_what_the_server_gives() {
     let (zero, one, none) = (json!(0), json!(1), Value::Null);
     for (places, ids, done_ids) in [
         // As the standard says.
@@ -118,7 +118,7 @@ fn a_call_may_come_in_any_of_its_events() {
 }
 
 #[test]
-fn the_end_counts_where_it_says_something_else_than_the_deltas() {
+fn the_end_overrides_the_deltas() {
     let place = json!(0);
     let end = done(&place, "a", "g", &json!("{\"y\":2}"));
     check(
@@ -151,7 +151,7 @@ fn arguments_and_places_may_be_of_another_type() {
 }
 
 #[test]
-fn what_was_handed_out_stays_as_it_is() {
+fn finished_calls_do_not_change() {
     let place = json!(0);
     let events = [done(&place, "a", "f", &json!("{}")), argues(&place, "a", " ")];
     let (said, error) = decode([stream(&json!(events)).as_bytes()]);
@@ -160,7 +160,7 @@ fn what_was_handed_out_stays_as_it_is() {
 }
 
 #[test]
-fn a_piece_that_names_nothing_belongs_to_the_open_call() {
+fn a_piece_without_an_id_belongs_to_the_open_call() {
     let piece = |delta: &str| argues(&Value::Null, "", delta);
     let events = json!([added(&json!(0), "a", "f"), piece("{\"x\""), piece(":1}"), completed()]);
     check(&events, &["call 0", "0: {\"x\":1}", "ToolCalls", "whole 0: f {\"x\":1}", "tokens 7"]);
@@ -170,7 +170,7 @@ fn a_piece_that_names_nothing_belongs_to_the_open_call() {
 
 /// Streams of one message that say the same, whatever is repeated or left out.
 #[test]
-fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
+fn words_only_in_the_end_are_kept_and_others_not_repeated() {
     let says = |place: &Value, id: &str, text: &str| json!({"type": "response.output_text.delta", "output_index": place, "item_id": id, "delta": text});
     let ends = |place: &Value, id: &str, parts: &Value| {
         let item = json!({"type": "message", "id": id, "content": parts});
@@ -204,7 +204,7 @@ fn words_that_came_in_the_end_alone_are_not_lost_and_others_not_said_twice() {
 
 /// A message of two parts, whose words come in various events.
 #[test]
-fn words_of_parts_that_came_in_their_end_alone_are_not_lost() {
+fn words_only_in_the_end_of_a_part_are_kept() {
     let event = |kind: &str, part: &Value, key: &str, words: &str| {
         json!({"type": format!("response.{kind}"), "output_index": 0, "item_id": "m",
             "content_index": part, key: words})
@@ -249,7 +249,7 @@ fn words_of_parts_that_came_in_their_end_alone_are_not_lost() {
 
 /// The last event repeats everything, under any names, or is the first to say it.
 #[test]
-fn kinds_of_items_that_came_in_the_last_event_alone_are_taken() {
+fn items_only_in_the_last_event_are_read() {
     let says = json!({"type": "response.output_text.delta", "item_id": "m1", "delta": "So."});
     let thinks = json!({"type": "response.reasoning_text.delta", "delta": "Hm"});
     let words = json!({"type": "message", "id": "m2", "content": [{"text": "So."}]});
@@ -272,7 +272,7 @@ fn kinds_of_items_that_came_in_the_last_event_alone_are_taken() {
 }
 
 #[test]
-fn reasoning_that_came_in_its_end_alone_is_told() {
+fn reasoning_only_in_its_end_is_reported() {
     for item in [
         json!({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}], "summary": [{"text": "H"}]}),
         json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}),
@@ -300,7 +300,7 @@ fn finish(tokens_max: Option<u32>, events: &Value) -> RoundFinish {
 
 /// llama.cpp calls every answer complete.
 #[test]
-fn what_is_called_complete_may_be_cut() {
+fn a_complete_response_may_be_cut() {
     let end = |output: u64| {
         json!({"type": "response.completed", "response": {"status": "completed",
             "usage": {"input_tokens": 1, "output_tokens": output}}})
@@ -336,7 +336,7 @@ fn what_is_called_complete_may_be_cut() {
 }
 
 #[test]
-fn the_type_may_stand_in_the_event_field_alone() {
+fn the_type_may_be_only_in_the_event_field() {
     let stream = b"event: response.output_text.delta\ndata: {\"delta\":\"Hi\"}\n\n\
         event: response.completed\ndata: {}\n\n";
     assert_eq!(decode([&stream[..]]), (vec!["text Hi".to_owned(), "Stop".to_owned()], None));
