@@ -611,7 +611,7 @@ mod tests {
         assert_eq!(gateway.running(), 0);
     }
 
-    /// A turn keeps the tools that it began with, even if they are replaced meanwhile.
+    /// A registry that was taken stays as it is; turns that begin later have the new one.
     #[tokio::test]
     async fn tools_are_replaced_between_turns() {
         let named = |name: &str| {

@@ -60,7 +60,7 @@ pub(super) struct Chain<'a> {
 /// Whether a call may start.
 enum Gate {
     Open,
-    /// An earlier call has not ended yet.
+    /// An earlier call has not ended yet or, for a mutating call, the message has not.
     Closed,
     /// It will never open.
     Broken(String),

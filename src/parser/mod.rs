@@ -46,7 +46,7 @@
 //! 4. **Linear and bounded.** Each byte is read a constant number of times. Memory is bounded by
 //!    [`Settings::max_payload_bytes`] plus a constant; a repair needs that much again, and so does
 //!    a completed call. Text is borrowed from the chunk, without a copy or an allocation.
-//! 5. **No input breaks it**: none makes it panic, overflow, hang or grow.
+//! 5. **No input breaks it**: none makes it panic, overflow, hang or exceed these bounds.
 //! 6. **It recovers from every error** and carries on where the table below says.
 //!
 //! # Errors
@@ -56,7 +56,7 @@
 //!
 //! | [`ErrorCode`] | cause | carries on |
 //! | --- | --- | --- |
-//! | `missing_payload` | no `{` or `[` after an opener, which was only mentioned | with the opener and the gap as text |
+//! | `missing_payload` | no `{` or `[` after an opener (it was only mentioned) | with the opener and the gap as text |
 //! | `unbalanced_payload` | a closing bracket of the wrong kind | after it |
 //! | | an opener outside strings: the model started over | with that opener |
 //! | | the closer before the brackets balance | after the closer |
@@ -155,6 +155,9 @@ enum State {
 
 impl Parser {
     /// Makes a parser that is ready for a stream.
+    ///
+    /// # Errors
+    /// See [`SettingsError`].
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         let stream = Stream::new(settings);

@@ -275,6 +275,8 @@ mod tests {
                 out.len()
             };
             prop_assert!(escaped(&text[..end]) <= room);
+            // As much as may be said without a closer look: no byte takes more than six.
+            prop_assert!(end == text.len() || 6 * (end + 4) > room);
         }
     }
 }

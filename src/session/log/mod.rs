@@ -106,7 +106,7 @@ impl TurnLog {
         self.state.lock().at = turn_state;
     }
 
-    /// The last event's sequence number; 0 before the first.
+    /// The last published event's sequence number; 0 before the first.
     #[must_use]
     pub fn last_sequence(&self) -> u64 {
         self.state.lock().visible
@@ -171,7 +171,7 @@ pub struct Writer {
     full: Vec<FullBlock>,
     /// The last event's sequence number, published or not.
     last: u64,
-    /// Whether the last event was pushed.
+    /// Whether the turn's final event was pushed.
     complete: bool,
     is_sealed: bool,
 }
