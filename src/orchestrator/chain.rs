@@ -21,14 +21,12 @@ pub enum Execution {
     AfterTurn,
 }
 
-/// Whether the model's message is over, and how it ended.
+/// How the model's message ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageEnd {
-    /// The model is still writing.
-    NotYet,
-    /// It ended normally.
-    Well,
-    /// It was cut off.
+    /// It is whole.
+    Complete,
+    /// It was cut off, by the token limit or by us.
     Cut,
 }
 
@@ -53,7 +51,8 @@ pub(super) struct Chain<'a> {
     /// Whether everything meant as a call could be read as one.
     pub(super) is_readable: bool,
     pub(super) execution: Execution,
-    pub(super) message_end: MessageEnd,
+    /// `None` while the model is still writing.
+    pub(super) message_end: Option<MessageEnd>,
     pub(super) max_parallel: usize,
 }
 
@@ -73,7 +72,7 @@ impl Chain<'_> {
     pub(super) fn next_move(&self) -> Option<Move> {
         let running = self.calls.since(self.first).iter().filter(|call| call.is_running()).count();
         let may_start = running < self.max_parallel
-            && (self.execution == Execution::Eager || self.message_end != MessageEnd::NotYet);
+            && (self.execution == Execution::Eager || self.message_end.is_some());
         let waiting = |at: &CallAt| self.calls[*at].waiting().is_some();
         self.calls.places(self.first).filter(waiting).find_map(|at| match self.gate(at) {
             Gate::Open => may_start.then_some(Move::Start(at)),
@@ -115,8 +114,8 @@ impl Chain<'_> {
         }
         match self.message_end {
             _ if !is_open => Gate::Closed,
-            MessageEnd::NotYet if policy.mutates => Gate::Closed,
-            MessageEnd::Cut if policy.mutates => {
+            None if policy.mutates => Gate::Closed,
+            Some(MessageEnd::Cut) if policy.mutates => {
                 Gate::Broken("your message was cut off".to_owned())
             }
             _ => Gate::Open,
@@ -145,7 +144,7 @@ impl Chain<'_> {
                  when you have that result"
             ));
         }
-        let is_over = self.message_end != MessageEnd::NotYet;
+        let is_over = self.message_end.is_some();
         (is_over && !self.is_readable).then(|| {
             "not all of your message could be read; call it again once the rest is corrected"
                 .to_owned()

@@ -179,9 +179,9 @@ impl Round {
         match self.message.finish {
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
             // A model that moves on to results is done with its calls.
-            _ if self.surplus == Some(Surplus::Results) => MessageEnd::Well,
+            _ if self.surplus == Some(Surplus::Results) => MessageEnd::Complete,
             _ if was_stopped => MessageEnd::Cut,
-            _ => MessageEnd::Well,
+            _ => MessageEnd::Complete,
         }
     }
 }

@@ -57,9 +57,9 @@ impl State {
     /// The round whose calls may still change something.
     pub(super) const fn open_round<'t>(&'t mut self, core: &'t mut Core) -> Option<OpenRound<'t>> {
         match self {
-            Self::Asking(round) => Some(OpenRound { round, core, end: MessageEnd::NotYet }),
+            Self::Asking(round) => Some(OpenRound { round, core, end: None }),
             Self::Executing { round, message_end } => {
-                Some(OpenRound { round, core, end: *message_end })
+                Some(OpenRound { round, core, end: Some(*message_end) })
             }
             Self::Closing(_) | Self::Over(_) => None,
         }
@@ -71,13 +71,14 @@ impl State {
 pub(super) struct OpenRound<'t> {
     pub(super) round: &'t mut Round,
     pub(super) core: &'t mut Core,
-    pub(super) end: MessageEnd,
+    /// `None` while the model is still writing.
+    pub(super) end: Option<MessageEnd>,
 }
 
 impl OpenRound<'_> {
     /// Whether the model is still writing.
     pub(super) fn is_arriving(&self) -> bool {
-        self.end == MessageEnd::NotYet
+        self.end.is_none()
     }
 
     /// The calls of the round's message.

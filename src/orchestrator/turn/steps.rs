@@ -55,7 +55,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
         core.calls[at].complete(Written { name, arguments, end_is_repaired: false });
         round.message.push_call(at);
     }
-    State::Executing { round, message_end: MessageEnd::Well }
+    State::Executing { round, message_end: MessageEnd::Complete }
 }
 
 impl Turn {
