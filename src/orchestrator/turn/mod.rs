@@ -7,10 +7,11 @@
 //! ```text
 //!             ┌──────────── calls ended ───────────┐
 //!             v                                    │
-//!   ─> Planning ── round over, calls open ──> Executing ── a tool asks ──> AwaitingClarification
-//!        │  │                                      │
-//!        │  └── cap, or too many mistakes ─────────┴──> Synthesizing
-//!        └───────────── an answer ────────> Completed <────┘
+//!   ─> Planning ────────── message over ─────> Executing ── a tool asks ──> AwaitingClarification
+//!                                               │    │
+//!               cap, or too many mistakes ──────┘    └── an answer ──> Completed
+//!                           v                                              ^
+//!                     Synthesizing ────────────────────────────────────────┘
 //! ```
 //! From any state, cancelling leads to `Completed` and failing to `Failed`. The history stays
 //! valid: what was said is kept, and calls without an outcome are cancelled. If several questions
@@ -142,7 +143,9 @@ impl Turn {
     const fn ending(&self) -> Ending {
         match self.state {
             State::Over(ending) => ending,
-            State::Asking(_) | State::Executing { .. } | State::Closing(_) => Ending::Running,
+            State::Planning(_) | State::Executing { .. } | State::Synthesizing(_) => {
+                Ending::Running
+            }
         }
     }
 

@@ -37,7 +37,7 @@ impl Turn {
 
     /// When the next progress report is due, in milliseconds since the Unix epoch.
     pub(super) fn progress_due_ms(&self) -> Option<u64> {
-        let (State::Asking(round) | State::Executing { round, .. }) = &self.state else {
+        let (State::Planning(round) | State::Executing { round, .. }) = &self.state else {
             return None;
         };
         let reported =

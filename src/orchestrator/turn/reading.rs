@@ -27,7 +27,7 @@ impl State {
     /// Takes a segment of the model's message.
     pub(super) fn take(&mut self, segment: Segment<'_>, core: &mut Core) -> Flow {
         match self {
-            Self::Closing(closing) => closing.take(&segment, core),
+            Self::Synthesizing(closing) => closing.take(&segment, core),
             _ => match self.open_round(core) {
                 Some(mut round) => round.take(segment),
                 None => Flow::Break(()),
@@ -56,13 +56,13 @@ impl State {
     /// Ends the message: takes what the parser and the result guard still hold.
     pub(super) fn finish_reading(&mut self, parser: &mut Parser, core: &mut Core) {
         match self {
-            Self::Closing(closing) => {
+            Self::Synthesizing(closing) => {
                 parser.finish(|segment| {
                     let _ = closing.take(&segment, core);
                 });
                 closing.release_words(core);
             }
-            Self::Asking(_) => {
+            Self::Planning(_) => {
                 let Some(mut round) = self.open_round(core) else { return };
                 parser.finish(|segment| round.note(segment));
                 round.release_words();

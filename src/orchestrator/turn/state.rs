@@ -12,11 +12,11 @@ use crate::orchestrator::chain::{Chain, MessageEnd};
 #[derive(Debug)]
 pub(super) enum State {
     /// The model is writing a message, and may call tools in it.
-    Asking(Round),
+    Planning(Round),
     /// The message is over, but its calls are not.
     Executing { round: Round, message_end: MessageEnd },
     /// The model is writing its last message, in which it can make no calls.
-    Closing(Closing),
+    Synthesizing(Closing),
     /// The turn has ended.
     Over(Ending),
 }
@@ -25,9 +25,9 @@ impl State {
     /// The state's public name.
     pub(super) const fn name(&self) -> TurnState {
         match self {
-            Self::Asking(_) => TurnState::Planning,
+            Self::Planning(_) => TurnState::Planning,
             Self::Executing { .. } => TurnState::Executing,
-            Self::Closing(_) => TurnState::Synthesizing,
+            Self::Synthesizing(_) => TurnState::Synthesizing,
             Self::Over(ending) => ending.state(),
         }
     }
@@ -40,7 +40,7 @@ impl State {
     /// The message being written, or requested but not yet begun.
     pub(super) const fn unread(&mut self) -> Option<&mut Message> {
         match self {
-            Self::Asking(_) | Self::Closing(_) => self.message(),
+            Self::Planning(_) | Self::Synthesizing(_) => self.message(),
             Self::Executing { .. } | Self::Over(_) => None,
         }
     }
@@ -48,8 +48,8 @@ impl State {
     /// The message of the last round.
     pub(super) const fn message(&mut self) -> Option<&mut Message> {
         match self {
-            Self::Asking(round) | Self::Executing { round, .. } => Some(&mut round.message),
-            Self::Closing(closing) => Some(&mut closing.message),
+            Self::Planning(round) | Self::Executing { round, .. } => Some(&mut round.message),
+            Self::Synthesizing(closing) => Some(&mut closing.message),
             Self::Over(_) => None,
         }
     }
@@ -57,11 +57,11 @@ impl State {
     /// The round whose calls may still change something.
     pub(super) const fn open_round<'t>(&'t mut self, core: &'t mut Core) -> Option<OpenRound<'t>> {
         match self {
-            Self::Asking(round) => Some(OpenRound { round, core, end: None }),
+            Self::Planning(round) => Some(OpenRound { round, core, end: None }),
             Self::Executing { round, message_end } => {
                 Some(OpenRound { round, core, end: Some(*message_end) })
             }
-            Self::Closing(_) | Self::Over(_) => None,
+            Self::Synthesizing(_) | Self::Over(_) => None,
         }
     }
 }

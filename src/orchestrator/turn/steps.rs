@@ -45,7 +45,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
         return core.ask_user(questions);
     }
     if core.record.deferred.is_empty() {
-        return State::Asking(core.ask());
+        return State::Planning(core.ask());
     }
     let mut round = Round::new(Message::new(0, 0, core.now_ms), core.calls.end());
     // First come the lookups that waited for the user's answer.
@@ -86,14 +86,14 @@ impl Turn {
     fn close_round(&mut self, was_stopped: bool) {
         self.core.note_usage(&mut self.state);
         match &mut self.state {
-            State::Asking(round) => {
+            State::Planning(round) => {
                 let message_end = round.message_end(was_stopped);
                 self.state = State::Executing { round: std::mem::take(round), message_end };
                 self.run_calls();
             }
-            State::Closing(closing) => match closing.end(&mut self.core) {
+            State::Synthesizing(closing) => match closing.end(&mut self.core) {
                 Ok(over) => self.end(over),
-                Err(again) => self.state = State::Closing(again),
+                Err(again) => self.state = State::Synthesizing(again),
             },
             State::Executing { .. } | State::Over(_) => {}
         }
@@ -140,10 +140,10 @@ impl Turn {
     fn push_step(&mut self) {
         let calls_end = self.core.calls.end();
         match &mut self.state {
-            State::Asking(round) | State::Executing { round, .. } => {
+            State::Planning(round) | State::Executing { round, .. } => {
                 self.core.push_step(&mut round.message, round.first_call);
             }
-            State::Closing(closing) => self.core.push_step(&mut closing.message, calls_end),
+            State::Synthesizing(closing) => self.core.push_step(&mut closing.message, calls_end),
             State::Over(_) => {}
         }
     }
@@ -165,13 +165,13 @@ impl Core {
     /// Asks the model again, with tools unless this round was the last one with them.
     fn next_round(&mut self, was_last_with_tools: bool) -> State {
         if was_last_with_tools {
-            return State::Closing(Closing::begin(TurnFinish::Stop, self));
+            return State::Synthesizing(Closing::begin(TurnFinish::Stop, self));
         }
         if self.rounds >= self.setup.max_tool_loops {
             self.script.say(EventDraft::LoopLimitReached);
-            return State::Closing(Closing::begin(TurnFinish::LoopLimit, self));
+            return State::Synthesizing(Closing::begin(TurnFinish::LoopLimit, self));
         }
-        State::Asking(self.ask())
+        State::Planning(self.ask())
     }
 
     /// Ends the turn with the first of these questions.

@@ -22,16 +22,16 @@ impl Turn {
     /// The round whose calls may still change something.
     pub(super) fn round(&self) -> Option<&Round> {
         match &self.state {
-            State::Asking(round) | State::Executing { round, .. } => Some(round),
-            State::Closing(_) | State::Over(_) => None,
+            State::Planning(round) | State::Executing { round, .. } => Some(round),
+            State::Synthesizing(_) | State::Over(_) => None,
         }
     }
 
     /// Whether a round has been requested that the driver does not know about yet.
     pub(super) fn is_between_rounds(&self) -> bool {
         match &self.state {
-            State::Asking(round) => !round.message.is_asked_for,
-            State::Closing(closing) => !closing.message.is_asked_for,
+            State::Planning(round) => !round.message.is_asked_for,
+            State::Synthesizing(closing) => !closing.message.is_asked_for,
             State::Executing { .. } | State::Over(_) => false,
         }
     }
@@ -39,6 +39,6 @@ impl Turn {
     /// Whether no further round may call tools.
     pub(super) fn has_lost_tools(&self) -> bool {
         let is_last = self.round().is_some_and(|round| round.is_last_with_tools);
-        is_last || matches!(self.state, State::Closing(_))
+        is_last || matches!(self.state, State::Synthesizing(_))
     }
 }
