@@ -1,0 +1,110 @@
+use super::*;
+use serde_json::json;
+
+use crate::rehearsal::Rehearsal;
+use crate::tools::registry;
+use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel};
+
+fn embedded() -> Vec<Arc<Upstream>> {
+    let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100 }));
+    let options = upstream::Options { name: "embedded".to_owned(), history: History::Text, kind };
+    vec![Arc::new(Upstream::new(options).unwrap())]
+}
+
+fn gateway(options: Options, upstreams: Vec<Arc<Upstream>>) -> Result<Gateway, OptionsError> {
+    Gateway::new(options, upstreams, Registry::default())
+}
+
+#[test]
+fn unusable_options_are_refused_at_once() {
+    assert!(gateway(Options::default(), embedded()).is_ok());
+    let none = gateway(Options::default(), Vec::new());
+    assert!(matches!(none, Err(OptionsError::NoUpstream)));
+    let parser = Settings { format: CallFormat::marker(""), ..Settings::default() };
+    let rules = Rules { parser, ..Rules::default() };
+    let markerless = gateway(Options { rules, ..Options::default() }, embedded());
+    assert!(matches!(markerless, Err(OptionsError::Parser(_))));
+    let room = limits::parser::MARKER_BYTES_MAX - limits::parser::NONCE_BYTES;
+    for (length, fits) in [(room, true), (room + 1, false)] {
+        let parser =
+            Settings { format: CallFormat::marker(&"m".repeat(length)), ..Settings::default() };
+        let rules = Rules { parser, marker_nonce: true, ..Rules::default() };
+        let options = Options { rules, ..Options::default() };
+        assert_eq!(gateway(options, embedded()).is_ok(), fits, "with a nonce, {length} bytes");
+    }
+}
+
+/// Stands in for a turn that does not end when it is cancelled, which should never happen.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_turn_does_not_block_the_drain_forever() {
+    let gateway = gateway(Options::default(), embedded()).unwrap();
+    let _stuck = gateway.turns.token();
+    let begun = Instant::now();
+    let within = Duration::from_secs(3);
+    assert!(!gateway.drain(within).await);
+    assert_eq!(begun.elapsed(), within + limits::turn::CANCEL_TIMEOUT);
+}
+
+#[derive(Debug)]
+struct Panics;
+
+impl LocalModel for Panics {
+    fn answer(&self, _request: &ChatRequest) -> LocalAnswer {
+        panic!("a bug of ours");
+    }
+}
+
+/// The client sees a failure, and the session goes on.
+#[tokio::test]
+async fn a_turn_that_panics_ends_and_frees_its_session() {
+    let kind = Kind::Local(Arc::new(Panics));
+    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
+    let gateway = gateway(Options::default(), upstreams).unwrap();
+    let ask = || NewTurn { session_id: Some("s".to_owned()), ..NewTurn::default() };
+    for _ in 0..2 {
+        let BegunTurn { turn, .. } = gateway.begin(ask()).await.unwrap();
+        let mut reader = turn.log.read_after(0);
+        let mut kinds = Vec::new();
+        while poll_fn(|cx| reader.poll_read(cx, |record| kinds.push(record.kind))).await.is_some() {
+        }
+        assert_eq!(kinds.last(), Some(&crate::event::Kind::TurnFailed));
+        gateway.turns.close();
+        gateway.turns.wait().await;
+        gateway.turns.reopen();
+        let found = gateway.find_turn("s", None, 0).await.unwrap();
+        assert!(matches!(found, Found::Turn(found) if found.turn_id == turn.turn_id));
+    }
+}
+
+#[tokio::test]
+async fn a_draining_gateway_starts_no_turns() {
+    let gateway = gateway(Options::default(), embedded()).unwrap();
+    assert!(gateway.drain(Duration::ZERO).await);
+    let refused = gateway.begin(NewTurn::default()).await;
+    assert!(matches!(refused, Err(BeginError::Draining)));
+    assert_eq!(gateway.running(), 0);
+}
+
+/// A registry that was taken stays as it is; turns that begin later have the new one.
+#[tokio::test]
+async fn tools_are_replaced_between_turns() {
+    let named = |name: &str| {
+        let mut tools = Registry::default();
+        tools.add(registry::tests::tool(name, json!({"type": "object"}))).unwrap();
+        tools
+    };
+    let gateway = Gateway::new(Options::default(), embedded(), named("old")).unwrap();
+    let choose = |name: &str| NewTurn {
+        tool_choice: ToolChoice::Named(name.to_owned()),
+        ..NewTurn::default()
+    };
+    gateway.begin(choose("old")).await.unwrap();
+    let held = gateway.tools();
+    gateway.replace_tools(named("new"));
+    assert_eq!(held.catalog().names(), ["old"]);
+    assert_eq!(gateway.tools().catalog().names(), ["new"]);
+    let refused = gateway.begin(choose("old")).await;
+    assert!(matches!(refused, Err(BeginError::UnknownChoice { .. })));
+    gateway.begin(choose("new")).await.unwrap();
+}
