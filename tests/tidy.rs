@@ -103,7 +103,9 @@ const ROWS: &[Row] = &[
     row("session/running", Io, &[]),
     row("session/sessions", Io, &["conversation"]),
     row("session/store", Io, &["limits"]),
-    row("session/log/mod.rs", Io, &["event", "limits"]),
+    row("session/log/mod.rs", Io, &["event"]),
+    row("session/log/reader", Io, &["limits"]),
+    row("session/log/writer", Io, &["event", "limits"]),
     row("session/log/encode", Nothing, &["event"]),
     row("session/log/records", Nothing, &["event"]),
     row(

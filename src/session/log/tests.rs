@@ -1,10 +1,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Poll, Wake};
 
 use allocation_counter::measure;
 
+use super::records::Entry;
 use super::*;
-use crate::event::TurnFinish;
+use crate::event::{Event, Summary, TurnFinish, Usage};
+use crate::limits::stream as limits;
 
 /// Counts how often it is woken.
 #[derive(Default)]

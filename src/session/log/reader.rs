@@ -1,0 +1,62 @@
+//! A reader of a log: a position in it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::records::{Record, Taken};
+use super::{TurnLog, wake};
+use crate::limits::stream as limits;
+
+/// A reader of a log, at its own pace.
+#[derive(Debug)]
+pub struct Reader {
+    pub(super) log: Arc<TurnLog>,
+    /// The last event that was read.
+    pub(super) seen: u64,
+    /// Empty between reads; kept for its capacity.
+    taken: Taken,
+}
+
+impl Reader {
+    pub(super) fn new(log: Arc<TurnLog>, seen: u64) -> Self {
+        Self { log, seen, taken: Taken::default() }
+    }
+
+    /// Passes on everything new, up to [`limits::WRITE_BYTES_MAX`] or one record; `None` at the
+    /// log's end.
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        sink: impl FnMut(Record<'_>),
+    ) -> Poll<Option<()>> {
+        let mut state = self.log.state.lock();
+        let visible = state.visible;
+        state.records.take_after(self.seen, visible, limits::WRITE_BYTES_MAX, &mut self.taken);
+        if !self.taken.is_empty() {
+            drop(state);
+            self.seen = self.taken.drain(self.log.epoch, sink);
+            return Poll::Ready(Some(()));
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            if state.waiting.len() >= state.readers {
+                // A reader has left since. The others will wait again.
+                state.wake_readers();
+            }
+            state.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = self.log.state.lock();
+        state.readers -= 1;
+        let driver = if state.readers == 0 { state.driver.take() } else { None };
+        drop(state);
+        wake(driver);
+    }
+}

@@ -1,0 +1,236 @@
+//! The writer of a log: fills blocks of memory, and shows readers what is published of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+
+use super::records::{Entry, LF, Run};
+use super::{State, TurnLog, encode};
+use crate::event::{Event, FailureCode, Summary, Usage};
+use crate::limits::stream as limits;
+
+/// The only writer of a log. Dropping it ends the log, with a failure if the turn's own last event
+/// has not been pushed.
+#[derive(Debug)]
+pub struct Writer {
+    log: Arc<TurnLog>,
+    /// Where an event is encoded. Once its length is known, it is copied to where it stays.
+    scratch: Vec<u8>,
+    block: Block,
+    /// What has been pushed but not published, except for the block's open run.
+    entries: Vec<Entry>,
+    runs: Vec<Run>,
+    /// Full blocks, whose runs are joined when they are published.
+    full: Vec<FullBlock>,
+    /// The last event's sequence number, published or not.
+    last: u64,
+    /// Whether the turn's final event was pushed.
+    complete: bool,
+    is_sealed: bool,
+}
+
+/// The memory that is being filled. Readers share the part that is published.
+///
+/// ```text
+///   [ run | run | run |  open run   |   room   ]
+///     '-- published --' '- not yet -'
+/// ```
+#[derive(Debug)]
+struct Block {
+    open: BytesMut,
+    /// The sequence of the first record in `open`.
+    open_first: u64,
+    /// The sequence of the block's first record.
+    first: u64,
+}
+
+/// A block that is full: its records are those from `first` up to, but not including, `end`.
+#[derive(Debug)]
+struct FullBlock {
+    first: u64,
+    end: u64,
+}
+
+impl Block {
+    fn new(bytes: usize, first: u64) -> Self {
+        let open = BytesMut::with_capacity(bytes);
+        Self { open, open_first: first, first }
+    }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        bytes <= self.open.capacity() - self.open.len()
+    }
+
+    /// Takes the open run; `next` is the sequence of the record after it.
+    fn take_run(&mut self, next: u64) -> Option<Run> {
+        let first = std::mem::replace(&mut self.open_first, next);
+        let bytes = self.open.split().freeze();
+        (!bytes.is_empty()).then_some(Run { first, bytes })
+    }
+}
+
+impl Writer {
+    /// An empty log, written in this epoch, and its writer.
+    #[must_use]
+    pub(crate) fn new(epoch: u64) -> (Arc<TurnLog>, Self) {
+        let log = Arc::new(TurnLog { epoch, ..TurnLog::default() });
+        let block = Block::new(limits::LOG_FIRST_BLOCK_BYTES, 1);
+        let writer = Self {
+            log: Arc::clone(&log),
+            scratch: Vec::new(),
+            block,
+            entries: Vec::new(),
+            runs: Vec::new(),
+            full: Vec::new(),
+            last: 0,
+            complete: false,
+            is_sealed: false,
+        };
+        (log, writer)
+    }
+
+    /// Encodes an event. Readers see it after the next [`publish`](Self::publish). Text that is too
+    /// long for one record is split into several, in order; nothing else is split, and nothing is
+    /// left out.
+    pub(crate) fn push(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::TextDelta { text } => self.push_pieces(text, |text| Event::TextDelta { text }),
+            Event::ReasoningDelta { text } => {
+                self.push_pieces(text, |text| Event::ReasoningDelta { text });
+            }
+            Event::ToolArgumentsDelta { call_id, delta } => {
+                self.push_pieces(delta, |delta| Event::ToolArgumentsDelta { call_id, delta });
+            }
+            _ => self.push_record(event),
+        }
+        self.complete |= event.is_last();
+    }
+
+    fn push_pieces<'a>(&mut self, mut text: &'a str, event: impl Fn(&'a str) -> Event<'a>) {
+        loop {
+            let (head, rest) = text.split_at(encode::fitting(text, limits::RECORD_TEXT_BYTES_MAX));
+            self.push_record(&event(head));
+            if rest.is_empty() {
+                return;
+            }
+            text = rest;
+        }
+    }
+
+    fn push_record(&mut self, event: &Event<'_>) {
+        self.scratch.clear();
+        let text_start = encode::encode(&mut self.scratch, event);
+        self.scratch.extend_from_slice(LF);
+        let bytes = self.scratch.len();
+        self.log.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let sequence = self.last + 1;
+        let end = if bytes > limits::LOG_BLOCK_BYTES / 4 {
+            self.push_alone(sequence);
+            Entry::WHOLE_RUN
+        } else {
+            self.push_to_block(sequence);
+            u32::try_from(self.block.open.len()).expect("a block is small")
+        };
+        self.entries.push(Entry::new(end, text_start, event.kind()));
+        self.last = sequence;
+    }
+
+    /// Puts a long record into memory of its own.
+    fn push_alone(&mut self, sequence: u64) {
+        self.change_block(sequence, Block::new(0, sequence + 1));
+        let bytes = Bytes::from(std::mem::take(&mut self.scratch).into_boxed_slice());
+        self.runs.push(Run { first: sequence, bytes });
+    }
+
+    fn push_to_block(&mut self, sequence: u64) {
+        if !self.block.has_room_for(self.scratch.len()) {
+            self.change_block(sequence, Block::new(limits::LOG_BLOCK_BYTES, sequence));
+        }
+        self.block.open.extend_from_slice(&self.scratch);
+    }
+
+    /// Switches to another block. The current one ends before record `end`.
+    fn change_block(&mut self, end: u64, block: Block) {
+        self.runs.extend(self.block.take_run(end));
+        let Block { first, .. } = std::mem::replace(&mut self.block, block);
+        if first < end {
+            self.full.push(FullBlock { first, end });
+        }
+    }
+
+    /// Shows readers everything that was pushed, at once.
+    pub(crate) fn publish(&mut self) {
+        if !self.entries.is_empty() {
+            let log = Arc::clone(&self.log);
+            let mut state = log.state.lock();
+            self.hand_over(&mut state);
+            state.visible = self.last;
+            state.wake_readers();
+        }
+        self.join_blocks();
+    }
+
+    /// Moves everything that was pushed into the log, still invisible.
+    fn hand_over(&mut self, state: &mut State) {
+        let open = self.block.take_run(self.last + 1);
+        state.records.push(&self.entries, self.runs.drain(..).chain(open));
+        self.entries.clear();
+    }
+
+    fn join_blocks(&mut self) {
+        for FullBlock { first, end } in self.full.drain(..) {
+            self.log.join(first, end);
+        }
+    }
+
+    /// Bytes of all events, published or not.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> usize {
+        self.log.bytes()
+    }
+
+    /// Ends the log, with a failure if the turn's own last event was not pushed. It can be stored
+    /// now; readers see its end when the writer is dropped.
+    pub(crate) fn seal(&mut self) {
+        if self.is_sealed {
+            return;
+        }
+        self.is_sealed = true;
+        if !self.complete {
+            self.push(&DIED);
+        }
+        let end = self.last + 1;
+        self.change_block(end, Block::new(0, end));
+        let log = Arc::clone(&self.log);
+        self.hand_over(&mut log.state.lock());
+        self.join_blocks();
+        self.log.state.lock().records.shrink();
+    }
+
+    /// The log that it writes.
+    #[must_use]
+    pub(crate) const fn log(&self) -> &Arc<TurnLog> {
+        &self.log
+    }
+}
+
+/// The last event of a turn whose driver died.
+const DIED: Event<'_> = Event::TurnFailed {
+    code: FailureCode::Internal,
+    message: "the gateway ended this turn unexpectedly; see its log",
+    retryable: true,
+    summary: Summary { loops: 0, tool_calls: 0, usage: Usage::NONE, text: "" },
+};
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.seal();
+        let mut state = self.log.state.lock();
+        state.visible = self.last;
+        state.ended = true;
+        state.driver = None;
+        state.wake_readers();
+        state.waiting.shrink_to_fit();
+    }
+}
