@@ -341,12 +341,18 @@ impl Store for Slow {
     }
 }
 
+/// Sessions of a store that answers when it is let.
+fn gated() -> (Arc<Slow>, Sessions) {
+    let store = Slow::new(false);
+    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    (store, sessions)
+}
+
 /// The second request waits for the outcome of the first. With the same key, it gets the same turn.
 #[tokio::test(start_paused = true)]
 async fn of_two_requests_at_once_one_begins() {
     for (key, repeated) in [(None, false), (Some("key"), true)] {
-        let store = Slow::new(false);
-        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        let (store, sessions) = gated();
         let open = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             store.gate.add_permits(100);
@@ -363,8 +369,7 @@ async fn of_two_requests_at_once_one_begins() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_frees_the_session() {
     for answers in 0..3 {
-        let store = Slow::new(false);
-        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        let (store, sessions) = gated();
         store.gate.add_permits(answers);
         let gone = tokio::time::timeout(Duration::from_secs(1), ask(&sessions, "one", None));
         assert!(gone.await.is_err(), "{answers}");
@@ -377,8 +382,7 @@ async fn a_request_that_is_dropped_frees_the_session() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
     for answers in 0..3 {
-        let store = Slow::new(false);
-        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        let (store, sessions) = gated();
         store.gate.add_permits(answers);
         let forget = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -395,8 +399,7 @@ async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
 /// Or else it would release the lease of the next one, which is the same.
 #[tokio::test(start_paused = true)]
 async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
-    let store = Slow::new(false);
-    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    let (store, sessions) = gated();
     let choice = Choice::Text("?".to_owned());
     let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
     // Acquired and loaded; the release waits.
@@ -415,8 +418,7 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
 #[tokio::test(start_paused = true)]
 async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
     for steps in 0..3 {
-        let store = Slow::new(false);
-        let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+        let (store, sessions) = gated();
         store.gate.add_permits(100);
         let (old, mut writer) = begin(&sessions, "old", None).await;
         writer.seal();
@@ -444,8 +446,7 @@ async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
 /// A request that comes while a session is forgotten begins a new one.
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_until_the_session_is_forgotten() {
-    let store = Slow::new(false);
-    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    let (store, sessions) = gated();
     store.gate.add_permits(100);
     play(&sessions, "old", None, "Hi.").await;
     store.gate.forget_permits(usize::MAX);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::{Bytes, BytesMut};
 
 use super::records::{Entry, LF, Run};
-use super::{State, TurnLog, encode};
+use super::{TurnLog, encode};
 use crate::event::{Event, FailureCode, Summary, Usage};
 use crate::limits::stream as limits;
 
@@ -162,19 +162,21 @@ impl Writer {
     /// Shows readers everything that was pushed, at once.
     pub(crate) fn publish(&mut self) {
         if !self.entries.is_empty() {
-            let log = Arc::clone(&self.log);
-            let mut state = log.state.lock();
-            self.hand_over(&mut state);
-            state.visible = self.last;
-            state.wake_readers();
+            self.hand_over(true);
         }
         self.join_blocks();
     }
 
-    /// Moves everything that was pushed into the log, still invisible.
-    fn hand_over(&mut self, state: &mut State) {
+    /// Moves everything that was pushed into the log, where readers see it if it is visible.
+    fn hand_over(&mut self, is_visible: bool) {
         let open = self.block.take_run(self.last + 1);
+        let mut state = self.log.state.lock();
         state.records.push(&self.entries, self.runs.drain(..).chain(open));
+        if is_visible {
+            state.visible = self.last;
+            state.wake_readers();
+        }
+        drop(state);
         self.entries.clear();
     }
 
@@ -202,8 +204,7 @@ impl Writer {
         }
         let end = self.last + 1;
         self.change_block(end, Block::new(0, end));
-        let log = Arc::clone(&self.log);
-        self.hand_over(&mut log.state.lock());
+        self.hand_over(false);
         self.join_blocks();
         self.log.state.lock().records.shrink();
     }
