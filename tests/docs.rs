@@ -171,7 +171,8 @@ fn examples_of_events_are_of_their_event() {
 
 /// The system message of a turn with the built-in tools, exactly as it is sent.
 fn system_prompt() -> String {
-    let rules = Rules::default();
+    let tools = tether::app::tools(&Config::default()).unwrap();
+    let briefing = Briefing::new(&Arc::new(Rules::default()), None, tools.catalog()).unwrap();
     let request = TurnRequest {
         session_id: "s".to_owned(),
         turn_id: "t".to_owned(),
@@ -181,14 +182,10 @@ fn system_prompt() -> String {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
-        briefing: Arc::new(Briefing::new(
-            &rules.system_prompt,
-            &rules.parser.format,
-            tether::app::tools(&Config::default()).unwrap().catalog(),
-        )),
+        briefing: Arc::new(briefing),
         history: Conversation::default(),
     };
-    let mut turn = Turn::new(Arc::new(rules), request).unwrap();
+    let mut turn = Turn::new(request);
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
             return round.prompt.messages(History::Text)[0].text_content().unwrap().into_owned();

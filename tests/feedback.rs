@@ -29,7 +29,7 @@ impl Scene {
         let mut rules = Rules { max_calls: 4, ..Rules::default() };
         rules.parser.max_payload_bytes = 2048;
         let tools = tether::app::tools(&Config::default()).expect("valid defaults");
-        let briefing = Briefing::new(&rules.system_prompt, &rules.parser.format, tools.catalog());
+        let briefing = Briefing::new(&Arc::new(rules), None, tools.catalog());
         let request = TurnRequest {
             session_id: "s".to_owned(),
             turn_id: "t".to_owned(),
@@ -39,10 +39,10 @@ impl Scene {
             sampling: Sampling::default(),
             max_tool_loops: None,
             tool_choice: ToolChoice::Auto,
-            briefing: Arc::new(briefing),
+            briefing: Arc::new(briefing.expect("valid rules")),
             history: Conversation::default(),
         };
-        let turn = Turn::new(Arc::new(rules), request).expect("valid rules");
+        let turn = Turn::new(request);
         let mut scene = Self { turn, said: Vec::new(), running: Vec::new() };
         scene.drain();
         scene

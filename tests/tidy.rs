@@ -121,7 +121,6 @@ const ROWS: &[Row] = &[
         "gateway",
         Io,
         &[
-            "call_format",
             "conversation",
             "limits",
             "orchestrator",

@@ -17,11 +17,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument as _, debug, info_span, warn};
 use uuid::Uuid;
 
-use crate::call_format::CallFormat;
 use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::limits;
-use crate::orchestrator::{Briefing, CallContract, Driver, Parts, Rules, Turn, TurnRequest};
-use crate::parser::{Parser, Settings, SettingsError};
+use crate::orchestrator::{Briefing, Driver, Parts, Rules, Turn, TurnRequest};
+use crate::parser::{SettingsError, Syntax};
 use crate::session::store::{MemoryStore, MemoryUsage, Store};
 use crate::session::{
     Begun, Cancel, Found, LoggedTurn, NotBegun, SessionError, Sessions, Snapshot, TurnGuard, Writer,
@@ -76,8 +75,8 @@ struct Offer {
 }
 
 impl Offer {
-    fn all(rules: &Rules, tools: Registry) -> Self {
-        let briefing = Some(Arc::new(brief(rules, None, tools.catalog())));
+    fn all(rules: &Arc<Rules>, tools: Registry) -> Self {
+        let briefing = Some(brief(rules, None, tools.catalog()));
         Self { tools: Arc::new(tools), briefing }
     }
 }
@@ -194,14 +193,14 @@ impl Gateway {
         // As long as every nonce.
         let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
         let nonce = options.rules.carries_nonce().then_some(&*longest);
-        let format = format(&options.rules, nonce);
-        Parser::new(Settings { format, ..options.rules.parser_settings() })?;
+        Syntax::new(options.rules.parser_settings(nonce))?;
         if upstreams.is_empty() {
             return Err(OptionsError::NoUpstream);
         }
-        let offer = RwLock::new(Offer::all(&options.rules, tools));
+        let rules = Arc::new(options.rules);
+        let offer = RwLock::new(Offer::all(&rules, tools));
         Ok(Self {
-            rules: Arc::new(options.rules),
+            rules,
             tool_timeout: options.tool_timeout,
             upstreams,
             offer,
@@ -252,7 +251,7 @@ impl Gateway {
             history,
         };
         let parts = Parts {
-            turn: self.turn(request),
+            turn: Turn::new(request),
             writer,
             route: Route::new(upstream, &self.upstreams, is_named),
             tools: offer.tools,
@@ -262,11 +261,6 @@ impl Gateway {
         metrics::first_event(asked.elapsed());
         self.turns.spawn(run(driver, permit, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
-    }
-
-    fn turn(&self, request: TurnRequest) -> Turn {
-        Turn::new(Arc::clone(&self.rules), request)
-            .expect("`new` has already built a parser from these rules")
     }
 
     fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
@@ -319,7 +313,7 @@ impl Gateway {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
         match &offer.briefing {
             Some(briefing) if nonce.is_none() => Arc::clone(briefing),
-            _ => Arc::new(brief(&self.rules, nonce, offer.tools.catalog())),
+            _ => brief(&self.rules, nonce, offer.tools.catalog()),
         }
     }
 
@@ -499,18 +493,9 @@ async fn drive(driver: Driver) -> Option<(conversation::Turn, Writer)> {
     .await
 }
 
-fn brief(rules: &Rules, nonce: Option<&str>, tools: &Catalog) -> Briefing {
-    let format = format(rules, nonce);
-    match rules.call_contract {
-        CallContract::InText(_) => Briefing::new(&rules.system_prompt, &format, tools),
-        CallContract::Native => Briefing::native(&rules.system_prompt, &format, tools),
-    }
-}
-
-/// How calls are written in a session with this nonce.
-fn format(rules: &Rules, nonce: Option<&str>) -> CallFormat {
-    let format = &rules.parser.format;
-    nonce.map_or_else(|| format.clone(), |nonce| format.with_nonce(nonce))
+fn brief(rules: &Arc<Rules>, nonce: Option<&str>, tools: &Catalog) -> Arc<Briefing> {
+    let briefing = Briefing::new(rules, nonce, tools);
+    Arc::new(briefing.expect("`Gateway::new` has checked the parser's settings"))
 }
 
 fn now_ms() -> u64 {

@@ -1,6 +1,8 @@
 use super::*;
 use serde_json::json;
 
+use crate::call_format::CallFormat;
+use crate::parser::Settings;
 use crate::rehearsal::Rehearsal;
 use crate::tools::registry;
 use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel};

@@ -3,61 +3,19 @@
 
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
-
+use super::call_contract::CallContract;
 use super::prompt;
-use crate::call_format::{CallFormat, MARKER_JSON, ROWS, Row};
+use super::rules::Rules;
+use crate::call_format::CallFormat;
 use crate::conversation::{Turn, trim};
+use crate::parser::{SettingsError, Syntax};
 use crate::tools::{Catalog, ToolSpec};
 use crate::upstream::OfferedTool;
-
-/// How a model makes a call: `tools.call_contract`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallContract {
-    /// It writes calls in its text, in this format, as the system prompt teaches.
-    InText(&'static Row),
-    /// The server is sent the tools and reports calls separately from the text.
-    Native,
-}
-
-impl CallContract {
-    /// Every contract, with its name.
-    pub(crate) fn all() -> impl Iterator<Item = (&'static str, Self)> {
-        let in_text = ROWS.iter().map(|row| (row.name, Self::InText(row)));
-        in_text.chain([("native", Self::Native)])
-    }
-
-    /// Its name in the configuration.
-    #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::InText(row) => row.name,
-            Self::Native => "native",
-        }
-    }
-
-    /// Whether calls are in the model's text.
-    #[must_use]
-    pub(crate) const fn is_in_text(self) -> bool {
-        matches!(self, Self::InText(_))
-    }
-}
-
-impl Default for CallContract {
-    fn default() -> Self {
-        Self::InText(&MARKER_JSON)
-    }
-}
-
-impl Serialize for CallContract {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
 
 /// A set of tools, and how the model learns about them.
 #[derive(Debug)]
 pub struct Briefing {
+    pub(super) rules: Arc<Rules>,
     pub(super) tools: Catalog,
     /// The tools in the form that constraints and native calls need.
     pub(super) offered: Arc<[OfferedTool]>,
@@ -65,47 +23,68 @@ pub struct Briefing {
     pub(super) system: String,
     /// Exchanges shown to the model before the session's own.
     pub(super) examples: Arc<[Turn]>,
-    /// How calls are written, and what outside data must not contain.
-    pub(super) format: CallFormat,
+    /// How the model's words are read.
+    pub(super) syntax: Arc<Syntax>,
     /// Roughly how many tokens the server adds to its prompt for the tools; 0 if the system
     /// message lists them instead.
     pub(super) offer_tokens: usize,
 }
 
 impl Briefing {
-    /// A briefing on `tools` for a model that writes its calls in this format. The system message
-    /// begins with the operator's instructions.
-    #[must_use]
-    pub fn new(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
-        let system = prompt::system(instructions, tools, format);
-        let examples = prompt::examples(tools).into();
-        Self { examples, ..Self::with(tools, system, format) }
+    /// A briefing on `tools`. The marker of calls carries the nonce, if there is one.
+    ///
+    /// # Errors
+    /// If the parser's settings are not usable.
+    pub fn new(
+        rules: &Arc<Rules>,
+        nonce: Option<&str>,
+        tools: &Catalog,
+    ) -> Result<Self, SettingsError> {
+        let syntax = Syntax::new(rules.parser_settings(nonce))?;
+        let mut briefing = Self {
+            rules: Arc::clone(rules),
+            tools: tools.clone(),
+            offered: tools.specs().map(offer).collect(),
+            system: String::new(),
+            examples: Arc::default(),
+            syntax: Arc::new(syntax),
+            offer_tokens: 0,
+        };
+        match rules.call_contract {
+            CallContract::InText(_) => briefing.teach(),
+            CallContract::Native => briefing.leave_to_server(),
+        }
+        Ok(briefing)
     }
 
-    /// A briefing on `tools` for a server that presents them to the model itself. The prompt does
-    /// not teach how to call them.
-    #[must_use]
-    pub(crate) fn native(instructions: &str, format: &CallFormat, tools: &Catalog) -> Self {
-        let system = prompt::native_system(instructions, tools);
+    /// Lists the tools in the system message and shows how they are called.
+    fn teach(&mut self) {
+        self.system = prompt::system(&self.rules.system_prompt, &self.tools, self.format());
+        self.examples = prompt::examples(&self.tools).into();
+    }
+
+    /// Leaves it to the server to present the tools to the model. The prompt does not teach how to
+    /// call them.
+    fn leave_to_server(&mut self) {
+        self.system = prompt::native_system(&self.rules.system_prompt, &self.tools);
         let of_tool = |spec: &ToolSpec| {
             trim::tokens(&spec.name)
                 + trim::tokens(&spec.description)
                 + trim::tokens(&spec.parameters.to_string())
         };
-        let offer_tokens = tools.specs().map(of_tool).sum();
-        Self { offer_tokens, ..Self::with(tools, system, format) }
+        self.offer_tokens = self.tools.specs().map(of_tool).sum();
     }
 
-    fn with(tools: &Catalog, system: String, format: &CallFormat) -> Self {
-        let offered = tools
-            .specs()
-            .map(|spec| OfferedTool {
-                name: spec.name.clone(),
-                description: spec.description.clone(),
-                parameters: spec.parameters.clone(),
-            })
-            .collect();
-        let (format, examples) = (format.clone(), Arc::default());
-        Self { tools: tools.clone(), offered, system, examples, format, offer_tokens: 0 }
+    /// How calls are written, and what outside data must not contain.
+    pub(super) fn format(&self) -> &CallFormat {
+        &self.syntax.settings().format
+    }
+}
+
+fn offer(spec: &ToolSpec) -> OfferedTool {
+    OfferedTool {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        parameters: spec.parameters.clone(),
     }
 }

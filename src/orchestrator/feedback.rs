@@ -12,7 +12,7 @@ use crate::text;
 use crate::tools::{CallRefusal, ToolResult};
 use crate::upstream::ToolChoice;
 
-use super::briefing::CallContract;
+use super::call_contract::CallContract;
 use super::prompt::NATIVE_EXAMPLE;
 
 /// The model neither said nor called anything.

@@ -5,6 +5,7 @@
 
 mod briefing;
 mod call;
+mod call_contract;
 mod chain;
 mod driver;
 mod feedback;
@@ -16,11 +17,14 @@ mod references;
 mod refusal;
 mod repeats;
 mod result_guard;
+mod rules;
 mod running_tools;
 mod turn;
 
-pub use briefing::{Briefing, CallContract};
+pub use briefing::Briefing;
 pub use call::CallAt;
+pub use call_contract::CallContract;
 pub use chain::Execution;
 pub(crate) use driver::{Driver, Parts};
-pub use turn::{Input, LogLine, NotRun, Output, Rules, Turn, TurnRequest};
+pub use rules::Rules;
+pub use turn::{Input, LogLine, NotRun, Output, Turn, TurnRequest};

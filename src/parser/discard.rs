@@ -29,7 +29,7 @@ impl Discard {
     ) -> Flow {
         let place = Place::Error(self.code);
         loop {
-            let (taken, stop) = self.scanner.scan(&bytes[at..], &stream.rules);
+            let (taken, stop) = self.scanner.scan(&bytes[at..], &stream.syntax.rules);
             at += taken;
             let end = stream.position(at);
             let next = match stop {
@@ -39,7 +39,7 @@ impl Discard {
                 Some(Stop::End | Stop::WrongCloser) => {
                     stream.end_refused(self.opened, place, end, sink)
                 }
-                Some(Stop::Mark(mark)) => match stream.rules.mark(mark) {
+                Some(Stop::Mark(mark)) => match stream.syntax.rules.mark(mark) {
                     (Opener::Call(which), length) => {
                         let start = end - length as u64;
                         stream.span(place, self.opened.at..start, sink);

@@ -58,7 +58,7 @@ impl Gap {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let lenient = !stream.settings.strict_balancing;
+        let lenient = !stream.settings().strict_balancing;
         for (at, &byte) in bytes.iter().enumerate().skip(at) {
             match self.step(byte, &stream.buffer, lenient) {
                 Step::Skip => stream.keep(&[byte], GAP_BYTES_MAX),

@@ -100,6 +100,7 @@ mod repair;
 mod segment;
 mod settings;
 mod stream;
+mod syntax;
 mod tail;
 mod text;
 mod transition;
@@ -110,16 +111,17 @@ pub mod fuzz;
 mod tests;
 
 use std::mem;
+use std::sync::Arc;
 
 pub use arguments::Arguments;
 pub use native_call::read_call;
 pub use repair::Repair;
 pub use segment::{Call, ErrorCode, ParseError, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
+pub use syntax::Syntax;
 
 use discard::Discard;
 use gap::Gap;
-use openers::{Opener, Openers};
 use payload::Payload;
 use prose::Prose;
 use stream::Stream;
@@ -135,8 +137,7 @@ use transition::{Flow, Next};
 pub struct Parser {
     state: State,
     stream: Stream,
-    /// What ends a run of text, and what ends a run of reasoning.
-    openers: [Openers; 2],
+    syntax: Arc<Syntax>,
     /// Whether the state is prose with nothing held back. If so, a chunk in which no opener begins
     /// goes straight through.
     calm: bool,
@@ -159,12 +160,15 @@ impl Parser {
     /// # Errors
     /// See [`SettingsError`].
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
-        settings.check()?;
-        let stream = Stream::new(settings);
-        let openers = openers(&stream);
-        let state = State::default();
+        Ok(Self::of(Arc::new(Syntax::new(settings)?)))
+    }
+
+    /// Makes a parser that shares its syntax with others.
+    #[must_use]
+    pub fn of(syntax: Arc<Syntax>) -> Self {
+        let stream = Stream::new(Arc::clone(&syntax));
         let calm = stream.is_calm();
-        Ok(Self { state, stream, openers, calm })
+        Self { state: State::default(), stream, syntax, calm }
     }
 
     /// Reads a chunk of bytes and passes the finished segments to `sink`.
@@ -194,7 +198,7 @@ impl Parser {
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         let sink = &mut sink;
         loop {
-            let openers = &self.openers[usize::from(self.stream.reasoning)];
+            let openers = self.syntax.openers(self.stream.reasoning);
             let stream = &mut self.stream;
             let flow = match mem::take(&mut self.state) {
                 State::Prose(prose) => prose.finish(openers, stream, sink),
@@ -224,7 +228,7 @@ impl Parser {
 
     #[inline]
     fn lets_through(&self, chunk: &[u8]) -> bool {
-        self.calm && self.openers[usize::from(self.stream.reasoning)].absent(chunk)
+        self.calm && self.syntax.openers(self.stream.reasoning).absent(chunk)
     }
 
     /// Passes on a chunk that is nothing but text.
@@ -256,7 +260,7 @@ impl Parser {
             let stream = &mut self.stream;
             let flow = match &mut self.state {
                 State::Prose(prose) => {
-                    let openers = &self.openers[usize::from(stream.reasoning)];
+                    let openers = self.syntax.openers(stream.reasoning);
                     let flow = prose.read(openers, stream, chunk, at, sink);
                     self.calm = matches!(flow, Flow::Stay) && prose.is_calm() && stream.is_calm();
                     flow
@@ -317,17 +321,4 @@ impl Default for State {
     fn default() -> Self {
         Self::Prose(Prose::default())
     }
-}
-
-/// What ends a run of text, and what ends a run of reasoning.
-fn openers(stream: &Stream) -> [Openers; 2] {
-    let settings = &stream.settings;
-    let [open, close] = settings.format.row().reasoning;
-    let calls = settings.format.openers().zip(0..).map(|(text, which)| (Opener::Call(which), text));
-    let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
-    let open = settings.reasoning.then_some((Opener::ReasoningOpen, open));
-    let in_text = calls.iter().copied().chain(open);
-    let close = [(Opener::ReasoningClose, close)].into_iter();
-    let in_reasoning = close.chain(calls.iter().copied().filter(|_| settings.tools_in_reasoning));
-    [Openers::new(in_text), Openers::new(in_reasoning)]
 }

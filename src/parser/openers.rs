@@ -273,10 +273,6 @@ const fn hold(which: usize, len: usize) -> Held {
 fn fall(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Fall {
     for drop in 1..held.len() {
         let rest = &held[drop..];
-        // Nearly always, and tables are built for each turn.
-        if patterns.iter().all(|(_, text)| text[0] != rest[0]) {
-            continue;
-        }
         let whole = patterns.iter().enumerate().filter(|(_, (_, text))| rest.starts_with(text));
         if let Some((which, _)) = whole.min_by_key(|(_, (_, text))| text.len()) {
             return Fall { drop, landing: Landing::Match(which) };

@@ -1,12 +1,13 @@
-//! What the parser's states share: the settings, the position in the stream, and the output of
+//! What the parser's states share: the syntax, the position in the stream, and the output of
 //! text.
 
 use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::json_scan::Rules;
 use super::segment::{Place, Segment, Span};
 use super::settings::Settings;
+use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
 use super::transition::{Next, Opened};
 use crate::call_format::JsonKeys;
@@ -14,17 +15,13 @@ use crate::call_format::JsonKeys;
 /// A model's output, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub settings: Settings,
-    pub rules: Rules,
+    pub syntax: Arc<Syntax>,
     /// Whether prose is currently reasoning.
     pub reasoning: bool,
     /// The last byte of text. LF at the start and after tags and calls, as if a line began there.
     pub last: u8,
     /// The gap, payload or tail so far. It is kept for the next call, to save an allocation.
     pub buffer: Vec<u8>,
-    /// Whether to report calls while they arrive. Not in lenient mode: a repair can still change
-    /// them.
-    pub tells_deltas: bool,
     /// Where the chunk begins, in bytes from the stream's start.
     pub offset: u64,
     /// How many calls have started.
@@ -34,16 +31,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(settings: Settings) -> Self {
-        let rules = Rules::new(&settings.format, !settings.strict_balancing);
-        let tells_deltas = settings.argument_deltas && settings.strict_balancing;
+    pub(super) fn new(syntax: Arc<Syntax>) -> Self {
         let mut stream = Self {
-            settings,
-            rules,
+            syntax,
             reasoning: false,
             last: b'\n',
             buffer: Vec::new(),
-            tells_deltas,
             offset: 0,
             calls: 0,
             utf8: Utf8::default(),
@@ -52,9 +45,14 @@ impl Stream {
         stream
     }
 
+    pub(super) fn settings(&self) -> &Settings {
+        &self.syntax.settings
+    }
+
     /// Starts a new stream.
     pub(super) fn begin(&mut self) {
-        self.reasoning = self.settings.reasoning && self.settings.starts_in_reasoning;
+        let settings = self.settings();
+        self.reasoning = settings.reasoning && settings.starts_in_reasoning;
         self.last = b'\n';
         self.offset = 0;
         self.calls = 0;
@@ -69,7 +67,7 @@ impl Stream {
 
     /// Whether text may go straight through: no character is unfinished, and spans are off.
     pub(super) fn is_calm(&self) -> bool {
-        self.utf8.is_empty() && !self.settings.spans
+        self.utf8.is_empty() && !self.settings().spans
     }
 
     /// The position in the stream of a byte of the chunk.
@@ -79,17 +77,17 @@ impl Stream {
 
     /// The keys of calls.
     pub(super) fn keys(&self) -> &'static JsonKeys {
-        self.settings.format.row().keys()
+        self.settings().format.row().keys()
     }
 
     /// The text of an opener.
     pub(super) fn opener(&self, which: u8) -> &str {
-        self.settings.format.openers().nth(usize::from(which)).unwrap_or_default()
+        self.settings().format.openers().nth(usize::from(which)).unwrap_or_default()
     }
 
     /// What closes a call, if anything does.
     pub(super) fn closer(&self) -> Option<&'static [u8]> {
-        self.settings.format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
+        self.settings().format.row().closer.as_ref().map(|closer| closer.text.as_bytes())
     }
 
     /// Ends a payload that was refused, and returns the next state.
@@ -179,7 +177,7 @@ impl Stream {
 
     /// Reports where bytes went, if spans are on.
     pub(super) fn span(&self, place: Place, range: Range<u64>, sink: &mut impl FnMut(Segment<'_>)) {
-        if self.settings.spans && !range.is_empty() {
+        if self.settings().spans && !range.is_empty() {
             sink(Segment::Span(Span { place, range }));
         }
     }

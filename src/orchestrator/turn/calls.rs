@@ -70,7 +70,7 @@ impl OpenRound<'_> {
                 self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message);
             }
             Verdict::OverCap => {
-                let cap = self.core.setup.rules.max_calls;
+                let cap = self.core.setup.rules().max_calls;
                 let reason = format!("this turn has already made its {cap} calls");
                 self.report_call_cap();
                 self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
@@ -101,7 +101,7 @@ impl OpenRound<'_> {
         }
         let arguments = written.arguments.to_value();
         let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
-        if at >= CallAt::new(self.core.setup.rules.max_calls as usize) {
+        if at >= CallAt::new(self.core.setup.rules().max_calls as usize) {
             self.core.calls[at].wait(facts, arguments);
             return Verdict::OverCap;
         }
@@ -159,7 +159,7 @@ impl OpenRound<'_> {
 
     /// Reports that the turn may make no more calls, and takes the tools away.
     pub(super) fn report_call_cap(&mut self) {
-        let cap = self.core.setup.rules.max_calls;
+        let cap = self.core.setup.rules().max_calls;
         let status = format!(
             "the model has made {cap} calls, the limit (limits.max_calls_per_turn); it now answers \
              without tools"
@@ -316,7 +316,7 @@ impl OpenRound<'_> {
     /// Counts a mistake and reports it. After too many of one kind, the model must answer without
     /// tools.
     fn feed_back(&mut self, call: Option<CallAt>, reason: FeedbackReason, message: String) {
-        if self.report_mistake(call, reason, message) >= self.core.setup.rules.feedback_attempts {
+        if self.report_mistake(call, reason, message) >= self.core.setup.rules().feedback_attempts {
             self.end_tools();
         }
     }

@@ -98,7 +98,7 @@ impl Core {
 
     /// Asks the model for its closing answer, with this message and without tools.
     pub(super) fn ask_to_close(&mut self, closing: &'static str) -> Message {
-        let system = self.setup.rules.system_prompt.clone();
+        let system = self.setup.rules().system_prompt.clone();
         let request = self.round_request(system, Some(closing), Arc::default(), ToolChoice::Auto);
         self.start(request)
     }
@@ -117,7 +117,7 @@ impl Core {
         tools: Arc<[OfferedTool]>,
         tool_choice: ToolChoice,
     ) -> RoundRequest {
-        let Setup { rules, request, .. } = &self.setup;
+        let (rules, request) = (self.setup.rules(), &self.setup.request);
         let offer_tokens = if tools.is_empty() { 0 } else { request.briefing.offer_tokens };
         let context = Context {
             system,
@@ -160,7 +160,7 @@ impl Core {
         let mistakes = self.mistakes.rounds();
         if mistakes > 0 {
             let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);
-            let warmer = self.setup.rules.temperature_step.mul_add(f64::from(mistakes), base);
+            let warmer = self.setup.rules().temperature_step.mul_add(f64::from(mistakes), base);
             // Rounded to hundredths, as people write it.
             let warmer = (warmer * 100.0).round() / 100.0;
             sampling.temperature = Some(warmer.min(limits::turn::WARMED_TEMPERATURE_MAX).max(base));
@@ -190,7 +190,7 @@ impl Core {
     pub(super) fn note_audience(&mut self, is_present: bool) {
         self.give_up_at_ms = match self.give_up_at_ms {
             _ if is_present => None,
-            None => Some(self.in_ms(self.setup.rules.disconnect_grace)),
+            None => Some(self.in_ms(self.setup.rules().disconnect_grace)),
             since => since,
         };
     }

@@ -26,7 +26,7 @@ pub struct TurnRequest {
     pub model: String,
     /// How tokens are sampled.
     pub sampling: Sampling,
-    /// Lowers the cap of [`Rules::max_tool_loops`](super::Rules::max_tool_loops).
+    /// Lowers the cap of [`Rules::max_tool_loops`](crate::orchestrator::Rules::max_tool_loops).
     pub max_tool_loops: Option<u32>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,

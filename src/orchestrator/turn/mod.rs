@@ -32,7 +32,6 @@ mod progress;
 mod queue;
 mod reading;
 mod round;
-mod rules;
 mod script;
 mod setup;
 mod state;
@@ -43,9 +42,9 @@ use std::sync::Arc;
 use crate::conversation::{self, Ending, Part};
 use crate::event::{FailureCode, Summary, TurnFinish, TurnState};
 use crate::limits::turn::EVENTS_FACTOR;
-use crate::orchestrator::CallContract;
 use crate::orchestrator::call::{CallAt, CallDraft};
-use crate::parser::{self, Parser};
+use crate::orchestrator::call_contract::CallContract;
+use crate::parser::Parser;
 use crate::upstream::Delta;
 
 use self::core::Core;
@@ -57,7 +56,6 @@ use setup::Setup;
 use state::State;
 
 pub use io::{Input, LogLine, NotRun, Output, TurnRequest};
-pub use rules::Rules;
 
 /// A turn. See the module docs for its contract.
 #[derive(Debug)]
@@ -72,19 +70,17 @@ pub struct Turn {
 
 impl Turn {
     /// Begins a turn. Its start and its first round are the first outputs.
-    ///
-    /// # Errors
-    /// If the parser's settings are not usable.
-    pub fn new(rules: Arc<Rules>, request: TurnRequest) -> Result<Self, parser::SettingsError> {
-        let setup = Setup::new(rules, request);
-        let parser = Box::new(Parser::new(setup.parser_settings())?);
+    #[must_use]
+    pub fn new(request: TurnRequest) -> Self {
+        let setup = Setup::new(request);
+        let parser = Box::new(setup.parser());
         let mut core = Core::new(setup);
         let state = steps::first_state(&mut core);
         let mut turn = Self { parser, state, core, polled: None };
         if let State::Executing { .. } = turn.state {
             turn.run_calls();
         }
-        Ok(turn)
+        turn
     }
 
     /// The turn's id.
@@ -254,7 +250,7 @@ impl Turn {
             Delta::CallStarted { .. }
             | Delta::CallArguments { .. }
             | Delta::CallCompleted { .. } => {
-                if core.setup.rules.call_contract != CallContract::Native {
+                if core.setup.rules().call_contract != CallContract::Native {
                     // A server that was sent no tools cannot report calls.
                     return;
                 }
@@ -286,7 +282,7 @@ impl Turn {
     /// Counts what the model has written. Fails the turn if it is over the limit.
     fn count(&mut self, bytes: usize) {
         self.core.bytes += bytes;
-        let max = self.core.setup.rules.max_turn_bytes;
+        let max = self.core.setup.rules().max_turn_bytes;
         if self.core.bytes > max && !self.is_over() {
             self.fail_too_large(format!(
                 "the model wrote more than limits.max_turn_bytes ({max}) in one turn; lower \

@@ -38,7 +38,7 @@ impl State {
     /// Takes a native call from the server. From here on it is treated like one that the parser
     /// found.
     pub(super) fn take_native(&mut self, delta: Delta<'_>, core: &mut Core) -> Flow {
-        let settings = &core.setup.rules.parser;
+        let settings = &core.setup.rules().parser;
         let segment = match delta {
             Delta::CallStarted { index } => Segment::CallStarted { index, offset: 0 },
             Delta::CallArguments { index, json } if settings.argument_deltas => {
@@ -157,7 +157,7 @@ impl OpenRound<'_> {
 
     /// A call begins. One over the limit is still taken, so that it can be reported.
     fn begin_call(&mut self) {
-        if self.core.calls.len() > self.core.setup.rules.max_calls as usize {
+        if self.core.calls.len() > self.core.setup.rules().max_calls as usize {
             self.round.surplus = Some(Surplus::Excess);
             return;
         }

@@ -2,30 +2,34 @@
 
 use std::sync::Arc;
 
-use super::{Rules, TurnRequest};
+use super::TurnRequest;
 use crate::call_format::CallFormat;
 use crate::conversation::render::results;
 use crate::conversation::{self, Opening, Outcome, Question, Step};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
 use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::result_guard::ResultGuard;
-use crate::parser;
+use crate::orchestrator::rules::Rules;
+use crate::parser::Parser;
 use crate::tools::{Catalog, Policy, ToolSpec};
 use crate::upstream::ToolChoice;
 
-/// The rules and the request.
+/// The request, and what follows from it.
 #[derive(Debug)]
 pub(super) struct Setup {
-    pub(super) rules: Arc<Rules>,
     pub(super) request: TurnRequest,
     pub(super) max_tool_loops: u32,
 }
 
 impl Setup {
-    pub(super) fn new(rules: Arc<Rules>, request: TurnRequest) -> Self {
-        let max = rules.max_tool_loops;
+    pub(super) fn new(request: TurnRequest) -> Self {
+        let max = request.briefing.rules.max_tool_loops;
         let max_tool_loops = request.max_tool_loops.map_or(max, |lower| lower.min(max));
-        Self { rules, request, max_tool_loops }
+        Self { request, max_tool_loops }
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.request.briefing.rules
     }
 
     pub(super) fn tools(&self) -> &Catalog {
@@ -42,26 +46,25 @@ impl Setup {
 
     /// How calls are written.
     pub(super) fn format(&self) -> &CallFormat {
-        &self.request.briefing.format
+        self.request.briefing.format()
     }
 
     /// Bytes that the turn's events may take.
     pub(super) fn log_bytes_max(&self) -> usize {
-        self.rules.max_turn_bytes.saturating_mul(EVENTS_FACTOR)
+        self.rules().max_turn_bytes.saturating_mul(EVENTS_FACTOR)
     }
 
     pub(super) fn has_to_call(&self) -> bool {
         self.request.tool_choice != ToolChoice::Auto
     }
 
-    /// How the model's words are parsed. A model that was never told about calls may write about
-    /// them. But one that sees its own calls in the history will write more, tools or no tools.
-    pub(super) fn parser_settings(&self) -> parser::Settings {
+    /// What reads the model's words. A model that was never told about calls may write about them.
+    /// But one that sees its own calls in the history will write more, tools or no tools.
+    pub(super) fn parser(&self) -> Parser {
         let TurnRequest { briefing, history, .. } = &self.request;
         let may_call = !briefing.tools.is_empty() || history.call_ids() > 0;
-        let settings = self.rules.parser_settings();
-        let format = self.format().clone();
-        parser::Settings { calls: may_call && settings.calls, format, ..settings }
+        let syntax = &briefing.syntax;
+        Parser::of(if may_call { Arc::clone(syntax) } else { Arc::new(syntax.without_calls()) })
     }
 
     /// The turn as history, before anything is said.
@@ -136,7 +139,7 @@ impl Setup {
     /// JSON.
     fn wants_json(&self) -> bool {
         let TurnRequest { opening, history, .. } = &self.request;
-        names_json(&self.rules.system_prompt)
+        names_json(&self.rules().system_prompt)
             || names_json(opening.words())
             || history.turns().any(|turn| names_json(&turn.prompt))
     }

@@ -87,7 +87,7 @@ impl OpenRound<'_> {
     }
 
     pub(super) fn chain(&self) -> Chain<'_> {
-        let rules = &self.core.setup.rules;
+        let rules = self.core.setup.rules();
         Chain {
             calls: &self.core.calls,
             first: self.round.first_call,

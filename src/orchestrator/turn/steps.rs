@@ -264,7 +264,7 @@ impl OpenRound<'_> {
             self.end_tools();
         }
         self.push_step();
-        if only_results && !self.core.setup.rules.continue_after_tool {
+        if only_results && !self.core.setup.rules().continue_after_tool {
             Next::End(Over::Completed(TurnFinish::Stop))
         } else {
             Next::Ask
@@ -282,7 +282,7 @@ impl OpenRound<'_> {
                 ErrorCode::MissingPayload => is_marker_cut,
                 _ => is_cut,
             };
-            let (format, rules) = (self.core.setup.format(), &self.core.setup.rules);
+            let (format, rules) = (self.core.setup.format(), self.core.setup.rules());
             let (most, contract) = (rules.parser.max_payload_bytes, rules.call_contract);
             let (reason, message) = feedback::malformed(&error, format, most, contract, cut);
             self.feed_back_note(call, reason, message);

@@ -51,12 +51,12 @@ impl Payload {
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> bool {
-        let most = stream.settings.max_payload_bytes;
+        let most = stream.settings().max_payload_bytes;
         if chunk.len() > most - stream.buffer.len() || !self.scanner.stays_in_string(chunk) {
             return false;
         }
         stream.keep(chunk, most);
-        if stream.tells_deltas {
+        if stream.syntax.tells_deltas {
             self.tracker.pass_string(&stream.buffer, self.index, sink);
         }
         true
@@ -69,12 +69,12 @@ impl Payload {
         at: usize,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let most = stream.settings.max_payload_bytes;
+        let most = stream.settings().max_payload_bytes;
         let rest = &bytes[at..];
         let room = most - stream.buffer.len();
-        let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.rules);
+        let (taken, stop) = self.scanner.scan(&rest[..rest.len().min(room)], &stream.syntax.rules);
         stream.keep(&rest[..taken], most);
-        if stream.tells_deltas {
+        if stream.syntax.tells_deltas {
             self.tracker.advance(&stream.buffer, self.index, stream.keys(), sink);
         }
         if stop.is_none() && rest.len() <= room {
@@ -110,7 +110,7 @@ impl Payload {
                 self.refuse(Fault::new(code, message), stream, sink);
                 stream.end_refused(self.opened, Place::Error(code), end, sink)
             }
-            Some(Stop::Mark(mark)) => match stream.rules.mark(mark) {
+            Some(Stop::Mark(mark)) => match stream.syntax.rules.mark(mark) {
                 (Opener::Call(which), length) => {
                     Next::Gap(self.restart((which, length), end, stream, sink))
                 }
@@ -121,7 +121,7 @@ impl Payload {
                 self.discard(Fault::new(ErrorCode::PayloadTooDeep, message), stream, sink)
             }
             None => {
-                let most = stream.settings.max_payload_bytes;
+                let most = stream.settings().max_payload_bytes;
                 let message = format!("the payload is longer than {most} bytes");
                 self.discard(Fault::new(ErrorCode::PayloadTooLarge, message), stream, sink)
             }

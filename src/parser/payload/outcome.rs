@@ -55,7 +55,7 @@ impl Payload {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Place {
         let bytes = mem::take(&mut stream.buffer);
-        let may_mend = !stream.settings.strict_balancing && !holds_closer(&bytes, stream);
+        let may_mend = !stream.settings().strict_balancing && !holds_closer(&bytes, stream);
         let text = unfinished(&bytes).filter(|_| may_mend);
         let mended = text.map(|text| repair::mend(text, &mut self.repaired));
         let content = mended.as_deref().and_then(|text| call::read(text, stream.keys()).ok());
@@ -76,7 +76,7 @@ impl Payload {
             return self.tell(Err(fault), bytes, stream, sink);
         };
         let content = call::read(text, stream.keys());
-        if is_json(&content) || stream.settings.strict_balancing {
+        if is_json(&content) || stream.settings().strict_balancing {
             return self.tell(content, bytes, stream, sink);
         }
         let mut repaired = self.repaired.clone();
@@ -134,7 +134,7 @@ impl Payload {
 }
 
 fn hand_out(call: Call, tracker: &Tracker, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
-    if stream.settings.argument_deltas {
+    if stream.settings().argument_deltas {
         tracker.complete(call.index, &call.name, call.arguments.as_str(), sink);
     }
     sink(Segment::CallCompleted(call));

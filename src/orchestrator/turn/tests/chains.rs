@@ -37,8 +37,7 @@ pub(super) fn scene_with(change: impl FnOnce(&mut Rules)) -> Scene {
     change(&mut rules);
     let mut tools = Registry::default();
     add_policies(&mut tools);
-    let briefing = Arc::new(Briefing::new("Be kind.", &CallFormat::default(), tools.catalog()));
-    Scene::with(rules, TurnRequest { briefing, ..request() })
+    Scene::of(TurnRequest { briefing: briefing(rules, tools.catalog()), ..request() })
 }
 
 fn scene() -> Scene {

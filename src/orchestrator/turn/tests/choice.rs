@@ -74,8 +74,6 @@ fn a_model_that_answers_instead_is_reminded_once() {
 
 #[test]
 fn without_tools_nothing_is_required() {
-    let briefing = Arc::new(Briefing::new("", &CallFormat::default(), &Catalog::default()));
-    let request = TurnRequest { briefing, ..request() };
-    let scene = Scene::with(Rules::default(), request);
+    let scene = Scene::with_tools(&Catalog::default());
     assert_eq!(choices(&scene), [&ToolChoice::Auto]);
 }

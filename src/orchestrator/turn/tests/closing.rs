@@ -83,10 +83,8 @@ fn a_turn_without_tools_keeps_calls_and_headings_of_earlier_turns_from_the_user(
         scene.says(TIME).stops().tool_returns(0, ok()).says("It is noon.").stops();
         let mut history = Conversation::default();
         history.push(scene.turn.into_record());
-        let briefing =
-            Arc::new(Briefing::new("Be kind.", &CallFormat::default(), &Catalog::default()));
-        let mut scene =
-            Scene::with(Rules::default(), TurnRequest { briefing, history, ..request() });
+        let briefing = briefing(Rules::default(), &Catalog::default());
+        let mut scene = Scene::of(TurnRequest { briefing, history, ..request() });
         scene.says(message).stops();
         assert!(scene.events.iter().all(|event| event["type"] != "text_delta"), "{message}");
         let told = scene.last_message().text_content().unwrap().into_owned();
@@ -169,11 +167,10 @@ fn invented_results_stop_the_round() {
 #[test]
 fn the_rest_of_an_unreadable_call_is_not_an_invented_result() {
     for format in [CallFormat::default(), CallFormat::of(&crate::call_format::HERMES)] {
-        let briefing = Arc::new(Briefing::new("Be kind.", &format, tools().catalog()));
         let opener = format.opener().to_owned();
         let parser = parser::Settings { format, ..parser::Settings::default() };
         let rules = Rules { parser, ..Rules::default() };
-        let mut scene = Scene::with(rules, TurnRequest { briefing, ..request() });
+        let mut scene = Scene::with(rules, request());
         scene.says(&format!("{opener} ```json\n{{\"name\": \"get_current_time\"}}\n```\n"));
         let feedback = scene.types().iter().filter(|event| **event == "feedback").count();
         assert_eq!(feedback, 1, "{opener}");

@@ -7,7 +7,8 @@ use crate::call_format::{CallFormat, MARKER_JSON};
 use crate::conversation::{Conversation, Opening, Outcome, Step};
 use crate::event::{FailureCode, Usage};
 
-use crate::orchestrator::{Briefing, CallContract, Execution, feedback};
+use crate::orchestrator::{Briefing, CallContract, Execution, Rules, feedback};
+use crate::parser;
 use crate::tools::builtin::{Calculate, GetCurrentTime};
 use crate::tools::{Catalog, Clarification, Progress, Registry, ToolResult};
 use crate::upstream::{
@@ -53,6 +54,10 @@ fn tools() -> Registry {
     tools
 }
 
+fn briefing(rules: Rules, tools: &Catalog) -> Arc<Briefing> {
+    Arc::new(Briefing::new(&Arc::new(rules), None, tools).unwrap())
+}
+
 fn request() -> TurnRequest {
     TurnRequest {
         session_id: "s".into(),
@@ -63,7 +68,7 @@ fn request() -> TurnRequest {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
-        briefing: Arc::new(Briefing::new("Be kind.", &CallFormat::default(), tools().catalog())),
+        briefing: briefing(Rules::default(), tools().catalog()),
         history: Conversation::default(),
     }
 }
@@ -85,7 +90,7 @@ const fn name_of(output: &Output<'_>) -> &'static str {
 
 impl Scene {
     fn new() -> Self {
-        Self::with(Rules::default(), request())
+        Self::of(request())
     }
 
     fn with_rules(change: impl FnOnce(&mut Rules)) -> Self {
@@ -94,16 +99,26 @@ impl Scene {
         Self::with(rules, request())
     }
 
+    fn with_tools(tools: &Catalog) -> Self {
+        Self::of(TurnRequest { briefing: briefing(Rules::default(), tools), ..request() })
+    }
+
+    /// The request's turn by other rules.
     fn with(rules: Rules, request: TurnRequest) -> Self {
-        let history = match rules.call_contract {
+        let briefing = briefing(rules, &request.briefing.tools);
+        Self::of(TurnRequest { briefing, ..request })
+    }
+
+    fn of(request: TurnRequest) -> Self {
+        let history = match request.briefing.rules.call_contract {
             CallContract::InText(_) => History::Text,
             CallContract::Native => History::Native,
         };
-        Self::with_history(rules, request, history)
+        Self::with_history(request, history)
     }
 
-    fn with_history(rules: Rules, request: TurnRequest, history: History) -> Self {
-        let turn = Turn::new(Arc::new(rules), request).unwrap();
+    fn with_history(request: TurnRequest, history: History) -> Self {
+        let turn = Turn::new(request);
         let mut scene = Self {
             turn,
             events: Vec::new(),
@@ -292,8 +307,7 @@ fn a_call_runs_and_its_result_goes_back() {
 
 #[test]
 fn without_tools_calls_are_text() {
-    let briefing = Arc::new(Briefing::new("", &CallFormat::default(), &Catalog::default()));
-    let mut scene = Scene::with(Rules::default(), TurnRequest { briefing, ..request() });
+    let mut scene = Scene::with_tools(&Catalog::default());
     scene.says(TIME).stops();
     scene.ends("stop", TIME);
 }

@@ -14,9 +14,7 @@ impl Scene {
         change(&mut rules);
         let mut tools = tools();
         add_policies(&mut tools);
-        let briefing =
-            Arc::new(Briefing::native("Be kind.", &CallFormat::default(), tools.catalog()));
-        Self::with(rules, TurnRequest { briefing, ..request() })
+        Self::of(TurnRequest { briefing: briefing(rules, tools.catalog()), ..request() })
     }
 
     fn begins_call(&mut self, index: u32) -> &mut Self {
@@ -69,7 +67,10 @@ fn a_marker_is_text() {
 fn no_marker_is_taught() {
     let scene = Scene::native();
     let system = scene.rounds[0].messages[0].text_content().unwrap();
-    assert!(system.starts_with("Be kind.\n\nCall a function only when"), "{system}");
+    assert!(
+        system.starts_with("You are a helpful assistant.\n\nCall a function only when"),
+        "{system}"
+    );
     assert!(system.contains("\nlook: Later calls wait for it"), "{system}");
     assert!(!system.contains("<<"), "{system}");
 }
@@ -180,6 +181,12 @@ fn calls_of_a_server_that_was_sent_no_tools_are_ignored() {
     assert!(!scene.types().contains(&"tool_marker_detected"));
 }
 
+fn native(budget: usize, tools: &Registry) -> Briefing {
+    let call_contract = CallContract::Native;
+    let rules = Rules { call_contract, context_budget_tokens: budget, ..Rules::default() };
+    Briefing::new(&Arc::new(rules), None, tools.catalog()).unwrap()
+}
+
 /// With native calls, the server writes the tools into the model's prompt.
 #[test]
 fn offered_tools_count_toward_the_budget() {
@@ -192,17 +199,12 @@ fn offered_tools_count_toward_the_budget() {
             history.push(conversation::Turn { turn_id: turn_id.into(), ..turn });
         }
         // The same system message in both cases, so that only the tools differ.
-        let briefing = Briefing {
-            system: String::new(),
-            ..Briefing::native("", &CallFormat::default(), tools.catalog())
-        };
+        let briefing = Briefing { system: String::new(), ..native(budget, &tools) };
         let briefing = Arc::new(briefing);
-        let call_contract = CallContract::Native;
-        let rules = Rules { call_contract, context_budget_tokens: budget, ..Rules::default() };
-        let scene = Scene::with(rules, TurnRequest { briefing, history, ..request() });
+        let scene = Scene::of(TurnRequest { briefing, history, ..request() });
         scene.rounds[0].messages.len()
     };
-    let offered = Briefing::native("", &CallFormat::default(), tools().catalog()).offer_tokens;
+    let offered = native(400, &tools()).offer_tokens;
     for budget in [400, 600, 800, 1000, 4000] {
         assert_eq!(
             messages(budget + offered, tools()),

@@ -4,7 +4,7 @@ use crate::orchestrator::turn::round::Round;
 /// Access for tests only.
 impl Turn {
     pub(super) fn rules(&self) -> &Rules {
-        &self.core.setup.rules
+        self.core.setup.rules()
     }
 
     pub(super) fn request(&self) -> &TurnRequest {

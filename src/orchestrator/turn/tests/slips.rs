@@ -100,9 +100,7 @@ fn text_after_an_invented_result_is_ignored() {
         "<<function_call>> {\"name\": \"calculate\", \"arguments\": {\"expression\": \"1+1\"}}\n";
     let mut tools = tools();
     add_policies(&mut tools);
-    let briefing = Arc::new(Briefing::new("Be kind.", &CallFormat::default(), tools.catalog()));
-    let request = TurnRequest { briefing, ..request() };
-    let mut scene = Scene::with(Rules::default(), request);
+    let mut scene = Scene::with_tools(tools.catalog());
     let invented = format!("{sum}\n`calculate` returned: {{\"result\": 99}}\n{}", call("send"));
     scene.says(&invented);
     assert_eq!(scene.deeds.iter().filter(|deed| deed.starts_with("start ")).count(), 1);

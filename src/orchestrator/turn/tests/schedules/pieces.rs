@@ -8,8 +8,8 @@ use super::*;
 fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Vec<String> {
     let mut tools = tools();
     add_policies(&mut tools);
-    let briefing = Arc::new(Briefing::new("Be kind.", &CallFormat::default(), tools.catalog()));
-    let mut scene = Scene::with(rules.clone(), TurnRequest { briefing, ..request() });
+    let briefing = briefing(rules.clone(), tools.catalog());
+    let mut scene = Scene::of(TurnRequest { briefing, ..request() });
     let chars: Vec<char> = message.chars().collect();
     let is_stopped = |scene: &Scene| scene.deeds.iter().any(|deed| deed == "stop round");
     for piece in chars.chunks(size) {

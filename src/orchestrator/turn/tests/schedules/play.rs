@@ -80,14 +80,7 @@ impl Play {
         let form = *dice.pick(&[History::Text, History::Native]);
         let mut tools = tools();
         add_policies(&mut tools);
-        let briefing = Arc::new(match call_contract {
-            CallContract::InText(_) => {
-                Briefing::new("Be kind.", &CallFormat::default(), tools.catalog())
-            }
-            CallContract::Native => {
-                Briefing::native("Be kind.", &CallFormat::default(), tools.catalog())
-            }
-        });
+        let briefing = briefing(rules, tools.catalog());
         let opening = opening(dice, &history);
         let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));
         let turn_id = turn_id.to_owned();
@@ -95,7 +88,7 @@ impl Play {
         let auto = ToolChoice::Auto;
         let tool_choice = dice.pick(&[auto.clone(), auto, ToolChoice::Required, named]).clone();
         let request = TurnRequest { turn_id, opening, tool_choice, briefing, history, ..request() };
-        let scene = Scene::with_history(rules, request, form);
+        let scene = Scene::with_history(request, form);
         let mut play = Self {
             scene,
             mood,
@@ -173,7 +166,7 @@ impl Play {
     ///
     /// A round stopped by the turn itself keeps the text from before the stop.
     fn end_round(&mut self, was_stopped: bool) {
-        let mut parser = Parser::new(self.scene.turn.rules().parser_settings()).unwrap();
+        let mut parser = Parser::new(self.scene.turn.rules().parser_settings(None)).unwrap();
         let text = &mut self.text;
         let mut take = |segment: Segment<'_>| {
             if let Segment::Text(said) = segment {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::call_contract::CallContract;
+use super::chain::Execution;
 use crate::limits;
-use crate::orchestrator::briefing::CallContract;
-use crate::orchestrator::chain::Execution;
 use crate::parser;
 
 /// The rules of a turn, the same for every turn of a gateway.
@@ -64,11 +64,15 @@ impl Default for Rules {
 
 impl Rules {
     /// The settings of the parser that reads the model's words. With native calls it looks for no
-    /// calls, and a marker is just text.
+    /// calls, and a marker is just text. Otherwise the marker carries the nonce, if there is one.
     #[must_use]
-    pub(crate) fn parser_settings(&self) -> parser::Settings {
-        let calls = self.parser.calls && self.call_contract.is_in_text();
-        parser::Settings { calls, ..self.parser.clone() }
+    pub(crate) fn parser_settings(&self, nonce: Option<&str>) -> parser::Settings {
+        let mut settings = self.parser.clone();
+        settings.calls &= self.call_contract.is_in_text();
+        if let Some(nonce) = nonce {
+            settings.format = settings.format.with_nonce(nonce);
+        }
+        settings
     }
 
     /// Whether the call marker differs from session to session.

@@ -1,0 +1,79 @@
+//! The settings, and the tables made from them.
+
+use super::json_scan::Rules;
+use super::openers::{Opener, Openers};
+use super::settings::{Settings, SettingsError};
+
+/// How a model's output is read, ready for [`Parser::of`](super::Parser::of).
+///
+/// **Make it once and share it.** Its tables take longer to make than a short answer takes to read.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tether::parser::{Parser, Settings, Syntax};
+///
+/// let syntax = Arc::new(Syntax::new(Settings::default())?);
+/// let parsers = [(); 2].map(|()| Parser::of(Arc::clone(&syntax)));
+/// # Ok::<(), tether::parser::SettingsError>(())
+/// ```
+#[derive(Debug)]
+pub struct Syntax {
+    pub(super) settings: Settings,
+    /// What a scan of a payload looks for.
+    pub(super) rules: Rules,
+    /// Whether to report calls while they arrive. Not in lenient mode: a repair can still change
+    /// them.
+    pub(super) tells_deltas: bool,
+    /// What ends a run of text, and what ends a run of reasoning.
+    openers: [Openers; 2],
+}
+
+impl Syntax {
+    /// Makes the tables.
+    ///
+    /// # Errors
+    /// See [`SettingsError`].
+    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+        settings.check()?;
+        Ok(Self::of(settings))
+    }
+
+    /// The same syntax, except that calls are text.
+    #[must_use]
+    pub fn without_calls(&self) -> Self {
+        Self::of(Settings { calls: false, ..self.settings.clone() })
+    }
+
+    fn of(settings: Settings) -> Self {
+        Self {
+            rules: Rules::new(&settings.format, !settings.strict_balancing),
+            tells_deltas: settings.argument_deltas && settings.strict_balancing,
+            openers: openers(&settings),
+            settings,
+        }
+    }
+
+    /// The settings it is made from.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What ends a run of text, or of reasoning.
+    #[inline]
+    pub(super) fn openers(&self, reasoning: bool) -> &Openers {
+        &self.openers[usize::from(reasoning)]
+    }
+}
+
+/// What ends a run of text, and what ends a run of reasoning.
+fn openers(settings: &Settings) -> [Openers; 2] {
+    let [open, close] = settings.format.row().reasoning;
+    let calls = settings.format.openers().zip(0..).map(|(text, which)| (Opener::Call(which), text));
+    let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
+    let open = settings.reasoning.then_some((Opener::ReasoningOpen, open));
+    let in_text = calls.iter().copied().chain(open);
+    let close = [(Opener::ReasoningClose, close)].into_iter();
+    let in_reasoning = close.chain(calls.iter().copied().filter(|_| settings.tools_in_reasoning));
+    [Openers::new(in_text), Openers::new(in_reasoning)]
+}
