@@ -257,7 +257,7 @@ impl Gateway {
             tools: offer.tools,
             tool_timeout: self.tool_timeout,
         };
-        let driver = span.in_scope(|| Driver::new(parts));
+        let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());
         self.turns.spawn(run(driver, permit, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
@@ -473,7 +473,9 @@ fn list(names: &[String]) -> String {
 
 /// Runs a turn to its end. The turn is stored and its session freed before a client sees the last
 /// event, because the client may ask for the next turn at once. Only a panic ends the log first.
-async fn run(driver: Driver, permit: OwnedSemaphorePermit, guard: TurnGuard) {
+///
+/// The driver is boxed: a future keeps a copy of what it passes on to another.
+async fn run(driver: Box<Driver>, permit: OwnedSemaphorePermit, guard: TurnGuard) {
     let (record, mut writer) = drive(driver).await.unzip();
     if let Some(writer) = &mut writer {
         writer.seal();
@@ -484,7 +486,7 @@ async fn run(driver: Driver, permit: OwnedSemaphorePermit, guard: TurnGuard) {
 }
 
 /// Drives a turn to its end. `None` if the driver panics, which ends the log.
-async fn drive(driver: Driver) -> Option<(conversation::Turn, Writer)> {
+async fn drive(driver: Box<Driver>) -> Option<(conversation::Turn, Writer)> {
     let mut run = pin!(driver.run());
     poll_fn(|cx| match panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Some),

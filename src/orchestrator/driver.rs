@@ -105,7 +105,7 @@ impl Driver {
     ///
     /// Dropping the future drops the upstream connection and all running tools. The log then ends
     /// with a failure.
-    pub(crate) async fn run(mut self) -> (conversation::Turn, Writer) {
+    pub(crate) async fn run(mut self: Box<Self>) -> (conversation::Turn, Writer) {
         poll_fn(|cx| self.poll(cx)).await;
         self.meter.turn_ended(&self.turn);
         (self.turn.into_record(), self.writer)

@@ -176,6 +176,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_equal_whatever_way_they_are_written_but_close_is_not_equal() {
+        let large = 1_i64 << 53;
+        for (one, other, same) in [
+            (json!(1), json!(1.0), true),
+            (json!(1.5), json!(1.5), true),
+            (json!(1.5), json!(2.5), false),
+            (json!(1), json!(1.5), false),
+            (json!(large), json!(large + 1), false),
+        ] {
+            assert_eq!(is_same(&one, &other), same, "{one} and {other}");
+            assert_eq!(is_same(&other, &one), same, "{other} and {one}");
+        }
+    }
+
+    #[test]
     fn other_arguments_and_failed_calls_are_not_repeats() {
         let mut repeats = Repeats::default();
         for page in 0..10 {

@@ -480,6 +480,19 @@ mod tests {
     }
 
     #[test]
+    fn the_names_of_tools_are_bounded() {
+        let mut guard = ResultGuard::new(Vec::new(), "", false);
+        for tool in 0..=GUARDED_TOOLS_MAX {
+            guard.learn_tool(&format!("t{tool}"));
+        }
+        for (last, is_known) in [(GUARDED_TOOLS_MAX - 1, true), (GUARDED_TOOLS_MAX, false)] {
+            guard.begin_message();
+            let heading = format!("`t{last}` returned: ");
+            assert_eq!(guard.push(&heading, &mut String::new()), is_known, "{last}");
+        }
+    }
+
+    #[test]
     fn held_text_is_bounded() {
         let blank = " ".repeat(HELD_BYTES_MAX - 1);
         let (mut guard, mut out) = (guard(), String::new());

@@ -83,13 +83,14 @@ pub(super) async fn serve(
             let app = Arc::clone(&app);
             // On HTTP/2, hyper itself keeps reading the connection.
             let socket = (request.version() < Version::HTTP_2).then(|| socket.clone());
-            async move {
+            // Boxed, so that a connection keeps no room for it while it streams.
+            Box::pin(async move {
                 let mut reply = handlers::answer(request, app).await;
                 if let Some(socket) = socket {
                     reply.body_mut().watch(socket);
                 }
                 Ok::<_, Infallible>(reply)
-            }
+            })
         });
         TowerToHyperService::new(cors.layer(answer))
     };

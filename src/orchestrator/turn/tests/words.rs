@@ -78,6 +78,14 @@ fn without_words_the_hints_of_all_calls_are_one_sentence() {
 }
 
 #[test]
+fn the_acknowledgement_names_also_what_waits_for_a_place() {
+    let mut scene = scene_with(|rules| rules.max_parallel = 1);
+    scene.says(&call("read")).says(&call("look")).stops();
+    assert_eq!(scene.deeds, ["round", "start call_1 read {}"]);
+    assert_eq!(acknowledgements(&scene), [("hints", "Reading and looking.")]);
+}
+
+#[test]
 fn the_acknowledgement_names_also_what_was_done_before_the_message_ended() {
     let mut scene = scene();
     scene.says(&call("read"));
