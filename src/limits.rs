@@ -285,8 +285,9 @@ pub mod stream {
     /// Write buffer that a stream keeps between two writes, in bytes. A reader that has caught
     /// up may wait for a long time.
     pub const WRITE_ROOM_BYTES: usize = KIB;
-    /// Text of one log record, in bytes of JSON: what fits into a frame besides its head.
-    pub const RECORD_TEXT_BYTES_MAX: usize = FRAME_BYTES_MAX - KIB;
+    /// Text of one log record, in bytes of JSON; longer text becomes several records. A dialect
+    /// writes it as one frame.
+    pub const RECORD_TEXT_BYTES_MAX: usize = 63 * KIB;
     /// Initial size of a turn's log, in bytes: room for its first event. A turn that waits for
     /// its model uses no more.
     pub const LOG_FIRST_BLOCK_BYTES: usize = KIB / 2;

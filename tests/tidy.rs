@@ -142,6 +142,11 @@ const ROWS: &[Row] = &[
         &["conversation", "gateway", "limits", "session", "text", "upstream"],
     ),
     row(
+        "server/dialect/native/mod.rs",
+        Nothing,
+        &["conversation", "gateway", "http", "limits", "text"],
+    ),
+    row(
         "server/dialect/native/transcript",
         Nothing,
         &["conversation", "event", "parser", "session", "tools"],

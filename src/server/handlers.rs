@@ -9,6 +9,7 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::dialect::Dialect;
 use super::dialect::native::{request, transcript};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
@@ -33,7 +34,7 @@ pub(super) async fn answer(request: Request<impl Incoming>, app: Arc<App>) -> Re
         let route = Route::of(request.uri.path());
         let mut reply = match dispatch(&request, body, &route, &app).await {
             Ok(reply) => reply,
-            Err(refusal) => refusal.into_reply(),
+            Err(refusal) => refusal.into_reply(route.dialect()),
         };
         let status = reply.status().as_u16();
         metrics::request(route.name(), status);
@@ -70,8 +71,8 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream) => begin(request, body, app).await,
-        (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
+        (&Method::POST, Route::ChatStream) => begin(request, body, route.dialect(), app).await,
+        (&Method::GET, Route::ChatStream) => rejoin(request, route.dialect(), app).await,
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
         (&Method::DELETE, Route::Session(id)) => forget(id, app).await,
         (_, Route::Session(id)) if reads => transcript(id, app).await,
@@ -84,18 +85,23 @@ async fn dispatch(
     }
 }
 
-async fn begin(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+async fn begin(
+    request: &Parts,
+    body: impl Incoming,
+    dialect: &dyn Dialect,
+    app: &App,
+) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let key = request.headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let new = request::parse(&body, key)?;
+    let new = dialect.read(&body, key)?;
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     // A client that retries with its key says what it has seen. Of a turn that has just begun, it
     // cannot have seen anything.
     let seen = if repeated { last_event_id(request)? } else { None };
-    resume(&session_id, &turn, seen, &request.headers, app)
+    resume(&session_id, &turn, seen, (dialect, &request.headers), app)
 }
 
 /// A page must declare its JSON, so that the browser asks first; a command-line client need not.
@@ -105,7 +111,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
 }
 
-async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
+async fn rejoin(request: &Parts, dialect: &dyn Dialect, app: &App) -> Result<Reply, Refusal> {
     let query = request.uri.query();
     let Some(session_id) = query::value(query, "session_id") else {
         return Err(Refusal::invalid("session_id", "session_id is required in the query string"));
@@ -119,7 +125,7 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
         Found::NoTurn => return Err(Refusal::NO_TURN),
         Found::NoSession => return Err(Refusal::NO_SESSION),
     };
-    resume(&session_id, &turn, seen, &request.headers, app)
+    resume(&session_id, &turn, seen, (dialect, &request.headers), app)
 }
 
 async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {

@@ -6,7 +6,9 @@ use hyper::StatusCode;
 
 use crate::conversation::AnswerError;
 use crate::gateway::BeginError;
+use crate::limits::server::REFUSAL_BYTES_MAX;
 use crate::session::SessionError;
+use crate::text::cut;
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -106,31 +108,12 @@ impl Refusal {
         }
     }
 
-    /// The field at fault, under the name that the client used.
-    pub(super) fn param(&self) -> Option<&str> {
-        match self {
-            Self::BadJson { param, .. } => param.as_deref(),
-            Self::Invalid { param, .. } => Some(param),
-            Self::Begin(BeginError::UnknownModel { .. }) => Some("model"),
-            Self::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
-            Self::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
-                Some("tool_choice")
-            }
-            Self::Begin(BeginError::Answer(error)) => Some(match error {
-                AnswerError::UnknownQuestion { .. } | AnswerError::Stale(_) => {
-                    "clarification_response.clarification_id"
-                }
-                AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
-                AnswerError::TextNotTaken { .. } | AnswerError::EmptyText => {
-                    "clarification_response.text"
-                }
-            }),
-            _ => None,
-        }
+    /// What went wrong and how to fix it, at most [`REFUSAL_BYTES_MAX`] long.
+    pub(super) fn message(&self) -> String {
+        cut(&self.whole_message(), REFUSAL_BYTES_MAX)
     }
 
-    /// What went wrong and how to fix it.
-    pub(super) fn message(&self) -> String {
+    fn whole_message(&self) -> String {
         match self {
             Self::NoSuchPath => "no such path; see GET /".into(),
             Self::Method(allowed) => format!("this path accepts {allowed}"),

@@ -4,19 +4,16 @@
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
-use super::dialect::native;
+use super::dialect::Dialect;
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply};
 use crate::limits;
-use crate::text::cut;
 
 impl Refusal {
-    /// Converts the refusal into the response that the client gets.
-    pub(super) fn into_reply(self) -> Reply {
-        let (status, code) = self.kind();
-        let message = cut(&self.message(), limits::server::REFUSAL_BYTES_MAX);
-        let param = self.param().map(|param| cut(param, limits::server::REFUSAL_BYTES_MAX));
-        let mut reply = json_reply(status, &native::error(code, &message, param.as_deref()));
+    /// Converts the refusal into the response that the client gets, in its dialect.
+    pub(super) fn into_reply(self, dialect: &dyn Dialect) -> Reply {
+        let (status, _) = self.kind();
+        let mut reply = json_reply(status, &dialect.error(&self));
         let headers = reply.headers_mut();
         match self {
             Self::Unauthorized => {

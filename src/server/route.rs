@@ -7,6 +7,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATI
 use tower_http::cors::CorsLayer;
 
 use super::auth::API_KEY;
+use super::dialect::Dialect;
+use super::dialect::native::Native;
 use super::query;
 use crate::limits;
 
@@ -65,6 +67,12 @@ impl<'a> Route<'a> {
             Self::Metrics => "metrics",
             Self::None => "none",
         }
+    }
+
+    /// The API that it belongs to.
+    #[expect(clippy::unused_self, reason = "Tether's own API is the only one so far")]
+    pub(super) const fn dialect(&self) -> &'static dyn Dialect {
+        &Native
     }
 
     /// The methods that it accepts.

@@ -7,14 +7,12 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
 use super::body::EventBody;
-use super::dialect::Encoder;
-use super::dialect::native::{self, FrameId, Native};
-use super::dialect::ndjson::{self, Ndjson};
+use super::dialect::native::FrameId;
+use super::dialect::{Dialect, Encoder};
 use super::refusal::Refusal;
 use super::reply::{Reply, ReplyBody, empty};
 use super::route::{CHAT_STREAM, LAST_EVENT_ID};
 use super::{App, query};
-use crate::http;
 use crate::session::LoggedTurn;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -24,7 +22,7 @@ pub(super) fn resume(
     session_id: &str,
     turn: &LoggedTurn,
     seen: Option<FrameId>,
-    headers: &HeaderMap,
+    (dialect, headers): (&dyn Dialect, &HeaderMap),
     app: &App,
 ) -> Result<Reply, Refusal> {
     let log = &turn.log;
@@ -39,7 +37,8 @@ pub(super) fn resume(
         // An EventSource reconnects after every end; this response tells it to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    Ok(stream(session_id, turn, seen, encoder(headers), app))
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    Ok(stream(session_id, turn, seen, dialect.encoder(accept), app))
 }
 
 /// The id of the last frame that the client has seen, if it sent one.
@@ -52,15 +51,6 @@ pub(super) fn last_event_id(request: &Parts) -> Result<Option<FrameId>, Refusal>
         Some(id) => FrameId::parse(id).map(Some).ok_or_else(|| {
             Refusal::invalid("Last-Event-ID", "Last-Event-ID must be a frame id such as 1-42")
         }),
-    }
-}
-
-/// The dialect that the client asks for: an event stream, unless it prefers lines.
-fn encoder(headers: &HeaderMap) -> Box<dyn Encoder> {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match http::preferred(accept, &[native::MEDIA_TYPE, ndjson::MEDIA_TYPE]) {
-        Some(ndjson::MEDIA_TYPE) => Box::new(Ndjson),
-        _ => Box::new(Native),
     }
 }
 

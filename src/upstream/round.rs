@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::client::Answer;
-use super::dialect::{Decode, openai_chat};
+use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
 use super::local::LocalAnswer;
 use super::prelude::Prelude;
@@ -56,8 +56,7 @@ impl Round {
     /// Creates a round answered by a model inside this process.
     #[must_use]
     pub(crate) fn local(answer: LocalAnswer) -> Self {
-        let events = Box::new(openai_chat::Decoder::new());
-        Self::new(Source::Local(answer), events, limits::IDLE_TIMEOUT)
+        Self::new(Source::Local(answer), dialect::local_decoder(), limits::IDLE_TIMEOUT)
     }
 
     fn new(source: Source, events: Box<dyn Decode>, idle_timeout: Duration) -> Self {

@@ -87,7 +87,6 @@ pub(super) struct Server {
     model: String,
     idle_timeout: Duration,
     known: Mutex<Known>,
-    reasoning: Mutex<Reasoning>,
     /// Locked by the round that asks what the server is.
     asking: tokio::sync::Mutex<Option<Asked>>,
 }
@@ -101,18 +100,6 @@ enum Known {
     Unwilling,
     /// Its answer, and when it came.
     Models { models: Models, at: Instant },
-}
-
-/// How to request a server's reasoning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reasoning {
-    /// With no special request, because reasoning comes as text, not at all, or is not known
-    /// yet.
-    AsItComes,
-    /// Encrypted, because reasoning items were empty otherwise.
-    Encrypted,
-    /// With no special request, because the server refuses to encrypt it.
-    Refused,
 }
 
 impl Server {
@@ -151,7 +138,6 @@ impl Server {
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
-            reasoning: Mutex::new(Reasoning::AsItComes),
             asking: tokio::sync::Mutex::new(None),
         })
     }
@@ -190,12 +176,8 @@ impl Server {
                 // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
-            if status == StatusCode::BAD_REQUEST && said.to_ascii_lowercase().contains("encrypted")
-            {
-                let mut reasoning = self.reasoning.lock();
-                // Retry only if this request asked for encryption.
-                failed.wait = (*reasoning == Reasoning::Encrypted).then_some(Duration::ZERO);
-                *reasoning = Reasoning::Refused;
+            if self.dialect.learn_refusal(status.as_u16(), &said) {
+                failed.wait = Some(Duration::ZERO);
             }
             return Err(failed);
         }
@@ -215,19 +197,9 @@ impl Server {
 
     fn body(&self, request: &ChatRequest, models: Models) -> Bytes {
         let Models { flavour, first } = models;
-        let encrypts_reasoning = self.learn_reasoning(request) == Reasoning::Encrypted;
         let learnt = first.as_deref().unwrap_or_default();
         let model = if self.model.is_empty() { learnt } else { &self.model };
-        self.dialect.body(request, &dialect::Server { model, flavour, encrypts_reasoning }).into()
-    }
-
-    /// Learns from the reasoning in the conversation how to request it from this server.
-    fn learn_reasoning(&self, request: &ChatRequest) -> Reasoning {
-        let mut reasoning = self.reasoning.lock();
-        if *reasoning == Reasoning::AsItComes && self.dialect.lacks_reasoning(request) {
-            *reasoning = Reasoning::Encrypted;
-        }
-        *reasoning
+        self.dialect.body(request, &dialect::Server { model, flavour }).into()
     }
 
     /// The server's description of itself. It is requested before the first round, and again
@@ -290,10 +262,7 @@ impl Server {
     /// Forgets what was learnt; the server may have been replaced.
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
-        let mut reasoning = self.reasoning.lock();
-        if *reasoning == Reasoning::Refused {
-            *reasoning = Reasoning::AsItComes;
-        }
+        self.dialect.forget_refusals();
     }
 
     async fn send(

@@ -1,17 +1,34 @@
-//! Client dialects: how the events of a turn are written for a client. All pure.
+//! Client dialects: the APIs that clients speak. All pure.
 //!
-//! A dialect turns log records into frames and defines its keep-alive. It borrows records from
-//! the log and copies them once, into the client's buffer.
+//! A dialect reads requests, turns log records into frames, defines its keep-alive and words its
+//! errors. It borrows records from the log and copies them once, into the client's buffer.
 
 pub(super) mod native;
-pub(super) mod ndjson;
 mod object;
 
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
+use serde_json::Value;
 
+use super::refusal::Refusal;
+use crate::gateway::NewTurn;
 use crate::session::Record;
+
+/// An API that clients speak.
+pub(super) trait Dialect: fmt::Debug + Sync {
+    /// Reads the body of a request that begins a turn.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn read(&self, body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal>;
+
+    /// The encoder for a client that accepts these media types.
+    fn encoder(&self, accept: &str) -> Box<dyn Encoder>;
+
+    /// The body of the answer to a refused request.
+    fn error(&self, refusal: &Refusal) -> Value;
+}
 
 /// Writes the stream of one client.
 pub(super) trait Encoder: fmt::Debug + Send {

@@ -28,12 +28,15 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// Creates the decoder for the answer to a round.
     fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode>;
 
-    /// Whether the server has sent empty reasoning items, and would fill them if asked to
-    /// encrypt them.
-    fn lacks_reasoning(&self, round: &ChatRequest) -> bool {
-        let _ = round;
+    /// Learns from an answer that refused a request. Returns whether the same round is now
+    /// requested differently, so that another attempt makes sense.
+    fn learn_refusal(&self, status: u16, said: &str) -> bool {
+        let _ = (status, said);
         false
     }
+
+    /// Forgets what the server has refused, because it may have been replaced.
+    fn forget_refusals(&self) {}
 }
 
 /// How to read the answer of a model server.
@@ -62,8 +65,6 @@ pub struct Server<'a> {
     pub(crate) model: &'a str,
     /// The kind of server.
     pub(crate) flavour: Flavour,
-    /// Whether to ask for encrypted reasoning.
-    pub(crate) encrypts_reasoning: bool,
 }
 
 /// The part of an upstream's configuration that a dialect needs.
@@ -116,7 +117,12 @@ impl Kind {
     pub fn dialect(self, options: Options) -> Box<dyn Dialect> {
         match self {
             Self::OpenaiChat => Box::new(openai_chat::OpenaiChat(options)),
-            Self::OpenaiResponses => Box::new(openai_responses::OpenaiResponses(options)),
+            Self::OpenaiResponses => Box::new(openai_responses::OpenaiResponses::new(options)),
         }
     }
+}
+
+/// The decoder for models inside this process, which answer like a Chat Completions server.
+pub(super) fn local_decoder() -> Box<dyn Decode> {
+    Box::new(openai_chat::Decoder::new())
 }

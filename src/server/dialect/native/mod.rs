@@ -1,108 +1,72 @@
-//! Events as frames of Tether's own event stream (WHATWG HTML, section 9.2).
-//!
-//! ```text
-//! id: 1-7
-//! event: text_delta
-//! data: {"type":"text_delta","data":{"text":"Hello"}}
-//!
-//! ```
-//! Lines end in LF. `data` is a single line: JSON has no raw line breaks, and the three code
-//! points that some clients treat as line breaks are escaped.
+//! Tether's own API: a turn's events as an event stream or as lines of JSON.
 
+mod event_stream;
 mod frame_id;
+mod ndjson;
 pub(in crate::server) mod request;
-#[cfg(test)]
-mod tests;
 pub(in crate::server) mod transcript;
 mod type_mismatch;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::Encoder;
-use crate::limits::stream as limits;
-use crate::session::Record;
-use crate::session::log::encode::{fitting, serialize};
+use super::{Dialect, Encoder};
+use crate::conversation::AnswerError;
+use crate::gateway::{BeginError, NewTurn};
+use crate::http;
+use crate::limits::server::REFUSAL_BYTES_MAX;
+use crate::server::refusal::Refusal;
+use crate::text::cut;
+use event_stream::EventStream;
+use ndjson::Ndjson;
 
 pub(in crate::server) use frame_id::FrameId;
 
-/// The encoder of Tether's own event stream.
+/// Tether's own API.
 #[derive(Debug)]
 pub(in crate::server) struct Native;
 
-/// The media type of the event stream.
-pub(in crate::server) const MEDIA_TYPE: &str = "text/event-stream";
-
-impl Encoder for Native {
-    fn media_type(&self) -> &'static str {
-        "text/event-stream; charset=utf-8"
+impl Dialect for Native {
+    fn read(&self, body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
+        request::parse(body, idempotency_key)
     }
 
-    fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
-        let start = out.len();
-        push_head(out, record);
-        let head = out.len() - start;
-        if head + record.data.len() + FRAME_END.len() > limits::FRAME_BYTES_MAX {
-            push_shortened(out, record.data);
-        } else {
-            out.extend_from_slice(record.data);
+    /// An event stream, unless the client prefers lines.
+    fn encoder(&self, accept: &str) -> Box<dyn Encoder> {
+        match http::preferred(accept, &[event_stream::MEDIA_TYPE, ndjson::MEDIA_TYPE]) {
+            Some(ndjson::MEDIA_TYPE) => Box::new(Ndjson),
+            _ => Box::new(EventStream),
         }
-        out.extend_from_slice(FRAME_END);
     }
 
-    /// A comment that keeps proxies from timing out. It has only one line ending: a blank line
-    /// after it would make some clients fire an empty event.
-    fn keep_alive(&self) -> Bytes {
-        Bytes::from_static(b": keep-alive\n")
-    }
-}
-
-/// The body of a refusal.
-pub(in crate::server) fn error(code: &str, message: &str, param: Option<&str>) -> Value {
-    let mut error = json!({ "code": code, "message": message });
-    if let Some(param) = param {
-        error["param"] = param.into();
-    }
-    json!({ "error": error })
-}
-
-const FRAME_END: &[u8] = b"\n\n";
-
-fn push_head(out: &mut BytesMut, record: &Record<'_>) {
-    use std::io::Write as _;
-
-    // Writing to a growing buffer cannot fail.
-    if record.sequence == 1 {
-        let _ = writeln!(out.writer(), "retry: {}", limits::RETRY_MS);
-    }
-    out.extend_from_slice(b"id: ");
-    FrameId::of(record).push_to(out);
-    out.extend_from_slice(b"\nevent: ");
-    out.extend_from_slice(record.kind.name().as_bytes());
-    out.extend_from_slice(b"\ndata: ");
-}
-
-/// Writes an event that is too long for a frame with its longest fields cut: text to the length
-/// that fits, anything else to `null`. `<field>_truncated` gives the original length.
-fn push_shortened(out: &mut BytesMut, data: &[u8]) {
-    /// The most bytes of JSON per field; three such fields and the rest fit into a frame.
-    const FIELD_BYTES_MAX: usize = limits::FRAME_BYTES_MAX / 4;
-
-    let mut value: Value = serde_json::from_slice(data).unwrap_or_default();
-    if let Some(Value::Object(data)) = value.get_mut("data") {
-        let mut truncated = Vec::new();
-        for (name, field) in data.iter_mut() {
-            let bytes = field.to_string().len();
-            if bytes <= FIELD_BYTES_MAX {
-                continue;
-            }
-            truncated.push((format!("{name}_truncated"), Value::from(bytes)));
-            match field {
-                Value::String(text) => text.truncate(fitting(text, FIELD_BYTES_MAX)),
-                field => *field = Value::Null,
-            }
+    fn error(&self, refusal: &Refusal) -> Value {
+        let (_, code) = refusal.kind();
+        let mut error = json!({ "code": code, "message": refusal.message() });
+        if let Some(param) = param(refusal) {
+            error["param"] = cut(param, REFUSAL_BYTES_MAX).into();
         }
-        data.extend(truncated);
+        json!({ "error": error })
     }
-    serialize(out.writer(), &value);
+}
+
+/// The field at fault, under the name that the client used.
+fn param(refusal: &Refusal) -> Option<&str> {
+    match refusal {
+        Refusal::BadJson { param, .. } => param.as_deref(),
+        Refusal::Invalid { param, .. } => Some(param),
+        Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
+        Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tools"),
+        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
+            Some("tool_choice")
+        }
+        Refusal::Begin(BeginError::Answer(error)) => Some(match error {
+            AnswerError::UnknownQuestion { .. } | AnswerError::Stale(_) => {
+                "clarification_response.clarification_id"
+            }
+            AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
+            AnswerError::TextNotTaken { .. } | AnswerError::EmptyText => {
+                "clarification_response.text"
+            }
+        }),
+        _ => None,
+    }
 }

@@ -1,7 +1,9 @@
 //! Writes a round as a request body: messages become items.
 
 use std::borrow::Cow;
+use std::mem;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -12,8 +14,41 @@ use crate::upstream::{
 };
 
 /// The Responses API, with the options of one upstream.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OpenaiResponses(pub Options);
+#[derive(Debug, Default)]
+pub(crate) struct OpenaiResponses {
+    options: Options,
+    reasoning: Mutex<Reasoning>,
+}
+
+/// How to request a server's reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Reasoning {
+    /// With no special request, because reasoning comes as text, not at all, or is not known
+    /// yet.
+    #[default]
+    AsItComes,
+    /// Encrypted, because reasoning items were empty otherwise.
+    Encrypted,
+    /// With no special request, because the server refuses to encrypt it.
+    Refused,
+}
+
+impl OpenaiResponses {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { options, reasoning: Mutex::default() }
+    }
+
+    /// Learns from the reasoning in the conversation how to request it from this server.
+    fn learn_reasoning(&self, round: &ChatRequest) -> Reasoning {
+        let mut reasoning = self.reasoning.lock();
+        if *reasoning == Reasoning::AsItComes
+            && lacks_reasoning(&round.messages, &self.options.upstream)
+        {
+            *reasoning = Reasoning::Encrypted;
+        }
+        *reasoning
+    }
+}
 
 impl Dialect for OpenaiResponses {
     fn path(&self) -> &'static str {
@@ -21,15 +56,27 @@ impl Dialect for OpenaiResponses {
     }
 
     fn body(&self, round: &ChatRequest, server: &Server<'_>) -> Vec<u8> {
-        request_body(round, &self.0, server)
+        let encrypts_reasoning = self.learn_reasoning(round) == Reasoning::Encrypted;
+        request_body(round, &self.options, server, encrypts_reasoning)
     }
 
     fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode> {
         Box::new(Decoder::new(round.sampling.max_tokens))
     }
 
-    fn lacks_reasoning(&self, round: &ChatRequest) -> bool {
-        lacks_reasoning(&round.messages, &self.0.upstream)
+    fn learn_refusal(&self, status: u16, said: &str) -> bool {
+        if status != 400 || !said.to_ascii_lowercase().contains("encrypted") {
+            return false;
+        }
+        let before = mem::replace(&mut *self.reasoning.lock(), Reasoning::Refused);
+        before == Reasoning::Encrypted
+    }
+
+    fn forget_refusals(&self) {
+        let mut reasoning = self.reasoning.lock();
+        if *reasoning == Reasoning::Refused {
+            *reasoning = Reasoning::AsItComes;
+        }
     }
 }
 
@@ -38,7 +85,12 @@ impl Dialect for OpenaiResponses {
 /// The first message becomes `instructions`, each call a `function_call` and each tool message
 /// a `function_call_output`. `seed` and `stop` are left out: the API has no place for them and
 /// rejects unknown fields.
-fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> Vec<u8> {
+fn request_body(
+    round: &ChatRequest,
+    options: &Options,
+    server: &Server<'_>,
+    encrypts_reasoning: bool,
+) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -75,7 +127,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         input: items(messages, &options.upstream),
         stream: true,
         store: false,
-        include: if server.encrypts_reasoning { vec![ENCRYPTED] } else { Vec::new() },
+        include: if encrypts_reasoning { vec![ENCRYPTED] } else { Vec::new() },
         temperature: round.sampling.temperature,
         top_p: round.sampling.top_p,
         max_output_tokens: round.sampling.max_tokens,

@@ -261,7 +261,7 @@ fn body(messages: Vec<Message>, native_calls: bool) -> Value {
     };
     let round = ChatRequest { messages, sampling, tools: [tool].into(), ..ChatRequest::default() };
     let upstream = "us".to_owned();
-    let dialect = OpenaiResponses(Options { upstream, native_calls, ..Options::default() });
+    let dialect = OpenaiResponses::new(Options { upstream, native_calls, ..Options::default() });
     let body = dialect.body(&round, &Server { model: "m", ..Server::default() });
     serde_json::from_slice(&body).unwrap()
 }
@@ -354,25 +354,46 @@ fn reasoning_precedes_what_it_came_with() {
 #[test]
 fn encrypted_reasoning_is_requested_if_it_is_missing_otherwise() {
     let holds = |json: &Value| {
-        let thought = MessagePart::Reasoning(thought("us", json));
-        let messages = vec![said(vec![thought, MessagePart::Text("So.".into())])];
-        let round = ChatRequest { messages, ..ChatRequest::default() };
-        let lacks = |upstream: &str| {
-            let upstream = upstream.to_owned();
-            OpenaiResponses(Options { upstream, ..Options::default() }).lacks_reasoning(&round)
-        };
-        assert!(!lacks("them"));
-        !lacks("us")
+        let round = round_with(json);
+        assert!(!asks_to_encrypt(&dialect("them"), &round));
+        !asks_to_encrypt(&dialect("us"), &round)
     };
     assert!(!holds(&json!({"type": "reasoning", "id": "r", "summary": []})));
     assert!(!holds(&json!({"id": "r", "summary": [{"text": "Hm"}], "encrypted_content": null})));
     assert!(holds(&json!({"id": "r", "encrypted_content": "xyz"})));
     assert!(holds(&json!({"id": "r", "content": [{"type": "reasoning_text", "text": "Hm"}]})));
-    for encrypts_reasoning in [true, false] {
-        let server = Server { encrypts_reasoning, ..Server::default() };
-        let body = OpenaiResponses::default().body(&ChatRequest::default(), &server);
-        let body: Value = serde_json::from_slice(&body).unwrap();
-        let asked = json!(["reasoning.encrypted_content"]);
-        assert_eq!(body.get("include"), encrypts_reasoning.then_some(&asked));
+}
+
+#[test]
+fn what_a_server_refuses_to_encrypt_is_not_requested_again_until_it_may_have_been_replaced() {
+    let (dialect, empty) = (dialect("us"), json!({"id": "r", "summary": []}));
+    let said = "unknown value reasoning.Encrypted_content";
+    assert!(!dialect.learn_refusal(400, said), "not requested yet");
+    dialect.forget_refusals();
+    assert!(asks_to_encrypt(&dialect, &round_with(&empty)));
+    for (status, said) in [(400, "no"), (500, said)] {
+        assert!(!dialect.learn_refusal(status, said), "{status} {said}");
     }
+    assert!(asks_to_encrypt(&dialect, &ChatRequest::default()), "for all conversations");
+    assert!(dialect.learn_refusal(400, said));
+    assert!(!asks_to_encrypt(&dialect, &round_with(&empty)));
+    assert!(!dialect.learn_refusal(400, said), "another attempt would be the same");
+    dialect.forget_refusals();
+    assert!(asks_to_encrypt(&dialect, &round_with(&empty)));
+}
+
+fn dialect(upstream: &str) -> OpenaiResponses {
+    OpenaiResponses::new(Options { upstream: upstream.to_owned(), ..Options::default() })
+}
+
+/// A round after a message with this reasoning.
+fn round_with(reasoning: &Value) -> ChatRequest {
+    let thought = MessagePart::Reasoning(thought("us", reasoning));
+    let messages = vec![said(vec![thought, MessagePart::Text("So.".into())])];
+    ChatRequest { messages, ..ChatRequest::default() }
+}
+
+fn asks_to_encrypt(dialect: &OpenaiResponses, round: &ChatRequest) -> bool {
+    let body: Value = serde_json::from_slice(&dialect.body(round, &Server::default())).unwrap();
+    body.get("include") == Some(&json!(["reasoning.encrypted_content"]))
 }

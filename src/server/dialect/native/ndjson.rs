@@ -8,16 +8,16 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::Encoder;
-use super::native::FrameId;
+use super::FrameId;
+use crate::server::dialect::Encoder;
 use crate::session::Record;
 
 /// The encoder of JSON lines.
 #[derive(Debug)]
-pub(in crate::server) struct Ndjson;
+pub(super) struct Ndjson;
 
 /// The media type that clients ask for.
-pub(in crate::server) const MEDIA_TYPE: &str = "application/x-ndjson";
+pub(super) const MEDIA_TYPE: &str = "application/x-ndjson";
 
 impl Encoder for Ndjson {
     fn media_type(&self) -> &'static str {

@@ -9,7 +9,7 @@ use crate::upstream::sse::Decoder;
 /// The bytes that a client receives for a turn's events.
 fn encoded(events: &[Event<'_>]) -> String {
     let mut out = BytesMut::new();
-    records(events, |record| Native.encode(&record, &mut out));
+    records(events, |record| EventStream.encode(&record, &mut out));
     String::from_utf8(out.to_vec()).unwrap()
 }
 
