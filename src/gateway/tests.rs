@@ -1,11 +1,16 @@
-use super::*;
-use serde_json::json;
+use std::future::poll_fn;
 
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::*;
 use crate::call_format::CallFormat;
 use crate::parser::Settings;
 use crate::rehearsal::Rehearsal;
+use crate::session::LoggedTurn;
+use crate::session::tests::Slow;
 use crate::tools::registry;
-use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel};
+use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel, ToolChoice};
 
 fn embedded() -> Vec<Arc<Upstream>> {
     let kind = Kind::Local(Arc::new(Rehearsal { tokens_per_sec: 100 }));
@@ -47,6 +52,33 @@ async fn a_stuck_turn_does_not_block_the_drain_forever() {
     assert_eq!(begun.elapsed(), within + limits::turn::CANCEL_TIMEOUT);
 }
 
+/// A turn whose session is still being loaded is not in the list of running ones.
+#[tokio::test]
+async fn a_turn_that_is_about_to_begin_is_cancelled_too() {
+    let store = Slow::new(false);
+    let options = Options { store: Arc::clone(&store) as Arc<dyn Store>, ..Options::default() };
+    let gateway = gateway(options, embedded()).unwrap();
+    let cancel = async {
+        gateway.cancel_all();
+        store.open();
+    };
+    let (begun, ()) = tokio::join!(gateway.begin(NewTurn::default()), cancel);
+    let last = last_event(&begun.unwrap().turn).await;
+    assert_eq!(last["data"]["finish_reason"], "cancelled", "{last}");
+    let BegunTurn { session_id, .. } = gateway.begin(NewTurn::default()).await.unwrap();
+    let snapshot = gateway.snapshot(&session_id).await.unwrap().unwrap();
+    assert!(snapshot.running.is_some(), "one that begins later is not");
+}
+
+/// A turn's last event, as JSON.
+async fn last_event(turn: &LoggedTurn) -> Value {
+    let mut reader = turn.log.read_after(0);
+    let mut last = Vec::new();
+    while poll_fn(|cx| reader.poll_read(cx, |record| last = record.data.to_vec())).await.is_some() {
+    }
+    serde_json::from_slice(&last).unwrap()
+}
+
 #[derive(Debug)]
 struct Panics;
 
@@ -66,11 +98,7 @@ async fn a_turn_that_panics_ends_and_frees_its_session() {
     let ask = || NewTurn { session_id: Some("s".to_owned()), ..NewTurn::default() };
     for _ in 0..2 {
         let BegunTurn { turn, .. } = gateway.begin(ask()).await.unwrap();
-        let mut reader = turn.log.read_after(0);
-        let mut kinds = Vec::new();
-        while poll_fn(|cx| reader.poll_read(cx, |record| kinds.push(record.kind))).await.is_some() {
-        }
-        assert_eq!(kinds.last(), Some(&crate::event::Kind::TurnFailed));
+        assert_eq!(last_event(&turn).await["type"], "turn_failed");
         gateway.turns.close();
         gateway.turns.wait().await;
         gateway.turns.reopen();

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
-use tracing::{Instrument as _, Span, debug};
+use tracing::{Instrument as _, Span, debug, error};
 
 use super::call::CallAt;
 use crate::telemetry::millis;
@@ -125,6 +125,7 @@ impl RunningTools {
         }
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             // A stopped tool has no news.
+            let ended = ended.or_else(|error| self.crashed(&error));
             let Ok(Ended { call, run, duration }) = ended else { continue };
             let Some(ran) = self.remove(call) else { continue };
             // A question that the tool did not wait for does not count.
@@ -141,6 +142,16 @@ impl RunningTools {
             });
         }
         self.poll_reports(cx)
+    }
+
+    /// The end of a call whose task panicked. The tool's own panics are caught before, but what it
+    /// awaits may panic when it is dropped.
+    fn crashed(&self, error: &JoinError) -> Result<Ended, ()> {
+        let crashed =
+            self.running.iter().find(|running| running.task.id() == error.id()).ok_or(())?;
+        error!(tool = crashed.name, %error, "tool panicked");
+        let (call, duration) = (crashed.call, crashed.begun.elapsed());
+        Ok(Ended { call, run: Run::crashed(), duration })
     }
 
     /// A tool's report. The tool then goes to the end of the list, so that none drowns out the
@@ -183,4 +194,74 @@ async fn ended(call: CallAt, run: impl Future<Output = Run>) -> Ended {
     let (outcome, attempts) = (run.end.name(), run.attempts);
     debug!(outcome, attempts, duration_ms = millis(duration), "tool ended");
     Ended { call, run, duration }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::run::RunEnd;
+    use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolSpec};
+
+    /// A tool that waits forever for something that panics when it is dropped.
+    #[derive(Debug)]
+    struct Brittle(ToolSpec);
+
+    impl Tool for Brittle {
+        fn spec(&self) -> &ToolSpec {
+            &self.0
+        }
+
+        fn call(&self, _: Value, _: CallContext) -> ToolFuture {
+            Box::pin(async {
+                let _awaited = PanicsOnDrop;
+                std::future::pending().await
+            })
+        }
+    }
+
+    struct PanicsOnDrop;
+
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    fn tools() -> RunningTools {
+        let spec = ToolSpec {
+            name: "brittle".to_owned(),
+            description: String::new(),
+            parameters: json!({ "type": "object" }),
+            waiting_hint: String::new(),
+            example: None,
+            policy: Policy::default(),
+        };
+        let mut tools = Registry::default();
+        tools.add(Arc::new(Brittle(spec))).unwrap();
+        RunningTools::new(Arc::new(tools), Duration::from_secs(1), "t")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_ends_even_if_what_it_waits_for_panics_when_it_is_dropped() {
+        let mut tools = tools();
+        tools.start(CallAt::new(3), ("call_4", "brittle"), json!({}), Span::none());
+        let news = poll_fn(|cx| tools.poll(cx)).await;
+        let News::Ended { call, name, run, .. } = news else { panic!("it ended") };
+        assert_eq!((call, &*name, run.end), (CallAt::new(3), "brittle", RunEnd::Panicked));
+        assert_eq!(tools.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stopped_call_has_no_news_even_if_it_panics() {
+        let mut tools = tools();
+        tools.start(CallAt::new(0), ("call_1", "brittle"), json!({}), Span::none());
+        tokio::task::yield_now().await;
+        tools.stop(CallAt::new(0));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(poll_fn(|cx| Poll::Ready(tools.poll(cx).is_pending())).await);
+    }
 }

@@ -283,6 +283,11 @@ impl Slow {
         Arc::new(Self { store: MemoryStore::new(limits::TTL), gate, is_down })
     }
 
+    /// From now on, it answers at once.
+    pub(crate) fn open(&self) {
+        self.gate.add_permits(100);
+    }
+
     async fn pass(&self) -> Result<&MemoryStore, StoreError> {
         if self.is_down {
             return Err(StoreError::Unavailable("connection refused".to_owned()));
@@ -355,7 +360,7 @@ async fn of_two_requests_at_once_one_begins() {
         let (store, sessions) = gated();
         let open = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            store.gate.add_permits(100);
+            store.open();
         };
         let (first, second, ()) =
             tokio::join!(ask(&sessions, "one", key), ask(&sessions, "two", key), open);
@@ -373,7 +378,7 @@ async fn a_request_that_is_dropped_frees_the_session() {
         store.gate.add_permits(answers);
         let gone = tokio::time::timeout(Duration::from_secs(1), ask(&sessions, "one", None));
         assert!(gone.await.is_err(), "{answers}");
-        store.gate.add_permits(100);
+        store.open();
         begin(&sessions, "two", None).await;
     }
 }
@@ -388,7 +393,7 @@ async fn a_session_that_is_forgotten_while_it_is_opened_is_not_begun() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             store.store.forget("s").await.unwrap();
             assert!(sessions.running.evict("s").1.is_none());
-            store.gate.add_permits(100);
+            store.open();
         };
         let (begun, ()) = tokio::join!(ask(&sessions, "one", None), forget);
         assert!(matches!(begun, Err(NotBegun::Busy)), "{answers}: {begun:?}");
@@ -407,7 +412,7 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
     let release = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(matches!(sessions.running.claim("s"), Claimed::Loading(_)));
-        store.gate.add_permits(100);
+        store.open();
     };
     let (refused, ()) = tokio::join!(sessions.begin("s", "one", None, &answer), release);
     assert!(matches!(refused, Err(NotBegun::Refused(_))));
@@ -419,7 +424,7 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
 async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
     for steps in 0..3 {
         let (store, sessions) = gated();
-        store.gate.add_permits(100);
+        store.open();
         let (old, mut writer) = begin(&sessions, "old", None).await;
         writer.seal();
         store.gate.forget_permits(usize::MAX);
@@ -428,7 +433,7 @@ async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             store.store.forget("s").await.unwrap();
             drop(sessions.running.evict("s"));
-            store.gate.add_permits(100);
+            store.open();
             play(&sessions, "new", None, "Hi.").await;
         };
         tokio::join!(old.finish(Some(turn("old"))), follow);
@@ -447,12 +452,12 @@ async fn a_forgotten_turn_writes_nothing_into_the_session_that_follows() {
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_until_the_session_is_forgotten() {
     let (store, sessions) = gated();
-    store.gate.add_permits(100);
+    store.open();
     play(&sessions, "old", None, "Hi.").await;
     store.gate.forget_permits(usize::MAX);
     let open = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        store.gate.add_permits(100);
+        store.open();
     };
     let (forgotten, begun, ()) =
         tokio::join!(sessions.forget("s"), ask(&sessions, "new", None), open);

@@ -49,6 +49,15 @@ pub enum RunEnd {
     Panicked,
 }
 
+impl Run {
+    /// The outcome of a call whose task panicked outside the tool's own code, such as when what
+    /// the tool awaited was dropped.
+    pub(crate) fn crashed() -> Self {
+        let (result, end) = crash();
+        Self { result, end, attempts: 1, retry_may_help: false }
+    }
+}
+
 impl RunEnd {
     /// The name used in logs and metrics.
     #[must_use]
@@ -190,13 +199,14 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
             let message = passing(&message, attempts, is_repeatable);
             (ToolResult::error(message), RunEnd::TimedOut)
         }
-        Attempt::Panicked(_) => {
-            let message = "the tool crashed; calling it again will not help";
-            (ToolResult::error(message), RunEnd::Panicked)
-        }
+        Attempt::Panicked(_) => crash(),
     };
     let retry_may_help = is_repeatable && matches!(end, RunEnd::Unavailable | RunEnd::TimedOut);
     Run { result: result.capped(OUTPUT_BYTES_MAX), end, attempts, retry_may_help }
+}
+
+fn crash() -> (ToolResult, RunEnd) {
+    (ToolResult::error("the tool crashed; calling it again will not help"), RunEnd::Panicked)
 }
 
 /// Describes a transient failure: what, how often, and whether to call again.
