@@ -1,6 +1,7 @@
 //! What models and tools may produce, chosen by dice.
 
 use super::*;
+use crate::call_format::CallFormat;
 use crate::tools::{Clarification, ClarificationOption};
 
 /// `SplitMix64`: small, seedable, the same everywhere.
@@ -59,6 +60,17 @@ pub(super) const SAYINGS: &[&str] = &[
     "<<function_call>> [{\"name\": \"poll\"}, {\"name\": \"poll\"}]\n",
     DEEP,
 ];
+
+/// A saying as a model writes it in this format.
+pub(super) fn written(saying: &str, format: &CallFormat) -> String {
+    let mut written = saying.replace(CallFormat::default().opener(), format.opener());
+    let ends_call = written.ends_with("}\n") || written.ends_with("]\n");
+    if let Some(closer) = format.row().closer.as_ref().filter(|_| ends_call) {
+        written.push_str(closer.text);
+        written.push('\n');
+    }
+    written
+}
 
 const READ: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n";
 const SEND: &str = "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n";

@@ -1,7 +1,8 @@
 //! The same message cut differently: the outcome does not depend on how the network cuts it.
 
-use super::model::SAYINGS;
+use super::model::{SAYINGS, written};
 use super::*;
+use crate::call_format::{CallFormat, HERMES};
 
 /// The outcome of a message that arrives in pieces of `size` characters, if no tool ends before
 /// the message does: what ran, what did not, what was said, and what the model is told.
@@ -44,12 +45,15 @@ fn a_message_has_one_outcome_however_it_is_cut() {
             max_calls: *dice.pick(&[2, 3, 32]),
             feedback_attempts: *dice.pick(&[1, 2, 3]),
             parser: parser::Settings {
+                format: dice.pick(&[CallFormat::default(), CallFormat::of(&HERMES)]).clone(),
                 strict_balancing: dice.roll(2) == 0,
                 ..parser::Settings::default()
             },
             ..Rules::default()
         };
-        let message: String = (0..=dice.roll(9)).map(|_| *dice.pick::<&str>(SAYINGS)).collect();
+        let sayings = dice.roll(9);
+        let mut say = |_| written(dice.pick::<&str>(SAYINGS), &rules.parser.format);
+        let message: String = (0..=sayings).map(&mut say).collect();
         let finish = *dice.pick(&[RoundFinish::Stop, RoundFinish::Stop, RoundFinish::Length]);
         let whole = outcome(&rules, &message, usize::MAX, finish);
         for size in [1, 2, 3, 7, 40] {

@@ -1,9 +1,10 @@
 //! One turn with random inputs, and what must hold after each step.
 
 use super::coverage::{Coverage, name_of};
-use super::model::{Begun, Dice, Mood, NativeCall, asks_which};
+use super::model::{Begun, Dice, Mood, NativeCall, asks_which, written};
 use super::rules::Witness;
 use super::*;
+use crate::call_format::HERMES;
 
 /// So long that a few of these exceed a small turn's limit.
 const LONG: &str = "and so on, and so on, and so on, and so on, and so on, and so on, and so on";
@@ -59,7 +60,10 @@ pub(super) struct Play {
 impl Play {
     /// A turn with this history, and with an answer to the question it may have left open.
     pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
-        let call_contract = *dice.pick(&[CallContract::InText(&MARKER_JSON), CallContract::Native]);
+        let in_text = |row| (CallContract::InText(row), CallFormat::of(row));
+        let native = || (CallContract::Native, CallFormat::default());
+        let contracts = [in_text(&MARKER_JSON), in_text(&HERMES), native(), native()];
+        let (call_contract, format) = dice.pick(&contracts).clone();
         let rules = Rules {
             call_contract,
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
@@ -70,6 +74,7 @@ impl Play {
             max_turn_bytes: *dice.pick(&[300, 4096, 4096]),
             continue_after_tool: dice.roll(4) != 0,
             parser: parser::Settings {
+                format,
                 argument_deltas: dice.roll(2) == 0,
                 strict_balancing: dice.roll(2) == 0,
                 max_payload_bytes: *dice.pick(&[80, 4096, 4096]),
@@ -255,7 +260,9 @@ impl Play {
                     if dice.roll(4) == 0 || (self.is_native() && dice.roll(3) > 0) {
                         self.call_natively(dice);
                     } else {
-                        self.delta(Delta::Text(self.mood.saying(dice)));
+                        let format = &self.scene.turn.rules().parser.format;
+                        let text = written(self.mood.saying(dice), format);
+                        self.delta(Delta::Text(&text));
                     }
                 }
             }
@@ -377,7 +384,7 @@ impl Play {
         }
     }
 
-    /// A tool fails, or ends the chain, while the model still writes another call, or before it
+    /// A tool fails, asks, or ends the chain, while the model still writes another call, or before it
     /// begins one.
     fn fail_amid_calls(&mut self, dice: &mut Dice) {
         if !self.is_native() {
@@ -398,8 +405,11 @@ impl Play {
         self.drain();
         self.settle();
         if let Some(&call) = self.scene.running.first() {
-            let result = dice.pick(&[ToolResult::error("no"), completes()]).clone();
-            self.tool_returns(call, result);
+            match dice.roll(5) {
+                0 | 1 => self.tool_returns(call, ToolResult::error("no")),
+                2 | 3 => self.tool_returns(call, completes()),
+                _ => self.tool_asks(call),
+            }
             self.settle();
         }
         if self.begun.is_empty() {

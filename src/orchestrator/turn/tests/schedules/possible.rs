@@ -133,7 +133,8 @@ asked: again, after an answer
 asked: by a tool that runs
 asked: several at once
 call cap reached
-calls: in the text
+calls: in the text, closed
+calls: in the text, not closed
 calls: native
 closing: a stray call
 closing: asked again
