@@ -10,9 +10,11 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tether::call_format::CallFormat;
 use tether::config::{
-    self, CallContract, Config, ConfigError, Constrain, EmbeddedConfig, History, ModelServerConfig,
-    Overrides, UpstreamConfig, UpstreamKind,
+    self, Config, ConfigError, Constrain, EmbeddedConfig, ModelServerConfig, Overrides,
+    UpstreamConfig, UpstreamKind,
 };
+use tether::orchestrator::CallContract;
+use tether::upstream::History;
 use tether::upstream::dialect::Kind;
 
 fn load_with(

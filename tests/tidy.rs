@@ -168,6 +168,7 @@ const ROWS: &[Row] = &[
         ],
     ),
     row("cli", Io, &["app", "call_format", "config", "limits", "parser", "telemetry", "tools"]),
+    row("cli/run", Io, &["app", "config", "orchestrator", "parser", "telemetry", "tools"]),
     row("main", Io, &[]),
     row("lib", Io, &[]),
 ];

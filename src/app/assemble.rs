@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::config::{
-    self, CallContract, Config, Constrain, History, ModelServerConfig, SessionsConfig, UpstreamKind,
-};
+use crate::config::{self, Config, Constrain, ModelServerConfig, SessionsConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
-use crate::orchestrator::Rules;
+use crate::orchestrator::{CallContract, Rules};
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
 use crate::session::store::{MemoryStore, Store};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::{Registry, RegistryError, Tool};
 use crate::upstream::constrain::Constraint;
-use crate::upstream::{self, OptionsError, ServerOptions, Upstream};
+use crate::upstream::{self, History, OptionsError, ServerOptions, Upstream};
 
 /// Why a valid configuration cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]

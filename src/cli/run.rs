@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use super::{Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools};
-use crate::config::{self, CallContract, Config, Overrides};
+use crate::config::{self, Config, Overrides};
+use crate::orchestrator::CallContract;
 use crate::parser::{Parser, SettingsError};
 use crate::tools::Registry;
 use crate::{app, telemetry};

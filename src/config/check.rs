@@ -9,14 +9,14 @@ use super::raw::Node;
 use super::reader::{self, Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
 use super::{
-    CallContract, Config, Constrain, EmbeddedConfig, FeedbackConfig, History, LimitsConfig,
-    ModelConfig, ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store,
-    StreamConfig, ToolsConfig, UpstreamConfig, UpstreamKind,
+    Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, ModelConfig,
+    ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
+    ToolsConfig, UpstreamConfig, UpstreamKind,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
-use crate::orchestrator::Execution;
-use crate::upstream::dialect;
+use crate::orchestrator::{CallContract, Execution};
+use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
 pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {

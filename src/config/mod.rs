@@ -27,13 +27,12 @@ pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
 pub use self::upstream::{
-    Constrain, EmbeddedConfig, History, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
+    Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
     base_url_with_version,
 };
 use crate::call_format::CallFormat;
 use crate::limits;
-pub use crate::orchestrator::CallContract;
-use crate::orchestrator::{Execution, Rules};
+use crate::orchestrator::{CallContract, Execution, Rules};
 use crate::parser::Settings;
 
 /// Everything that an operator can set.
@@ -237,7 +236,8 @@ impl StreamConfig {
 fn format(contract: CallContract, marker: &str) -> CallFormat {
     match contract {
         CallContract::InText(row) => CallFormat::of(row).with_opener(marker),
-        CallContract::Native => CallFormat::marker(marker),
+        // Not read, but kept for when calls are in the text.
+        CallContract::Native => CallFormat::default().with_opener(marker),
     }
 }
 

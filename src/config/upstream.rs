@@ -7,8 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{CallContract, Secret, seconds};
 use crate::limits;
-pub use crate::upstream::History;
-use crate::upstream::dialect;
+use crate::upstream::{History, dialect};
 
 /// A model server.
 #[derive(Debug, Clone, PartialEq, Serialize)]

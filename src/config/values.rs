@@ -8,7 +8,7 @@ use url::Url;
 use super::raw::Node;
 use super::reader::{Refused, closest, enumerate, text};
 use super::{NotBuilt, Secret, ToolsConfig, base_url};
-use crate::call_format::MARKER_JSON;
+use crate::call_format::ROWS;
 use crate::limits::config::NAME_BYTES_MAX;
 use crate::limits::parser::MARKER_BYTES_MAX;
 
@@ -104,7 +104,7 @@ pub(super) fn marker(node: &Node) -> Result<String, Refused> {
         "a marker that is not just whitespace".to_owned()
     } else if text.contains(['\n', '\r']) {
         "a marker without line breaks".to_owned()
-    } else if MARKER_JSON.reasoning.contains(&text) {
+    } else if ROWS.iter().any(|row| row.reasoning.contains(&text)) {
         "a marker that is not a reasoning tag".to_owned()
     } else {
         return Ok(text.to_owned());

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use tether::call_format::{CallFormat, ROWS};
-use tether::config::{CallContract, EmbeddedConfig, UpstreamConfig, UpstreamKind};
+use tether::config::{EmbeddedConfig, UpstreamConfig, UpstreamKind};
+use tether::orchestrator::CallContract;
 
 use crate::support::events::{names, outcome, said};
 use crate::support::{Gateway, Model};

@@ -1,7 +1,8 @@
 //! `tools.call_contract: native`, on the wire of Chat Completions.
 
 use serde_json::{Value, json};
-use tether::config::{CallContract, History};
+use tether::orchestrator::CallContract;
+use tether::upstream::History;
 
 use crate::support::events::said;
 use crate::support::gateway::Setup;

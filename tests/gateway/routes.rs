@@ -2,7 +2,9 @@
 //! another is down.
 
 use serde_json::{Value, json};
-use tether::config::{CallContract, History, ModelServerConfig, UpstreamConfig, UpstreamKind};
+use tether::config::{ModelServerConfig, UpstreamConfig, UpstreamKind};
+use tether::orchestrator::CallContract;
+use tether::upstream::History;
 use tether::upstream::dialect::Kind;
 
 use crate::support::events::said;

@@ -1,7 +1,9 @@
 //! `tool_choice` in the body of a turn.
 
 use serde_json::{Value, json};
-use tether::config::{CallContract, Constrain, History};
+use tether::config::Constrain;
+use tether::orchestrator::CallContract;
+use tether::upstream::History;
 
 use crate::support::events::said;
 use crate::support::gateway::Setup;
