@@ -142,6 +142,20 @@ fn a_call_that_never_becomes_whole_is_fed_back() {
     assert_eq!(scene.rounds.len(), 2);
 }
 
+/// Calls are checked in order, so several may wait for the first.
+#[test]
+fn after_the_last_mistake_that_is_fed_back_waiting_calls_are_not_checked() {
+    let mut scene = Scene::native_with(|rules| rules.feedback_attempts = 1);
+    for index in 0..3 {
+        scene.begins_call(index);
+    }
+    for index in [2, 1, 0] {
+        scene.completes_call(index, "nope", "{}");
+    }
+    assert_eq!(scene.types().iter().filter(|event| **event == "feedback").count(), 1);
+    assert_eq!(scene.not_run.len(), 1, "{:?}", scene.not_run);
+}
+
 #[test]
 fn calls_over_the_cap_are_reported_and_not_run() {
     let mut scene = Scene::native_with(|rules| rules.max_calls = 1);
