@@ -315,6 +315,9 @@ pub mod session {
     /// Nesting depth of a session's record: the deepest result, plus 32 for the levels around
     /// it.
     pub const RECORD_DEPTH_MAX: usize = 160;
+    /// A record up to this length is read and written where it is needed: it takes less than a
+    /// millisecond.
+    pub const INLINE_RECORD_BYTES_MAX: usize = 64 * KIB;
     /// Longest id of a session, in bytes.
     pub const ID_BYTES_MAX: usize = 128;
     /// Default of `sessions.ttl_sec`.

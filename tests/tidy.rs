@@ -99,6 +99,7 @@ const ROWS: &[Row] = &[
     ),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits"]),
+    row("session/codec", Io, &["limits"]),
     row("session/lease", Io, &[]),
     row("session/running", Io, &[]),
     row("session/sessions", Io, &["conversation"]),

@@ -5,6 +5,7 @@
 //! on any client. Between turns, a session is a record in a [`store`]; while a turn runs, it is
 //! here as well.
 
+mod codec;
 mod lease;
 pub(crate) mod log;
 pub(crate) mod record;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tracing::{debug, warn};
 
+use super::codec;
 use super::lease::OwnedLease;
 use super::log::{TurnLog, Writer};
 use super::record::{RecordError, SessionRecord};
@@ -106,7 +106,7 @@ impl Sessions {
     ) -> Result<NewSession, NotBegun> {
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
-            Some(stored) => SessionRecord::read(&stored.bytes)?,
+            Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
         };
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
@@ -123,7 +123,10 @@ impl Sessions {
         }
         let version = match stored.map(|stored| stored.version) {
             Some(version) if key.is_none() => version,
-            expected => self.store.save(lease, expected, write(&record)).await?,
+            expected => {
+                let json = codec::write(record.clone()).await;
+                self.store.save(lease, expected, json).await?
+            }
         };
         Ok(NewSession { version, record, opening })
     }
@@ -157,9 +160,10 @@ impl Sessions {
         if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.record.clone()));
         }
-        let stored = self.store.load(session_id).await?;
-        let record = stored.map(|stored| SessionRecord::read(&stored.bytes));
-        Ok(record.transpose()?)
+        match self.store.load(session_id).await? {
+            Some(stored) => Ok(Some(codec::read(stored.bytes).await?)),
+            None => Ok(None),
+        }
     }
 
     /// The turn with this id, or the session's latest, for a reader that has seen its events up to
@@ -254,11 +258,6 @@ impl Sessions {
     }
 }
 
-/// The record, in memory of exactly its size, because it may be kept for long.
-fn write(record: &SessionRecord) -> Bytes {
-    record.write().into_boxed_str().into_boxed_bytes().into()
-}
-
 /// A session's slot for a running turn. Dropping it frees the slot, but only
 /// [`finish`](Self::finish) keeps what the turn leaves.
 #[derive(Debug)]
@@ -283,7 +282,7 @@ impl TurnGuard {
             return;
         }
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
-        let record = write(&self.session.record_with(turn));
+        let record = codec::write(self.session.record_with(turn)).await;
         // Saved first: it compares versions, so it alone notices that the session was forgotten
         // and begun again.
         match self.store.save(self.lease.get(), Some(*version), record).await {
