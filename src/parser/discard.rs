@@ -1,7 +1,7 @@
 //! The rest of a payload that was refused before its end.
 
 use super::json_scan::{Scanner, Stop};
-use super::openers::Opener;
+use super::marks::Mark;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
 use super::transition::{Flow, Next, Opened};
@@ -40,7 +40,7 @@ impl Discard {
                     stream.end_refused(self.opened, place, end, sink)
                 }
                 Some(Stop::Mark(mark)) => match stream.syntax.rules.mark(mark) {
-                    (Opener::Call(which), length) => {
+                    (Mark::Opener(which), length) => {
                         let start = end - length as u64;
                         stream.span(place, self.opened.at..start, sink);
                         Next::Gap(Opened { which, at: start, at_line_start: false })

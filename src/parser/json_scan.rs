@@ -9,7 +9,7 @@
 //! Framing before decoding: a payload's end is known whether or not it is JSON, so garbage is
 //! skipped safely and memory is bounded before anything is decoded.
 
-use super::openers::{Held, Landing, Opener, Openers, Step};
+use super::marks::{Held, Landing, Mark, Marks, Step};
 use super::{examined, find};
 use crate::call_format::CallFormat;
 use crate::limits::parser::DEPTH_MAX;
@@ -33,18 +33,18 @@ pub(super) struct Rules {
     /// Single quotes delimit strings, and brackets may close in any order.
     lenient: bool,
     /// The format's openers and closer, except those that JSON may contain outside strings.
-    marks: Option<Openers>,
+    marks: Option<Marks>,
     /// Bytes that mean something outside strings.
     special: [bool; 256],
 }
 
 impl Rules {
     pub(super) fn new(format: &CallFormat, lenient: bool) -> Self {
-        let openers = format.openers().zip(0..).map(|(text, which)| (Opener::Call(which), text));
-        let closer = format.row().closer.as_ref().map(|closer| (Opener::Closer, closer.text));
+        let openers = format.openers().zip(0..).map(|(text, which)| (Mark::Opener(which), text));
+        let closer = format.row().closer.as_ref().map(|closer| (Mark::Closer, closer.text));
         let marks: Vec<_> =
             openers.chain(closer).filter(|(_, text)| !may_stand_in_json(text)).collect();
-        let marks = (!marks.is_empty()).then(|| Openers::new(marks.into_iter()));
+        let marks = (!marks.is_empty()).then(|| Marks::new(marks.into_iter()));
         let mut special = [false; 256];
         for byte in 0..=u8::MAX {
             special[usize::from(byte)] = matches!(byte, b'"' | b'{' | b'[' | b'}' | b']')
@@ -55,9 +55,9 @@ impl Rules {
     }
 
     /// The kind of a mark, and its length.
-    pub(super) fn mark(&self, mark: usize) -> (Opener, usize) {
+    pub(super) fn mark(&self, mark: usize) -> (Mark, usize) {
         let marks = self.marks.as_ref().expect("one has stopped the scan");
-        (marks.opener(mark), marks.pattern(mark).len())
+        (marks.mark(mark), marks.pattern(mark).len())
     }
 }
 

@@ -92,8 +92,8 @@ mod examined;
 mod find;
 mod gap;
 mod json_scan;
+mod marks;
 mod native_call;
-mod openers;
 mod payload;
 mod prose;
 mod repair;
@@ -198,10 +198,10 @@ impl Parser {
     pub fn finish(&mut self, mut sink: impl FnMut(Segment<'_>)) {
         let sink = &mut sink;
         loop {
-            let openers = self.syntax.openers(self.stream.reasoning);
+            let marks = self.syntax.marks(self.stream.reasoning);
             let stream = &mut self.stream;
             let flow = match mem::take(&mut self.state) {
-                State::Prose(prose) => prose.finish(openers, stream, sink),
+                State::Prose(prose) => prose.finish(marks, stream, sink),
                 State::Gap(gap) => gap.finish(stream, sink),
                 State::Payload(payload) => payload.finish(stream, sink),
                 State::Discard(discard) => discard.finish(stream, sink),
@@ -228,7 +228,7 @@ impl Parser {
 
     #[inline]
     fn lets_through(&self, chunk: &[u8]) -> bool {
-        self.calm && self.syntax.openers(self.stream.reasoning).absent(chunk)
+        self.calm && self.syntax.marks(self.stream.reasoning).absent(chunk)
     }
 
     /// Passes on a chunk that is nothing but text.
@@ -260,8 +260,8 @@ impl Parser {
             let stream = &mut self.stream;
             let flow = match &mut self.state {
                 State::Prose(prose) => {
-                    let openers = self.syntax.openers(stream.reasoning);
-                    let flow = prose.read(openers, stream, chunk, at, sink);
+                    let marks = self.syntax.marks(stream.reasoning);
+                    let flow = prose.read(marks, stream, chunk, at, sink);
                     self.calm = matches!(flow, Flow::Stay) && prose.is_calm() && stream.is_calm();
                     flow
                 }

@@ -7,7 +7,7 @@
 //!    '-- out ---''held'  '-held---'^ does not fit: all 16 held bytes are text
 //! ```
 
-use super::openers::{Fall, Held, Landing, Opener, Openers, Step};
+use super::marks::{Fall, Held, Landing, Mark, Marks, Step};
 use super::segment::{Place, Segment};
 use super::stream::Stream;
 use super::text::Chunk;
@@ -42,7 +42,7 @@ impl Prose {
 
     pub(super) fn read<C: Chunk>(
         &mut self,
-        openers: &Openers,
+        marks: &Marks,
         stream: &mut Stream,
         chunk: C,
         mut at: usize,
@@ -55,12 +55,12 @@ impl Prose {
         let mut before = self.held.len();
         while at < bytes.len() {
             if self.held.is_empty() {
-                match openers.find(&bytes[at..]) {
+                match marks.find(&bytes[at..]) {
                     Some(skipped) => at += skipped,
                     None => break,
                 }
             }
-            match openers.step(self.held, bytes[at]) {
+            match marks.step(self.held, bytes[at]) {
                 Step::Hold(held) => {
                     self.held = held;
                     at += 1;
@@ -68,25 +68,25 @@ impl Prose {
                 Step::Miss => at += 1,
                 Step::Fall(Fall { drop, landing: Landing::Held(held) }) => {
                     let gone = drop.min(before);
-                    self.say_held(gone, before, openers, stream, sink);
+                    self.say_held(gone, before, marks, stream, sink);
                     before -= gone;
                     self.held = held;
                 }
                 Step::Fall(Fall { drop, landing: Landing::Match(which) }) => {
                     let in_chunk = self.held.len() - before;
                     let dropped = drop.saturating_sub(before);
-                    self.say_held(drop.min(before), before, openers, stream, sink);
+                    self.say_held(drop.min(before), before, marks, stream, sink);
                     stream.say(chunk, from..at - in_chunk + dropped, sink);
                     // Everything that is still undecided lies before `at`.
                     let inner = Inner { which, drop, before };
-                    return self.enter_inner(&inner, at, openers, stream, sink);
+                    return self.enter_inner(&inner, at, marks, stream, sink);
                 }
                 Step::Match(which) => {
-                    let length = openers.pattern(which).len();
+                    let length = marks.pattern(which).len();
                     at += 1;
                     stream.say(chunk, from..at - (length - before), sink);
                     let start = stream.position(at) - length as u64;
-                    return Flow::Enter(enter(which, start, openers, stream, sink), at);
+                    return Flow::Enter(enter(which, start, marks, stream, sink), at);
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Prose {
     /// Decides about the held bytes at the end of the input.
     pub(super) fn finish(
         self,
-        openers: &Openers,
+        marks: &Marks,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
@@ -112,12 +112,12 @@ impl Prose {
             return Flow::Stay;
         }
         let before = self.held.len();
-        let Fall { drop, landing } = openers.fall(self.held);
-        self.say_held(drop, before, openers, stream, sink);
+        let Fall { drop, landing } = marks.fall(self.held);
+        self.say_held(drop, before, marks, stream, sink);
         match landing {
             Landing::Held(held) => Flow::Enter(Next::Prose(held), 0),
             Landing::Match(which) => {
-                self.enter_inner(&Inner { which, drop, before }, 0, openers, stream, sink)
+                self.enter_inner(&Inner { which, drop, before }, 0, marks, stream, sink)
             }
         }
     }
@@ -127,14 +127,14 @@ impl Prose {
         &self,
         inner: &Inner,
         at: usize,
-        openers: &Openers,
+        marks: &Marks,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Flow {
-        let held = openers.held(self.held);
-        let behind = inner.drop + openers.pattern(inner.which).len();
+        let held = marks.held(self.held);
+        let behind = inner.drop + marks.pattern(inner.which).len();
         let start = stream.position(at) - (held.len() - inner.drop) as u64;
-        let next = enter(inner.which, start, openers, stream, sink);
+        let next = enter(inner.which, start, marks, stream, sink);
         if behind < inner.before {
             Flow::Reread(next, held[behind..inner.before].to_vec())
         } else {
@@ -147,12 +147,12 @@ impl Prose {
         &self,
         count: usize,
         before: usize,
-        openers: &Openers,
+        marks: &Marks,
         stream: &mut Stream,
         sink: &mut impl FnMut(Segment<'_>),
     ) {
         let start = stream.offset - before as u64;
-        stream.say_before(&openers.held(self.held)[..count], start, sink);
+        stream.say_before(&marks.held(self.held)[..count], start, sink);
     }
 }
 
@@ -160,16 +160,16 @@ impl Prose {
 fn enter(
     which: usize,
     start: u64,
-    openers: &Openers,
+    marks: &Marks,
     stream: &mut Stream,
     sink: &mut impl FnMut(Segment<'_>),
 ) -> Next {
-    let (opener, length) = (openers.opener(which), openers.pattern(which).len());
+    let (mark, length) = (marks.mark(which), marks.pattern(which).len());
     stream.flush(sink);
-    if let Opener::Call(which) = opener {
+    if let Mark::Opener(which) = mark {
         return Next::Gap(Opened { which, at: start, at_line_start: stream.last == b'\n' });
     }
-    stream.reasoning = opener == Opener::ReasoningOpen;
+    stream.reasoning = mark == Mark::ReasoningOpen;
     stream.last = b'\n';
     stream.span(Place::Tag, start..start + length as u64, sink);
     Next::prose()

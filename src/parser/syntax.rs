@@ -1,7 +1,7 @@
 //! The settings, and the tables made from them.
 
 use super::json_scan::Rules;
-use super::openers::{Opener, Openers};
+use super::marks::{Mark, Marks};
 use super::settings::{Settings, SettingsError};
 
 /// How a model's output is read, ready for [`Parser::of`](super::Parser::of).
@@ -25,7 +25,7 @@ pub struct Syntax {
     /// them.
     pub(super) tells_deltas: bool,
     /// What ends a run of text, and what ends a run of reasoning.
-    openers: [Openers; 2],
+    marks: [Marks; 2],
 }
 
 impl Syntax {
@@ -48,7 +48,7 @@ impl Syntax {
         Self {
             rules: Rules::new(&settings.format, !settings.strict_balancing),
             tells_deltas: settings.argument_deltas && settings.strict_balancing,
-            openers: openers(&settings),
+            marks: marks(&settings),
             settings,
         }
     }
@@ -61,19 +61,19 @@ impl Syntax {
 
     /// What ends a run of text, or of reasoning.
     #[inline]
-    pub(super) fn openers(&self, reasoning: bool) -> &Openers {
-        &self.openers[usize::from(reasoning)]
+    pub(super) fn marks(&self, reasoning: bool) -> &Marks {
+        &self.marks[usize::from(reasoning)]
     }
 }
 
 /// What ends a run of text, and what ends a run of reasoning.
-fn openers(settings: &Settings) -> [Openers; 2] {
+fn marks(settings: &Settings) -> [Marks; 2] {
     let [open, close] = settings.format.row().reasoning;
-    let calls = settings.format.openers().zip(0..).map(|(text, which)| (Opener::Call(which), text));
+    let calls = settings.format.openers().zip(0..).map(|(text, which)| (Mark::Opener(which), text));
     let calls: Vec<_> = calls.filter(|_| settings.calls).collect();
-    let open = settings.reasoning.then_some((Opener::ReasoningOpen, open));
+    let open = settings.reasoning.then_some((Mark::ReasoningOpen, open));
     let in_text = calls.iter().copied().chain(open);
-    let close = [(Opener::ReasoningClose, close)].into_iter();
+    let close = [(Mark::ReasoningClose, close)].into_iter();
     let in_reasoning = close.chain(calls.iter().copied().filter(|_| settings.tools_in_reasoning));
-    [Openers::new(in_text), Openers::new(in_reasoning)]
+    [Marks::new(in_text), Marks::new(in_reasoning)]
 }

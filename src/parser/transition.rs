@@ -4,7 +4,7 @@
 //! on another.
 
 use super::json_scan::Scanner;
-use super::openers::Held;
+use super::marks::Held;
 use super::repair::Repair;
 use super::segment::{ErrorCode, Place};
 

@@ -8,7 +8,7 @@ use std::mem;
 use super::call::Fault;
 use super::deltas::Tracker;
 use super::json_scan::{Scanner, Stop};
-use super::openers::Opener;
+use super::marks::Mark;
 use super::repair::Repair;
 use super::segment::{ErrorCode, Place, Segment};
 use super::stream::Stream;
@@ -111,7 +111,7 @@ impl Payload {
                 stream.end_refused(self.opened, Place::Error(code), end, sink)
             }
             Some(Stop::Mark(mark)) => match stream.syntax.rules.mark(mark) {
-                (Opener::Call(which), length) => {
+                (Mark::Opener(which), length) => {
                     Next::Gap(self.restart((which, length), end, stream, sink))
                 }
                 (_, length) => self.close(length, stream, sink),

@@ -1,6 +1,6 @@
-//! Finds the earliest of several openers in a stream of bytes.
+//! Finds the earliest of several marks in a stream of bytes: openers, closers, reasoning tags.
 //!
-//! The held bytes of an opener are never stored. They are a prefix of the opener itself, so a
+//! The held bytes of a mark are never stored. They are a prefix of the mark itself, so a
 //! position ([`Held`]) is enough. If the next byte does not fit, a table made in advance says how
 //! many of them are text after all, and what is still held. So the search never goes back, even if
 //! a marker overlaps itself, as `<<<call>>` does:
@@ -15,16 +15,16 @@ use super::{examined, find};
 
 /// What ends a run of text, of reasoning or of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opener {
+pub(super) enum Mark {
     /// Opens a call. Holds its index among the format's openers.
-    Call(u8),
+    Opener(u8),
     /// Closes a call.
     Closer,
     ReasoningOpen,
     ReasoningClose,
 }
 
-/// How much of an opener has been read: the first `len` bytes of opener `which`.
+/// How much of a mark has been read: the first `len` bytes of mark `which`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Held {
     which: u8,
@@ -46,17 +46,17 @@ impl Held {
 /// What a byte does to the held bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing was held, and the byte begins no opener.
+    /// Nothing was held, and the byte begins no mark.
     Miss,
-    /// The byte begins or continues an opener.
+    /// The byte begins or continues a mark.
     Hold(Held),
-    /// The byte completes this opener.
+    /// The byte completes this mark.
     Match(usize),
     /// The byte does not fit. It is tried again from [`Fall::landing`].
     Fall(Fall),
 }
 
-/// What becomes of held bytes that turn out not to be an opener.
+/// What becomes of held bytes that turn out not to be a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fall {
     /// How many of them, from the first, are text.
@@ -70,7 +70,7 @@ pub(super) struct Fall {
 pub(super) enum Landing {
     /// Still held, perhaps nothing.
     Held(Held),
-    /// The rest begins with this whole opener. It lies inside another one, which began earlier and
+    /// The rest begins with this whole mark. It lies inside another one, which began earlier and
     /// did not match.
     Match(usize),
 }
@@ -78,9 +78,9 @@ pub(super) enum Landing {
 /// A byte, and the step that it causes.
 type Edge = (u8, Step);
 
-/// Any number of openers.
+/// Any number of marks.
 ///
-/// The held bytes are a node in the tree of the openers' prefixes. A prefix that several openers
+/// The held bytes are a node in the tree of the marks' prefixes. A prefix that several marks
 /// share counts as the first one's:
 /// ```text
 ///                              .-- "c" --> [0, 2] -- "a" --> match 0: <ca
@@ -88,19 +88,19 @@ type Edge = (u8, Step);
 ///                              '-- "t" --> [1, 2] -- "h" --> match 1: <th
 /// ```
 #[derive(Debug, Clone)]
-pub(super) struct Openers {
-    patterns: Vec<(Opener, Box<[u8]>)>,
+pub(super) struct Marks {
+    patterns: Vec<(Mark, Box<[u8]>)>,
     /// The edges if nothing is held.
     root: Box<[Edge]>,
     /// `edges[which][len - 1]` and `falls[which][len - 1]` belong to `Held { which, len }`.
     edges: Vec<Box<[Box<[Edge]>]>>,
     falls: Vec<Box<[Fall]>>,
     first: First,
-    /// The bytes that may follow a first byte; `None` if any opener is only one byte long.
+    /// The bytes that may follow a first byte; `None` if any mark is only one byte long.
     second: Option<Box<[bool; 256]>>,
 }
 
-/// The bytes that openers begin with.
+/// The bytes that marks begin with.
 #[derive(Debug, Clone)]
 enum First {
     /// Two bytes, or the same one twice.
@@ -109,7 +109,7 @@ enum First {
 }
 
 impl First {
-    fn of(patterns: &[(Opener, Box<[u8]>)]) -> Self {
+    fn of(patterns: &[(Mark, Box<[u8]>)]) -> Self {
         let mut bytes: Vec<u8> = patterns.iter().map(|(_, text)| text[0]).collect();
         bytes.sort_unstable();
         bytes.dedup();
@@ -148,12 +148,12 @@ fn table(bytes: impl Iterator<Item = u8>) -> Box<[bool; 256]> {
     table
 }
 
-impl Openers {
+impl Marks {
     /// Builds the tables. There must be fewer than 256 patterns, each with 1 to 255 bytes. If two
     /// match at the same position, the shorter one wins; if two are equal, the first.
-    pub(super) fn new<'a>(patterns: impl Iterator<Item = (Opener, &'a str)>) -> Self {
-        let patterns: Vec<(Opener, Box<[u8]>)> =
-            patterns.map(|(opener, text)| (opener, text.as_bytes().into())).collect();
+    pub(super) fn new<'a>(patterns: impl Iterator<Item = (Mark, &'a str)>) -> Self {
+        let patterns: Vec<(Mark, Box<[u8]>)> =
+            patterns.map(|(mark, text)| (mark, text.as_bytes().into())).collect();
         let lengths = |text: &[u8]| 1..text.len();
         let prefixes = patterns.iter().map(|(_, text)| text);
         Self {
@@ -174,7 +174,7 @@ impl Openers {
         }
     }
 
-    pub(super) fn opener(&self, which: usize) -> Opener {
+    pub(super) fn mark(&self, which: usize) -> Mark {
         self.patterns[which].0
     }
 
@@ -187,14 +187,14 @@ impl Openers {
         &self.patterns[usize::from(held.which)].1[..held.len()]
     }
 
-    /// Whether no opener begins in the bytes, as in most chunks of prose.
+    /// Whether no mark begins in the bytes, as in most chunks of prose.
     #[inline]
     pub(super) fn absent(&self, bytes: &[u8]) -> bool {
         self.find_first(bytes).is_none() || self.find(bytes).is_none()
     }
 
-    /// Where an opener may begin, judged by its first two bytes: in code, most bytes that begin an
-    /// opener are followed by one that continues none. Not inlined, because that would slow down
+    /// Where a mark may begin, judged by its first two bytes: in code, most bytes that begin an
+    /// mark are followed by one that continues none. Not inlined, because that would slow down
     /// every chunk of prose.
     #[inline(never)]
     pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
@@ -218,7 +218,7 @@ impl Openers {
         found
     }
 
-    /// Whether an opener begins with this byte.
+    /// Whether a mark begins with this byte.
     #[inline]
     pub(super) fn begins(&self, byte: u8) -> bool {
         self.first.has(byte)
@@ -245,7 +245,7 @@ impl Openers {
 }
 
 /// The edges that leave a prefix.
-fn edges(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Box<[Edge]> {
+fn edges(patterns: &[(Mark, Box<[u8]>)], held: &[u8]) -> Box<[Edge]> {
     let len = held.len();
     let mut edges: Vec<Edge> = Vec::new();
     for (which, (_, text)) in patterns.iter().enumerate() {
@@ -257,7 +257,7 @@ fn edges(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Box<[Edge]> {
         let step = if is_whole { Step::Match(which) } else { Step::Hold(hold(which, len + 1)) };
         match edges.iter_mut().find(|(known, _)| *known == byte) {
             None => edges.push((byte, step)),
-            // This opener ends here, so it is the shorter one.
+            // This mark ends here, so it is the shorter one.
             Some((_, known)) if is_whole && matches!(known, Step::Hold(_)) => *known = step,
             Some(_) => {}
         }
@@ -270,7 +270,7 @@ const fn hold(which: usize, len: usize) -> Held {
     Held { which: which as u8, len: len as u8 }
 }
 
-fn fall(patterns: &[(Opener, Box<[u8]>)], held: &[u8]) -> Fall {
+fn fall(patterns: &[(Mark, Box<[u8]>)], held: &[u8]) -> Fall {
     for drop in 1..held.len() {
         let rest = &held[drop..];
         let whole = patterns.iter().enumerate().filter(|(_, (_, text))| rest.starts_with(text));
@@ -290,22 +290,22 @@ mod tests {
 
     use super::*;
 
-    /// The first opener that the steps find: where it begins, and which one it is.
-    fn found(openers: &Openers, text: &[u8]) -> Option<(usize, usize)> {
+    /// The first mark that the steps find: where it begins, and which one it is.
+    fn found(marks: &Marks, text: &[u8]) -> Option<(usize, usize)> {
         let (mut held, mut at) = (Held::NONE, 0);
         let mut landed = None;
         while at < text.len() && landed.is_none() {
-            match openers.step(held, text[at]) {
+            match marks.step(held, text[at]) {
                 Step::Miss => at += 1,
                 Step::Hold(more) => (held, at) = (more, at + 1),
-                Step::Match(which) => return Some((at + 1 - openers.pattern(which).len(), which)),
+                Step::Match(which) => return Some((at + 1 - marks.pattern(which).len(), which)),
                 Step::Fall(Fall { landing: Landing::Held(rest), .. }) => held = rest,
                 Step::Fall(fall) => landed = Some((at - held.len() + fall.drop, fall.landing)),
             }
         }
         while landed.is_none() && !held.is_empty() {
             let start = text.len() - held.len();
-            let fall = openers.fall(held);
+            let fall = marks.fall(held);
             match fall.landing {
                 Landing::Held(rest) => held = rest,
                 Landing::Match(_) => landed = Some((start + fall.drop, fall.landing)),
@@ -328,14 +328,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_number_of_openers_is_found(
+        fn any_number_of_marks_is_found(
             patterns in prop::collection::vec("[ab<]{1,5}", 0..7),
             text in "[ab<]{0,40}",
         ) {
-            let named = patterns.iter().map(|pattern| (Opener::Call(0), pattern.as_str()));
-            let openers = Openers::new(named);
-            prop_assert_eq!(found(&openers, text.as_bytes()), looked_up(&patterns, &text));
-            if openers.absent(text.as_bytes()) {
+            let named = patterns.iter().map(|pattern| (Mark::Opener(0), pattern.as_str()));
+            let marks = Marks::new(named);
+            prop_assert_eq!(found(&marks, text.as_bytes()), looked_up(&patterns, &text));
+            if marks.absent(text.as_bytes()) {
                 prop_assert_eq!(looked_up(&patterns, &text), None);
                 let begins = |pattern: &String| (1..pattern.len()).any(|n| text.ends_with(&pattern[..n]));
                 prop_assert!(!patterns.iter().any(begins), "the end of the text begins one");
