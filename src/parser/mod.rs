@@ -302,9 +302,9 @@ impl Parser {
                 stream.buffer.clear();
                 State::Discard(Discard::new(opened, code, scanner))
             }
-            Next::Tail { opened, place, fence, is_closed } => {
+            Next::Tail { opened, place, after } => {
                 stream.buffer.clear();
-                State::Tail(Tail::new(opened, place, fence, is_closed, stream))
+                State::Tail(Tail::new(opened, place, after, stream))
             }
         };
     }

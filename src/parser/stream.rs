@@ -9,7 +9,7 @@ use super::segment::{Place, Segment, Span};
 use super::settings::Settings;
 use super::syntax::Syntax;
 use super::text::{Chunk, Unchecked, Utf8};
-use super::transition::{Next, Opened};
+use super::transition::{After, Next, Opened};
 use crate::call_format::JsonKeys;
 
 /// A model's output, as far as it has been read.
@@ -99,7 +99,7 @@ impl Stream {
         sink: &mut impl FnMut(Segment<'_>),
     ) -> Next {
         if self.closer().is_some() {
-            return Next::Tail { opened, place, fence: false, is_closed: false };
+            return Next::Tail { opened, place, after: After::Payload { fence: false } };
         }
         self.end_call(opened, place, end, sink);
         Next::prose()

@@ -17,7 +17,7 @@
 
 use super::segment::{Place, Segment};
 use super::stream::Stream;
-use super::transition::{Flow, Next, Opened};
+use super::transition::{After, Flow, Next, Opened};
 use crate::limits::parser::GAP_BYTES_MAX;
 
 /// The bytes after a payload. Those that are kept are in the stream's buffer.
@@ -69,14 +69,11 @@ enum Step {
 }
 
 impl Tail {
-    pub(super) fn new(
-        opened: Opened,
-        place: Place,
-        fence: bool,
-        is_closed: bool,
-        stream: &Stream,
-    ) -> Self {
-        let part = if is_closed { Part::Closed } else { Part::Line };
+    pub(super) fn new(opened: Opened, place: Place, after: After, stream: &Stream) -> Self {
+        let (part, fence) = match after {
+            After::Payload { fence } => (Part::Line, fence),
+            After::Closer => (Part::Closed, false),
+        };
         Self { opened, place, fence, closer: stream.closer().unwrap_or_default(), part }
     }
 

@@ -48,11 +48,17 @@ pub(super) enum Next {
         opened: Opened,
         /// Where the payload went.
         place: Place,
-        /// Whether a code fence may close.
-        fence: bool,
-        /// Whether the closer was read already.
-        is_closed: bool,
+        after: After,
     },
+}
+
+/// What was read last before a tail.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum After {
+    /// The payload. Holds whether a code fence has opened before it.
+    Payload { fence: bool },
+    /// The closer.
+    Closer,
 }
 
 impl Next {
@@ -63,7 +69,7 @@ impl Next {
 
     /// What comes after the closer of a call.
     pub(super) const fn closed(opened: Opened, place: Place) -> Self {
-        Self::Tail { opened, place, fence: false, is_closed: true }
+        Self::Tail { opened, place, after: After::Closer }
     }
 }
 

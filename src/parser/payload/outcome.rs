@@ -6,7 +6,7 @@ use super::super::call::{self, Content, Fault};
 use super::super::deltas::Tracker;
 use super::super::segment::{Call, ErrorCode, Place, Segment};
 use super::super::stream::Stream;
-use super::super::transition::Next;
+use super::super::transition::{After, Next};
 use super::super::{repair, text};
 use super::Payload;
 
@@ -20,7 +20,7 @@ impl Payload {
         let bytes = mem::take(&mut stream.buffer);
         let place = self.decide(&bytes, stream, sink);
         stream.buffer = bytes;
-        Next::Tail { opened: self.opened, place, fence: self.fence, is_closed: false }
+        Next::Tail { opened: self.opened, place, after: After::Payload { fence: self.fence } }
     }
 
     /// Ends the payload at a closer, of this length, that came before the brackets balanced.
