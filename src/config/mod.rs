@@ -90,7 +90,7 @@ pub struct ModelConfig {
 pub struct ToolsConfig {
     /// How the model makes a call.
     pub call_contract: CallContract,
-    /// Whether the model sees the results and goes on.
+    /// Whether the model continues with the results.
     pub continue_after_tool: bool,
     /// When a call starts to run.
     pub execution: Execution,
@@ -142,7 +142,7 @@ pub struct StreamConfig {
     /// Silence after which a comment line is sent.
     #[serde(rename = "keep_alive_sec", serialize_with = "seconds")]
     pub keep_alive: Duration,
-    /// How long a turn goes on without any reader.
+    /// How long a turn continues without a reader.
     #[serde(rename = "disconnect_grace_sec", serialize_with = "seconds")]
     pub disconnect_grace: Duration,
     /// Whether clients see a call's arguments as they are written.

@@ -97,7 +97,7 @@ pub enum BeginError {
         /// What there is.
         known: Vec<String>,
     },
-    /// All places are taken.
+    /// The gateway is running as many turns as it may.
     #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
     Full(usize),
     /// The gateway is about to stop.
@@ -109,8 +109,10 @@ pub enum BeginError {
 }
 
 impl Gateway {
-    /// Begins a turn. It runs on its own, with or without readers. If the future is dropped,
-    /// nothing begins.
+    /// Begins a turn. It runs on its own, with or without readers.
+    ///
+    /// If the future is dropped, no turn begins, but its session and idempotency key may already be
+    /// stored; a retry with that key then gets [`BeginError::TurnGone`].
     ///
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
@@ -169,8 +171,8 @@ impl Gateway {
     fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
         let permit = Arc::clone(&self.places).try_acquire_owned();
         let running = self.turns.len();
-        // Taken before the check for draining, because a drain waits for every turn that was let
-        // in.
+        // Taken before the check for draining, because a drain waits for every turn that was
+        // admitted.
         let counted = self.turns.token();
         if self.is_draining() {
             return Err(BeginError::Draining);
@@ -221,7 +223,7 @@ fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginErr
     })
 }
 
-/// Records what becomes of the open question, if there is one.
+/// Records what happened to the open question, if there is one.
 fn note_question(opening: &Opening, history: &Conversation) {
     let Some(question) = history.open_questions().first() else { return };
     let outcome = match opening {

@@ -64,7 +64,7 @@ pub struct Gateway {
     places: Arc<Semaphore>,
     turns: TaskTracker,
     draining: CancellationToken,
-    /// How many times all turns were cancelled.
+    /// How many times `cancel_all` was called.
     cancellations: AtomicU64,
 }
 
@@ -224,7 +224,8 @@ impl Gateway {
 
     /// Cancels all turns that run or are about to begin. Their readers see how they end.
     pub fn cancel_all(&self) {
-        // First, so that a turn which begins meanwhile is either running already or sees it.
+        // Increment first: a turn that is beginning is then either among the running ones below, or
+        // sees the new count.
         self.cancellations.fetch_add(1, Ordering::SeqCst);
         self.sessions.cancel_all();
     }

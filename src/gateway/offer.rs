@@ -14,7 +14,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// The parser's settings must be usable by any session.
+    /// Offers all `tools`. **`rules` must have valid parser settings, with a nonce as well.**
     pub(super) fn all(rules: &Arc<Rules>, tools: Registry) -> Self {
         let tools = Arc::new(tools);
         let briefing = Some(brief(rules, None, &tools));

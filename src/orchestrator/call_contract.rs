@@ -9,7 +9,7 @@ use crate::call_format::{MARKER_JSON, ROWS, Row};
 pub enum CallContract {
     /// It writes calls in its text, in this format, as the system prompt teaches.
     InText(&'static Row),
-    /// The server is sent the tools and reports calls separately from the text.
+    /// The server gets the tools and reports calls separately from the text.
     Native,
 }
 

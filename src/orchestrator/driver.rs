@@ -67,8 +67,8 @@ pub(crate) struct Driver {
     tools: RunningTools,
     timer: Option<Timer>,
     meter: Meter,
-    /// Whether something has been started but not polled yet.
-    unpolled: bool,
+    /// Whether another pass is needed: something was started, or the machine handled an input.
+    needs_pass: bool,
 }
 
 impl fmt::Debug for Driver {
@@ -91,7 +91,7 @@ impl Driver {
             round: RoundState::None,
             timer: None,
             meter: Meter::new(),
-            unpolled: false,
+            needs_pass: false,
         };
         driver.run_outputs();
         driver.publish_state();
@@ -112,7 +112,7 @@ impl Driver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.unpolled = true;
+        self.needs_pass = true;
         self.update_clock();
         loop {
             self.run_outputs();
@@ -123,7 +123,7 @@ impl Driver {
                 return Poll::Ready(());
             }
             self.writer.publish();
-            if !std::mem::take(&mut self.unpolled) {
+            if !std::mem::take(&mut self.needs_pass) {
                 return Poll::Pending;
             }
             self.take_audience(cx);
@@ -159,7 +159,7 @@ impl Driver {
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
                     let opening = async move { route.open(&request).await }.instrument(span);
                     self.round = RoundState::Opening(Box::pin(opening));
-                    self.unpolled = true;
+                    self.needs_pass = true;
                 }
                 Output::StopRound => {
                     if !matches!(self.round, RoundState::None) {
@@ -170,7 +170,7 @@ impl Driver {
                 Output::StartTool { call, call_id, name, position, arguments } => {
                     let span = self.meter.tool_begins(call_id, name, position);
                     self.tools.start(call, (call_id, name), arguments, span);
-                    self.unpolled = true;
+                    self.needs_pass = true;
                 }
                 Output::StopTool { call } => self.tools.stop(call),
                 Output::StopTools => {
@@ -207,7 +207,7 @@ impl Driver {
             self.timer = None;
             self.update_clock();
             self.turn.handle(Input::Tick);
-            self.unpolled = true;
+            self.needs_pass = true;
         }
     }
 
@@ -220,7 +220,7 @@ impl Driver {
                     if let Some(Fallback { place, name: answering, why }) = fallback {
                         self.meter.rerouted(&answering);
                         self.turn.handle(Input::Rerouted { place, answering, why });
-                        self.unpolled = true;
+                        self.needs_pass = true;
                     }
                 }
                 Poll::Ready(Err(failure)) => return self.end_round(Err(failure)),
@@ -243,7 +243,7 @@ impl Driver {
 
     fn end_round(&mut self, outcome: Result<(), RoundFailure>) {
         self.round = RoundState::None;
-        self.unpolled = true;
+        self.needs_pass = true;
         self.turn.handle(match outcome {
             Ok(()) => {
                 self.meter.round_completed();
@@ -275,7 +275,7 @@ impl Driver {
                 }
             };
             self.turn.handle(input);
-            self.unpolled = true;
+            self.needs_pass = true;
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) const CUT_CALL: &str = "Your function call was cut off by the token l
 /// The message has no call, but this turn has to begin with one.
 pub(super) fn call_required(choice: &ToolChoice) -> String {
     let what = match choice {
-        ToolChoice::Named(name) => format!("a call of {name}"),
+        ToolChoice::Named(name) => format!("a call to {name}"),
         ToolChoice::Auto | ToolChoice::Required => "a function call".to_owned(),
     };
     format!(
@@ -53,7 +53,7 @@ pub(super) fn brief(message: String) -> String {
 
 /// The arguments break the tool's schema.
 pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
-    format!("The call of {name} was not run. {refusal}\nWrite it again, corrected.")
+    format!("The call to {name} was not run. {refusal}\nWrite it again, corrected.")
 }
 
 /// A reference to a missing result, with the calls that it could have named.
@@ -67,14 +67,14 @@ pub(super) fn bad_reference(name: &str, reference: &str, before: &[String]) -> S
         "The arguments of {name} refer to the result {reference}, which does not exist. A reference \
          is the id of an earlier call in the same message and a path through its result, like \
          {{\"$result\": \"call_1.data.id\"}}; {known}. To use a value from an earlier message, write \
-         the value itself. Write the call of {name} again, corrected."
+         the value itself. Write the call to {name} again, corrected."
     )
 }
 
 /// The arguments are fine until the results they refer to are filled in.
 pub(super) fn resolved_too_deep(name: &str) -> String {
     format!(
-        "The call of {name} was not run. The results that its arguments refer to are nested too \
+        "The call to {name} was not run. The results that its arguments refer to are nested too \
          deeply. Refer to a smaller part of them, or write the value itself."
     )
 }
@@ -83,7 +83,7 @@ pub(super) fn resolved_too_deep(name: &str) -> String {
 pub(super) fn not_chosen(name: &str, id: &str) -> String {
     let id = text::quote(id);
     format!(
-        "The call of {name} was not run: the user was asked and did not choose {id}. Write it \
+        "The call to {name} was not run: the user was asked and did not choose {id}. Write it \
          again with the id that the user chose."
     )
 }
@@ -93,7 +93,7 @@ pub(super) fn tool_failed(name: &str, result: &ToolResult) -> Option<String> {
     let error = result.error.as_deref()?.trim_end();
     let stop = if error.ends_with(['.', '!', '?']) { "" } else { "." };
     let guidance = result.instruction_for_ai.as_deref().unwrap_or_default();
-    Some(format!("The tool \"{name}\" failed: {error}{stop} {guidance}").trim_end().to_owned())
+    Some(format!("The function {name} failed: {error}{stop} {guidance}").trim_end().to_owned())
 }
 
 /// The payload is not a call. `cut` says that the token limit cut the message off.

@@ -99,7 +99,7 @@ fn read_element(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Faul
     if text.starts_with('{') {
         read_object(text, keys)
     } else {
-        Err(Fault::call("the element is no object"))
+        Err(Fault::call("the element is not an object"))
     }
 }
 
@@ -144,7 +144,7 @@ fn read_arguments(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<Arguments
                 Err(Fault::call(format!("`{key}` is a string that holds no JSON object")))
             }
         },
-        _ => Err(Fault::call(format!("`{key}` is no object"))),
+        _ => Err(Fault::call(format!("`{key}` is not an object"))),
     }
 }
 

@@ -99,17 +99,17 @@ impl Gap {
     /// What the next byte means. `before` is the gap so far.
     fn step(&mut self, byte: u8, before: &[u8], lenient: bool) -> Step {
         match byte {
-            b'{' | b'[' if self.word_ends(before) => Step::Begin,
+            b'{' | b'[' if self.end_word(before) => Step::Begin,
             _ if before.len() >= GAP_BYTES_MAX => Step::Refuse,
-            b' ' | b'\t' | b'\r' | b'\n' if self.word_ends(before) => Step::Skip,
+            b' ' | b'\t' | b'\r' | b'\n' if self.end_word(before) => Step::Skip,
             b'`' if lenient => self.tick(before.len()),
             _ if lenient && is_word(byte) => self.letter(before.len()),
             _ => Step::Refuse,
         }
     }
 
-    /// Whether a payload or white space may come here. If so, it ends the word before it.
-    fn word_ends(&mut self, before: &[u8]) -> bool {
+    /// Ends the word, if one is open. Returns whether a payload or white space may follow it.
+    fn end_word(&mut self, before: &[u8]) -> bool {
         match self.part {
             Part::Space => true,
             Part::Ticks(_) => false,

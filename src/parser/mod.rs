@@ -82,7 +82,8 @@
 //! ```
 //!
 //! From payload and discard, an opener outside strings leads back to gap. In a format that closes
-//! calls, a closer leads from both to tail, and so does the end of a refused payload.
+//! calls, a closer leads from both to tail, and so does the end of a refused payload. There, a `{`
+//! after a payload leads from tail back to payload: another call before the same closer.
 
 mod arguments;
 mod call;

@@ -52,7 +52,7 @@ fn read(
         return Err(Fault::new(ErrorCode::InvalidCall, "the name is missing"));
     }
     if text.trim().is_empty() {
-        let message = "the arguments are empty; those of a call without any are {}";
+        let message = "the arguments are empty; write {} for a call without arguments";
         return Err(Fault::new(ErrorCode::InvalidCall, message));
     }
     match object(text) {
@@ -74,7 +74,7 @@ fn object(text: &str) -> Result<Arguments, Fault> {
         Fault::new(code, format!("not JSON: {error}"))
     })?;
     if !value.get().starts_with('{') {
-        return Err(Fault::new(ErrorCode::InvalidCall, "the arguments are no object"));
+        return Err(Fault::new(ErrorCode::InvalidCall, "the arguments are not an object"));
     }
     Arguments::new(value).map_err(|refused| match refused {
         Refused::Unreadable(error) => {

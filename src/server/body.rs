@@ -39,8 +39,9 @@ pub(super) struct EventBody {
 /// What is known about the client's side of the connection.
 #[derive(Debug)]
 enum Client {
-    /// The protocol reports when it is gone.
-    Told,
+    /// Its socket is not watched: HTTP/2 itself reports a client that is gone, and unread data hides
+    /// the end of the stream.
+    Unwatched,
     /// It may still send.
     Open(Socket),
     /// It stopped sending at `at`; this many of [`limits::PROBES`] have been sent since.
@@ -50,7 +51,7 @@ enum Client {
 impl Client {
     /// Records that a keep-alive was sent. The client may have left since the last probe, so a
     /// keep-alive after the last probe starts another series.
-    fn was_sent_sign(&mut self, now: Instant) {
+    fn note_keep_alive(&mut self, now: Instant) {
         if let Self::Ended { at, probes } = self {
             if *probes == limits::PROBES.len() {
                 (*at, *probes) = (now, 1);
@@ -66,7 +67,7 @@ impl EventBody {
     #[must_use]
     pub(super) fn new(reader: Reader, encoder: Box<dyn Encoder>, keep_alive: Duration) -> Self {
         let (timer, out) = (Box::pin(sleep(keep_alive)), BytesMut::new());
-        let (sent_at, client) = (Instant::now(), Client::Told);
+        let (sent_at, client) = (Instant::now(), Client::Unwatched);
         Self { reader, encoder, out, keep_alive, sent_at, timer, client }
     }
 
@@ -86,7 +87,7 @@ impl EventBody {
                 self.timer.as_mut().reset(at);
             }
             // Unread data hides the end of the stream.
-            Poll::Ready(false) => self.client = Client::Told,
+            Poll::Ready(false) => self.client = Client::Unwatched,
         }
     }
 
@@ -110,7 +111,7 @@ impl EventBody {
             let now = Instant::now();
             if due <= now {
                 self.sent_at = now;
-                self.client.was_sent_sign(now);
+                self.client.note_keep_alive(now);
                 return Poll::Ready(self.encoder.keep_alive());
             }
             self.timer.as_mut().reset(due);

@@ -63,7 +63,7 @@ pub(crate) enum NotBegun {
     Failed(SessionError),
 }
 
-/// A turn that begins.
+/// A turn that has just begun.
 #[derive(Debug)]
 pub(crate) struct Begun {
     /// Frees the session when it is dropped.

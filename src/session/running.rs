@@ -1,8 +1,9 @@
-//! The sessions with a turn that begins or runs in this process.
+//! The sessions whose turn is starting or running in this process.
 //!
 //! ```text
-//!   free ── claim ──> loading ── run ──> running ── dropped, evicted ──> free
-//!                        '────── dropped, evicted ────────────────────────^
+//!   free ── claim ──> loading ── run ──> running ── dropped ──> free
+//!     ^                │   ^                │
+//!     '── dropped ─────'   '─── evicted ────'    evicted from loading: loading, under a new claim
 //! ```
 //!
 //! A session is claimed before it is loaded from the store, so that of two requests for the same
@@ -86,8 +87,8 @@ impl RunningSessions {
         self.slots.lock().by_id.get(id)?.session()
     }
 
-    /// Takes a slot away from its claim, whose turn then stores nothing. Returns the session if a
-    /// turn runs in it. Others wait until the new claim is dropped.
+    /// Gives the slot to a new claim, so that the turn of the old one stores nothing. Returns the
+    /// session if a turn was running in it. Other requests wait until the new claim is dropped.
     pub(super) fn evict(self: &Arc<Self>, id: &str) -> (Claim, Option<Arc<RunningSession>>) {
         let (claim, before) = self.enter(&mut self.slots.lock(), id);
         match before.map(|slot| slot.state) {

@@ -29,7 +29,7 @@ pub(crate) struct Opened {
     pub(crate) fallback: Option<Fallback>,
 }
 
-/// The upstream that answers fallback of the first.
+/// The upstream that answers instead of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fallback {
     /// Its index in the route.

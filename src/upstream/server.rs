@@ -97,7 +97,7 @@ enum Known {
     /// It has not been asked, or may have been replaced since.
     Nothing,
     /// It does not list its models, or takes too long to.
-    Unwilling,
+    Unlisted,
     /// Its answer, and when it came.
     Models { models: Models, at: Instant },
 }
@@ -168,15 +168,16 @@ impl Server {
         let mut answer = self.send(request, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
-            let said = said(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
-            let mut failed = Failed::refused(&answer, &said);
+            let body =
+                read_body(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
+            let mut failed = Failed::refused(&answer, &body);
             if status == StatusCode::NOT_FOUND {
                 self.forget();
                 // A name learnt from the server can be learnt again; a configured name is
                 // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
-            if self.dialect.learn_refusal(status.as_u16(), &said) {
+            if self.dialect.learn_refusal(status.as_u16(), &body) {
                 failed.wait = Some(Duration::ZERO);
             }
             return Err(failed);
@@ -185,12 +186,13 @@ impl Server {
         let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !http::is_media_type(media_type, "text/event-stream") {
             let media_type = media_type.to_owned();
-            let said = said(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
-            let error = ServerError::from_body(said.as_bytes());
-            return Err(Failed::finally(RoundFailure::not_a_stream(&media_type, &error)));
+            let body =
+                read_body(&mut answer, limits::ERROR_BODY_BYTES_MAX, self.idle_timeout).await;
+            let error = ServerError::from_body(body.as_bytes());
+            return Err(Failed::permanent(RoundFailure::not_a_stream(&media_type, &error)));
         }
         match coding(&answer) {
-            Some(coding) => Err(Failed::finally(RoundFailure::compressed(coding))),
+            Some(coding) => Err(Failed::permanent(RoundFailure::compressed(coding))),
             None => Ok(answer),
         }
     }
@@ -214,7 +216,7 @@ impl Server {
             Known::Models { models, .. } if !needs_name || models.first.is_some() => {
                 return Ok(models.clone());
             }
-            Known::Unwilling if !needs_name => return Ok(Models::default()),
+            Known::Unlisted if !needs_name => return Ok(Models::default()),
             _ => {}
         }
         if let Some(Asked { failed, at }) = &*asked
@@ -222,10 +224,10 @@ impl Server {
         {
             return Err(failed.clone());
         }
-        match self.look().await {
+        match self.fetch_models().await {
             Err(failed) if !needs_name && failed.was_reached => {
                 debug!(reason = %failed.failure.message, "the server does not list its models");
-                *self.known.lock() = Known::Unwilling;
+                *self.known.lock() = Known::Unlisted;
                 Ok(Models::default())
             }
             Err(failed) => {
@@ -242,18 +244,18 @@ impl Server {
         {
             return Ok(());
         }
-        self.look().await.map(|_| ()).map_err(|failed| failed.failure)
+        self.fetch_models().await.map(|_| ()).map_err(|failed| failed.failure)
     }
 
-    /// Requests the list of models, which every server has and which identifies it.
-    async fn look(&self) -> Result<Models, Failed> {
+    /// Requests the list of models, which also identifies the server.
+    async fn fetch_models(&self) -> Result<Models, Failed> {
         let request = self.request(Method::GET, "/models", Full::default());
         let mut answer = self.send(request, limits::CHECK_TIMEOUT).await?;
-        let said = said(&mut answer, limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
+        let body = read_body(&mut answer, limits::MODELS_BYTES_MAX, limits::CHECK_TIMEOUT).await;
         if !answer.head.status.is_success() {
-            return Err(Failed::refused(&answer, &said));
+            return Err(Failed::refused(&answer, &body));
         }
-        let models = Models::read(&said);
+        let models = Models::read(&body);
         *self.known.lock() = Known::Models { models: models.clone(), at: Instant::now() };
         answer.finish();
         Ok(models)
@@ -312,14 +314,14 @@ struct Failed {
 
 impl Failed {
     /// The server answered with an error.
-    fn refused(answer: &Answer, said: &str) -> Self {
+    fn refused(answer: &Answer, body: &str) -> Self {
         let status = answer.head.status.as_u16();
-        let failure = RoundFailure::refused(status, &ServerError::from_body(said.as_bytes()));
+        let failure = RoundFailure::refused(status, &ServerError::from_body(body.as_bytes()));
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
         Self { failure, wait, was_reached: true }
     }
 
-    const fn finally(failure: RoundFailure) -> Self {
+    const fn permanent(failure: RoundFailure) -> Self {
         Self { failure, wait: None, was_reached: true }
     }
 }
@@ -343,7 +345,7 @@ fn coding(answer: &Answer) -> Option<&str> {
 
 /// The body of an answer that is not an event stream: at most `bytes_max` bytes, and only what
 /// arrives within this time.
-async fn said(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
+async fn read_body(answer: &mut Answer, bytes_max: usize, within: Duration) -> String {
     match coding(answer) {
         Some(coding) => format!("(unreadable, Content-Encoding: {coding})"),
         None => answer.read_to_string(bytes_max, within).await,

@@ -321,11 +321,11 @@ fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
 fn after_a_detour_the_model_is_sent_back() {
     let mut turn = turn_with(Outcome::Ended(ToolResult::data(json!({ "id": "c_7" }))));
     for (values, expected) in [
-        (&[][..], "Now write the call of send again with it."),
-        (&["\"c_7\""], "Now write the call of send again, with \"id\": \"c_7\"."),
+        (&[][..], "Now write the call to send again with it."),
+        (&["\"c_7\""], "Now write the call to send again, with \"id\": \"c_7\"."),
         (
             &["\"c_7\"", "\"<<\""],
-            "Now write the call of send again, with \"id\": \"c_7\" or \"\\u003c\\u003c\".",
+            "Now write the call to send again, with \"id\": \"c_7\" or \"\\u003c\\u003c\".",
         ),
     ] {
         let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();

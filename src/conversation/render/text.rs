@@ -20,11 +20,11 @@ const RETRY: &str = "Write the next function call, or tell me what went wrong.";
 fn call_again(retry: &Retry, format: &CallFormat) -> String {
     let tool = inert::text(&retry.tool, format);
     let Some(Found { name, values }) = &retry.argument else {
-        return format!("Now write the call of {tool} again with it.");
+        return format!("Now write the call to {tool} again with it.");
     };
     let values = values.join(" or ");
     let (name, values) = (inert::text(name, format), inert::text(&values, format));
-    format!("Now write the call of {tool} again, with \"{name}\": {values}.")
+    format!("Now write the call to {tool} again, with \"{name}\": {values}.")
 }
 
 /// Stands in for calls that are not shown to the model.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   Arriving ──> Whole ──> Waiting ──> Running
-//!      │           │          │           │
-//!      v           v          └─────┬─────┘
-//!  Malformed    Dropped           Ended
+//!      │          │  │        │           │
+//!      v          v  └────────┴─────┬─────┘
+//!  Malformed  Dropped             Ended
 //! ```
 //! Each state owns only what it needs. A malformed or dropped call leaves nothing in the history;
 //! an ended one is kept there with its outcome.
@@ -51,7 +51,7 @@ impl CallAt {
 pub(super) struct CallDraft {
     /// Unique in the session.
     pub(super) call_id: String,
-    /// The round that wrote it; 0 for a lookup that an earlier turn put off.
+    /// The round that wrote it; 0 for a lookup that an earlier turn deferred.
     pub(super) round: u32,
     pub(super) state: CallState,
 }
@@ -61,7 +61,7 @@ pub(super) struct CallDraft {
 pub(super) enum CallState {
     /// Its payload is arriving.
     Arriving,
-    /// Its payload was not a call.
+    /// Its payload could not be read, or was abandoned before it was complete.
     Malformed,
     /// It was read, but has not been checked yet.
     Whole(Written),
@@ -301,7 +301,8 @@ impl CallDraft {
     pub(super) fn discard(&mut self, tool: Option<Policy>) {
         self.state = match self.take_state() {
             CallState::Whole(written) => CallState::Dropped { written, tool },
-            _ => CallState::Malformed,
+            CallState::Arriving | CallState::Malformed => CallState::Malformed,
+            other @ (CallState::Dropped { .. } | CallState::Checked { .. }) => other,
         };
     }
 

@@ -56,7 +56,7 @@ pub(super) fn stop(tools: &Catalog) -> Option<(&str, &'static str)> {
 pub(super) fn reference(tools: &Catalog) -> Option<&'static str> {
     let chains = tools.specs().count() > 1 && tools.specs().any(|spec| spec.policy.is_barrier());
     chains.then_some(
-        "To use a value of an earlier call's result in the same message, write {\"$result\": \
+        "To use a value from an earlier call's result in the same message, write {\"$result\": \
          \"call_1.data.id\"} as the argument (calls are numbered call_1, call_2, ... through the \
          whole conversation); otherwise wait for the results.",
     )

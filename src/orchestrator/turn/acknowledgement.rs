@@ -19,7 +19,7 @@ use crate::event::AcknowledgementSource;
 /// The state of a turn's acknowledgement.
 #[derive(Debug, Default)]
 pub(super) enum Acknowledgement {
-    /// No tool has run yet.
+    /// Not sent: no tool has started yet, or none so far had a hint.
     #[default]
     Unsaid,
     /// A tool is running. Events about tools wait here, until this time at the latest, in

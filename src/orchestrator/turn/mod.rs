@@ -9,14 +9,18 @@
 //!             v                                    │
 //!   ─> Planning ────────── message over ─────> Executing ── a tool asks ──> AwaitingClarification
 //!                                               │    │
-//!               cap, or too many mistakes ──────┘    └── an answer ──> Completed
+//!                        tools are over ────────┘    └── an answer ──> Completed
 //!                           v                                              ^
 //!                     Synthesizing ────────────────────────────────────────┘
+//!                        │    ^
+//!                        └────┘ no words, once
 //! ```
-//! From any state, cancelling leads to `Completed` and failing to `Failed`. The history stays
-//! valid: what was said is kept, and calls without an outcome are cancelled. If several questions
-//! are open, a turn that answers one just asks the next and ends without a round. A turn that
-//! answers the last one begins with the lookups that waited for it, if any.
+//! Tools are over at a cap, after too many mistakes, when the model repeats itself, or when a tool
+//! says that the work is done. From any state, cancelling leads to `Completed` and failing to
+//! `Failed`. The history stays valid: the text so far is kept, running calls are cancelled, and
+//! waiting ones are skipped. If several questions are open, a turn that answers one just asks the
+//! next and ends without a round. A turn that answers the last one begins with the lookups that
+//! waited for it, if any.
 
 mod acknowledgement;
 mod acknowledging;

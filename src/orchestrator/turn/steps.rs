@@ -59,8 +59,8 @@ pub(super) fn first_state(core: &mut Core) -> State {
 }
 
 impl Turn {
-    /// Stops the model. The rest of its message is not wanted, nor is a call or a marker that it
-    /// has just begun.
+    /// Stops the model. The rest of its message is dropped, and so is a call or marker that it has
+    /// only begun.
     pub(super) fn stop_round(&mut self) {
         self.core.script.act(Action::StopRound);
         self.parser.abandon();

@@ -169,7 +169,7 @@ fn a_failed_call_is_suggested_again_once_its_prerequisite_succeeds() {
     scene.says(&call("look")).stops();
     scene.tool_returns(1, ok());
     let told = scene.last_message().text_content().unwrap();
-    assert!(told.ends_with("\nNow write the call of send again with it."), "{told}");
+    assert!(told.ends_with("\nNow write the call to send again with it."), "{told}");
     scene.says(&call_with("send", &json!({ "n": 7 }))).stops();
     scene.tool_returns(2, ok());
     let told = scene.last_message().text_content().unwrap();

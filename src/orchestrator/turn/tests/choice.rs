@@ -65,7 +65,7 @@ fn a_model_that_answers_instead_is_reminded_once() {
     let feedback = scene.event("feedback");
     assert_eq!(feedback["reason"], "malformed_call");
     let told = feedback["message"].as_str().unwrap();
-    assert!(told.contains("a call of get_current_time must come before"), "{told}");
+    assert!(told.contains("a call to get_current_time must come before"), "{told}");
     assert!(scene.last_message().text_content().unwrap().ends_with(told));
     assert_eq!(choices(&scene), [&clock(), &clock()]);
     scene.says("Very late.").stops();
