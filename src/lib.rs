@@ -4,8 +4,9 @@
 //!
 //! - [`parser`] finds the tool calls in a model's streamed text, without async, I/O or
 //!   clocks. Its interface is kept stable.
-//! - [`tools::Tool`], [`config`] and [`app`] serve a gateway with tools of your own;
-//!   [`app::gateway`] gives one that begins turns without HTTP.
+//! - [`tools::Tool`], [`session::store::Store`], [`config`] and [`app`] serve a gateway with
+//!   tools, or a store of sessions, of your own; [`app::gateway`] gives one that begins turns
+//!   without HTTP.
 //!
 //! What these need is public too: [`event`], [`conversation`] and [`session`] to read turns,
 //! [`upstream`] to name models, [`call_format`] for the parser's settings, [`limits`] for
@@ -49,8 +50,8 @@
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let config = config::load(None, &config::Overrides::default())?;
-//!     let mut tools = app::tools(&config)?;
-//!     tools.add(Arc::new(Shout(ToolSpec {
+//!     let mut parts = app::Parts::of(&config)?;
+//!     parts.tools.add(Arc::new(Shout(ToolSpec {
 //!         name: "shout".to_owned(),
 //!         description: "Writes a text in capital letters.".to_owned(),
 //!         parameters: json!({
@@ -62,7 +63,7 @@
 //!         policy: Policy::NONE,
 //!         example: None,
 //!     })))?;
-//!     app::run(&config, tools, &mut std::io::stdout())?;
+//!     app::run(&config, parts, &mut std::io::stdout())?;
 //!     Ok(())
 //! }
 //! ```

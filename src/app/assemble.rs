@@ -27,11 +27,31 @@ pub enum AssemblyError {
     Gateway(#[from] gateway::OptionsError),
 }
 
-/// Builds the gateway that a configuration describes, with `tools`. Starts nothing.
+/// What a configuration names and an embedder may replace.
+#[derive(Debug)]
+pub struct Parts {
+    /// The tools that the model is offered.
+    pub tools: Registry,
+    /// Where sessions are kept.
+    pub store: Arc<dyn Store>,
+}
+
+impl Parts {
+    /// The parts that the configuration names.
+    ///
+    /// # Errors
+    /// See [`tools`].
+    pub fn of(config: &Config) -> Result<Self, RegistryError> {
+        Ok(Self { tools: tools(config)?, store: store(&config.sessions) })
+    }
+}
+
+/// Builds the gateway that a configuration describes, with these parts. Starts nothing.
 ///
 /// # Errors
 /// If an upstream or the parser's settings cannot be used.
-pub fn gateway(config: &Config, tools: Registry) -> Result<Gateway, AssemblyError> {
+pub fn gateway(config: &Config, parts: Parts) -> Result<Gateway, AssemblyError> {
+    let Parts { tools, store } = parts;
     let upstreams = config
         .upstreams
         .iter()
@@ -41,7 +61,7 @@ pub fn gateway(config: &Config, tools: Registry) -> Result<Gateway, AssemblyErro
         rules: rules(config),
         tool_timeout: config.limits.tool_timeout,
         max_concurrent_turns: config.server.max_concurrent_turns,
-        store: store(&config.sessions),
+        store,
     };
     Ok(Gateway::new(options, upstreams, tools)?)
 }

@@ -15,9 +15,8 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::server::Timeouts;
-use crate::tools::Registry;
 
-pub use assemble::{AssemblyError, gateway, tools};
+pub use assemble::{AssemblyError, Parts, gateway, tools};
 pub use running::{Running, StartError, start};
 
 /// Why the gateway does not run, or stopped.
@@ -34,20 +33,20 @@ pub enum RunError {
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// Runs the gateway with these tools until a signal arrives, then drains it. [`tools`] makes
-/// the tools that the configuration names. Prints to `out` what to open and what to try.
+/// Runs the gateway with these parts until a signal arrives, then drains it. Prints to `out` what
+/// to open and what to try.
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn run(config: &Config, tools: Registry, out: &mut impl Write) -> Result<(), RunError> {
+pub fn run(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(RunError::System)?.block_on(serve(config, tools, out))
+    runtime.map_err(RunError::System)?.block_on(serve(config, parts, out))
 }
 
-async fn serve(config: &Config, tools: Registry, out: &mut impl Write) -> Result<(), RunError> {
+async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<(), RunError> {
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let signals = Signals::new().map_err(RunError::System)?;
-    let running = start(config, tools, Timeouts::default(), metrics).await?;
+    let running = start(config, parts, Timeouts::default(), metrics).await?;
     let model = running.gateway().default_upstream().name();
     let wants_key = !config.server.api_keys.is_empty();
     if let Err(error) = greet(out, running.address(), model, wants_key) {

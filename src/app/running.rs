@@ -10,12 +10,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::assemble::{self, AssemblyError};
+use super::assemble::{self, AssemblyError, Parts};
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::server::{Server, Timeouts};
-use crate::tools::Registry;
 use crate::upstream::Upstream;
 
 /// A running gateway. Dropping this does not stop it; see [`stop`](Self::stop).
@@ -45,18 +44,18 @@ pub enum StartError {
     },
 }
 
-/// Starts the gateway that `config` describes, but with `tools` instead of the tools that it
-/// names ([`tools`](super::tools) makes those). `metrics` renders the `/metrics` page.
+/// Starts the gateway that `config` describes, but with `parts` instead of those that it names
+/// ([`Parts::of`] makes those). `metrics` renders the `/metrics` page.
 ///
 /// # Errors
 /// See [`StartError`]. Nothing is left running.
 pub async fn start(
     config: &Config,
-    tools: Registry,
+    parts: Parts,
     timeouts: Timeouts,
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
-    let gateway = Arc::new(assemble::gateway(config, tools)?);
+    let gateway = Arc::new(assemble::gateway(config, parts)?);
     let listen = config.server.listen;
     let no_socket = |error| StartError::Listen { listen, error };
     let listener = TcpListener::bind(listen).await.map_err(no_socket)?;

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use super::{Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools};
+use crate::app::{self, Parts};
 use crate::config::{self, Config, Overrides};
 use crate::orchestrator::CallContract;
 use crate::parser::{Parser, SettingsError};
+use crate::telemetry;
 use crate::tools::Registry;
-use crate::{app, telemetry};
 
 /// Runs the command that this process was started with.
 #[must_use]
@@ -58,7 +59,8 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    Ok(app::run(&config, registry(&config)?, out)?)
+    let parts = Parts::of(&config).map_err(|error| CliError::Usage(error.to_string()))?;
+    Ok(app::run(&config, parts, out)?)
 }
 
 /// The tools that the configuration names.

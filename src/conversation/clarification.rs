@@ -155,10 +155,9 @@ impl Conversation {
     /// The open questions: first the one that was asked, then those still waiting to be asked.
     #[must_use]
     pub fn open_questions(&self) -> &[Question] {
+        const ASKED: Option<Ending> = Some(Ending::Completed(TurnFinish::ClarificationNeeded));
         match self.turns().next_back() {
-            Some(turn) if turn.ending == Ending::Completed(TurnFinish::ClarificationNeeded) => {
-                &turn.questions
-            }
+            Some(turn) if turn.ending == ASKED => &turn.questions,
             _ => &[],
         }
     }

@@ -149,21 +149,18 @@ pub struct Turn {
     pub deferred: Vec<Arc<Call>>,
     /// How many call ids it has used, including those of unreadable calls.
     pub call_ids: usize,
-    /// How it ended.
-    pub ending: Ending,
+    /// How it ended; `None` while it runs. Stored turns have ended.
+    pub ending: Option<Ending>,
 }
 
 /// How a turn ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// With `turn_completed`.
     Completed(TurnFinish),
     /// With `turn_failed`.
     Failed(crate::event::FailureCode),
-    /// It is still running. Only the history that a running turn renders contains this.
-    #[default]
-    Running,
 }
 
 impl Ending {
@@ -174,7 +171,6 @@ impl Ending {
             Self::Completed(TurnFinish::ClarificationNeeded) => TurnState::AwaitingClarification,
             Self::Completed(_) => TurnState::Completed,
             Self::Failed(_) => TurnState::Failed,
-            Self::Running => TurnState::Planning,
         }
     }
 }

@@ -9,7 +9,7 @@ fn turn(id: usize, steps: Vec<Step>) -> Turn {
         turn_id: format!("{id:08}"),
         prompt: "?".to_owned(),
         steps,
-        ending: Ending::Completed(TurnFinish::Stop),
+        ending: Some(Ending::Completed(TurnFinish::Stop)),
         ..Turn::default()
     }
 }

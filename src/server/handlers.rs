@@ -19,7 +19,7 @@ use super::stream::{last_event_id, resume};
 use super::{App, query};
 use crate::gateway::BegunTurn;
 use crate::session::store::MemoryUsage;
-use crate::session::{Cancel, Found};
+use crate::session::{Cancel, Found, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -143,7 +143,9 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
 
 async fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
     let session = app.gateway.snapshot(id).await?.ok_or(Refusal::NO_SESSION)?;
-    Ok(json_reply(StatusCode::OK, &transcript::transcript(id, &session)))
+    let (id, length) = (id.to_owned(), session.conversation.bytes());
+    let reply = move || json_reply(StatusCode::OK, &transcript::transcript(&id, &session));
+    Ok(off_worker(length, reply).await)
 }
 
 async fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {

@@ -1,12 +1,15 @@
-//! Reads and writes records without holding up a worker: a conversation of 8 MiB takes a tenth of a
-//! second, in which no other stream of that worker would move.
+//! Reads and writes what is stored without holding up a worker: a conversation of 8 MiB takes a
+//! tenth of a second, in which no other stream of that worker would move.
 
 use std::panic;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
+use super::log::TurnLog;
 use super::record::{RecordError, SessionRecord};
+use super::store::StoredLog;
 use crate::limits::session::INLINE_RECORD_BYTES_MAX;
 
 pub(super) async fn read(json: Bytes) -> Result<SessionRecord, RecordError> {
@@ -20,8 +23,16 @@ pub(super) async fn write(record: SessionRecord) -> Bytes {
     off_worker(length, move || record.write().into_boxed_str().into_boxed_bytes().into()).await
 }
 
+/// The log, ready to be read.
+pub(super) async fn restore(stored: StoredLog) -> Result<Arc<TurnLog>, RecordError> {
+    let StoredLog { epoch, last, batches, .. } = stored;
+    let length = batches.iter().map(|batch| batch.bytes.len()).sum();
+    let log = off_worker(length, move || TurnLog::restore(epoch, batches, last)).await;
+    log.ok_or(RecordError::DamagedLog)
+}
+
 /// Does work that is linear in `length`, on a thread of its own if that is long.
-async fn off_worker<T: Send + 'static>(
+pub(crate) async fn off_worker<T: Send + 'static>(
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {

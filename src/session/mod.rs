@@ -17,12 +17,13 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use crate::conversation::{self, AnswerError, Conversation, Opening, Question};
+use crate::conversation::{self, AnswerError, Conversation, Ending, Opening, Question};
 use crate::event::TurnState;
 
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
 
+pub(crate) use codec::off_worker;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::{Sessions, TurnGuard};
@@ -164,7 +165,8 @@ impl RunningSession {
 
 impl Snapshot {
     fn idle(conversation: Conversation) -> Self {
-        let state = conversation.turns().next_back().map(|turn| turn.ending.state());
+        let last = conversation.turns().next_back();
+        let state = last.and_then(|turn| turn.ending).map(Ending::state);
         Self { state, running: None, conversation }
     }
 

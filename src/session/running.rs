@@ -1,15 +1,18 @@
-//! The sessions whose turn is starting or running in this process.
+//! The sessions whose turn is starting or running in this process, or is being stored.
 //!
 //! ```text
-//!   free ── claim ──> loading ── run ──> running ── dropped ──> free
-//!     ^                │   ^                │
-//!     '── dropped ─────'   '─── evicted ────'    evicted from loading: loading, under a new claim
+//!   free ── claim ──> loading ── run ──> running ── store ──> storing
+//!     ^                  │                  │                    │
+//!     '──────────────────┴───── dropped ────┴────────────────────'
+//!                        evict: loading, under a new claim
 //! ```
 //!
 //! A session is claimed before it is loaded from the store, so that of two requests for the same
-//! session, one waits for the outcome of the other.
+//! session, one waits for the outcome of the other. A request also waits for a turn that is over
+//! and only has to be stored: its client may have left before.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -41,6 +44,8 @@ enum State {
     /// A request is loading the session; the token is cancelled when the outcome is known.
     Loading(CancellationToken),
     Running(Arc<RunningSession>),
+    /// The turn is over; the token is cancelled once it is stored.
+    Storing(Arc<RunningSession>, CancellationToken),
 }
 
 /// What a claim finds.
@@ -48,8 +53,9 @@ enum State {
 pub(super) enum Claimed {
     /// The session is ours.
     Free(Claim),
-    /// Another request is loading it. Claim again when this is cancelled.
-    Loading(CancellationToken),
+    /// Another request is loading it, or its turn is being stored. Claim again when this is
+    /// cancelled.
+    Later(CancellationToken),
     /// A turn runs in it.
     Running(Arc<RunningSession>),
 }
@@ -60,14 +66,13 @@ pub(super) struct Claim {
     running: Arc<RunningSessions>,
     id: String,
     number: u64,
-    settled: CancellationToken,
 }
 
 impl RunningSessions {
     pub(super) fn claim(self: &Arc<Self>, id: &str) -> Claimed {
         let mut slots = self.slots.lock();
         match slots.by_id.get(id).map(|slot| &slot.state) {
-            Some(State::Loading(settled)) => Claimed::Loading(settled.clone()),
+            Some(State::Loading(over) | State::Storing(_, over)) => Claimed::Later(over.clone()),
             Some(State::Running(session)) => Claimed::Running(Arc::clone(session)),
             None => Claimed::Free(self.enter(&mut slots, id).0),
         }
@@ -76,10 +81,10 @@ impl RunningSessions {
     /// Puts a new claim into a slot, and returns what was there.
     fn enter(self: &Arc<Self>, slots: &mut Slots, id: &str) -> (Claim, Option<Slot>) {
         slots.claims += 1;
-        let (number, settled) = (slots.claims, CancellationToken::new());
-        let slot = Slot { claim: number, state: State::Loading(settled.clone()) };
+        let number = slots.claims;
+        let slot = Slot { claim: number, state: State::Loading(CancellationToken::new()) };
         let before = slots.by_id.insert(id.to_owned(), slot);
-        (Claim { running: Arc::clone(self), id: id.to_owned(), number, settled }, before)
+        (Claim { running: Arc::clone(self), id: id.to_owned(), number }, before)
     }
 
     /// The session, if a turn runs in it.
@@ -91,14 +96,11 @@ impl RunningSessions {
     /// session if a turn was running in it. Other requests wait until the new claim is dropped.
     pub(super) fn evict(self: &Arc<Self>, id: &str) -> (Claim, Option<Arc<RunningSession>>) {
         let (claim, before) = self.enter(&mut self.slots.lock(), id);
-        match before.map(|slot| slot.state) {
-            Some(State::Loading(settled)) => {
-                settled.cancel();
-                (claim, None)
-            }
-            Some(State::Running(session)) => (claim, Some(session)),
-            None => (claim, None),
+        let session = before.as_ref().and_then(Slot::session);
+        if let Some(slot) = before {
+            slot.state.let_others_claim();
         }
+        (claim, session)
     }
 
     /// All sessions in which a turn runs.
@@ -111,7 +113,16 @@ impl Slot {
     fn session(&self) -> Option<Arc<RunningSession>> {
         match &self.state {
             State::Loading(_) => None,
-            State::Running(session) => Some(Arc::clone(session)),
+            State::Running(session) | State::Storing(session, _) => Some(Arc::clone(session)),
+        }
+    }
+}
+
+impl State {
+    fn let_others_claim(self) {
+        match self {
+            Self::Loading(over) | Self::Storing(_, over) => over.cancel(),
+            Self::Running(_) => {}
         }
     }
 }
@@ -126,26 +137,33 @@ impl Slots {
 impl Claim {
     /// Marks the session's turn as running; false if the claim was evicted.
     pub(super) fn run(&self, session: Arc<RunningSession>) -> bool {
-        let mut slots = self.running.slots.lock();
-        let Some(slot) = slots.slot_of(self) else { return false };
-        slot.state = State::Running(session);
-        self.settled.cancel();
-        true
+        self.enter(State::Running(session))
     }
 
-    /// Whether the session is still ours and was not forgotten.
-    pub(super) fn is_current(&self) -> bool {
-        self.running.slots.lock().slot_of(self).is_some()
+    /// Marks the session's turn as over; false if the claim was evicted. It is free once the claim
+    /// is dropped.
+    pub(super) fn store(&self, session: Arc<RunningSession>) -> bool {
+        self.enter(State::Storing(session, CancellationToken::new()))
+    }
+
+    fn enter(&self, state: State) -> bool {
+        let mut slots = self.running.slots.lock();
+        let Some(slot) = slots.slot_of(self) else { return false };
+        let before = mem::replace(&mut slot.state, state);
+        drop(slots);
+        before.let_others_claim();
+        true
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut slots = self.running.slots.lock();
-        if slots.slot_of(self).is_some() {
-            slots.by_id.remove(&self.id);
-        }
+        let is_ours = slots.slot_of(self).is_some();
+        let slot = is_ours.then(|| slots.by_id.remove(&self.id)).flatten();
         drop(slots);
-        self.settled.cancel();
+        if let Some(slot) = slot {
+            slot.state.let_others_claim();
+        }
     }
 }

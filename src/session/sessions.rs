@@ -6,7 +6,7 @@ use tracing::{debug, warn};
 
 use super::codec;
 use super::lease::OwnedLease;
-use super::log::{TurnLog, Writer};
+use super::log::Writer;
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
@@ -64,7 +64,7 @@ impl Sessions {
         let claim = loop {
             match self.running.claim(session_id) {
                 Claimed::Free(claim) => break claim,
-                Claimed::Loading(settled) => settled.cancelled().await,
+                Claimed::Later(over) => over.cancelled().await,
                 Claimed::Running(session) => {
                     let begun = key.and_then(|key| session.record.begun_by(key));
                     return Err(match begun {
@@ -183,9 +183,9 @@ impl Sessions {
             return Ok(Found::Turn(session.turn.clone()));
         }
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
-            let log = TurnLog::restore(stored.epoch, stored.batches, stored.last);
-            let log = log.ok_or(RecordError::DamagedLog)?;
-            return Ok(Found::Turn(LoggedTurn { turn_id: stored.turn_id, log }));
+            let turn_id = stored.turn_id.clone();
+            let log = codec::restore(stored).await?;
+            return Ok(Found::Turn(LoggedTurn { turn_id, log }));
         }
         let Some(SessionRecord { conversation, .. }) = self.record(session_id).await? else {
             return Ok(Found::NoSession);
@@ -278,7 +278,7 @@ impl TurnGuard {
     /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.
     /// `turn` is `None` if the driver died, which leaves nothing but the log.
     pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
-        if !self.claim.is_current() {
+        if !self.claim.store(Arc::clone(&self.session)) {
             return;
         }
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;

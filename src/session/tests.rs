@@ -23,7 +23,7 @@ fn turn(turn_id: &str) -> conversation::Turn {
     conversation::Turn {
         turn_id: turn_id.to_owned(),
         prompt: "?".to_owned(),
-        ending: Ending::Completed(TurnFinish::Stop),
+        ending: Some(Ending::Completed(TurnFinish::Stop)),
         ..conversation::Turn::default()
     }
 }
@@ -411,12 +411,42 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
     store.gate.add_permits(2);
     let release = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(matches!(sessions.running.claim("s"), Claimed::Loading(_)));
+        assert!(matches!(sessions.running.claim("s"), Claimed::Later(_)));
         store.open();
     };
     let (refused, ()) = tokio::join!(sessions.begin("s", "one", None, &answer), release);
     assert!(matches!(refused, Err(NotBegun::Refused(_))));
     assert!(matches!(sessions.running.claim("s"), Claimed::Free(_)));
+}
+
+/// The client of a turn may have left before, and it does not know how long storing takes.
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_a_turn_that_is_only_being_stored() {
+    let (store, sessions) = gated();
+    store.open();
+    let (first, mut writer) = begin(&sessions, "one", None).await;
+    assert!(matches!(ask(&sessions, "two", None).await, Err(NotBegun::Busy)), "it still runs");
+    writer.seal();
+    store.gate.forget_permits(usize::MAX);
+    let open = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(matches!(sessions.running.claim("s"), Claimed::Later(_)));
+        store.open();
+    };
+    let first = first.finish(Some(turn("one")));
+    let (second, (), ()) = tokio::join!(ask(&sessions, "two", None), first, open);
+    assert!(matches!(second, Err(NotBegun::Busy)), "asked before it was over");
+    let (first, mut writer) = begin(&sessions, "three", None).await;
+    writer.seal();
+    store.gate.forget_permits(usize::MAX);
+    let open = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.open();
+    };
+    let first = first.finish(Some(turn("three")));
+    let ((), fourth, ()) = tokio::join!(first, ask(&sessions, "four", None), open);
+    let history = fourth.unwrap().history;
+    assert_eq!(history.turns().len(), 2, "it continues after the turn that was stored");
 }
 
 /// Between two steps of a turn's end, its session is forgotten and begun again.

@@ -71,7 +71,7 @@ pub(crate) fn init(format: LogFormat) -> Result<Logs, TelemetryError> {
         LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
-    log_panics();
+    log_panics(Arc::clone(&queue));
     Ok(Logs::write(queue, io::stderr())?)
 }
 
@@ -108,16 +108,15 @@ fn misspelt_level(filter: &str) -> Option<&str> {
 }
 
 /// Logs panics, with a backtrace if `RUST_BACKTRACE` asks for one. If errors are not logged,
-/// panics are printed as usual.
-fn log_panics() {
-    let print = panic::take_hook();
+/// panics go to the queue as plain lines: printing them could block.
+fn log_panics(queue: Arc<Queue>) {
     panic::set_hook(Box::new(move |panic| {
-        if !enabled!(Level::ERROR) {
-            return print(panic);
-        }
         let thread = thread::current();
         let thread = thread.name();
         let backtrace = Backtrace::capture();
+        if !enabled!(Level::ERROR) {
+            return queue.push(format!("{panic}\n").as_bytes());
+        }
         if backtrace.status() == BacktraceStatus::Captured {
             error!(thread, %backtrace, "{panic}");
         } else {

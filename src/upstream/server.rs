@@ -163,9 +163,10 @@ impl Server {
 
     /// Makes one attempt, up to the head of an answer that is an event stream.
     async fn ask(&self, request: &ChatRequest) -> Result<Answer, Failed> {
-        let body = self.body(request, self.models().await?);
-        let request = self.request(Method::POST, self.dialect.path(), Full::new(body));
-        let mut answer = self.send(request, self.idle_timeout).await?;
+        let models = self.models().await?;
+        let sent = self.body(request, &models);
+        let post = self.request(Method::POST, self.dialect.path(), Full::new(sent.clone()));
+        let mut answer = self.send(post, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
             let body =
@@ -177,7 +178,9 @@ impl Server {
                 // final.
                 failed.wait = self.model.is_empty().then_some(Duration::ZERO);
             }
-            if self.dialect.learn_refusal(status.as_u16(), &body) {
+            self.dialect.learn_refusal(status.as_u16(), &body);
+            // Another request may succeed, even if it is another round that learnt how.
+            if self.body(request, &models) != sent {
                 failed.wait = Some(Duration::ZERO);
             }
             return Err(failed);
@@ -197,11 +200,11 @@ impl Server {
         }
     }
 
-    fn body(&self, request: &ChatRequest, models: Models) -> Bytes {
+    fn body(&self, request: &ChatRequest, models: &Models) -> Bytes {
         let Models { flavour, first } = models;
         let learnt = first.as_deref().unwrap_or_default();
         let model = if self.model.is_empty() { learnt } else { &self.model };
-        self.dialect.body(request, &dialect::Server { model, flavour }).into()
+        self.dialect.body(request, &dialect::Server { model, flavour: *flavour }).into()
     }
 
     /// The server's description of itself. It is requested before the first round, and again

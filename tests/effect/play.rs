@@ -6,7 +6,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tether::app;
+use tether::app::{self, Parts};
 use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use tether::server::Timeouts;
 use tokio::time::{Instant, timeout};
@@ -49,10 +49,11 @@ pub(crate) struct Outcome {
 /// If the gateway does not start. Later errors are part of the outcome.
 pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Error> {
     let config = config(task, setting);
-    let registry = tools::registry(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
+    let tools = tools::registry(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
+    let parts = Parts { tools, ..Parts::of(&config)? };
     // Not installed: there is one gateway per task, but only one recorder per process.
     let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let running = app::start(&config, registry, Timeouts::default(), metrics).await?;
+    let running = app::start(&config, parts, Timeouts::default(), metrics).await?;
     let client = Client::new(running.address());
 
     let started = Instant::now();

@@ -24,6 +24,7 @@ mod rejoin;
 mod report;
 mod requests;
 mod routes;
+mod shared_store;
 mod slow_reader;
 mod stream;
 mod telemetry;

@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use tether::app::{self, Running};
+use tether::app::{self, Parts, Running};
 use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use tether::server::Timeouts;
+use tether::session::store::Store;
 use tether::tools::Registry;
 use tokio::net::TcpStream;
 
@@ -25,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) timeouts: Timeouts,
     pub(crate) tools: Registry,
+    /// Instead of the one that the configuration names.
+    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 impl Setup {
@@ -66,12 +70,13 @@ impl Gateway {
         };
         config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let tools = app::tools(&config).unwrap();
-        let mut setup = Setup { config, timeouts: Timeouts::default(), tools };
+        let mut setup = Setup { config, timeouts: Timeouts::default(), tools, store: None };
         change(&mut setup);
         // Not installed, because tests in one process would share its counts.
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let Setup { config, timeouts, tools } = setup;
-        let running = app::start(&config, tools, timeouts, metrics).await.unwrap();
+        let Setup { config, timeouts, tools, store } = setup;
+        let store = store.unwrap_or_else(|| Parts::of(&config).unwrap().store);
+        let running = app::start(&config, Parts { tools, store }, timeouts, metrics).await.unwrap();
         Self { door: Endpoint { address: running.address() }, running }
     }
 }

@@ -123,17 +123,17 @@ fn render_turn(
     }
     let is_answered = messages.last().is_some_and(|last| last.role == Role::Assistant);
     match turn.ending {
-        Ending::Running => {}
+        None => {}
         _ if is_answered => {}
         // Otherwise the model would read the next prompt as part of this one, and answer both.
-        Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_) => {
+        Some(Ending::Completed(TurnFinish::Cancelled) | Ending::Failed(_)) => {
             say(messages, Role::Assistant, NO_ANSWER);
         }
         // A turn without steps has shown nothing.
-        Ending::Completed(_) if turn.steps.iter().any(Step::asks_for_more) => {
+        Some(Ending::Completed(_)) if turn.steps.iter().any(Step::asks_for_more) => {
             say(messages, Role::Assistant, RESULTS_SHOWN);
         }
-        Ending::Completed(_) => {}
+        Some(Ending::Completed(_)) => {}
     }
 }
 

@@ -199,7 +199,7 @@ pub(crate) fn any_turn() -> impl Strategy<Value = Turn> {
                 }
             }
         }
-        let ending = Ending::Completed(TurnFinish::Stop);
+        let ending = Some(Ending::Completed(TurnFinish::Stop));
         let turn_id = "t".into();
         Turn { turn_id, prompt, answer, dropped, steps, questions, ending, ..Turn::default() }
     })
@@ -227,7 +227,7 @@ proptest! {
     ) {
         // A request is made at the start of a turn, or after a step that needs an answer.
         current.questions.clear();
-        current.ending = Ending::Running;
+        current.ending = None;
         if let Some(last) = current.steps.last_mut() && !last.asks_for_more() {
             last.notes.push(Note { reason: FeedbackReason::EmptyResponse, message: "go on".into() });
         }
@@ -377,7 +377,7 @@ fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
         (Ending::Completed(TurnFinish::Stop), false),
     ] {
         let mut history = Conversation::default();
-        history.push(Turn { prompt: "first".into(), ending, ..Turn::default() });
+        history.push(Turn { prompt: "first".into(), ending: Some(ending), ..Turn::default() });
         let current = Turn { prompt: "second".into(), ..Turn::default() };
         let context = Context { history, ..context(current, None, 1000) };
         let messages = context.messages(History::Text);
@@ -393,7 +393,7 @@ fn the_oldest_steps_are_left_out_first() {
         turn_id: prompt.into(),
         prompt: prompt.into(),
         steps,
-        ending: Ending::Completed(TurnFinish::Stop),
+        ending: Some(Ending::Completed(TurnFinish::Stop)),
         ..Turn::default()
     };
     let long = "word ".repeat(60);
@@ -436,7 +436,7 @@ fn calls_of_every_outcome_go_back_natively() {
         Step { parts, notes: vec![note], ..Step::default() },
         Step { parts: vec![call(5, Outcome::Cancelled)], ..Step::default() },
     ];
-    let ending = Ending::Completed(TurnFinish::Cancelled);
+    let ending = Some(Ending::Completed(TurnFinish::Cancelled));
     let mut history = Conversation::default();
     history.push(Turn { prompt: "What is 6*7?".into(), steps, ending, ..Turn::default() });
     let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));

@@ -61,7 +61,7 @@ fn turn(prompt: &str, parts: Vec<Part>) -> Turn {
     Turn {
         prompt: prompt.to_owned(),
         steps: vec![step(parts)],
-        ending: Ending::Completed(TurnFinish::Stop),
+        ending: Some(Ending::Completed(TurnFinish::Stop)),
         ..Turn::default()
     }
 }

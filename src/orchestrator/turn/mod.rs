@@ -121,9 +121,9 @@ impl Turn {
     #[must_use]
     pub(crate) const fn outcome(&self) -> &'static str {
         match self.ending() {
-            Ending::Completed(finish) => finish.name(),
-            Ending::Failed(code) => code.name(),
-            Ending::Running => "running",
+            Some(Ending::Completed(finish)) => finish.name(),
+            Some(Ending::Failed(code)) => code.name(),
+            None => "running",
         }
     }
 
@@ -140,12 +140,11 @@ impl Turn {
         record
     }
 
-    const fn ending(&self) -> Ending {
+    /// `None` while it runs.
+    const fn ending(&self) -> Option<Ending> {
         match self.state {
-            State::Over(ending) => ending,
-            State::Planning(_) | State::Executing { .. } | State::Synthesizing(_) => {
-                Ending::Running
-            }
+            State::Over(ending) => Some(ending),
+            State::Planning(_) | State::Executing { .. } | State::Synthesizing(_) => None,
         }
     }
 

@@ -108,6 +108,7 @@ impl Records {
             }
             records.runs.push(Run { first, bytes });
         }
+        records.index.shrink_to_fit();
         (records.last() == last).then_some(records)
     }
 

@@ -154,7 +154,7 @@ fn sample() -> SessionRecord {
         started_at_ms: 4,
         prompt: "Never mind.".to_owned(),
         dropped: Some("Which John?".to_owned()),
-        ending: Ending::Completed(TurnFinish::Cancelled),
+        ending: Some(Ending::Completed(TurnFinish::Cancelled)),
         ..Turn::default()
     };
     let mut conversation = Conversation::default();
@@ -227,7 +227,7 @@ fn asked() -> Turn {
         }],
         deferred: vec![deferred],
         call_ids: 2,
-        ending: Ending::Completed(TurnFinish::ClarificationNeeded),
+        ending: Some(Ending::Completed(TurnFinish::ClarificationNeeded)),
         ..Turn::default()
     }
 }
@@ -263,7 +263,7 @@ fn answered() -> Turn {
         })),
         steps: vec![second],
         call_ids: 2,
-        ending: Ending::Failed(FailureCode::UpstreamError),
+        ending: Some(Ending::Failed(FailureCode::UpstreamError)),
         ..Turn::default()
     }
 }

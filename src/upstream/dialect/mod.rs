@@ -28,12 +28,8 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// Creates the decoder for the answer to a round.
     fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode>;
 
-    /// Learns from an answer that refused a request. Returns whether the same round is now
-    /// requested differently, so that another attempt makes sense.
-    fn learn_refusal(&self, status: u16, said: &str) -> bool {
-        let _ = (status, said);
-        false
-    }
+    /// Learns from an answer that refused a request how to request rounds from now on.
+    fn learn_refusal(&self, _status: u16, _body: &str) {}
 
     /// Forgets what the server has refused, because it may have been replaced.
     fn forget_refusals(&self) {}

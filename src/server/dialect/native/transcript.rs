@@ -57,7 +57,7 @@ struct TurnView<'a> {
     steps: Vec<StepView<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     questions: Vec<QuestionView<'a>>,
-    ending: EndingView,
+    ending: Option<EndingView>,
 }
 
 impl<'a> TurnView<'a> {
@@ -70,7 +70,7 @@ impl<'a> TurnView<'a> {
             dropped: turn.dropped.as_deref(),
             steps: turn.steps.iter().map(StepView::of).collect(),
             questions: turn.questions.iter().map(QuestionView::of).collect(),
-            ending: EndingView::of(turn.ending),
+            ending: turn.ending.map(EndingView::of),
         }
     }
 }
@@ -128,7 +128,6 @@ impl<'a> QuestionView<'a> {
 enum EndingView {
     Completed(&'static str),
     Failed(&'static str),
-    Running,
 }
 
 impl EndingView {
@@ -136,7 +135,6 @@ impl EndingView {
         match ending {
             Ending::Completed(finish) => Self::Completed(finish.name()),
             Ending::Failed(code) => Self::Failed(code.name()),
-            Ending::Running => Self::Running,
         }
     }
 }

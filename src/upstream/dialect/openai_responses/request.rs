@@ -1,7 +1,6 @@
 //! Writes a round as a request body: messages become items.
 
 use std::borrow::Cow;
-use std::mem;
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -64,12 +63,12 @@ impl Dialect for OpenaiResponses {
         Box::new(Decoder::new(round.sampling.max_tokens))
     }
 
-    fn learn_refusal(&self, status: u16, said: &str) -> bool {
-        if status != 400 || !said.to_ascii_lowercase().contains("encrypted") {
-            return false;
+    fn learn_refusal(&self, status: u16, body: &str) {
+        let mut reasoning = self.reasoning.lock();
+        let names_it = || body.to_ascii_lowercase().contains("encrypted");
+        if *reasoning == Reasoning::Encrypted && status == 400 && names_it() {
+            *reasoning = Reasoning::Refused;
         }
-        let before = mem::replace(&mut *self.reasoning.lock(), Reasoning::Refused);
-        before == Reasoning::Encrypted
     }
 
     fn forget_refusals(&self) {

@@ -574,7 +574,7 @@ impl Play {
         assert_eq!((asked, end["finish_reason"] == "clarification_needed"), (self.asked, asked));
         let mut history = self.scene.turn.request().history.clone();
         let record = self.scene.turn.into_record();
-        assert_ne!(record.ending, Ending::Running);
+        assert!(record.ending.is_some());
         let mut sent: Vec<Value> = Vec::new();
         for call in record.steps.iter().flat_map(Step::calls) {
             let arguments = call.arguments.to_value();

@@ -279,7 +279,7 @@ fn ends(scene: &Scene, coverage: &mut Coverage) {
         coverage.saw("asked: several at once");
     }
     let step = turn.record().steps.last();
-    let ended = turn.ending() == Ending::Completed(TurnFinish::Stop);
+    let ended = turn.ending() == Some(Ending::Completed(TurnFinish::Stop));
     if ended && step.is_some_and(|step| step.calls().next().is_some()) {
         coverage.saw("ends: with the results");
     }

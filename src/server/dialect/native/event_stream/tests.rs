@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::*;
 use crate::event::{Event, Summary, TurnFinish, Usage};
@@ -66,6 +67,20 @@ fn a_result_that_does_not_fit_is_cut_and_says_so() {
     assert_eq!(data["text_truncated"], json!(text.len() + 2));
     assert!(text.starts_with(data["text"].as_str().unwrap()));
     assert_eq!(data["finish_reason"], "stop");
+}
+
+#[test]
+fn a_long_event_is_shortened_however_deep_it_is_nested() {
+    let deepest = crate::limits::parser::DEPTH_MAX;
+    let long = "x".repeat(limits::FRAME_BYTES_MAX);
+    let inner = format!("{}\"{long}\"{}", "[".repeat(deepest - 1), "]".repeat(deepest - 1));
+    let tool_args = &RawValue::from_string(format!("{{\"a\":{inner}}}")).unwrap();
+    let started = Event::ToolStarted { call_id: "call_1", tool_name: "f", tool_args, r#loop: 1 };
+    let frame = encoded(&[started]);
+    assert!(frame.len() <= limits::FRAME_BYTES_MAX, "{}", frame.len());
+    let data = &read(&frame)[0].2["data"];
+    assert_eq!((&data["call_id"], &data["tool_args"]), (&json!("call_1"), &Value::Null));
+    assert!(data["tool_args_truncated"].as_u64() > Some(limits::FRAME_BYTES_MAX as u64));
 }
 
 #[test]
