@@ -7,6 +7,8 @@
 //!
 //! Calls that differ in their arguments are never repeats.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde_json::Value;
 
 use crate::limits::turn::REPEATS_MAX;
@@ -87,6 +89,37 @@ impl Repeats {
 impl Done {
     fn is(&self, name: &str, arguments: &Value) -> bool {
         self.name == name && is_same(&self.arguments, arguments)
+    }
+}
+
+/// A number that is the same for arguments that are the same ([`is_same`]), and seldom for others.
+/// Comparing it spares most comparisons of arguments.
+pub(super) fn fingerprint(value: &Value) -> u64 {
+    let of = |value: &dyn Fn(&mut DefaultHasher)| {
+        let mut hasher = DefaultHasher::new();
+        value(&mut hasher);
+        hasher.finish()
+    };
+    match value {
+        Value::Null => 0,
+        Value::Bool(truth) => of(&|hasher| truth.hash(hasher)),
+        // Equal numbers are equal as floats, but 0.0 and -0.0 have different bits.
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|float| *float != 0.0).unwrap_or_default();
+            of(&|hasher| float.to_bits().hash(hasher))
+        }
+        Value::String(text) => of(&|hasher| text.hash(hasher)),
+        Value::Array(items) => of(&|hasher| {
+            items.len().hash(hasher);
+            for item in items {
+                fingerprint(item).hash(hasher);
+            }
+        }),
+        // The order of keys does not count.
+        Value::Object(members) => {
+            let member = |(key, value)| of(&|hasher| (key, fingerprint(value)).hash(hasher));
+            members.iter().map(member).fold(1, u64::wrapping_add)
+        }
     }
 }
 
@@ -181,12 +214,16 @@ mod tests {
         for (one, other, same) in [
             (json!(1), json!(1.0), true),
             (json!(1.5), json!(1.5), true),
+            (json!(0), json!(-0.0), true),
+            (json!({ "a": [1], "b": "x" }), json!({ "b": "x", "a": [1.0] }), true),
+            (json!({ "a": 1, "b": 2 }), json!({ "a": 2, "b": 1 }), false),
             (json!(1.5), json!(2.5), false),
             (json!(1), json!(1.5), false),
             (json!(large), json!(large + 1), false),
         ] {
             assert_eq!(is_same(&one, &other), same, "{one} and {other}");
             assert_eq!(is_same(&other, &one), same, "{other} and {one}");
+            assert!(!same || fingerprint(&one) == fingerprint(&other), "{one} and {other}");
         }
     }
 

@@ -69,7 +69,7 @@ impl Calls {
     pub(in crate::orchestrator) fn places(
         &self,
         from: CallAt,
-    ) -> impl Iterator<Item = CallAt> + use<> {
+    ) -> impl DoubleEndedIterator<Item = CallAt> + use<> {
         (from.place()..self.list.len()).map(CallAt::new)
     }
 

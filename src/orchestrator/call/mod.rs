@@ -90,6 +90,8 @@ pub(super) struct Facts {
     pub(super) needs: Vec<CallAt>,
     /// An earlier, identical call of the same message. This one waits for its result.
     pub(super) duplicate_of: Option<CallAt>,
+    /// The [fingerprint](repeats::fingerprint) of its arguments, references resolved.
+    pub(super) fingerprint: u64,
 }
 
 /// The stage of a checked call.
@@ -277,6 +279,16 @@ impl CallDraft {
         name == other_name && repeats::is_same(&arguments.to_value(), &others.to_value())
     }
 
+    /// Whether it is a call of this tool with these arguments, which have this
+    /// [fingerprint](repeats::fingerprint).
+    pub(super) fn is_same(&self, name: &str, arguments: &Value, fingerprint: u64) -> bool {
+        let differs = self.facts().is_some_and(|facts| facts.fingerprint != fingerprint);
+        let is_same = |(own_name, own): (&str, &Arguments)| {
+            own_name == name && repeats::is_same(&own.to_value(), arguments)
+        };
+        !differs && self.whole().is_some_and(is_same)
+    }
+
     /// Whether it looks something up, or may have been meant to.
     pub(super) fn may_look_up(&self) -> bool {
         let is_lookup = |tool: Option<Policy>| tool.is_none_or(|policy| policy.is_lookup());
@@ -307,7 +319,8 @@ impl CallDraft {
     }
 
     /// It has been checked and waits with these arguments.
-    pub(super) fn wait(&mut self, facts: Facts, arguments: Value) {
+    pub(super) fn wait(&mut self, mut facts: Facts, arguments: Value) {
+        facts.fingerprint = repeats::fingerprint(&arguments);
         self.state = match self.take_state() {
             CallState::Whole(written) => {
                 let stage = Stage::Waiting(Ready { written, resolved: None, arguments });
@@ -321,7 +334,8 @@ impl CallDraft {
     pub(super) fn resolve(&mut self, arguments: Value) -> Result<(), Refusal> {
         let resolved =
             Arguments::parse(&arguments.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
-        if let CallState::Checked { stage: Stage::Waiting(ready), .. } = &mut self.state {
+        if let CallState::Checked { stage: Stage::Waiting(ready), facts } = &mut self.state {
+            facts.fingerprint = repeats::fingerprint(&arguments);
             (ready.resolved, ready.arguments) = (Some(resolved), arguments);
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Ready, Stan
 use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
 use crate::orchestrator::refusal::Refusal;
-use crate::orchestrator::repeats::Repeated;
+use crate::orchestrator::repeats::{self, Repeated};
 use crate::text;
 use crate::tools::{CallRefusal, Policy, ToolResult};
 
@@ -105,7 +105,7 @@ impl OpenRound<'_> {
             self.core.calls[at].wait(facts, arguments);
             return Verdict::OverCap;
         }
-        facts.duplicate_of = self.original_of(at, facts.tool);
+        facts.duplicate_of = self.original_of(at, &written.name, &arguments, facts.tool);
         if facts.duplicate_of.is_some() && !self.changes_the_world(facts.tool) {
             return Verdict::Repeat;
         }
@@ -143,11 +143,19 @@ impl OpenRound<'_> {
     }
 
     /// The earlier, identical call of the message, unless its tool is repeatable.
-    fn original_of(&self, at: CallAt, tool: Option<Policy>) -> Option<CallAt> {
-        let calls = &self.core.calls;
+    fn original_of(
+        &self,
+        at: CallAt,
+        name: &str,
+        arguments: &Value,
+        tool: Option<Policy>,
+    ) -> Option<CallAt> {
+        if tool.is_some_and(|tool| tool.repeatable) {
+            return None;
+        }
+        let (calls, fingerprint) = (&self.core.calls, repeats::fingerprint(arguments));
         let mut before = calls.places(self.round.first_call).take_while(|before| *before < at);
-        let original = before.find(|before| calls[at].repeats(&calls[*before]));
-        original.filter(|_| !tool.is_some_and(|tool| tool.repeatable))
+        before.find(|before| calls[*before].is_same(name, arguments, fingerprint))
     }
 
     /// Whether this tool, or an earlier call of the message, is mutating. Such a message is read
