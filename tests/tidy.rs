@@ -74,7 +74,7 @@ const ROWS: &[Row] = &[
     row("upstream/mod.rs", Io, &["call_format", "event"]),
     row("upstream/constrain", Nothing, &["call_format", "limits"]),
     row("upstream/dialect", Nothing, &["event", "limits"]),
-    row("upstream/frame_error", Nothing, &[]),
+    row("upstream/frame_error", Nothing, &["limits"]),
     row("upstream/prelude", Nothing, &["event"]),
     row("upstream/local", Io, &[]),
     row("upstream/message", Nothing, &[]),

@@ -66,7 +66,7 @@ impl<N> NativeCalls<N> {
     ) -> Result<usize, FrameError> {
         let at = self.calls.len();
         if at == NATIVE_CALLS_MAX {
-            return Err(FrameError::Malformed);
+            return Err(FrameError::TooManyCalls);
         }
         self.calls.push(NativeCall {
             named,
@@ -84,7 +84,7 @@ impl<N> NativeCalls<N> {
     /// If all calls together exceed [`NATIVE_CALL_BYTES_MAX`].
     pub(super) const fn count(&mut self, bytes: usize) -> Result<(), FrameError> {
         self.bytes += bytes;
-        if self.bytes > NATIVE_CALL_BYTES_MAX { Err(FrameError::Malformed) } else { Ok(()) }
+        if self.bytes > NATIVE_CALL_BYTES_MAX { Err(FrameError::CallsTooLong) } else { Ok(()) }
     }
 
     /// Reports the arguments that have not been reported yet.

@@ -174,7 +174,7 @@ impl Round {
             match self.events.decode(&frame, sink) {
                 Ok(()) => {}
                 Err(FrameError::Server(error)) => return Err(RoundFailure::reported(&error)),
-                Err(error @ FrameError::Malformed) => return Err(RoundFailure::unreadable(error)),
+                Err(error) => return Err(RoundFailure::unreadable(error)),
             }
             if self.events.is_done() {
                 break;

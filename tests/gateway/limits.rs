@@ -365,3 +365,18 @@ async fn rounds_of_a_turn() {
     assert_eq!(outcome(&frames), "loop_limit");
     assert_eq!(said(&frames), "At last.");
 }
+
+/// Going through the calls again for each of them, and through all before it, would take minutes.
+#[tokio::test]
+async fn calls_of_a_message() {
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |s| s.config.limits.max_calls_per_turn = 1000).await;
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "Hello?"})).await;
+    let sum = |n: usize| call("calculate", &json!({"expression": format!("1+{n}")})) + "\n";
+    let round = model.round().await;
+    round.answer_in_pieces(&(0..1000).map(sum).collect::<String>(), 32 * 1024).await;
+    model.round().await.answer("Many.").await;
+    let frames = stream.rest().await;
+    assert_eq!(frames.iter().filter(|frame| frame.event == "tool_completed").count(), 1000);
+    assert_eq!(outcome(&frames), "stop");
+}

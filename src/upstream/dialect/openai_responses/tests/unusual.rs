@@ -364,7 +364,7 @@ fn calls_are_bounded_in_number_and_size() {
         decode([stream(&json!(calls)).as_bytes()]).1
     };
     assert_eq!(error(NATIVE_CALLS_MAX), None);
-    assert_eq!(error(NATIVE_CALLS_MAX + 1), Some(FrameError::Malformed));
+    assert_eq!(error(NATIVE_CALLS_MAX + 1), Some(FrameError::TooManyCalls));
     let error = |bytes: usize| {
         // A frame holds less than a round.
         let piece = argues(&json!(0), "", &"x".repeat(bytes / 2));
@@ -372,5 +372,5 @@ fn calls_are_bounded_in_number_and_size() {
         decode([stream(&events).as_bytes()]).1
     };
     assert_eq!(error(NATIVE_CALL_BYTES_MAX), None);
-    assert_eq!(error(NATIVE_CALL_BYTES_MAX + 2), Some(FrameError::Malformed));
+    assert_eq!(error(NATIVE_CALL_BYTES_MAX + 2), Some(FrameError::CallsTooLong));
 }
