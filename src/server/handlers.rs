@@ -1,5 +1,6 @@
 //! The handler of each address.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
@@ -15,7 +16,7 @@ use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
-use super::stream::{last_event_id, resume};
+use super::stream::{last_event_id, resume, single};
 use super::{App, query};
 use crate::gateway::BegunTurn;
 use crate::session::store::MemoryUsage;
@@ -92,8 +93,8 @@ async fn begin(
     app: &App,
 ) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
-    let key = request.headers.get(IDEMPOTENCY_KEY);
-    let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
+    let key = key.map(Cow::into_owned);
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let new = dialect.read(&body, key)?;
     let BegunTurn { session_id, turn, repeated } =

@@ -62,8 +62,8 @@ impl Refusal {
     pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
     pub(super) const TURN_GONE: Self =
         Self::Gone("the events of this turn are no longer kept; read its outcome from the session");
-    pub(super) const FRAME_GONE: Self = Self::Gone(
-        "this turn has no frame with this id; omit Last-Event-ID to read it from the start",
+    pub(super) const EVENT_GONE: Self = Self::Gone(
+        "this turn has no event with this id; omit Last-Event-ID to read it from the start",
     );
 
     /// A field with an invalid value.

@@ -1,5 +1,7 @@
 //! A turn's events as a response: where to start, and which headers to send.
 
+use std::borrow::Cow;
+
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
 };
@@ -31,26 +33,43 @@ pub(super) fn resume(
     let seen = match seen {
         None => 0,
         Some(id) if id.epoch == log.epoch() && id.sequence <= last => id.sequence,
-        Some(_) => return Err(Refusal::FRAME_GONE),
+        Some(_) => return Err(Refusal::EVENT_GONE),
     };
     if has_ended && seen == last {
         // An EventSource reconnects after every end; this response tells it to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    Ok(stream(session_id, turn, seen, dialect.encoder(accept), app))
+    // Several lines are one list (RFC 9110, section 5.3).
+    let accept: Vec<_> = headers.get_all(ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
+    Ok(stream(session_id, turn, seen, dialect.encoder(&accept.join(", ")), app))
 }
 
 /// The id of the last frame that the client has seen, if it sent one.
 pub(super) fn last_event_id(request: &Parts) -> Result<Option<FrameId>, Refusal> {
-    let header = request.headers.get(LAST_EVENT_ID);
-    let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
+    let header = single(&request.headers, &LAST_EVENT_ID, "Last-Event-ID")?;
     let id = header.or_else(|| query::value(request.uri.query(), "last_event_id"));
     match id.as_deref() {
         None | Some("") => Ok(None),
         Some(id) => FrameId::parse(id).map(Some).ok_or_else(|| {
-            Refusal::invalid("Last-Event-ID", "Last-Event-ID must be a frame id such as 1-42")
+            Refusal::invalid(
+                "Last-Event-ID",
+                "Last-Event-ID must be the id of an event, such as 1-42",
+            )
         }),
+    }
+}
+
+/// A header that may occur once. Of several, another server might choose another one.
+pub(super) fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+    shown_as: &'static str,
+) -> Result<Option<Cow<'a, str>>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    match values.next() {
+        None => Ok(first),
+        Some(_) => Err(Refusal::invalid(shown_as, format!("send {shown_as} only once"))),
     }
 }
 

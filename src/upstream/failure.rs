@@ -103,9 +103,9 @@ impl RoundFailure {
 
     /// The server sent something other than an event stream.
     pub(super) fn not_a_stream(content_type: &str, said: &ServerError) -> Self {
-        let message = format!(
-            "the model server answered with {content_type} instead of an event stream: {said}"
-        );
+        let what = if content_type.is_empty() { "no content type" } else { content_type };
+        let message =
+            format!("the model server answered with {what} instead of an event stream: {said}");
         Self::new(FailureCode::UpstreamError, false, message)
     }
 

@@ -14,6 +14,7 @@ mod conversations;
 mod documented;
 mod drain;
 mod http2;
+mod idempotency;
 mod leaks;
 mod limits;
 mod native;

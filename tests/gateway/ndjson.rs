@@ -69,3 +69,15 @@ async fn text_that_an_event_stream_splits_is_whole() {
     let (_, last) = events(&reply.body).pop().unwrap();
     assert_eq!(last["data"]["text"], words);
 }
+
+/// Several header lines are one list.
+#[tokio::test]
+async fn a_second_accept_line_counts() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = json!({"session_id": "s", "prompt": "Hello?"}).to_string();
+    let answer = gateway.exchange(post(STREAM, &["Accept: text/html", ACCEPT], &body));
+    let model = async { model.round().await.answer("One.").await };
+    let (reply, ()) = tokio::join!(answer, model);
+    assert_eq!(reply.head.header("content-type"), Some("application/x-ndjson"));
+}

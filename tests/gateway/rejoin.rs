@@ -415,3 +415,17 @@ async fn a_reader_that_waits_for_the_end_gets_it_once() {
     let rest = stream.rest().await;
     assert_eq!((rest.len(), stream.ending), (1, Some(Ending::Well)));
 }
+
+#[tokio::test]
+async fn a_header_that_may_occur_once_is_refused_if_it_occurs_twice() {
+    let model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let keys = ["Idempotency-Key: a", "Idempotency-Key: b"];
+    let reply = gateway.exchange(post(STREAM, &keys, r#"{"prompt":"Hello?"}"#)).await;
+    assert_eq!((reply.head.status, reply.refusal().1), (400, "invalid_request".into()));
+    assert!(reply.message().contains("Idempotency-Key only once"), "{}", reply.message());
+    let ids = ["Last-Event-ID: 1-1", "Last-Event-ID: 1-2"];
+    let path = format!("{STREAM}?session_id=s");
+    let reply = gateway.exchange(request("GET", &path, &ids, "")).await;
+    assert!(reply.message().contains("Last-Event-ID only once"), "{}", reply.message());
+}

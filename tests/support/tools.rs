@@ -245,3 +245,27 @@ impl Tool for Panics {
         Box::pin(async { panic!("as the test wants it") })
     }
 }
+
+/// A tool called `key`, whose result is the idempotency key of its call.
+#[derive(Debug)]
+pub(crate) struct Key(ToolSpec);
+
+impl Key {
+    pub(crate) fn new() -> Self {
+        Self(
+            Always::new("key", Policy { repeatable: true, ..Policy::NONE }, ToolResult::error(""))
+                .spec,
+        )
+    }
+}
+
+impl Tool for Key {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call(&self, _arguments: Value, context: CallContext) -> ToolFuture {
+        let key = context.idempotency_key.to_string();
+        Box::pin(async move { Ok(ToolResult::data(json!({ "key": key }))) })
+    }
+}
