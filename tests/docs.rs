@@ -15,7 +15,7 @@ use serde_json::Value;
 use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
-use tether::orchestrator::{Briefing, Output, Rules, Turn, TurnRequest};
+use tether::orchestrator::{Briefing, Output, Rules, TurnMachine, TurnRequest};
 use tether::upstream::{History, Sampling, ToolChoice};
 
 fn root() -> &'static Path {
@@ -185,7 +185,7 @@ fn system_prompt() -> String {
         briefing: Arc::new(briefing),
         history: Conversation::default(),
     };
-    let mut turn = Turn::new(request);
+    let mut turn = TurnMachine::new(request);
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
             return round.prompt.messages(History::Text)[0].text_content().unwrap().into_owned();

@@ -8,7 +8,7 @@ use serde_json::json;
 use tether::config::Config;
 use tether::conversation::{Conversation, Opening};
 use tether::event::{Event, FeedbackReason};
-use tether::orchestrator::{Briefing, CallAt, Input, Output, Rules, Turn, TurnRequest};
+use tether::orchestrator::{Briefing, CallAt, Input, Output, Rules, TurnMachine, TurnRequest};
 use tether::tools::ToolResult;
 use tether::upstream::{Delta, RoundFinish, Sampling, ToolChoice};
 
@@ -19,7 +19,7 @@ fn page() -> String {
 
 /// A turn with the built-in tools, and its feedback on the model's mistakes.
 struct Scene {
-    turn: Turn,
+    turn: TurnMachine,
     said: Vec<(Option<FeedbackReason>, String)>,
     running: Vec<CallAt>,
 }
@@ -42,7 +42,7 @@ impl Scene {
             briefing: Arc::new(briefing.expect("valid rules")),
             history: Conversation::default(),
         };
-        let turn = Turn::new(request);
+        let turn = TurnMachine::new(request);
         let mut scene = Self { turn, said: Vec::new(), running: Vec::new() };
         scene.drain();
         scene

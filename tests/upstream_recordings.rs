@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tether::event::Usage;
-use tether::parser::{Call, ErrorCode, Parser, Segment, Settings};
+use tether::parser::{ErrorCode, ParsedCall, Parser, Segment, Settings};
 use tether::upstream::dialect::{Decode, Kind, Options};
 use tether::upstream::server_error::ServerError;
 use tether::upstream::{ChatRequest, Delta, FrameError, RoundFinish, Sampling, sse};
@@ -66,7 +66,7 @@ struct Answer {
 #[derive(Debug, Clone, PartialEq)]
 enum Piece {
     Text(String),
-    Call(Call),
+    Call(ParsedCall),
     Error(ErrorCode),
 }
 
@@ -288,7 +288,7 @@ fn words_with_native_tools() {
 
 /// The calls of an answer that contains nothing else.
 #[track_caller]
-fn calls(name: &str) -> Vec<Call> {
+fn calls(name: &str) -> Vec<ParsedCall> {
     let pieces = replay_well(name, RoundFinish::Stop).pieces;
     let call = |piece| match piece {
         Piece::Call(call) => call,

@@ -44,12 +44,12 @@ pub(super) enum Value {
     Unreadable,
     List(Vec<Node>),
     /// In file order, including repeated keys.
-    Map(Vec<Entry>),
+    Map(Vec<Pair>),
 }
 
 /// A key and its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct Pair {
     pub(super) place: Place,
     pub(super) key: String,
     pub(super) node: Node,
@@ -126,7 +126,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         let mut entries = Vec::new();
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             let place = Place::from(&key.referenced);
-            entries.push(Entry { place, key: key.value, node: map.next_value()? });
+            entries.push(Pair { place, key: key.value, node: map.next_value()? });
         }
         Ok(Value::Map(entries))
     }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::mistake::Mistake;
-use super::raw::{Entry, Node, Place, Value};
+use super::raw::{Node, Pair, Place, Value};
 use crate::limits::config::QUOTE_CHARS_MAX;
 
 /// A section that is being read. **Ask for every key that it may have, then call
@@ -15,7 +15,7 @@ use crate::limits::config::QUOTE_CHARS_MAX;
 pub(super) struct Keys<'n, 'm> {
     path: String,
     place: Place,
-    entries: &'n [Entry],
+    entries: &'n [Pair],
     known: Vec<&'static str>,
     mistakes: &'m mut Vec<Mistake>,
 }
@@ -153,7 +153,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         }
     }
 
-    fn entry(&mut self, key: &'static str) -> Option<&'n Entry> {
+    fn entry(&mut self, key: &'static str) -> Option<&'n Pair> {
         self.known.push(key);
         self.entries.iter().find(|entry| entry.key == key)
     }

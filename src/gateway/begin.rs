@@ -14,7 +14,7 @@ use super::Gateway;
 use super::offer::Offer;
 use super::run::run;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
-use crate::orchestrator::{Driver, Parts, Turn, TurnRequest};
+use crate::orchestrator::{Driver, Parts, TurnMachine, TurnRequest};
 use crate::session::{Begun, LoggedTurn, NotBegun, SessionError};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, RegistryError};
@@ -156,7 +156,7 @@ impl Gateway {
             history,
         };
         let parts = Parts {
-            turn: Turn::new(request),
+            turn: TurnMachine::new(request),
             writer,
             route: Route::new(upstream, &self.upstreams, is_named),
             tools: offer.tools,

@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::meter::Meter;
 use super::running_tools::{News, RunningTools};
-use super::turn::{Input, Output, Turn};
+use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
 use crate::session::Writer;
 use crate::telemetry::millis;
@@ -29,7 +29,7 @@ use crate::upstream::{Fallback, Opened, Round, RoundFailure, Route};
 #[derive(Debug)]
 pub(crate) struct Parts {
     /// The machine, newly created.
-    pub(crate) turn: Turn,
+    pub(crate) turn: TurnMachine,
     /// Where its events go.
     pub(crate) writer: Writer,
     /// The models that may answer.
@@ -60,7 +60,7 @@ struct Timer {
 
 /// Drives one turn.
 pub(crate) struct Driver {
-    turn: Turn,
+    turn: TurnMachine,
     writer: Writer,
     route: Route,
     round: RoundState,

@@ -9,7 +9,7 @@ use crate::event::FeedbackReason;
 use crate::limits::tools::FEEDBACK_BYTES_MAX;
 use crate::parser::{ErrorCode, ParseError};
 use crate::text;
-use crate::tools::{CallRefusal, ToolResult};
+use crate::tools::{InvalidCall, ToolResult};
 use crate::upstream::ToolChoice;
 
 use super::call_contract::CallContract;
@@ -52,7 +52,7 @@ pub(super) fn brief(message: String) -> String {
 }
 
 /// The arguments break the tool's schema.
-pub(super) fn invalid_arguments(name: &str, refusal: &CallRefusal) -> String {
+pub(super) fn invalid_arguments(name: &str, refusal: &InvalidCall) -> String {
     format!("The call to {name} was not run. {refusal}\nWrite it again, corrected.")
 }
 

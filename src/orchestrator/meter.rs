@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{Span, debug, info_span};
 
-use super::turn::{LogLine, Turn};
+use super::turn::{LogLine, TurnMachine};
 use crate::event::{Event, TurnState};
 use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
@@ -157,7 +157,7 @@ impl Meter {
     }
 
     /// Writes the one log line that ends a turn.
-    pub(super) fn turn_ended(&self, turn: &Turn) {
+    pub(super) fn turn_ended(&self, turn: &TurnMachine) {
         let summary = turn.summary();
         let duration = self.begun.elapsed();
         metrics::turn_ended(turn.outcome(), summary.loops, duration);

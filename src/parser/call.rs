@@ -117,7 +117,7 @@ fn read_object(text: &str, keys: &JsonKeys) -> Result<(String, Arguments), Fault
     Ok((name, arguments))
 }
 
-fn read_name(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<String, Fault> {
+fn read_name(entry: Option<Member<'_>>, keys: &JsonKeys) -> Result<String, Fault> {
     let Some(entry) = entry else {
         return Err(Fault::call(format!("the key `{}` is missing", keys.name[0])));
     };
@@ -130,7 +130,7 @@ fn read_name(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<String, Fault>
     Ok(name)
 }
 
-fn read_arguments(entry: Option<Entry<'_>>, keys: &JsonKeys) -> Result<Arguments, Fault> {
+fn read_arguments(entry: Option<Member<'_>>, keys: &JsonKeys) -> Result<Arguments, Fault> {
     let Some(entry) = entry else { return Ok(Arguments::none()) };
     let key = keys.arguments[entry.rank];
     let text = entry.value.get();
@@ -157,7 +157,7 @@ fn read_string(text: &str) -> Option<Result<Arguments, Refused>> {
 
 /// A value, with its key's index in the format's list.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
+struct Member<'a> {
     rank: usize,
     value: &'a RawValue,
 }
@@ -165,8 +165,8 @@ struct Entry<'a> {
 /// The values of the keys that count.
 #[derive(Default)]
 struct Envelope<'a> {
-    name: Option<Entry<'a>>,
-    arguments: Option<Entry<'a>>,
+    name: Option<Member<'a>>,
+    arguments: Option<Member<'a>>,
     /// A key that counts and is repeated. JSON does not say which value is meant, and a call is not
     /// run on a guess.
     twice: Option<&'static str>,
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor<'_> {
             }
             seen |= 1 << bit;
             if slot.is_none_or(|held| rank < held.rank) {
-                *slot = Some(Entry { rank, value });
+                *slot = Some(Member { rank, value });
             }
         }
         Ok(envelope)

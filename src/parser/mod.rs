@@ -117,7 +117,7 @@ use std::sync::Arc;
 pub use arguments::Arguments;
 pub use native_call::read_call;
 pub use repair::Repair;
-pub use segment::{Call, ErrorCode, ParseError, Place, Segment, Span};
+pub use segment::{ErrorCode, ParseError, ParsedCall, Place, Segment, Span};
 pub use settings::{Settings, SettingsError};
 pub use syntax::Syntax;
 

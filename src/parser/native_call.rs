@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use super::arguments::Refused;
 use super::call::Fault;
 use super::repair::{self, Repair};
-use super::segment::{self, Call, ErrorCode, ParseError};
+use super::segment::{self, ErrorCode, ParseError, ParsedCall};
 use super::{Arguments, Settings};
 
 /// Reads a call from a name and the text of its arguments, by the rules for payloads: nothing is
@@ -23,10 +23,10 @@ pub fn read_call(
     name: &str,
     arguments: &str,
     settings: &Settings,
-) -> Result<Call, ParseError> {
+) -> Result<ParsedCall, ParseError> {
     let mut repaired = Vec::new();
     match read(name, arguments, settings, &mut repaired) {
-        Ok(arguments) => Ok(Call { index, name: name.to_owned(), arguments, repaired }),
+        Ok(arguments) => Ok(ParsedCall { index, name: name.to_owned(), arguments, repaired }),
         Err(Fault { code, message }) => Err(ParseError {
             code,
             message,

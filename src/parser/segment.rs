@@ -32,7 +32,7 @@ pub enum Segment<'a> {
         name: &'a str,
     },
     /// The next piece of the call's arguments, as JSON text; only with `argument_deltas`. If the
-    /// call completes, the pieces together are its [`arguments`](Call::arguments), byte for byte.
+    /// call completes, the pieces together are its [`arguments`](ParsedCall::arguments), byte for byte.
     ArgumentsDelta {
         /// The call's number.
         index: u32,
@@ -40,7 +40,7 @@ pub enum Segment<'a> {
         json: &'a str,
     },
     /// A complete call of the right shape.
-    CallCompleted(Call),
+    CallCompleted(ParsedCall),
     /// Something that was not a call. The parser carries on.
     Error(ParseError),
     /// Where a range of input bytes went; only with `spans`. In order, the ranges are the input,
@@ -50,7 +50,7 @@ pub enum Segment<'a> {
 
 /// A call that a model wrote.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct ParsedCall {
     /// Its number in the stream, from 0. Errors after a [`CallStarted`](Segment::CallStarted) are
     /// numbered too.
     pub index: u32,

@@ -16,20 +16,20 @@ use crate::text::quote;
 /// The specs of some tools, in configuration order. Copies share them.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<Listed>>,
     /// Positions in `entries`.
     by_name: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Listed {
     spec: ToolSpec,
     schema: Schema,
 }
 
 /// Why a call is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallRefusal {
+pub enum InvalidCall {
     /// There is no such tool, or this turn does not offer it.
     NotFound {
         /// The name that the model wrote.
@@ -46,7 +46,7 @@ pub enum CallRefusal {
     },
 }
 
-impl fmt::Display for CallRefusal {
+impl fmt::Display for InvalidCall {
     /// Tells the model, in sentences, what was wrong and what is allowed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -105,15 +105,15 @@ impl Catalog {
     ///
     /// # Errors
     /// The reason not to run it.
-    pub fn check(&self, name: &str, arguments: &Value) -> Result<(), CallRefusal> {
+    pub fn check(&self, name: &str, arguments: &Value) -> Result<(), InvalidCall> {
         let Some(entry) = self.entry(name) else { return Err(self.not_found(name)) };
         let valid = entry.schema.validate(arguments);
-        valid.map_err(|violations| CallRefusal::Invalid { violations })
+        valid.map_err(|violations| InvalidCall::Invalid { violations })
     }
 
     /// Adds a tool after the others. Its name must be new.
     pub(super) fn push(&mut self, spec: ToolSpec, schema: Schema) {
-        self.push_entry(Arc::new(Entry { spec, schema }));
+        self.push_entry(Arc::new(Listed { spec, schema }));
     }
 
     /// The position of the tool with this name.
@@ -130,16 +130,16 @@ impl Catalog {
         selected
     }
 
-    fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+    fn entry(&self, name: &str) -> Option<&Arc<Listed>> {
         self.position(name).map(|position| &self.entries[position])
     }
 
-    fn push_entry(&mut self, entry: Arc<Entry>) {
+    fn push_entry(&mut self, entry: Arc<Listed>) {
         self.by_name.insert(entry.spec.name.clone(), self.entries.len());
         self.entries.push(entry);
     }
 
-    fn not_found(&self, name: &str) -> CallRefusal {
+    fn not_found(&self, name: &str) -> InvalidCall {
         let names = || self.specs().map(|spec| spec.name.as_str());
         let mut alike: Vec<(f64, &str)> =
             names().map(|known| (closeness(name, known), known)).collect();
@@ -151,7 +151,7 @@ impl Catalog {
         let others = names().filter(|name| !closest.iter().any(|close| close == name));
         let available =
             others.take(FEEDBACK_NAMES_MAX - closest.len()).map(str::to_owned).collect();
-        CallRefusal::NotFound { name: name.to_owned(), closest, available }
+        InvalidCall::NotFound { name: name.to_owned(), closest, available }
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
     fn listed_names_are_bounded() {
         let many: Vec<String> = (0..FEEDBACK_NAMES_MAX * 2).map(|n| format!("tool_{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let Err(CallRefusal::NotFound { closest, available, .. }) =
+        let Err(InvalidCall::NotFound { closest, available, .. }) =
             catalog(&many).check("tool_x", &json!({}))
         else {
             panic!("there is no such tool")

@@ -21,7 +21,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use catalog::{CallRefusal, Catalog};
+pub use catalog::{Catalog, InvalidCall};
 pub use fault::ToolFault;
 pub use registry::{Registry, RegistryError};
 pub use report::{Progress, Reporter};

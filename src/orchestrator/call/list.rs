@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{CallAt, CallDraft, CallState, Ready};
 use crate::orchestrator::references;
-use crate::orchestrator::refusal::Refusal;
+use crate::orchestrator::rejection::Rejection;
 
 /// All calls of a turn, in the order in which they were written.
 #[derive(Debug, Default)]
@@ -113,10 +113,10 @@ impl Calls {
         first: CallAt,
         at: CallAt,
         arguments: &Value,
-    ) -> Result<Vec<CallAt>, Refusal> {
+    ) -> Result<Vec<CallAt>, Rejection> {
         let target = |reference: &str| {
             let named = self.target(first, at, reference);
-            named.ok_or_else(|| Refusal::Reference(reference.to_owned()))
+            named.ok_or_else(|| Rejection::Reference(reference.to_owned()))
         };
         references::find(arguments).into_iter().map(target).collect()
     }
@@ -126,14 +126,14 @@ impl Calls {
         &self,
         first: CallAt,
         at: CallAt,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, Rejection> {
         let Some(Ready { arguments, .. }) = self[at].waiting() else { return Ok(Value::Null) };
         let result_of = |reference: &str| {
             let named = self.target(first, at, reference)?;
             serde_json::to_value(self[named].ended()?.result()).ok()
         };
         references::resolve(arguments, &result_of)
-            .map_err(|reference| Refusal::Reference(reference.to_owned()))
+            .map_err(|reference| Rejection::Reference(reference.to_owned()))
     }
 
     fn target(&self, first: CallAt, at: CallAt, reference: &str) -> Option<CallAt> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 use super::repeats;
 use crate::conversation::{self, Outcome};
 use crate::limits::tools::NAME_BYTES_MAX;
@@ -331,9 +331,9 @@ impl CallDraft {
     }
 
     /// Stores the arguments with references replaced by results.
-    pub(super) fn resolve(&mut self, arguments: Value) -> Result<(), Refusal> {
+    pub(super) fn resolve(&mut self, arguments: Value) -> Result<(), Rejection> {
         let resolved =
-            Arguments::parse(&arguments.to_string()).map_err(|_| Refusal::ResolvedTooDeep)?;
+            Arguments::parse(&arguments.to_string()).map_err(|_| Rejection::ResolvedTooDeep)?;
         if let CallState::Checked { stage: Stage::Waiting(ready), facts } = &mut self.state {
             facts.fingerprint = repeats::fingerprint(&arguments);
             (ready.resolved, ready.arguments) = (Some(resolved), arguments);

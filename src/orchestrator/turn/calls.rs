@@ -12,10 +12,10 @@ use crate::limits::tools::NAME_BYTES_MAX;
 use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Ready, Standing};
 use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
-use crate::orchestrator::refusal::Refusal;
+use crate::orchestrator::rejection::Rejection;
 use crate::orchestrator::repeats::{self, Repeated};
 use crate::text;
-use crate::tools::{CallRefusal, Policy, ToolResult};
+use crate::tools::{InvalidCall, Policy, ToolResult};
 
 /// The result of checking a whole call.
 enum Verdict {
@@ -26,7 +26,7 @@ enum Verdict {
     /// It repeats an earlier call of the message.
     Repeat,
     /// Something is wrong with it.
-    Refused(Refusal),
+    Refused(Rejection),
     /// It waits until it may start.
     Taken,
 }
@@ -128,7 +128,7 @@ impl OpenRound<'_> {
         at: CallAt,
         name: &str,
         arguments: &Value,
-    ) -> Result<Vec<CallAt>, Refusal> {
+    ) -> Result<Vec<CallAt>, Rejection> {
         let tools = self.core.setup.tools();
         let is_known = tools.get(name).is_some();
         let named = if is_known {
@@ -182,7 +182,7 @@ impl OpenRound<'_> {
     }
 
     /// Ends an invalid call and tells the model what is wrong.
-    fn refuse(&mut self, at: CallAt, refusal: Refusal) {
+    fn refuse(&mut self, at: CallAt, refusal: Rejection) {
         let (reason, message) = self.refusal_feedback(at, refusal);
         let message = feedback::brief(message);
         let result = ToolResult::error(message.clone());
@@ -192,25 +192,25 @@ impl OpenRound<'_> {
     }
 
     /// What the model is told about a refusal.
-    fn refusal_feedback(&self, at: CallAt, refusal: Refusal) -> (FeedbackReason, String) {
+    fn refusal_feedback(&self, at: CallAt, refusal: Rejection) -> (FeedbackReason, String) {
         let name = self.core.calls[at].name();
         match refusal {
-            Refusal::Call(refusal @ CallRefusal::NotFound { .. }) => {
+            Rejection::Call(refusal @ InvalidCall::NotFound { .. }) => {
                 (FeedbackReason::ToolNotFound, refusal.to_string())
             }
-            Refusal::Call(refusal @ CallRefusal::Invalid { .. }) => {
+            Rejection::Call(refusal @ InvalidCall::Invalid { .. }) => {
                 (FeedbackReason::InvalidArguments, feedback::invalid_arguments(name, &refusal))
             }
-            Refusal::Reference(reference) => {
+            Rejection::Reference(reference) => {
                 let before = self.core.calls.between(self.round.first_call, at);
                 let before: Vec<String> = before.iter().map(CallDraft::title).collect();
                 let message = feedback::bad_reference(name, &reference, &before);
                 (FeedbackReason::InvalidArguments, message)
             }
-            Refusal::ResolvedTooDeep => {
+            Rejection::ResolvedTooDeep => {
                 (FeedbackReason::InvalidArguments, feedback::resolved_too_deep(name))
             }
-            Refusal::NotChosen(id) => {
+            Rejection::NotChosen(id) => {
                 (FeedbackReason::InvalidArguments, feedback::not_chosen(name, &id))
             }
         }
@@ -250,7 +250,7 @@ impl OpenRound<'_> {
         self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Skipped });
     }
 
-    fn start_call(&mut self, at: CallAt) -> Result<(), Refusal> {
+    fn start_call(&mut self, at: CallAt) -> Result<(), Rejection> {
         if !self.core.calls[at].needs().is_empty() {
             let resolved = self.core.calls.resolved(self.round.first_call, at)?;
             self.core.setup.tools().check(self.core.calls[at].name(), &resolved)?;
@@ -262,7 +262,7 @@ impl OpenRound<'_> {
         if policy.mutates
             && let Some(id) = self.not_chosen(arguments)
         {
-            return Err(Refusal::NotChosen(id));
+            return Err(Rejection::NotChosen(id));
         }
         let round = self.round.message.round;
         let repeated = self.core.repeats.check(call.name(), arguments, policy, round);

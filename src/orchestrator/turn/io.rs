@@ -101,8 +101,8 @@ pub enum Input<'a> {
         /// Whether there is a reader.
         is_present: bool,
     },
-    /// Time has passed, as set by [`Turn::set_now`](super::Turn::set_now). Comes at
-    /// [`Turn::deadline_ms`](super::Turn::deadline_ms) or later.
+    /// Time has passed, as set by [`TurnMachine::set_now`](super::TurnMachine::set_now). Comes at
+    /// [`TurnMachine::deadline_ms`](super::TurnMachine::deadline_ms) or later.
     Tick,
 }
 

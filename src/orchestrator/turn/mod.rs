@@ -1,6 +1,6 @@
 //! The turn machine: every decision of a turn, and no I/O.
 //!
-//! **After each [`Turn::handle`], [`Turn::poll`] until it returns `None`.** Outputs must be
+//! **After each [`TurnMachine::handle`], [`TurnMachine::poll`] until it returns `None`.** Outputs must be
 //! carried out in order. Text from several deltas comes out as one event if they were all handled
 //! before the poll, so a driver should handle everything that has arrived and then poll.
 //!
@@ -54,7 +54,7 @@ use crate::upstream::Delta;
 use self::core::Core;
 use calls::Run;
 use closing::Over;
-use queue::{Entry, EventDraft, LogDraft};
+use queue::{EventDraft, LogDraft, Queued};
 use round::Flow;
 use setup::Setup;
 use state::State;
@@ -63,7 +63,7 @@ pub use io::{Input, LogLine, NotRun, Output, TurnRequest};
 
 /// A turn. See the module docs for its contract.
 #[derive(Debug)]
-pub struct Turn {
+pub struct TurnMachine {
     /// Reads the model's words, one message after another.
     parser: Box<Parser>,
     state: State,
@@ -72,7 +72,7 @@ pub struct Turn {
     polled: Option<EventDraft>,
 }
 
-impl Turn {
+impl TurnMachine {
     /// Begins a turn. Its start and its first round are the first outputs.
     #[must_use]
     pub fn new(request: TurnRequest) -> Self {
@@ -196,8 +196,8 @@ impl Turn {
     /// [`handle`](Self::handle).
     pub fn poll(&mut self) -> Option<Output<'_>> {
         Some(match self.core.script.next()? {
-            Entry::Say(event) => Output::Event(self.core.event(self.polled.insert(event))),
-            Entry::Do(action) => self.action(action),
+            Queued::Say(event) => Output::Event(self.core.event(self.polled.insert(event))),
+            Queued::Do(action) => self.action(action),
         })
     }
 

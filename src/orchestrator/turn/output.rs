@@ -3,13 +3,13 @@
 use super::acknowledgement::{Acknowledgement, Heard};
 use super::core::Core;
 use super::queue::{Action, EventDraft, LogDraft};
-use super::{LogLine, Output, Turn};
+use super::{LogLine, Output, TurnMachine};
 use crate::conversation::Outcome;
 use crate::event::{Event, Summary};
 use crate::orchestrator::call::CallAt;
 use crate::tools::Progress;
 
-impl Turn {
+impl TurnMachine {
     pub(super) fn action(&mut self, action: Action) -> Output<'_> {
         let core = &self.core;
         match action {

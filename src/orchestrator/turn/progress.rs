@@ -1,6 +1,6 @@
 //! What tools send while they run: progress, and questions to the user.
 
-use super::Turn;
+use super::TurnMachine;
 use super::calls::Run;
 use super::queue::{Action, EventDraft};
 use super::state::{OpenRound, State};
@@ -9,7 +9,7 @@ use crate::limits::turn::PROGRESS_SHARE;
 use crate::orchestrator::call::{CallAt, CallDraft, Reported};
 use crate::tools::{Clarification, Progress, ToolResult};
 
-impl Turn {
+impl TurnMachine {
     /// Takes a running tool's progress.
     pub(super) fn take_progress(&mut self, call: CallAt, progress: Progress, attempt: u32) {
         let Some(mut round) = self.state.open_round(&mut self.core) else { return };

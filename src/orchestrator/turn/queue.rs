@@ -12,7 +12,7 @@ use crate::upstream::RoundRequest;
 
 /// One entry of the queue.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(super) enum Queued {
     Say(EventDraft),
     Do(Action),
 }

@@ -8,7 +8,7 @@ use super::script::Shown;
 use super::state::{OpenRound, State};
 use crate::limits;
 use crate::orchestrator::call::{CallAt, CallState, Written};
-use crate::parser::{self, Call, ErrorCode, ParseError, Parser, Repair, Segment};
+use crate::parser::{self, ErrorCode, ParseError, ParsedCall, Parser, Repair, Segment};
 use crate::upstream::{Delta, ReasoningItem};
 
 /// Reads more of the model's words. Each decision takes effect at the byte that causes it: after a
@@ -165,11 +165,11 @@ impl OpenRound<'_> {
         self.core.script.say(EventDraft::MarkerDetected { call });
     }
 
-    fn complete_call(&mut self, call: Call) {
+    fn complete_call(&mut self, call: ParsedCall) {
         let Some(at) = self.at(call.index) else { return };
         let repairs = [Repair::OpenBracket, Repair::OpenString];
         let end_is_repaired = repairs.iter().any(|repair| call.repaired.contains(repair));
-        let Call { name, arguments, .. } = call;
+        let ParsedCall { name, arguments, .. } = call;
         self.core.calls[at].complete(Written { name, arguments, end_is_repaired });
         self.round.message.push_call(at);
         self.round.has_words_after_call = Some(false);

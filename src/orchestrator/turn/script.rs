@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::queue::{Action, Entry, EventDraft, LogDraft};
+use super::queue::{Action, EventDraft, LogDraft, Queued};
 use crate::orchestrator::call::CallAt;
 use crate::orchestrator::result_guard::ResultGuard;
 
@@ -24,7 +24,7 @@ pub(super) struct Script {
     arguments: String,
     /// Keeps result blocks out of the words.
     pub(super) guard: ResultGuard,
-    queue: VecDeque<Entry>,
+    queue: VecDeque<Queued>,
 }
 
 /// What the guard let through.
@@ -42,16 +42,16 @@ impl Script {
         Self { text, reasoning, arguments, guard, queue: VecDeque::new() }
     }
 
-    pub(super) fn next(&mut self) -> Option<Entry> {
+    pub(super) fn next(&mut self) -> Option<Queued> {
         self.queue.pop_front()
     }
 
     pub(super) fn say(&mut self, event: EventDraft) {
-        self.queue.push_back(Entry::Say(event));
+        self.queue.push_back(Queued::Say(event));
     }
 
     pub(super) fn act(&mut self, action: Action) {
-        self.queue.push_back(Entry::Do(action));
+        self.queue.push_back(Queued::Do(action));
     }
 
     pub(super) fn log(&mut self, line: LogDraft) {
@@ -77,7 +77,7 @@ impl Script {
         let end = self.text.len();
         if start < end {
             match self.queue.back_mut() {
-                Some(Entry::Say(EventDraft::Text(range))) => range.end = end,
+                Some(Queued::Say(EventDraft::Text(range))) => range.end = end,
                 _ => self.say(EventDraft::Text(start..end)),
             }
         }
@@ -99,7 +99,7 @@ impl Script {
         self.reasoning.push_str(text);
         let end = self.reasoning.len();
         match self.queue.back_mut() {
-            Some(Entry::Say(EventDraft::Reasoning(range))) => range.end = end,
+            Some(Queued::Say(EventDraft::Reasoning(range))) => range.end = end,
             _ => self.say(EventDraft::Reasoning(start..end)),
         }
     }
@@ -109,7 +109,7 @@ impl Script {
         self.arguments.push_str(delta);
         let end = self.arguments.len();
         match self.queue.back_mut() {
-            Some(Entry::Say(EventDraft::ArgumentsDelta { call, delta })) if *call == at => {
+            Some(Queued::Say(EventDraft::ArgumentsDelta { call, delta })) if *call == at => {
                 delta.end = end;
             }
             _ => self.say(EventDraft::ArgumentsDelta { call: at, delta: start..end }),
@@ -125,13 +125,13 @@ impl Script {
     }
 
     /// Takes the last words back out of the queue, if nothing follows them.
-    pub(super) fn take_back_words(&mut self) -> Option<Entry> {
-        let is_words = matches!(self.queue.back(), Some(Entry::Say(EventDraft::Text(_))));
+    pub(super) fn take_back_words(&mut self) -> Option<Queued> {
+        let is_words = matches!(self.queue.back(), Some(Queued::Say(EventDraft::Text(_))));
         if is_words { self.queue.pop_back() } else { None }
     }
 
     /// Puts back what [`take_back_words`](Self::take_back_words) took.
-    pub(super) fn put_back(&mut self, words: Option<Entry>) {
+    pub(super) fn put_back(&mut self, words: Option<Queued>) {
         self.queue.extend(words);
     }
 }

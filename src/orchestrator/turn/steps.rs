@@ -1,6 +1,6 @@
 //! Steps: what follows a finished round, and how a turn ends.
 
-use super::Turn;
+use super::TurnMachine;
 use super::closing::{Closing, Over};
 use super::core::Core;
 use super::queue::{Action, EventDraft, LogDraft};
@@ -58,7 +58,7 @@ pub(super) fn first_state(core: &mut Core) -> State {
     State::Executing { round, message_end: MessageEnd::Complete }
 }
 
-impl Turn {
+impl TurnMachine {
     /// Stops the model. The rest of its message is dropped, and so is a call or marker that it has
     /// only begun.
     pub(super) fn stop_round(&mut self) {

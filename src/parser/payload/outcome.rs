@@ -4,7 +4,7 @@ use std::mem;
 
 use super::super::call::{self, Content, Fault};
 use super::super::deltas::Tracker;
-use super::super::segment::{Call, ErrorCode, Place, Segment};
+use super::super::segment::{ErrorCode, ParsedCall, Place, Segment};
 use super::super::stream::Stream;
 use super::super::transition::{After, Next};
 use super::super::{repair, text};
@@ -103,7 +103,8 @@ impl Payload {
         let elements = match content {
             Ok(Content::Elements(elements)) => elements,
             Ok(Content::Call(name, arguments)) => {
-                let call = Call { index, name, arguments, repaired: mem::take(&mut self.repaired) };
+                let call =
+                    ParsedCall { index, name, arguments, repaired: mem::take(&mut self.repaired) };
                 hand_out(call, &self.tracker, stream, sink);
                 return Place::Call;
             }
@@ -119,7 +120,8 @@ impl Payload {
             let index = if nth == 0 { index } else { stream.start_call(self.opened.at, sink) };
             match element {
                 Ok((name, arguments)) => {
-                    let call = Call { index, name, arguments, repaired: self.repaired.clone() };
+                    let call =
+                        ParsedCall { index, name, arguments, repaired: self.repaired.clone() };
                     hand_out(call, &Tracker::default(), stream, sink);
                     place = Some(Place::Call);
                 }
@@ -133,7 +135,12 @@ impl Payload {
     }
 }
 
-fn hand_out(call: Call, tracker: &Tracker, stream: &Stream, sink: &mut impl FnMut(Segment<'_>)) {
+fn hand_out(
+    call: ParsedCall,
+    tracker: &Tracker,
+    stream: &Stream,
+    sink: &mut impl FnMut(Segment<'_>),
+) {
     if stream.settings().argument_deltas {
         tracker.complete(call.index, &call.name, call.arguments.as_str(), sink);
     }

@@ -45,7 +45,7 @@ struct Reply<'r> {
 }
 
 /// A call that is still to be made, and the words before it, which may be empty.
-struct Call {
+struct Planned {
     words: String,
     tool: String,
     arguments: Value,
@@ -62,7 +62,7 @@ impl Reply<'_> {
         if calls.is_empty() {
             return self.quote_safely(&report(outcomes));
         }
-        let (offered, missing): (Vec<Call>, Vec<Call>) =
+        let (offered, missing): (Vec<Planned>, Vec<Planned>) =
             calls.into_iter().partition(|call| self.offers(&call.tool));
         let mut text = report_missing(&missing, self.tools);
         if offered.is_empty() {
@@ -107,7 +107,7 @@ impl Reply<'_> {
     }
 
     /// The next call of each task that is not done.
-    fn open_calls(&self, tasks: &[Task]) -> Vec<Call> {
+    fn open_calls(&self, tasks: &[Task]) -> Vec<Planned> {
         let mut outcomes: Vec<&Outcome> = self.scene.current().outcomes.iter().collect();
         let mut calls = Vec::new();
         for task in tasks {
@@ -119,7 +119,7 @@ impl Reply<'_> {
                     }
                 }
                 (_, Some(_)) => {}
-                (_, None) => calls.push(Call {
+                (_, None) => calls.push(Planned {
                     words: announcement(task),
                     tool: task.tool().to_owned(),
                     arguments: task.arguments(),
@@ -132,8 +132,8 @@ impl Reply<'_> {
     /// A message takes two calls: one for the recipient, unless the user has chosen one, and one
     /// for the message itself. In haste, it makes both at once, and the second takes its id from
     /// the first's result.
-    fn tell(&self, name: &str, text: &str, hasty: bool, lookup: Option<&Outcome>) -> Vec<Call> {
-        let send = |words: String, id: Value| Call {
+    fn tell(&self, name: &str, text: &str, hasty: bool, lookup: Option<&Outcome>) -> Vec<Planned> {
+        let send = |words: String, id: Value| Planned {
             words,
             tool: SEND_TOOL.to_owned(),
             arguments: json!({"contact_id": id, "text": text}),
@@ -148,7 +148,7 @@ impl Reply<'_> {
                 .into_iter()
                 .collect();
         }
-        let lookup = |words: String| Call {
+        let lookup = |words: String| Planned {
             words,
             tool: LOOKUP_TOOL.to_owned(),
             arguments: json!({"name": name}),
@@ -164,7 +164,7 @@ impl Reply<'_> {
         }
     }
 
-    fn narration(&self, calls: &[Call]) -> String {
+    fn narration(&self, calls: &[Planned]) -> String {
         let outcomes = &self.scene.current().outcomes;
         if outcomes.iter().any(|outcome| outcome.tool == WRONG_TOOL) {
             return format!(
@@ -186,7 +186,7 @@ impl Reply<'_> {
     }
 
     /// Adds a call in the format, the first one under a wrong name if the user wants that.
-    fn push_call(&self, text: &mut String, call: &Call) {
+    fn push_call(&self, text: &mut String, call: &Planned) {
         let scene = self.scene.current();
         let wrong = call.tool == TIME_TOOL
             && scene.outcomes.is_empty()
@@ -247,7 +247,7 @@ fn announcement(task: &Task) -> String {
     }
 }
 
-fn report_missing(calls: &[Call], tools: &[OfferedTool]) -> String {
+fn report_missing(calls: &[Planned], tools: &[OfferedTool]) -> String {
     if calls.is_empty() {
         return String::new();
     }

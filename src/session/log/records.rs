@@ -38,7 +38,7 @@ pub struct Record<'a> {
 
 /// A record's entry in the index.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     /// Where its line ends in its run, LF included, or [`WHOLE_RUN`](Self::WHOLE_RUN).
     pub(super) end: u32,
     /// Where its text begins in the record; 0 if it carries none.
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub(super) kind: Kind,
 }
 
-impl Entry {
+impl IndexEntry {
     /// The `end` of a record that is alone in its run, which may be of any length.
     pub(super) const WHOLE_RUN: u32 = u32::MAX;
 
@@ -67,8 +67,8 @@ pub(super) struct Run {
 
 impl Run {
     /// Where one of its records ends.
-    fn end_of(&self, entry: Entry) -> usize {
-        if entry.end == Entry::WHOLE_RUN { self.bytes.len() } else { entry.end as usize }
+    fn end_of(&self, entry: IndexEntry) -> usize {
+        if entry.end == IndexEntry::WHOLE_RUN { self.bytes.len() } else { entry.end as usize }
     }
 }
 
@@ -77,7 +77,7 @@ impl Run {
 pub(super) struct Records {
     /// How many records before them are missing, in a log that was loaded from the middle.
     skipped: u64,
-    index: Vec<Entry>,
+    index: Vec<IndexEntry>,
     runs: Vec<Run>,
 }
 
@@ -126,7 +126,7 @@ impl Records {
         for newline in memchr::memchr_iter(b'\n', run) {
             let (kind, text_start) = encode::decode(&run[start..newline])?;
             start = newline + 1;
-            self.index.push(Entry::new(u32::try_from(start).ok()?, text_start, kind));
+            self.index.push(IndexEntry::new(u32::try_from(start).ok()?, text_start, kind));
         }
         (start == run.len()).then_some(())
     }
@@ -136,7 +136,7 @@ impl Records {
         self.skipped + self.index.len() as u64
     }
 
-    pub(super) fn push(&mut self, entries: &[Entry], runs: impl Iterator<Item = Run>) {
+    pub(super) fn push(&mut self, entries: &[IndexEntry], runs: impl Iterator<Item = Run>) {
         self.index.extend_from_slice(entries);
         self.runs.extend(runs);
     }
@@ -216,7 +216,7 @@ impl Records {
 pub(super) struct Taken {
     /// The record before them.
     seen: u64,
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     /// The runs, each with the position in it of the first record that was taken.
     runs: Vec<(usize, Run)>,
 }

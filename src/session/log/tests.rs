@@ -3,7 +3,7 @@ use std::task::{Poll, Wake};
 
 use allocation_counter::measure;
 
-use super::records::Entry;
+use super::records::IndexEntry;
 use super::*;
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::stream as limits;
@@ -313,7 +313,7 @@ fn a_log_wastes_little() {
             });
             let bytes = log.bytes();
             let runs = (bytes / 512 + 2) * RUN_BYTES;
-            let most = bytes * 5 / 4 + pushed * 2 * size_of::<Entry>() + 2 * runs + 16 * 1024;
+            let most = bytes * 5 / 4 + pushed * 2 * size_of::<IndexEntry>() + 2 * runs + 16 * 1024;
             assert!((bytes..=most + size).contains(&held), "{size} by {together}: {held}, {most}");
             drop((log, writer));
 
@@ -322,7 +322,7 @@ fn a_log_wastes_little() {
                 fill(&mut writer, size, together);
                 log
             });
-            let most = log.bytes() + (pushed + 2) * size_of::<Entry>() + runs + 1024;
+            let most = log.bytes() + (pushed + 2) * size_of::<IndexEntry>() + runs + 1024;
             assert!(
                 (bytes..=most).contains(&held),
                 "{size} by {together}: {held}, {most} when over"

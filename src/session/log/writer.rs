@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 
-use super::records::{Entry, LF, Run};
+use super::records::{IndexEntry, LF, Run};
 use super::{TurnLog, encode};
 use crate::event::{Event, FailureCode, Summary, Usage};
 use crate::limits::stream as limits;
@@ -19,7 +19,7 @@ pub struct Writer {
     scratch: Vec<u8>,
     block: Block,
     /// What has been pushed but not published, except for the block's open run.
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     runs: Vec<Run>,
     /// Full blocks, whose runs are joined when they are published.
     full: Vec<FullBlock>,
@@ -127,12 +127,12 @@ impl Writer {
         let sequence = self.last + 1;
         let end = if bytes > limits::LOG_BLOCK_BYTES / 4 {
             self.push_alone(sequence);
-            Entry::WHOLE_RUN
+            IndexEntry::WHOLE_RUN
         } else {
             self.push_to_block(sequence);
             u32::try_from(self.block.open.len()).expect("a block is small")
         };
-        self.entries.push(Entry::new(end, text_start, event.kind()));
+        self.entries.push(IndexEntry::new(end, text_start, event.kind()));
         self.last = sequence;
     }
 

@@ -30,7 +30,7 @@ mod words;
 
 /// A turn and all its outputs.
 struct Scene {
-    turn: Turn,
+    turn: TurnMachine,
     /// Events as JSON, in order.
     events: Vec<Value>,
     /// What the driver was told to do: `round`, `stop round`, `start call_1`, ...
@@ -118,7 +118,7 @@ impl Scene {
     }
 
     fn with_history(request: TurnRequest, history: History) -> Self {
-        let turn = Turn::new(request);
+        let turn = TurnMachine::new(request);
         let mut scene = Self {
             turn,
             events: Vec::new(),

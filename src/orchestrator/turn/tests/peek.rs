@@ -2,7 +2,7 @@ use super::*;
 use crate::orchestrator::turn::round::Round;
 
 /// Access for tests only.
-impl Turn {
+impl TurnMachine {
     pub(super) fn rules(&self) -> &Rules {
         self.core.setup.rules()
     }

@@ -33,7 +33,7 @@ struct Bounds {
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: HashMap<Arc<str>, Entry>,
+    sessions: HashMap<Arc<str>, Kept>,
     /// All logs with their sessions, the oldest first.
     logs: BTreeMap<Ticket, Arc<str>>,
     last_ticket: Ticket,
@@ -47,7 +47,7 @@ struct State {
 type Ticket = u64;
 
 #[derive(Debug)]
-struct Entry {
+struct Kept {
     /// Its key, shared.
     id: Arc<str>,
     record: Option<StoredRecord>,
@@ -126,9 +126,9 @@ impl MemoryStore {
 
 /// The session of a lease that is not lost.
 fn leased<'a>(
-    sessions: &'a mut HashMap<Arc<str>, Entry>,
+    sessions: &'a mut HashMap<Arc<str>, Kept>,
     lease: &Lease,
-) -> Result<&'a mut Entry, StoreError> {
+) -> Result<&'a mut Kept, StoreError> {
     let entry = sessions.get_mut(&*lease.session_id);
     entry.filter(|entry| entry.grant == Some(lease.grant)).ok_or(StoreError::Superseded)
 }
@@ -137,7 +137,7 @@ impl State {
     fn acquire(&mut self, session_id: &str, node: NodeId) -> Option<Lease> {
         if !self.sessions.contains_key(session_id) {
             let id: Arc<str> = session_id.into();
-            let entry = Entry {
+            let entry = Kept {
                 id: Arc::clone(&id),
                 record: None,
                 epoch: 1,
@@ -231,7 +231,7 @@ impl State {
         Some(log)
     }
 
-    fn remove(&mut self, session: &str) -> Option<Entry> {
+    fn remove(&mut self, session: &str) -> Option<Kept> {
         let entry = self.sessions.remove(session)?;
         let record = entry.record.as_ref().map_or(0, |record| record.bytes.len());
         self.session_bytes -= entry_bytes(&entry.id) + record;
@@ -244,7 +244,7 @@ impl State {
 
     /// Beyond a bound, drops idle sessions, least recently used first, until a sixteenth of each
     /// bound is free. It drops many at once, because finding them means looking at all of them.
-    fn make_room(&mut self, bounds: Bounds) -> Vec<Entry> {
+    fn make_room(&mut self, bounds: Bounds) -> Vec<Kept> {
         if self.sessions.len() <= bounds.sessions && self.session_bytes <= bounds.session_bytes {
             return Vec::new();
         }
@@ -268,8 +268,8 @@ impl State {
         dropped
     }
 
-    fn expired(&mut self, ttl: Duration) -> Vec<Entry> {
-        let is_old = |entry: &Entry| entry.grant.is_none() && entry.used_at.elapsed() >= ttl;
+    fn expired(&mut self, ttl: Duration) -> Vec<Kept> {
+        let is_old = |entry: &Kept| entry.grant.is_none() && entry.used_at.elapsed() >= ttl;
         let old = self.sessions.iter().filter(|(_, entry)| is_old(entry));
         let old: Vec<_> = old.map(|(session, _)| Arc::clone(session)).collect();
         old.iter().filter_map(|session| self.remove(session)).collect()
@@ -279,7 +279,7 @@ impl State {
 /// The memory that a session uses, in bytes, without its record and its logs. The hash table is
 /// between 7/16 and 7/8 full.
 const fn entry_bytes(session: &str) -> usize {
-    session.len() + size_of::<(Arc<str>, Entry)>() * 3 / 2
+    session.len() + size_of::<(Arc<str>, Kept)>() * 3 / 2
 }
 
 /// The memory that a log uses, in bytes, without its batches: the log itself, and its entry in the

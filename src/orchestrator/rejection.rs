@@ -1,12 +1,12 @@
 //! Refusals: reasons not to run a call that may have been meant seriously.
 
-use crate::tools::CallRefusal;
+use crate::tools::InvalidCall;
 
 /// Why a call is not run, as reported to the model.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     /// There is no such tool, or its arguments are not valid.
-    Call(CallRefusal),
+    Call(InvalidCall),
     /// Its arguments refer to a missing result.
     Reference(String),
     /// With references filled in, its arguments are nested too deeply.
@@ -15,8 +15,8 @@ pub(super) enum Refusal {
     NotChosen(String),
 }
 
-impl From<CallRefusal> for Refusal {
-    fn from(refusal: CallRefusal) -> Self {
+impl From<InvalidCall> for Rejection {
+    fn from(refusal: InvalidCall) -> Self {
         Self::Call(refusal)
     }
 }
