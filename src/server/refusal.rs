@@ -147,6 +147,7 @@ impl Refusal {
             Self::Origin(origin) => {
                 format!("pages from {origin:?} are not allowed; add it to server.cors_origins")
             }
+            Self::Host(host) if host.is_empty() => "send one Host header".into(),
             Self::Host(host) => format!(
                 "the host {host:?} is not allowed; add its origin to server.cors_origins, or set \
                  server.api_keys"

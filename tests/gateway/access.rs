@@ -149,7 +149,9 @@ async fn a_request_without_a_host_is_refused() {
     assert!(matches!(client.head().await.status, 400 | 421));
     let mut client = gateway.client().await;
     client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n").await;
-    assert!(matches!(client.head().await.status, 400 | 421), "nor is one with two");
+    let reply = client.reply().await;
+    assert!(matches!(reply.head.status, 400 | 421), "nor is one with two");
+    assert_eq!(reply.message(), "send one Host header");
 }
 
 #[tokio::test]
