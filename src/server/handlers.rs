@@ -183,7 +183,7 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 
 fn metrics_text(app: &App) -> Reply {
     let MemoryUsage { sessions, session_bytes, turn_log_bytes } = app.gateway.memory_usage();
-    metrics::held(sessions, session_bytes, turn_log_bytes);
+    metrics::memory(sessions, session_bytes, turn_log_bytes);
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

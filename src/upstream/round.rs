@@ -28,7 +28,7 @@ pub(crate) struct Round {
     events: Box<dyn Decode>,
     timeouts: Timeouts,
     /// What arrived before the answer began.
-    held: Option<Box<Prelude>>,
+    prelude: Option<Box<Prelude>>,
 }
 
 /// Where the bytes come from.
@@ -65,7 +65,7 @@ impl Round {
             frames: sse::Decoder::default(),
             events,
             timeouts: Timeouts::new(idle_timeout),
-            held: None,
+            prelude: None,
         }
     }
 
@@ -75,13 +75,15 @@ impl Round {
     /// # Errors
     /// If the round breaks off first. None of it has been passed on.
     pub(super) async fn begin(&mut self) -> Result<(), RoundFailure> {
-        let mut held = Prelude::default();
+        let mut prelude = Prelude::default();
         poll_fn(|cx| {
             let mut more = false;
-            match self.poll(cx, &mut more, |delta| held.keep(delta)) {
-                Poll::Ready(Err(failure)) if !held.has_begun() => return Poll::Ready(Err(failure)),
-                Poll::Ready(end) => held.end(end),
-                Poll::Pending if held.has_begun() => {}
+            match self.poll(cx, &mut more, |delta| prelude.keep(delta)) {
+                Poll::Ready(Err(failure)) if !prelude.has_begun() => {
+                    return Poll::Ready(Err(failure));
+                }
+                Poll::Ready(end) => prelude.end(end),
+                Poll::Pending if prelude.has_begun() => {}
                 Poll::Pending => {
                     if more {
                         cx.waker().wake_by_ref();
@@ -92,7 +94,7 @@ impl Round {
             Poll::Ready(Ok(()))
         })
         .await?;
-        self.held = Some(Box::new(held));
+        self.prelude = Some(Box::new(prelude));
         Ok(())
     }
 
@@ -109,8 +111,8 @@ impl Round {
         more: &mut bool,
         mut sink: impl FnMut(Delta<'_>),
     ) -> Poll<Result<(), RoundFailure>> {
-        if let Some(held) = self.held.take()
-            && let Some(end) = held.hand_on(&mut sink)
+        if let Some(prelude) = self.prelude.take()
+            && let Some(end) = prelude.hand_on(&mut sink)
         {
             return Poll::Ready(end);
         }

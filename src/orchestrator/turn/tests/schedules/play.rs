@@ -53,6 +53,8 @@ pub(super) struct Play {
     /// How many rounds have been requested; the last one is running.
     round: usize,
     settled_deeds: usize,
+    /// How many of the turn's steps were stored and read back.
+    stored_steps: usize,
     checked_rounds: usize,
     now_ms: u64,
 }
@@ -117,6 +119,7 @@ impl Play {
             usage: Usage::default(),
             round: 1,
             settled_deeds: 0,
+            stored_steps: 0,
             checked_rounds: 0,
             now_ms: 0,
         };
@@ -447,7 +450,22 @@ impl Play {
         self.round = self.scene.rounds.len();
     }
 
+    /// What the turn has added to the history can be stored after each of its steps.
+    fn check_stored(&mut self) {
+        let turn = self.scene.turn.record();
+        if turn.steps.len() == self.stored_steps {
+            return;
+        }
+        self.stored_steps = turn.steps.len();
+        let mut conversation = self.scene.turn.request().history.clone();
+        conversation.push(turn.clone());
+        let stored = SessionRecord { conversation, ..SessionRecord::default() }.write();
+        let read = SessionRecord::read(stored.as_bytes()).unwrap();
+        assert_eq!(read.conversation.turns().next_back().map(|last| &**last), Some(turn));
+    }
+
     pub(super) fn check(&mut self) {
+        self.check_stored();
         let parallel_max = self.scene.turn.rules().max_parallel;
         assert!(self.scene.running.len() <= parallel_max, "too many at once");
         for event in &self.scene.events[self.checked_events..] {
