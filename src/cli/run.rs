@@ -9,7 +9,7 @@ use super::{Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, ex
 use crate::app::{self, Parts};
 use crate::config::{self, Config, Overrides};
 use crate::orchestrator::CallContract;
-use crate::parser::{Parser, SettingsError};
+use crate::parser::Parser;
 use crate::telemetry;
 use crate::tools::Registry;
 
@@ -46,7 +46,6 @@ fn run(cli: Cli) -> Result<(), CliError> {
 
 fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
-    let usage = |error: SettingsError| CliError::Usage(error.to_string());
     let contract = args.format.map_or(config.tools.call_contract, CallContract::InText);
     let settings = config.stream.parser_settings(contract);
     let parser = Parser::new(settings).map_err(usage)?;
@@ -59,11 +58,16 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let parts = Parts::of(&config).map_err(|error| CliError::Usage(error.to_string()))?;
+    let parts = Parts::of(&config).map_err(usage)?;
     Ok(app::run(&config, parts, out)?)
 }
 
 /// The tools that the configuration names.
 fn registry(config: &Config) -> Result<Registry, CliError> {
-    app::tools(config).map_err(|error| CliError::Usage(error.to_string()))
+    app::tools(config).map_err(usage)
+}
+
+/// The configuration or the arguments are at fault.
+fn usage(error: impl std::error::Error) -> CliError {
+    CliError::Usage(error.to_string())
 }

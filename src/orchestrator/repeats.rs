@@ -9,7 +9,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::limits::turn::REPEATS_MAX;
 use crate::tools::{Policy, ToolResult};
@@ -95,32 +95,35 @@ impl Done {
 /// A number that is the same for arguments that are the same ([`is_same`]), and seldom for others.
 /// Comparing it spares most comparisons of arguments.
 pub(super) fn fingerprint(value: &Value) -> u64 {
-    let of = |value: &dyn Fn(&mut DefaultHasher)| {
-        let mut hasher = DefaultHasher::new();
-        value(&mut hasher);
-        hasher.finish()
-    };
+    let mut hasher = DefaultHasher::new();
     match value {
-        Value::Null => 0,
-        Value::Bool(truth) => of(&|hasher| truth.hash(hasher)),
+        Value::Null => {}
+        Value::Bool(truth) => truth.hash(&mut hasher),
         // Equal numbers are equal as floats, but 0.0 and -0.0 have different bits.
         Value::Number(number) => {
             let float = number.as_f64().filter(|float| *float != 0.0).unwrap_or_default();
-            of(&|hasher| float.to_bits().hash(hasher))
+            float.to_bits().hash(&mut hasher);
         }
-        Value::String(text) => of(&|hasher| text.hash(hasher)),
-        Value::Array(items) => of(&|hasher| {
-            items.len().hash(hasher);
+        Value::String(text) => text.hash(&mut hasher),
+        Value::Array(items) => {
+            items.len().hash(&mut hasher);
             for item in items {
-                fingerprint(item).hash(hasher);
+                fingerprint(item).hash(&mut hasher);
             }
-        }),
-        // The order of keys does not count.
-        Value::Object(members) => {
-            let member = |(key, value)| of(&|hasher| (key, fingerprint(value)).hash(hasher));
-            members.iter().map(member).fold(1, u64::wrapping_add)
         }
+        Value::Object(members) => members_fingerprint(members).hash(&mut hasher),
     }
+    hasher.finish()
+}
+
+/// The same for the members of an object, whose order does not count.
+fn members_fingerprint(members: &Map<String, Value>) -> u64 {
+    let of_member = |(key, value): (&String, &Value)| {
+        let mut hasher = DefaultHasher::new();
+        (key, fingerprint(value)).hash(&mut hasher);
+        hasher.finish()
+    };
+    members.iter().map(of_member).fold(0, u64::wrapping_add)
 }
 
 /// Whether two arguments are equal to a tool: `1` and `1.0` are the same number.

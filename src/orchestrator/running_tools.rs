@@ -125,8 +125,11 @@ impl RunningTools {
         }
         while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
             // A stopped tool has no news.
-            let ended = ended.or_else(|error| self.crashed(&error));
-            let Ok(Ended { call, run, duration }) = ended else { continue };
+            let ended = match ended {
+                Ok(ended) => Some(ended),
+                Err(error) => self.crashed(&error),
+            };
+            let Some(Ended { call, run, duration }) = ended else { continue };
             let Some(ran) = self.remove(call) else { continue };
             // A question that the tool did not wait for does not count.
             let last = ran.reports.take();
@@ -146,12 +149,11 @@ impl RunningTools {
 
     /// The end of a call whose task panicked. The tool's own panics are caught before, but what it
     /// awaits may panic when it is dropped.
-    fn crashed(&self, error: &JoinError) -> Result<Ended, ()> {
-        let crashed =
-            self.running.iter().find(|running| running.task.id() == error.id()).ok_or(())?;
+    fn crashed(&self, error: &JoinError) -> Option<Ended> {
+        let crashed = self.running.iter().find(|running| running.task.id() == error.id())?;
         error!(tool = crashed.name, %error, "tool panicked");
         let (call, duration) = (crashed.call, crashed.begun.elapsed());
-        Ok(Ended { call, run: Run::crashed(), duration })
+        Some(Ended { call, run: Run::crashed(), duration })
     }
 
     /// A tool's report. The tool then goes to the end of the list, so that none drowns out the

@@ -2,11 +2,11 @@
 //! tenth of a second, in which no other stream of that worker would move.
 
 use std::panic;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
+use super::LoggedTurn;
 use super::log::TurnLog;
 use super::record::{RecordError, SessionRecord};
 use super::store::StoredLog;
@@ -23,12 +23,12 @@ pub(super) async fn write(record: SessionRecord) -> Bytes {
     off_worker(length, move || record.write().into_boxed_str().into_boxed_bytes().into()).await
 }
 
-/// The log, ready to be read.
-pub(super) async fn restore(stored: StoredLog) -> Result<Arc<TurnLog>, RecordError> {
-    let StoredLog { epoch, last, batches, .. } = stored;
+/// The turn, ready to be read.
+pub(super) async fn restore(stored: StoredLog) -> Result<LoggedTurn, RecordError> {
+    let StoredLog { turn_id, epoch, last, batches } = stored;
     let length = batches.iter().map(|batch| batch.bytes.len()).sum();
     let log = off_worker(length, move || TurnLog::restore(epoch, batches, last)).await;
-    log.ok_or(RecordError::DamagedLog)
+    Ok(LoggedTurn { turn_id, log: log.ok_or(RecordError::DamagedLog)? })
 }
 
 /// Does work that is linear in `length`, on a thread of its own if that is long.

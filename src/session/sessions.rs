@@ -183,9 +183,7 @@ impl Sessions {
             return Ok(Found::Turn(session.turn.clone()));
         }
         if let Some(stored) = self.store.read(session_id, turn_id, seen).await? {
-            let turn_id = stored.turn_id.clone();
-            let log = codec::restore(stored).await?;
-            return Ok(Found::Turn(LoggedTurn { turn_id, log }));
+            return Ok(Found::Turn(codec::restore(stored).await?));
         }
         let Some(SessionRecord { conversation, .. }) = self.record(session_id).await? else {
             return Ok(Found::NoSession);

@@ -272,11 +272,10 @@ impl CallDraft {
 
     /// Whether both calls use the same tool with the same arguments.
     pub(super) fn repeats(&self, other: &Self) -> bool {
-        let (Some((name, arguments)), Some((other_name, others))) = (self.whole(), other.whole())
-        else {
-            return false;
-        };
-        name == other_name && repeats::is_same(&arguments.to_value(), &others.to_value())
+        other.whole().is_some_and(|(name, arguments)| {
+            let arguments = arguments.to_value();
+            self.is_same(name, &arguments, repeats::fingerprint(&arguments))
+        })
     }
 
     /// Whether it is a call of this tool with these arguments, which have this

@@ -212,9 +212,11 @@ impl Chain<'_> {
         if !call.policy().mutates || is_found {
             return None;
         }
-        if last_lookup > Some(at) {
-            let later = self.calls.since(at.next()).iter().find(|later| later.may_look_up());
-            let whose = later.map(CallDraft::title).unwrap_or_default();
+        if last_lookup > Some(at)
+            && let Some(later) =
+                self.calls.since(at.next()).iter().find(|later| later.may_look_up())
+        {
+            let whose = later.title();
             return Some(format!(
                 "{whose} comes later in your message and may change who it is for; call it again \
                  when you have that result"
