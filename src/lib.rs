@@ -34,10 +34,10 @@
 //! use tether::{app, config};
 //!
 //! #[derive(Debug)]
-//! struct Shout(ToolSpec);
+//! struct Shout(Arc<ToolSpec>);
 //!
 //! impl Tool for Shout {
-//!     fn spec(&self) -> &ToolSpec {
+//!     fn spec(&self) -> &Arc<ToolSpec> {
 //!         &self.0
 //!     }
 //!
@@ -51,7 +51,7 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let config = config::load(None, &config::Overrides::default())?;
 //!     let mut parts = app::Parts::of(&config)?;
-//!     parts.tools.add(Arc::new(Shout(ToolSpec {
+//!     parts.tools.add(Arc::new(Shout(Arc::new(ToolSpec {
 //!         name: "shout".to_owned(),
 //!         description: "Writes a text in capital letters.".to_owned(),
 //!         parameters: json!({
@@ -61,8 +61,8 @@
 //!         }),
 //!         waiting_hint: "raising my voice".to_owned(),
 //!         policy: Policy::NONE,
-//!         example: None,
-//!     })))?;
+//!         ..ToolSpec::default()
+//!     }))))?;
 //!     app::run(&config, parts, &mut std::io::stdout())?;
 //!     Ok(())
 //! }

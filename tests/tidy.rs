@@ -64,6 +64,8 @@ const ROWS: &[Row] = &[
     row("tools/mod.rs", Io, &[]),
     row("tools/fault", Nothing, &["http"]),
     row("tools/registry", Nothing, &["limits"]),
+    row("tools/policy", Nothing, &[]),
+    row("tools/source", Nothing, &[]),
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
     row("tools/builtin", Io, &["limits", "text", "time_zones"]),

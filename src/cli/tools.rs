@@ -44,8 +44,8 @@ mod tests {
             description: "Sends.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "sending".to_owned(),
-            example: None,
             policy,
+            ..ToolSpec::default()
         };
         let mut out = Vec::new();
         run([&spec], &mut out).unwrap();
@@ -55,8 +55,10 @@ mod tests {
             "description": "Sends.",
             "parameters": {"type": "object"},
             "waiting_hint": "sending",
-            "policy": {"may_clarify": false, "mutates": true, "sequential": false,
-                       "idempotent": false, "repeatable": false, "timeout_sec": 1.5},
+            "policy": {"may_clarify": false, "mutates": true, "destructive": false,
+                       "sequential": false, "idempotent": false, "repeatable": false,
+                       "open_world": false, "timeout_sec": 1.5},
+            "source": {"kind": "rust"},
         }]});
         assert_eq!(listed, expected);
         assert_eq!(out.last(), Some(&b'\n'));

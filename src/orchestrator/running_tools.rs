@@ -210,10 +210,10 @@ mod tests {
 
     /// A tool that waits forever for something that panics when it is dropped.
     #[derive(Debug)]
-    struct Brittle(ToolSpec);
+    struct Brittle(Arc<ToolSpec>);
 
     impl Tool for Brittle {
-        fn spec(&self) -> &ToolSpec {
+        fn spec(&self) -> &Arc<ToolSpec> {
             &self.0
         }
 
@@ -239,11 +239,11 @@ mod tests {
             description: String::new(),
             parameters: json!({ "type": "object" }),
             waiting_hint: String::new(),
-            example: None,
             policy: Policy::default(),
+            ..ToolSpec::default()
         };
         let mut tools = Registry::default();
-        tools.add(Arc::new(Brittle(spec))).unwrap();
+        tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
         RunningTools::new(Arc::new(tools), Duration::from_secs(1), "t")
     }
 

@@ -21,10 +21,11 @@ pub struct Catalog {
     by_name: HashMap<String, usize>,
 }
 
+/// A tool's spec, and its schema ready to check arguments with.
 #[derive(Debug)]
-struct Listed {
-    spec: ToolSpec,
-    schema: Schema,
+pub(super) struct Listed {
+    pub(super) spec: Arc<ToolSpec>,
+    pub(super) schema: Schema,
 }
 
 /// Why a call is not run.
@@ -80,13 +81,13 @@ impl Catalog {
     /// The tool with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ToolSpec> {
-        self.entry(name).map(|entry| &entry.spec)
+        self.entry(name).map(|entry| &*entry.spec)
     }
 
     /// All specs, in order.
     #[must_use]
     pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
-        self.entries.iter().map(|entry| &entry.spec)
+        self.entries.iter().map(|entry| &*entry.spec)
     }
 
     /// All names, in order.
@@ -112,8 +113,9 @@ impl Catalog {
     }
 
     /// Adds a tool after the others. Its name must be new.
-    pub(super) fn push(&mut self, spec: ToolSpec, schema: Schema) {
-        self.push_entry(Arc::new(Listed { spec, schema }));
+    pub(super) fn push(&mut self, listed: Arc<Listed>) {
+        self.by_name.insert(listed.spec.name.clone(), self.entries.len());
+        self.entries.push(listed);
     }
 
     /// The position of the tool with this name.
@@ -125,18 +127,13 @@ impl Catalog {
     pub(super) fn select(&self, positions: &[usize]) -> Self {
         let mut selected = Self::default();
         for position in positions {
-            selected.push_entry(Arc::clone(&self.entries[*position]));
+            selected.push(Arc::clone(&self.entries[*position]));
         }
         selected
     }
 
     fn entry(&self, name: &str) -> Option<&Arc<Listed>> {
         self.position(name).map(|position| &self.entries[position])
-    }
-
-    fn push_entry(&mut self, entry: Arc<Listed>) {
-        self.by_name.insert(entry.spec.name.clone(), self.entries.len());
-        self.entries.push(entry);
     }
 
     fn not_found(&self, name: &str) -> InvalidCall {
@@ -192,7 +189,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::Policy;
 
     fn catalog(names: &[&str]) -> Catalog {
         let mut catalog = Catalog::default();
@@ -204,10 +200,8 @@ mod tests {
 
     fn push(catalog: &mut Catalog, name: &str, parameters: Value) {
         let schema = Schema::compile(&parameters).unwrap();
-        let (name, description, waiting_hint) = (name.into(), String::new(), String::new());
-        let (example, policy) = (None, Policy::default());
-        let spec = ToolSpec { name, description, parameters, waiting_hint, policy, example };
-        catalog.push(spec, schema);
+        let spec = ToolSpec { name: name.into(), parameters, ..ToolSpec::default() };
+        catalog.push(Arc::new(Listed { spec: Arc::new(spec), schema }));
     }
 
     #[track_caller]

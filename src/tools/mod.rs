@@ -6,37 +6,46 @@
 pub mod builtin;
 mod catalog;
 pub(crate) mod fault;
+mod policy;
 pub(crate) mod registry;
 pub(crate) mod report;
 mod result;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub mod source;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
 pub use catalog::{Catalog, InvalidCall};
 pub use fault::ToolFault;
-pub use registry::{Registry, RegistryError};
+pub use policy::{Confirm, Policy, PolicyPatch};
+pub use registry::{Entry, Registry, RegistryError};
 pub use report::{Progress, Reporter};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
+pub use source::{Source, SourceKind};
 
 /// What models and clients are told about a tool.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct ToolSpec {
     /// `[A-Za-z0-9_.-]{1,64}`.
     pub name: String,
+    /// A name for people, if the tool has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// One or two sentences: what it does and when to use it.
     pub description: String,
-    /// A JSON Schema of the arguments, which are an object.
+    /// A JSON Schema of the arguments, which are an object. Arguments are checked against it.
     pub parameters: Value,
+    /// The part of the parameters that models need to read, if that is not all of them.
+    #[serde(skip)]
+    pub told: Option<Value>,
     /// What the user sees while it runs. It starts with a present participle, in lower case, and
     /// has no full stop, so that several can form one sentence ("looking up your appointments",
     /// "checking your billing").
@@ -47,6 +56,17 @@ pub struct ToolSpec {
     /// Prompts show the examples of the first two tools that have one.
     #[serde(skip)]
     pub example: Option<Example>,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+impl ToolSpec {
+    /// The parameters as models read them: a JSON Schema that allows what
+    /// [`parameters`](Self::parameters) allow.
+    #[must_use]
+    pub fn told_parameters(&self) -> &Value {
+        self.told.as_ref().unwrap_or(&self.parameters)
+    }
 }
 
 /// A use of a tool, from the question to the answer.
@@ -60,65 +80,6 @@ pub struct Example {
     pub result: Value,
     /// The answer in words.
     pub answer: String,
-}
-
-/// What the orchestrator may do with a tool's calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent settings that an operator configures"
-)]
-pub struct Policy {
-    /// A call may return a question to the user. Later calls wait for it.
-    pub may_clarify: bool,
-    /// A call changes something. It waits for all earlier calls.
-    pub mutates: bool,
-    /// Calls run strictly in order: each waits for all earlier calls, and later calls wait for it.
-    pub sequential: bool,
-    /// A mutating call may be retried under the same idempotency key.
-    pub idempotent: bool,
-    /// A call may be made again with the same arguments in one turn, because it polls something
-    /// that changes by itself.
-    pub repeatable: bool,
-    /// Time limit of a call, if not `limits.tool_timeout_sec`.
-    #[serde(
-        rename = "timeout_sec",
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "seconds"
-    )]
-    pub timeout: Option<Duration>,
-}
-
-impl Policy {
-    /// The policy of a tool that only reads and answers at once.
-    pub const NONE: Self = Self {
-        may_clarify: false,
-        mutates: false,
-        sequential: false,
-        idempotent: false,
-        repeatable: false,
-        timeout: None,
-    };
-
-    /// Whether later calls wait for a call of this tool.
-    #[must_use]
-    pub const fn is_barrier(&self) -> bool {
-        self.may_clarify || self.mutates || self.sequential
-    }
-
-    /// Whether it only looks something up, possibly with an ambiguous result.
-    #[must_use]
-    pub const fn is_lookup(&self) -> bool {
-        self.may_clarify && !self.mutates
-    }
-}
-
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-fn seconds<S: serde::Serializer>(
-    timeout: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    timeout.map(|timeout| timeout.as_secs_f64()).serialize(serializer)
 }
 
 /// Identifies an attempt of a call, and takes the tool's reports.
@@ -148,7 +109,7 @@ pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolResult, ToolFault>>
 /// A tool that a model can call.
 pub trait Tool: fmt::Debug + Send + Sync {
     /// What models and clients are told about it.
-    fn spec(&self) -> &ToolSpec;
+    fn spec(&self) -> &Arc<ToolSpec>;
 
     /// Runs the tool. `arguments` are an object that its schema has accepted.
     ///

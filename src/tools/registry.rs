@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Tool;
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Listed};
 use super::schema::{Schema, SchemaError};
+use super::{Tool, ToolSpec};
 use crate::limits::tools::NAME_BYTES_MAX;
 
 /// A gateway's tools, in configuration order. Copies share the tools.
@@ -41,22 +41,52 @@ pub enum RegistryError {
     Unknown(Vec<String>),
 }
 
-impl Registry {
-    /// Adds a tool after the others.
-    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
-        let spec = tool.spec();
-        let name = spec.name.clone();
-        if !is_name(&name) {
-            return Err(RegistryError::BadName(name));
-        }
-        if self.catalog.get(&name).is_some() {
-            return Err(RegistryError::Duplicate(name));
+/// A tool that can be registered. Its schema is compiled once, for all registries it is added to.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    listed: Arc<Listed>,
+    tool: Arc<dyn Tool>,
+}
+
+impl Entry {
+    /// Checks a tool's name and schema.
+    pub fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
+        let spec = Arc::clone(tool.spec());
+        if !is_name(&spec.name) {
+            return Err(RegistryError::BadName(spec.name.clone()));
         }
         let schema = match Schema::compile(&spec.parameters) {
             Ok(schema) => schema,
-            Err(error) => return Err(RegistryError::BadSchema { name, error }),
+            Err(error) => {
+                return Err(RegistryError::BadSchema { name: spec.name.clone(), error });
+            }
         };
-        self.catalog.push(spec.clone(), schema);
+        Ok(Self { listed: Arc::new(Listed { spec, schema }), tool })
+    }
+
+    /// What models and clients are told about the tool.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<ToolSpec> {
+        &self.listed.spec
+    }
+}
+
+impl Registry {
+    /// Adds a tool after the others.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        self.add_entry(Entry::new(tool)?)
+    }
+
+    /// Adds a tool that has been checked after the others.
+    ///
+    /// # Errors
+    /// If there is a tool of this name.
+    pub fn add_entry(&mut self, entry: Entry) -> Result<(), RegistryError> {
+        let Entry { listed, tool } = entry;
+        if self.catalog.get(&listed.spec.name).is_some() {
+            return Err(RegistryError::Duplicate(listed.spec.name.clone()));
+        }
+        self.catalog.push(listed);
         self.tools.push(tool);
         Ok(())
     }
@@ -107,10 +137,10 @@ pub(crate) mod tests {
 
     /// A tool that returns its arguments.
     #[derive(Debug)]
-    pub(crate) struct Named(pub(crate) ToolSpec);
+    pub(crate) struct Named(pub(crate) Arc<ToolSpec>);
 
     impl Tool for Named {
-        fn spec(&self) -> &ToolSpec {
+        fn spec(&self) -> &Arc<ToolSpec> {
             &self.0
         }
 
@@ -120,14 +150,14 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn tool(name: &str, parameters: Value) -> Arc<dyn Tool> {
-        Arc::new(Named(ToolSpec {
+        Arc::new(Named(Arc::new(ToolSpec {
             name: name.into(),
             description: String::new(),
             parameters,
             waiting_hint: String::new(),
-            example: None,
             policy: Policy::default(),
-        }))
+            ..ToolSpec::default()
+        })))
     }
 
     fn registry(names: &[&str]) -> Registry {

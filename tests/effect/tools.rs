@@ -96,7 +96,7 @@ impl Script {
             parameters: self.parameters.clone(),
             waiting_hint: self.waiting_hint.clone(),
             policy: Policy { may_clarify, mutates, sequential, ..Policy::NONE },
-            example: None,
+            ..ToolSpec::default()
         }
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn registry(offered: &[Offered]) -> Result<Registry, Error> {
 
 #[derive(Debug)]
 struct ScriptedTool {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     script: Arc<Script>,
     /// How many calls each result has answered.
     answered: Mutex<Vec<u32>>,
@@ -128,7 +128,7 @@ struct ScriptedTool {
 impl ScriptedTool {
     fn new(script: Arc<Script>) -> Self {
         let answered = Mutex::new(vec![0; script.results.len()]);
-        Self { spec: script.spec(), script, answered }
+        Self { spec: Arc::new(script.spec()), script, answered }
     }
 
     fn answer(&self, arguments: &Value) -> ToolResult {
@@ -145,7 +145,7 @@ impl ScriptedTool {
 }
 
 impl Tool for ScriptedTool {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 

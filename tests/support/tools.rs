@@ -33,8 +33,8 @@ impl Wait {
             description: "Waits.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "waiting".to_owned(),
-            example: None,
             policy,
+            ..ToolSpec::default()
         };
         Self {
             spec: Arc::new(spec),
@@ -70,7 +70,7 @@ impl Drop for Running {
 }
 
 impl Tool for Wait {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -90,7 +90,7 @@ impl Tool for Wait {
 /// A slow tool that follows the test: it reports, asks or ends.
 #[derive(Debug)]
 pub(crate) struct Slow {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     steps: Arc<tokio::sync::Mutex<mpsc::Receiver<Step>>>,
     running: Arc<AtomicUsize>,
 }
@@ -114,7 +114,7 @@ impl Slow {
 }
 
 impl Tool for Slow {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -138,7 +138,7 @@ impl Tool for Slow {
 
 /// A tool that reports without pause, from its own thread, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Floods(ToolSpec);
+pub(crate) struct Floods(Arc<ToolSpec>);
 
 impl Floods {
     pub(crate) fn new(name: &str) -> Self {
@@ -147,7 +147,7 @@ impl Floods {
 }
 
 impl Tool for Floods {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.0
     }
 
@@ -185,7 +185,7 @@ impl<T> Watched<T> {
 }
 
 impl<T: Tool> Tool for Watched<T> {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         self.tool.spec()
     }
 
@@ -198,7 +198,7 @@ impl<T: Tool> Tool for Watched<T> {
 /// A tool that always returns the same result.
 #[derive(Debug)]
 pub(crate) struct Always {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     result: ToolResult,
 }
 
@@ -209,15 +209,15 @@ impl Always {
             description: "Does what the test says.".to_owned(),
             parameters: json!({"type": "object"}),
             waiting_hint: "looking".to_owned(),
-            example: None,
             policy,
+            ..ToolSpec::default()
         };
-        Self { spec, result }
+        Self { spec: Arc::new(spec), result }
     }
 }
 
 impl Tool for Always {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -228,7 +228,7 @@ impl Tool for Always {
 
 /// A tool that panics.
 #[derive(Debug)]
-pub(crate) struct Panics(ToolSpec);
+pub(crate) struct Panics(Arc<ToolSpec>);
 
 impl Panics {
     pub(crate) fn new(name: &str) -> Self {
@@ -237,7 +237,7 @@ impl Panics {
 }
 
 impl Tool for Panics {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.0
     }
 
@@ -248,7 +248,7 @@ impl Tool for Panics {
 
 /// A tool called `key`, whose result is the idempotency key of its call.
 #[derive(Debug)]
-pub(crate) struct Key(ToolSpec);
+pub(crate) struct Key(Arc<ToolSpec>);
 
 impl Key {
     pub(crate) fn new() -> Self {
@@ -260,7 +260,7 @@ impl Key {
 }
 
 impl Tool for Key {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.0
     }
 

@@ -87,7 +87,15 @@ impl From<Row> for Named {
         let RowPolicy { may_clarify, mutates, sequential } = policy;
         let policy = Policy { may_clarify, mutates, sequential, ..Policy::default() };
         let waiting_hint = "working".to_owned();
-        Self(ToolSpec { name, description, parameters, waiting_hint, policy, example: None })
+        Self(Arc::new(ToolSpec {
+            name,
+            description,
+            parameters,
+            waiting_hint,
+            policy,
+            example: None,
+            ..ToolSpec::default()
+        }))
     }
 }
 
@@ -115,7 +123,7 @@ fn ten() -> Catalog {
 }
 
 fn with_policy(policy: Policy) -> Catalog {
-    let told = Named(ToolSpec { policy, ..Calculate::new().spec().clone() });
+    let told = Named(Arc::new(ToolSpec { policy, ..ToolSpec::clone(Calculate::new().spec()) }));
     registry([Arc::new(told) as Arc<dyn Tool>, Arc::new(GetCurrentTime::new())])
 }
 
@@ -267,6 +275,7 @@ fn impossible_orders_are_not_mentioned() {
     check(&registry(builtin()), [false, false]);
     check(&with_policy(mutates), [true, false]);
     check(&with_policy(asks), [true, true]);
-    let alone = Named(ToolSpec { policy: asks, ..Calculate::new().spec().clone() });
+    let alone =
+        Named(Arc::new(ToolSpec { policy: asks, ..ToolSpec::clone(Calculate::new().spec()) }));
     check(&registry([Arc::new(alone) as Arc<dyn Tool>]), [false, true]);
 }

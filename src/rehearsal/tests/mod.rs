@@ -22,7 +22,7 @@ fn all_tools() -> Vec<OfferedTool> {
     let demo = demo::tools().map(|tool| tool.spec().clone());
     let specs = builtin.into_iter().chain(demo);
     let mut tools: Vec<OfferedTool> =
-        specs.map(|spec| offered(&spec.name, spec.parameters)).collect();
+        specs.map(|spec| offered(&spec.name, spec.parameters.clone())).collect();
     tools.push(offered("check_parcels", json!({"type": "object"})));
     tools
 }

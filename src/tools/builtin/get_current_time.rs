@@ -1,18 +1,19 @@
 //! The current time, anywhere.
 
 use std::future;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Clock;
 use crate::time_zones;
-use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Example, Policy, Source, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `get_current_time`.
 #[derive(Debug)]
 pub struct GetCurrentTime {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     clock: Clock,
 }
 
@@ -26,7 +27,7 @@ impl GetCurrentTime {
     /// The tool, with this clock.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
-        Self { spec: spec(), clock }
+        Self { spec: Arc::new(spec()), clock }
     }
 }
 
@@ -37,7 +38,7 @@ impl Default for GetCurrentTime {
 }
 
 impl Tool for GetCurrentTime {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -77,6 +78,8 @@ fn spec() -> ToolSpec {
             answer: "In Tokyo it is Friday, 2 May 2025, 21:40.".to_owned(),
         }),
         policy: Policy::default(),
+        source: Source::builtin(),
+        ..ToolSpec::default()
     }
 }
 

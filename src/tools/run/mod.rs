@@ -102,7 +102,7 @@ async fn run_with(
     timeout_default: Duration,
     mut jitter: impl FnMut() -> f64,
 ) -> Run {
-    let ToolSpec { name, policy, .. } = tool.spec();
+    let ToolSpec { name, policy, .. } = &**tool.spec();
     let timeout = policy.timeout.unwrap_or(timeout_default);
     let is_repeatable = retry::is_repeatable(policy);
     let mut attempts = 0;

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A tool made from a function.
 struct Fake<F> {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     call: F,
 }
 
@@ -27,7 +27,7 @@ impl<F> std::fmt::Debug for Fake<F> {
 }
 
 impl<F: Fn(Value, CallContext) -> ToolFuture + Send + Sync> Tool for Fake<F> {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -45,10 +45,10 @@ fn fake(
         description: String::new(),
         parameters: json!({"type": "object"}),
         waiting_hint: String::new(),
-        example: None,
         policy,
+        ..ToolSpec::default()
     };
-    Arc::new(Fake { spec, call })
+    Arc::new(Fake { spec: Arc::new(spec), call })
 }
 
 /// The policy of a tool that changes nothing and has no timeout of its own.

@@ -20,14 +20,14 @@ pub(super) fn add_policies(tools: &mut Registry) {
     for (name, policy) in policies {
         let parameters = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
         tools
-            .add(Arc::new(Named(ToolSpec {
+            .add(Arc::new(Named(Arc::new(ToolSpec {
                 name: name.into(),
                 description: format!("{name}s"),
                 parameters,
                 waiting_hint: if name == "mute" { String::new() } else { format!("{name}ing") },
-                example: None,
                 policy,
-            })))
+                ..ToolSpec::default()
+            }))))
             .unwrap();
     }
 }

@@ -5,6 +5,7 @@ mod expression;
 mod tests;
 
 use std::future;
+use std::sync::Arc;
 
 use nanoexpr::{Error, ErrorKind, Evaluator, Exact, Math, Number as _};
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::limits::tools::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
 use crate::text;
 use crate::text::quote;
-use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Example, Policy, Source, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `calculate`.
 ///
@@ -21,14 +22,14 @@ use crate::tools::{CallContext, Example, Policy, Tool, ToolFuture, ToolResult, T
 /// no expression can take long.
 #[derive(Debug)]
 pub struct Calculate {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
 }
 
 impl Calculate {
     /// The tool; it has no settings.
     #[must_use]
     pub fn new() -> Self {
-        Self { spec: spec() }
+        Self { spec: Arc::new(spec()) }
     }
 }
 
@@ -39,7 +40,7 @@ impl Default for Calculate {
 }
 
 impl Tool for Calculate {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -77,6 +78,8 @@ fn spec() -> ToolSpec {
             answer: "The square root of 81 is 9.".to_owned(),
         }),
         policy: Policy::default(),
+        source: Source::builtin(),
+        ..ToolSpec::default()
     }
 }
 

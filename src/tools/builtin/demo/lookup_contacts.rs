@@ -1,6 +1,7 @@
 //! Finds the person meant by a name, or asks the user who is meant.
 
 use std::future;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -8,21 +9,21 @@ use super::address_book::{self, Contact, SURE};
 use crate::limits::tools::NAME_CHARS_MAX;
 use crate::text::quote;
 use crate::tools::{
-    CallContext, Clarification, ClarificationOption, Example, NextAction, Policy, Tool, ToolFuture,
-    ToolResult, ToolSpec,
+    CallContext, Clarification, ClarificationOption, Example, NextAction, Policy, Source, Tool,
+    ToolFuture, ToolResult, ToolSpec,
 };
 
 /// The tool `lookup_contacts`.
 #[derive(Debug)]
 pub struct LookupContacts {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
 }
 
 impl LookupContacts {
     /// The tool; it has no settings.
     #[must_use]
     pub fn new() -> Self {
-        Self { spec: spec() }
+        Self { spec: Arc::new(spec()) }
     }
 }
 
@@ -33,7 +34,7 @@ impl Default for LookupContacts {
 }
 
 impl Tool for LookupContacts {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -71,6 +72,8 @@ fn spec() -> ToolSpec {
             answer: "Yes, Maria Lopez is in your address book.".to_owned(),
         }),
         policy: Policy { may_clarify: true, ..Policy::default() },
+        source: Source::builtin(),
+        ..ToolSpec::default()
     }
 }
 

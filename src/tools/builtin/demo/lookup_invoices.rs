@@ -1,17 +1,18 @@
 //! The user's invoices, with due dates relative to today.
 
 use std::future;
+use std::sync::Arc;
 
 use jiff::civil::Date;
 use serde_json::{Value, json};
 
 use super::{Clock, after, in_words, today};
-use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Policy, Source, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `lookup_invoices`.
 #[derive(Debug)]
 pub struct LookupInvoices {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
     clock: Clock,
 }
 
@@ -19,12 +20,12 @@ impl LookupInvoices {
     /// The tool, with today's date from `clock`.
     #[must_use]
     pub fn with_clock(clock: Clock) -> Self {
-        Self { spec: spec(), clock }
+        Self { spec: Arc::new(spec()), clock }
     }
 }
 
 impl Tool for LookupInvoices {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -58,8 +59,9 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "checking your billing".to_owned(),
-        example: None,
         policy: Policy::default(),
+        source: Source::builtin(),
+        ..ToolSpec::default()
     }
 }
 

@@ -2,25 +2,26 @@
 //! been sent and to whom.
 
 use std::future;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::address_book;
 use crate::limits::tools::TEXT_CHARS_MAX;
 use crate::text::quote;
-use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolResult, ToolSpec};
+use crate::tools::{CallContext, Policy, Source, Tool, ToolFuture, ToolResult, ToolSpec};
 
 /// The tool `send_message`.
 #[derive(Debug)]
 pub struct SendMessage {
-    spec: ToolSpec,
+    spec: Arc<ToolSpec>,
 }
 
 impl SendMessage {
     /// The tool; it has no settings.
     #[must_use]
     pub fn new() -> Self {
-        Self { spec: spec() }
+        Self { spec: Arc::new(spec()) }
     }
 }
 
@@ -31,7 +32,7 @@ impl Default for SendMessage {
 }
 
 impl Tool for SendMessage {
-    fn spec(&self) -> &ToolSpec {
+    fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
 
@@ -66,8 +67,9 @@ fn spec() -> ToolSpec {
             "additionalProperties": false
         }),
         waiting_hint: "sending your message".to_owned(),
-        example: None,
         policy: Policy { mutates: true, ..Policy::default() },
+        source: Source::builtin(),
+        ..ToolSpec::default()
     }
 }
 
