@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::tools::{Clarification, ToolResult};
+use crate::tools::{Clarification, Source, ToolResult};
 
 /// What a client receives, in the order it happened.
 ///
@@ -115,9 +115,14 @@ pub enum Event<'a> {
         call_id: &'a str,
         /// The name of the tool.
         tool_name: &'a str,
+        /// Who is asking.
+        source: &'a Source,
         /// The question and its options.
         #[serde(flatten)]
         clarification: &'a Clarification,
+        /// For a call that the user has to approve, the arguments it would run with.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<&'a RawValue>,
     },
     /// A message to show to the user while they wait.
     Status {

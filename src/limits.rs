@@ -255,6 +255,14 @@ pub mod tools {
     /// Attempts of one call, including the first. More would keep the user waiting for longer
     /// than a restarting server or a busy minute explains.
     pub const ATTEMPTS_MAX: u32 = 3;
+    /// How long a call waits for the user's answer in memory: as long as people think, not as
+    /// long as they are away.
+    pub const PARK_TIMEOUT: Duration = Duration::from_secs(300);
+    /// Calls that wait for answers in memory at the same time. Each holds a connection or a
+    /// process of its server.
+    pub const PARKED_CALLS_MAX: usize = 1024;
+    /// What a tool wants back with an answer, as JSON, in bytes. It is kept in the session.
+    pub const RESUMPTION_STATE_BYTES_MAX: usize = 256 * KIB;
     /// Longest wait after the first failed attempt of a call. It doubles with each further
     /// attempt; at least half of it is waited.
     pub const RETRY_BACKOFF: Duration = Duration::from_millis(250);
@@ -331,6 +339,8 @@ pub mod session {
     /// Bytes of finished turns' logs kept for all sessions together. The oldest are dropped
     /// first; their turns can no longer be rejoined.
     pub const ALL_TURN_LOG_BYTES_MAX: usize = 256 * MIB;
+    /// Tools whose calls the user has approved for the rest of a session.
+    pub const APPROVALS_MAX: usize = 64;
     /// Idempotency keys remembered per session.
     pub const IDEMPOTENCY_KEYS_MAX: usize = 64;
     /// Turns kept per conversation; older ones no longer fit into any context.

@@ -1,6 +1,9 @@
 //! Text for people and small models: describes values, shortens long text, and finds whole
 //! words.
 
+use std::io;
+
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::limits::tools::QUOTED_BYTES_MAX;
@@ -58,6 +61,26 @@ pub(crate) fn find_whole<'t>(
 /// Whether a character may be part of a tool name or an id.
 pub(crate) fn is_of_name(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '_' | '-')
+}
+
+/// The length of `value` as JSON, in bytes.
+pub(crate) fn json_len(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut counter = Counter(0);
+    // A value that cannot be written as JSON cannot be sent either.
+    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
 }
 
 #[cfg(test)]

@@ -174,6 +174,7 @@ fn system_prompt() -> String {
     let tools = tether::app::tools(&Config::default()).unwrap();
     let briefing = Briefing::new(&Arc::new(Rules::default()), None, tools.catalog()).unwrap();
     let request = TurnRequest {
+        confirm: None,
         session_id: "s".to_owned(),
         turn_id: "t".to_owned(),
         started_at_ms: 0,

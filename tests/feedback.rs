@@ -31,6 +31,7 @@ impl Scene {
         let tools = tether::app::tools(&Config::default()).expect("valid defaults");
         let briefing = Briefing::new(&Arc::new(rules), None, tools.catalog());
         let request = TurnRequest {
+            confirm: None,
             session_id: "s".to_owned(),
             turn_id: "t".to_owned(),
             started_at_ms: 0,

@@ -23,7 +23,7 @@ use tether::config::{Config, UpstreamConfig};
 use tether::event::{
     AcknowledgementSource, Event, FailureCode, FeedbackReason, Summary, TurnFinish, Usage,
 };
-use tether::tools::{Clarification, ToolResult};
+use tether::tools::{self, Clarification, ToolResult};
 
 /// Lines of code in a file, without its tests. A file should be readable in one sitting.
 const FILE_LINES_MAX: usize = 400;
@@ -65,6 +65,9 @@ const ROWS: &[Row] = &[
     row("tools/fault", Nothing, &["http"]),
     row("tools/registry", Nothing, &["limits"]),
     row("tools/policy", Nothing, &[]),
+    row("tools/digest", Nothing, &[]),
+    row("tools/form", Nothing, &[]),
+    row("tools/question", Io, &[]),
     row("tools/source", Nothing, &[]),
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
@@ -119,7 +122,9 @@ const ROWS: &[Row] = &[
     row("orchestrator/mod.rs", Io, &[]),
     row("orchestrator/driver", Io, &["conversation", "session", "telemetry", "tools", "upstream"]),
     row("orchestrator/meter", Io, &["event", "telemetry", "tools", "upstream"]),
-    row("orchestrator/running_tools", Io, &["telemetry", "tools"]),
+    row("orchestrator/tool_task", Io, &["telemetry", "tools"]),
+    row("orchestrator/parked_calls", Io, &["limits", "tools"]),
+    row("orchestrator/running_tools", Io, &["tools"]),
     row(
         "gateway",
         Io,
@@ -142,7 +147,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect",
         Nothing,
-        &["conversation", "gateway", "limits", "session", "text", "upstream"],
+        &["conversation", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row(
         "server/dialect/native/mod.rs",
@@ -154,7 +159,7 @@ const ROWS: &[Row] = &[
         Nothing,
         &["conversation", "event", "parser", "session", "tools"],
     ),
-    row("config", Io, &["call_format", "limits", "orchestrator", "parser", "upstream"]),
+    row("config", Io, &["call_format", "limits", "orchestrator", "parser", "tools", "upstream"]),
     row(
         "app",
         Io,
@@ -538,6 +543,7 @@ fn one_of_each(visit: impl FnMut(Event<'_>)) {
     let result = ToolResult::data(Value::Null);
     let question = serde_json::json!({"type": "choice", "question": "Which?", "options": []});
     let clarification: Clarification = serde_json::from_value(question).unwrap();
+    let source = tools::Source::builtin();
     let summary = Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: "" };
     let (call_id, tool_name, text, message) = ("call_1", "look", "Well.", "Why.");
     [
@@ -561,7 +567,9 @@ fn one_of_each(visit: impl FnMut(Event<'_>)) {
             clarification_id: "c",
             call_id,
             tool_name,
+            source: &source,
             clarification: &clarification,
+            arguments: Some(&arguments),
         },
         Event::Status { message },
         Event::LoopLimitReached { max_tool_loops: 1 },

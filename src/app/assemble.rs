@@ -115,6 +115,7 @@ fn rules(config: &Config) -> Rules {
         context_budget_tokens: config.model.context_budget_tokens,
         continue_after_tool: config.tools.continue_after_tool,
         execution: config.tools.execution,
+        confirm: config.tools.confirm,
         max_parallel: config.tools.max_parallel,
         feedback_attempts: config.feedback.max_attempts,
         temperature_step: config.feedback.temperature_step,

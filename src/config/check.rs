@@ -16,6 +16,7 @@ use super::{
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::{CallContract, Execution};
+use crate::tools::Confirm;
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -281,6 +282,7 @@ fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
             default.max_parallel,
             integer(1..=bounds::PARALLEL_MAX, "calls"),
         ),
+        confirm: keys.read("confirm", default.confirm, choice("confirm", &Confirm::ALL)),
         builtin: keys.list("builtin", default.builtin, builtin),
         demo: keys.read("demo", default.demo, boolean),
         http: keys.list("http", default.http, not_built),

@@ -34,6 +34,7 @@ use crate::call_format::CallFormat;
 use crate::limits;
 use crate::orchestrator::{CallContract, Execution, Rules};
 use crate::parser::Settings;
+use crate::tools::Confirm;
 
 /// Everything that an operator can set.
 ///
@@ -96,6 +97,8 @@ pub struct ToolsConfig {
     pub execution: Execution,
     /// How many calls of a turn may run at the same time.
     pub max_parallel: usize,
+    /// Which calls the user is asked to approve.
+    pub confirm: Confirm,
     /// Names of built-in tools, each once.
     pub builtin: Vec<String>,
     /// Whether the demonstration tools are offered too.
@@ -286,13 +289,14 @@ impl ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        let Rules { call_contract, continue_after_tool, execution, max_parallel, .. } =
+        let Rules { call_contract, continue_after_tool, execution, max_parallel, confirm, .. } =
             Rules::default();
         Self {
             call_contract,
             continue_after_tool,
             execution,
             max_parallel,
+            confirm,
             builtin: Self::BUILTIN.map(str::to_owned).to_vec(),
             demo: false,
             http: Vec::new(),

@@ -4,15 +4,20 @@
 //! is kept in the turn that it opens. Options are identified by id, never by title: two Johns may
 //! share a title.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Conversation, Ending, Turn};
 use crate::event::TurnFinish;
+use crate::parser::Arguments;
 use crate::text::quote;
-use crate::tools::{Clarification, ClarificationOption};
+use crate::tools::form;
+use crate::tools::{Clarification, Continuation, Given, Source};
 
 /// A question to the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,12 +28,31 @@ pub struct Question {
     pub call_id: String,
     /// Its tool.
     pub tool_name: String,
+    /// Who asks.
+    #[serde(default)]
+    pub source: Source,
     /// The question, and its options.
     pub clarification: Clarification,
+    /// The call's arguments, as its tool takes them, if the call goes on with the answer.
+    #[serde(default)]
+    pub arguments: Option<Arguments>,
+    /// What happens with the answer.
+    #[serde(default)]
+    pub continuation: Continuation,
+}
+
+/// The ids of the options of a confirmation.
+pub(crate) mod approval {
+    /// The call may run.
+    pub(crate) const APPROVE: &str = "approve";
+    /// The call may run, and so may all further calls of its tool in this session.
+    pub(crate) const APPROVE_SESSION: &str = "approve_session";
+    /// The call may not run.
+    pub(crate) const DENY: &str = "deny";
 }
 
 /// A client's request to open a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Ask {
     /// The user's words.
     Prompt(String),
@@ -48,12 +72,18 @@ impl Default for Ask {
 }
 
 /// A client's answer to a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Choice {
     /// The id of an option.
     Option(String),
     /// The user's own words.
     Text(String),
+    /// A form, filled in.
+    Content(Value),
+    /// The user says no.
+    Decline,
+    /// The user has put the question aside.
+    Cancel,
 }
 
 /// What opens a turn.
@@ -84,7 +114,7 @@ impl Answer {
     pub(crate) fn chosen(&self) -> Option<&str> {
         match &self.given {
             Given::Option(option) => Some(&option.id),
-            Given::Text(_) => None,
+            _ => None,
         }
     }
 }
@@ -103,16 +133,6 @@ impl Answer {
             _ => self.question == other.question,
         }
     }
-}
-
-/// The content of an answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Given {
-    /// One of the options, as the tool offered it.
-    Option(ClarificationOption),
-    /// The user's own words.
-    Text(String),
 }
 
 /// Why an answer is rejected.
@@ -146,6 +166,22 @@ pub enum AnswerError {
         /// The options' ids.
         known: Vec<String>,
     },
+    /// The question has no form to fill in.
+    #[error("this question has no form for content; {}", ways(known))]
+    ContentNotTaken {
+        /// The options' ids.
+        known: Vec<String>,
+    },
+    /// The form is not filled in as its schema says.
+    #[error("the content does not fit the form: {0}")]
+    InvalidContent(String),
+    /// The call that asked has been given up meanwhile.
+    #[error(
+        "question {} has expired: the tool that asked no longer waits for the answer; send a \
+         prompt",
+        quote(.0)
+    )]
+    Expired(String),
     /// The answer is empty.
     #[error("the answer is empty; send text, or the id of an option")]
     EmptyText,
@@ -171,16 +207,27 @@ impl Conversation {
             .take_while(move |turn| std::mem::replace(&mut goes_on, turn.answer.is_some()))
     }
 
-    /// Checks a client's request and returns the opening of the next turn.
+    /// Checks a client's request and returns the opening of the next turn. `is_parked` says whether
+    /// the call with this id still waits for its answer.
     ///
     /// # Errors
     /// If it is an answer that is rejected; see [`AnswerError`].
-    pub(crate) fn open(&self, ask: &Ask) -> Result<Opening, AnswerError> {
-        match ask {
-            Ask::Prompt(prompt) => Ok(Opening::Prompt(prompt.clone())),
-            Ask::Answer { clarification_id, choice } => {
-                self.answer(clarification_id, choice.clone()).map(Opening::Answer)
+    pub(crate) fn open(
+        &self,
+        ask: &Ask,
+        is_parked: impl Fn(&str) -> bool,
+    ) -> Result<Opening, AnswerError> {
+        let (clarification_id, choice) = match ask {
+            Ask::Prompt(prompt) => return Ok(Opening::Prompt(prompt.clone())),
+            Ask::Answer { clarification_id, choice } => (clarification_id, choice),
+        };
+        let answer = self.answer(clarification_id, choice.clone())?;
+        let waits = |asked: &&Question| asked.continuation == Continuation::Open;
+        match self.open_questions().first().filter(waits) {
+            Some(asked) if !is_parked(&asked.call_id) => {
+                Err(AnswerError::Expired(clarification_id.clone()))
             }
+            _ => Ok(Opening::Answer(answer)),
         }
     }
 
@@ -199,24 +246,17 @@ impl Conversation {
         if question.clarification_id != clarification_id {
             return Err(self.not_open(clarification_id));
         }
-        let Clarification { question: asked, options, .. } = &question.clarification;
-        let mut known: Vec<String> = options.iter().map(|option| option.id.clone()).collect();
-        let (given, not_chosen) = match choice {
-            Choice::Option(id) => {
-                let Some(chosen) = options.iter().find(|option| option.id == id) else {
-                    return Err(AnswerError::UnknownOption { id, known });
-                };
-                known.retain(|known| *known != id);
-                (Given::Option(chosen.clone()), known)
-            }
-            Choice::Text(_) if !question.clarification.takes_text() => {
-                return Err(AnswerError::TextNotTaken { known });
-            }
-            Choice::Text(text) if text.trim().is_empty() => return Err(AnswerError::EmptyText),
-            Choice::Text(text) => (Given::Text(text), Vec::new()),
+        let given = question.given(choice)?;
+        let mut answer = Answer {
+            clarification_id: clarification_id.to_owned(),
+            question: question.clarification.question.clone(),
+            given,
+            not_chosen: Vec::new(),
         };
-        let (clarification_id, question) = (clarification_id.to_owned(), asked.clone());
-        Ok(Box::new(Answer { clarification_id, question, given, not_chosen }))
+        if let Some(chosen) = answer.chosen() {
+            answer.not_chosen = question.option_ids().filter(|id| id != chosen).collect();
+        }
+        Ok(Box::new(answer))
     }
 
     fn not_open(&self, clarification_id: &str) -> AnswerError {
@@ -233,15 +273,100 @@ impl Conversation {
     }
 }
 
-impl Opening {
-    /// The user's words; for a chosen option, its title.
+impl Question {
+    fn option_ids(&self) -> impl Iterator<Item = String> {
+        self.clarification.options.iter().map(|option| option.id.clone())
+    }
+
+    /// The arguments that the user sees: those of a call to approve.
     #[must_use]
-    pub fn words(&self) -> &str {
+    pub(crate) fn shown_arguments(&self) -> Option<&RawValue> {
+        let arguments = self.arguments.as_ref().filter(|_| self.is_confirmation());
+        arguments.map(Arguments::as_raw)
+    }
+
+    /// Whether it asks for the approval of a call.
+    fn is_confirmation(&self) -> bool {
+        matches!(self.continuation, Continuation::Approval { .. })
+    }
+
+    /// What a choice means as an answer to this question.
+    fn given(&self, choice: Choice) -> Result<Given, AnswerError> {
+        Ok(match choice {
+            Choice::Option(id) => self.given_option(id)?,
+            Choice::Text(text) if text.trim().is_empty() => return Err(AnswerError::EmptyText),
+            Choice::Text(text) => self.given_text(text)?,
+            Choice::Content(content) => match &self.clarification.schema {
+                Some(schema) => filled(schema, content)?,
+                None => {
+                    return Err(AnswerError::ContentNotTaken {
+                        known: self.option_ids().collect(),
+                    });
+                }
+            },
+            Choice::Decline | Choice::Cancel if self.is_confirmation() => Given::Refused(None),
+            Choice::Decline => Given::Declined,
+            Choice::Cancel => Given::Cancelled,
+        })
+    }
+
+    fn given_option(&self, id: String) -> Result<Given, AnswerError> {
+        let Clarification { options, schema, url, .. } = &self.clarification;
+        let Some(chosen) = options.iter().find(|option| option.id == id) else {
+            return Err(AnswerError::UnknownOption { id, known: self.option_ids().collect() });
+        };
+        if self.is_confirmation() {
+            return Ok(match &*id {
+                approval::APPROVE => Given::Approved { for_session: false },
+                approval::APPROVE_SESSION => Given::Approved { for_session: true },
+                _ => Given::Refused(None),
+            });
+        }
+        match schema.as_ref().and_then(|schema| Some((schema, form::from_option(schema, &id)?))) {
+            Some((schema, content)) => filled(schema, content),
+            None if url.is_some() && id == approval::DENY => Ok(Given::Declined),
+            None => Ok(Given::Option(chosen.clone())),
+        }
+    }
+
+    fn given_text(&self, text: String) -> Result<Given, AnswerError> {
+        if self.is_confirmation() {
+            return Ok(Given::Refused(Some(text)));
+        }
+        if !self.clarification.takes_text() {
+            return Err(AnswerError::TextNotTaken { known: self.option_ids().collect() });
+        }
+        match &self.clarification.schema {
+            Some(schema) => match form::from_text(schema, &text) {
+                Some(content) => filled(schema, content),
+                None => Ok(Given::Text(text)),
+            },
+            None => Ok(Given::Text(text)),
+        }
+    }
+}
+
+/// A form with its defaults, checked.
+fn filled(schema: &Value, content: Value) -> Result<Given, AnswerError> {
+    form::fill(schema, content).map(Given::Content).map_err(|violations| {
+        let told: Vec<String> = violations.iter().map(|it| it.of("content")).collect();
+        AnswerError::InvalidContent(told.join("; "))
+    })
+}
+
+impl Opening {
+    /// The user's words; for a chosen option, its title, and for a form, its content.
+    #[must_use]
+    pub fn words(&self) -> Cow<'_, str> {
         match self {
-            Self::Prompt(prompt) => prompt,
+            Self::Prompt(prompt) => Cow::Borrowed(prompt),
             Self::Answer(answer) => match &answer.given {
-                Given::Option(option) => &option.title,
-                Given::Text(text) => text,
+                Given::Option(option) => Cow::Borrowed(&option.title),
+                Given::Text(text) | Given::Refused(Some(text)) => Cow::Borrowed(text),
+                Given::Content(content) => Cow::Owned(content.to_string()),
+                Given::Approved { .. } => Cow::Borrowed("Yes."),
+                Given::Refused(None) => Cow::Borrowed("No."),
+                Given::Declined | Given::Cancelled => Cow::Borrowed("(No answer.)"),
             },
         }
     }

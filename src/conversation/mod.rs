@@ -25,10 +25,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish, TurnState};
 use crate::limits::session as limits;
 use crate::parser::Arguments;
-use crate::tools::{Clarification, ToolResult};
+use crate::tools::{Clarification, Continuation, ToolResult};
 use crate::upstream::ReasoningItem;
 
-pub use clarification::{Answer, AnswerError, Ask, Choice, Given, Opening, Question};
+pub(crate) use clarification::approval;
+pub use clarification::{Answer, AnswerError, Ask, Choice, Opening, Question};
+
+pub use crate::tools::Given;
 
 /// The finished turns of a session, oldest first. Cloning is cheap: clones share their turns until
 /// one of them grows.
@@ -38,6 +41,17 @@ pub struct Conversation {
     bytes: usize,
     dropped: u64,
     call_ids: usize,
+    approvals: Arc<Vec<Approval>>,
+}
+
+/// A tool whose calls need no further approval in this session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The tool's name.
+    pub tool_name: String,
+    /// The [digest](crate::tools::ToolSpec::digest) of the tool that was approved. If the tool
+    /// changes, the approval lapses.
+    pub definition: String,
 }
 
 /// A turn and its size in memory.
@@ -77,6 +91,14 @@ impl Conversation {
     /// and [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new turn is kept
     /// whatever its size, because the user continues from there.
     pub(crate) fn push(&mut self, turn: Turn) {
+        let approval = turn.answer.as_deref().and_then(|answer| self.approval(answer));
+        if let Some(approval) = approval {
+            let approvals = Arc::make_mut(&mut self.approvals);
+            approvals.retain(|earlier| earlier.tool_name != approval.tool_name);
+            approvals.push(approval);
+            let surplus = approvals.len().saturating_sub(limits::APPROVALS_MAX);
+            approvals.drain(..surplus);
+        }
         let bytes = size::of_turn(&turn);
         self.call_ids += turn.call_ids;
         let kept = Arc::make_mut(&mut self.kept);
@@ -89,6 +111,20 @@ impl Conversation {
             self.bytes -= oldest.bytes;
             self.dropped += 1;
         }
+    }
+
+    /// The tools whose calls need no further approval.
+    #[must_use]
+    pub(crate) fn approvals(&self) -> &[Approval] {
+        &self.approvals
+    }
+
+    /// The approval that an answer to the open question gives for the whole session, if any.
+    pub(crate) fn approval(&self, answer: &Answer) -> Option<Approval> {
+        let Given::Approved { for_session: true } = answer.given else { return None };
+        let Question { tool_name, continuation, .. } = self.open_questions().first()?;
+        let Continuation::Approval { definition } = continuation else { return None };
+        Some(Approval { tool_name: tool_name.clone(), definition: definition.clone() })
     }
 
     /// How many times in a row the model has now answered with nothing.
@@ -106,23 +142,26 @@ struct Written<T> {
     turns: Vec<T>,
     dropped: u64,
     call_ids: usize,
+    #[serde(default)]
+    approvals: Arc<Vec<Approval>>,
 }
 
 impl Serialize for Conversation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (dropped, call_ids) = (self.dropped, self.call_ids);
-        Written { turns: self.turns().collect(), dropped, call_ids }.serialize(serializer)
+        let (turns, approvals) = (self.turns().collect(), Arc::clone(&self.approvals));
+        Written { turns, dropped, call_ids, approvals }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Conversation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Written { turns, dropped, call_ids } = Written::deserialize(deserializer)?;
+        let Written { turns, dropped, call_ids, approvals } = Written::deserialize(deserializer)?;
         let mut conversation = Self { dropped, ..Self::default() };
         for turn in turns {
             conversation.push(turn);
         }
-        conversation.call_ids = call_ids;
+        (conversation.call_ids, conversation.approvals) = (call_ids, approvals);
         Ok(conversation)
     }
 }
@@ -304,11 +343,12 @@ impl Call {
         }
     }
 
-    /// The question that the tool asked, if any.
+    /// The question that it is waiting with, if any.
     #[must_use]
     pub(crate) fn asks(&self) -> Option<&Clarification> {
         match &self.outcome {
             Outcome::Ended(result) => result.clarification.as_ref(),
+            Outcome::Unapproved(clarification) => Some(clarification),
             Outcome::NotRun(_) | Outcome::Skipped(_) | Outcome::Cancelled => None,
         }
     }
@@ -328,6 +368,9 @@ impl Call {
                 let error = "interrupted before it ended; outcome unknown";
                 Cow::Owned(ToolResult::error(error))
             }
+            Outcome::Unapproved(_) => {
+                Cow::Owned(ToolResult::error("not run yet: it needs the user's approval"))
+            }
         }
     }
 }
@@ -345,6 +388,8 @@ pub enum Outcome {
     Skipped(String),
     /// It was running when the turn ended.
     Cancelled,
+    /// It was not run, because the user has to approve it first. This is what the user is asked.
+    Unapproved(Clarification),
 }
 
 /// Something that the model is told about its whole message.

@@ -47,7 +47,7 @@ pub(super) fn to_fit(
 fn is_unrun(call: &Call) -> bool {
     match &call.outcome {
         Outcome::NotRun(result) => !result.success,
-        Outcome::Skipped(_) => true,
+        Outcome::Skipped(_) | Outcome::Unapproved(_) => true,
         Outcome::Ended(_) | Outcome::Cancelled => false,
     }
 }

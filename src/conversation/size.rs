@@ -8,7 +8,7 @@ use std::mem::size_of;
 use serde_json::{Map, Value};
 
 use super::{Answer, Call, Found, Given, Outcome, Part, Question, Retry, Step, Turn};
-use crate::tools::{Clarification, ClarificationOption, ToolResult};
+use crate::tools::{Clarification, ClarificationOption, Continuation, ToolResult};
 
 /// The overhead of a shared value: two counts.
 const SHARED_BYTES: usize = 2 * size_of::<usize>();
@@ -33,15 +33,32 @@ pub(super) fn of_turn(turn: &Turn) -> usize {
 }
 
 fn of_question(question: &Question) -> usize {
-    let Question { clarification_id, call_id, tool_name, clarification } = question;
+    let Question {
+        clarification_id,
+        call_id,
+        tool_name,
+        source,
+        clarification,
+        arguments,
+        continuation,
+    } = question;
     let words = [clarification_id, call_id, tool_name].map(String::capacity);
-    size_of_val(question) + words.iter().sum::<usize>() + of_clarification(clarification)
+    let arguments = arguments.as_ref().map_or(0, |arguments| arguments.as_str().len());
+    let continuation = match continuation {
+        Continuation::Model | Continuation::Open => 0,
+        Continuation::Approval { definition } => definition.capacity(),
+        Continuation::Again { state } => of_value(state),
+    };
+    let own = size_of_val(question) + words.iter().sum::<usize>() + source.name.len();
+    own + of_clarification(clarification) + arguments + continuation
 }
 
 fn of_answer(answer: &Answer) -> usize {
     let given = match &answer.given {
         Given::Option(option) => of_option(option),
-        Given::Text(text) => text.capacity(),
+        Given::Text(text) | Given::Refused(Some(text)) => text.capacity(),
+        Given::Content(content) => of_value(content),
+        Given::Approved { .. } | Given::Refused(None) | Given::Declined | Given::Cancelled => 0,
     };
     let Answer { clarification_id, question, given: _, not_chosen } = answer;
     let not_chosen = not_chosen.iter().map(|id| size_of_val(id) + id.capacity()).sum::<usize>();
@@ -78,6 +95,7 @@ fn of_call(call: &Call) -> usize {
         Outcome::Ended(result) | Outcome::NotRun(result) => of_result(result),
         Outcome::Skipped(reason) => reason.capacity(),
         Outcome::Cancelled => 0,
+        Outcome::Unapproved(clarification) => of_clarification(clarification),
     };
     let resolved = call.resolved_arguments.as_ref().map_or(0, |resolved| resolved.as_str().len());
     let words = call.call_id.capacity() + call.name.capacity() + call.arguments.as_str().len();
@@ -94,8 +112,11 @@ fn of_result(result: &ToolResult) -> usize {
 }
 
 fn of_clarification(clarification: &Clarification) -> usize {
-    let options = clarification.options.iter().map(of_option);
-    clarification.r#type.capacity() + clarification.question.capacity() + options.sum::<usize>()
+    let Clarification { r#type, question, options, schema, url } = clarification;
+    let options = options.iter().map(of_option).sum::<usize>();
+    let schema = schema.as_ref().map_or(0, of_value);
+    let url = url.as_ref().map_or(0, String::capacity);
+    r#type.capacity() + question.capacity() + options + schema + url
 }
 
 fn of_option(option: &ClarificationOption) -> usize {

@@ -17,7 +17,7 @@ use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::orchestrator::{Driver, Parts, TurnMachine, TurnRequest};
 use crate::session::{Begun, LoggedTurn, NotBegun, SessionError};
 use crate::telemetry::{metrics, millis};
-use crate::tools::{Catalog, RegistryError};
+use crate::tools::{Catalog, Confirm, RegistryError};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
 /// A turn to begin.
@@ -33,6 +33,8 @@ pub struct NewTurn {
     pub tools: Option<Vec<String>>,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
+    /// More calls that need the user's approval than `tools.confirm` says.
+    pub confirm: Option<Confirm>,
     /// Lowers the configured limit.
     pub max_tool_loops: Option<u32>,
     /// How to sample tokens.
@@ -131,13 +133,21 @@ impl Gateway {
         let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
-        let begun = match self.sessions.begin(&session_id, &turn_id, key, &new.ask).await {
+        let is_parked = |call_id: &str| self.parked.holds(&session_id, call_id);
+        let begun = self.sessions.begin(&session_id, &turn_id, key, &new.ask, is_parked).await;
+        let begun = match begun {
             Ok(begun) => begun,
             Err(reason) => return not_begun(session_id, reason),
         };
         let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| note_question(&opening, &history));
+        if let Opening::Prompt(_) = opening {
+            // Whoever still waits for an answer to the dropped questions learns that none comes.
+            for question in history.open_questions() {
+                self.parked.cancel(&session_id, &question.call_id);
+            }
+        }
         let log = Arc::clone(writer.log());
         if self.cancellations.load(Ordering::SeqCst) > cancellations {
             log.cancel();
@@ -152,6 +162,7 @@ impl Gateway {
             sampling: new.sampling,
             max_tool_loops: new.max_tool_loops,
             tool_choice: new.tool_choice,
+            confirm: new.confirm,
             briefing: offer.briefing(&self.rules, nonce),
             history,
         };
@@ -161,6 +172,7 @@ impl Gateway {
             route: Route::new(upstream, &self.upstreams, is_named),
             tools: offer.tools,
             tool_timeout: self.tool_timeout,
+            parked: self.parked.clone(),
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());
@@ -214,6 +226,9 @@ impl Gateway {
 
 /// The turn that is read instead of a new one, or why there is none.
 fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginError> {
+    if let NotBegun::Refused(AnswerError::Expired(_)) = reason {
+        metrics::clarification("expired");
+    }
     Err(match reason {
         NotBegun::Repeated(turn) => return Ok(BegunTurn { session_id, turn, repeated: true }),
         NotBegun::Gone => BeginError::TurnGone,
@@ -227,6 +242,7 @@ fn not_begun(session_id: String, reason: NotBegun) -> Result<BegunTurn, BeginErr
 fn note_question(opening: &Opening, history: &Conversation) {
     let Some(question) = history.open_questions().first() else { return };
     let outcome = match opening {
+        Opening::Answer(answer) if answer.given.is_no() => "declined",
         Opening::Answer(_) => "answered",
         Opening::Prompt(_) => "dropped",
     };

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::limits;
-use crate::orchestrator::Rules;
+use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::{SettingsError, Syntax};
 use crate::session::store::{MemoryStore, MemoryUsage, Store};
 use crate::session::{Cancel, Found, SessionError, Sessions, Snapshot};
@@ -61,6 +61,7 @@ pub struct Gateway {
     upstreams: Vec<Arc<Upstream>>,
     offer: RwLock<Offer>,
     sessions: Sessions,
+    parked: ParkedCalls,
     places: Arc<Semaphore>,
     turns: TaskTracker,
     draining: CancellationToken,
@@ -104,6 +105,7 @@ impl Gateway {
             upstreams,
             offer,
             sessions: Sessions::new(options.store),
+            parked: ParkedCalls::default(),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -146,6 +148,7 @@ impl Gateway {
     /// # Errors
     /// See [`SessionError`].
     pub async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
+        self.parked.forget(session_id);
         self.sessions.forget(session_id).await
     }
 
@@ -189,6 +192,12 @@ impl Gateway {
         self.turns.len()
     }
 
+    /// How many calls wait for the user's answer in this process.
+    #[must_use]
+    pub fn parked_calls(&self) -> usize {
+        self.parked.len()
+    }
+
     /// Whether the gateway is about to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
@@ -212,6 +221,8 @@ impl Gateway {
     pub async fn drain(&self, within: Duration) -> bool {
         self.draining.cancel();
         self.turns.close();
+        // No turn can answer them any more.
+        self.parked.stop_all();
         if timeout(within, self.turns.wait()).await.is_ok() {
             return true;
         }
@@ -228,5 +239,6 @@ impl Gateway {
         // sees the new count.
         self.cancellations.fetch_add(1, Ordering::SeqCst);
         self.sessions.cancel_all();
+        self.parked.stop_all();
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Sleep, sleep_until};
 use tracing::Instrument as _;
 
 use super::meter::Meter;
+use super::parked_calls::ParkedCalls;
 use super::running_tools::{News, RunningTools};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
@@ -38,6 +39,8 @@ pub(crate) struct Parts {
     pub(crate) tools: Arc<Registry>,
     /// Time limit for tools that set none of their own.
     pub(crate) tool_timeout: Duration,
+    /// The calls that wait for answers.
+    pub(crate) parked: ParkedCalls,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
@@ -65,6 +68,8 @@ pub(crate) struct Driver {
     route: Route,
     round: RoundState,
     tools: RunningTools,
+    parked: ParkedCalls,
+    session_id: String,
     timer: Option<Timer>,
     meter: Meter,
     /// Whether another pass is needed: something was started, or the machine handled an input.
@@ -82,12 +87,14 @@ impl Driver {
     /// with the head of the response.
     #[must_use]
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { turn, writer, route, tools, tool_timeout } = parts;
+        let Parts { turn, writer, route, tools, tool_timeout, parked } = parts;
         let mut driver = Self {
             tools: RunningTools::new(tools, tool_timeout, turn.turn_id()),
+            session_id: turn.session_id().to_owned(),
             turn,
             writer,
             route,
+            parked,
             round: RoundState::None,
             timer: None,
             meter: Meter::new(),
@@ -107,6 +114,9 @@ impl Driver {
     /// with a failure.
     pub(crate) async fn run(mut self: Box<Self>) -> (conversation::Turn, Writer) {
         poll_fn(|cx| self.poll(cx)).await;
+        for call in self.tools.take_parked() {
+            self.parked.park(&self.session_id, call);
+        }
         self.meter.turn_ended(&self.turn);
         (self.turn.into_record(), self.writer)
     }
@@ -167,11 +177,17 @@ impl Driver {
                     }
                     self.round = RoundState::None;
                 }
-                Output::StartTool { call, call_id, name, position, arguments } => {
+                Output::StartTool { call, call_id, name, position, arguments, resumption } => {
                     let span = self.meter.tool_begins(call_id, name, position);
-                    self.tools.start(call, (call_id, name), arguments, span);
+                    self.tools.start(call, (call_id, name), arguments, resumption, span);
                     self.needs_pass = true;
                 }
+                Output::ResumeTool { call, call_id, name, parked_as, given } => {
+                    let parked = self.parked.take(&self.session_id, parked_as);
+                    self.tools.resume(call, (call_id, name), parked, given);
+                    self.needs_pass = true;
+                }
+                Output::ParkTool { call } => self.tools.park(call),
                 Output::StopTool { call } => self.tools.stop(call),
                 Output::StopTools => {
                     self.meter.tools_stopped(self.tools.len());
@@ -264,10 +280,10 @@ impl Driver {
                     // A tool may report without pause: let other tasks run before the next report.
                     return cx.waker().wake_by_ref();
                 }
-                News::Asked { call, name, question, duration, attempts } => {
+                News::Asked { call, name, question, continuation, duration, attempts } => {
                     self.meter.tool_ended(name, RunEnd::Done, duration);
                     let duration_ms = millis(duration);
-                    Input::ToolAsked { call, question: *question, duration_ms, attempts }
+                    Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
                 News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
                     self.meter.tool_ended(name, end, duration);

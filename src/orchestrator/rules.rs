@@ -6,6 +6,7 @@ use super::call_contract::CallContract;
 use super::chain::Execution;
 use crate::limits;
 use crate::parser;
+use crate::tools::Confirm;
 
 /// The rules of a turn, the same for every turn of a gateway.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct Rules {
     pub continue_after_tool: bool,
     /// When calls run.
     pub execution: Execution,
+    /// Which calls the user is asked to approve.
+    pub confirm: Confirm,
     /// How many calls may run at the same time.
     pub max_parallel: usize,
     /// How many mistakes of one kind are fed back per turn.
@@ -51,6 +54,7 @@ impl Default for Rules {
             marker_nonce: false,
             continue_after_tool: true,
             execution: Execution::Eager,
+            confirm: Confirm::default(),
             max_parallel: limits::turn::PARALLEL_MAX,
             feedback_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX,
             temperature_step: limits::turn::TEMPERATURE_STEP,

@@ -2,23 +2,23 @@
 //! what follows from a report.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::task::{AbortHandle, JoinError, JoinSet};
-use tokio::time::Instant;
-use tracing::{Instrument as _, Span, debug, error};
+use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::call::CallAt;
-use crate::telemetry::millis;
-use crate::tools::report::{Report, Reporter, Reports};
-use crate::tools::run::{self, Run};
-use crate::tools::{Clarification, Progress, Registry};
+use super::parked_calls::ParkedCall;
+use super::tool_task::ToolTask;
+use crate::tools::question::{Asked, Awaits};
+use crate::tools::report::Report;
+use crate::tools::run::{Run, ToolCall};
+use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resumption};
 
-/// A turn's running tools.
+/// A turn's running tools. Dropping this stops them.
 pub(super) struct RunningTools {
     /// The tools that the turn's briefing lists.
     tools: Arc<Registry>,
@@ -26,8 +26,9 @@ pub(super) struct RunningTools {
     timeout: Duration,
     /// Makes the calls' idempotency keys unique.
     turn_id: String,
-    tasks: JoinSet<Ended>,
     running: Vec<Running>,
+    /// Those that wait for the user's answer, and no longer belong to this turn.
+    parked: Vec<ParkedCall>,
     /// The end of a tool whose last progress was returned first.
     next: Option<News>,
 }
@@ -35,17 +36,10 @@ pub(super) struct RunningTools {
 /// A running tool.
 struct Running {
     call: CallAt,
-    name: String,
-    begun: Instant,
-    reports: Reports,
-    task: AbortHandle,
-}
-
-/// A tool that ended.
-struct Ended {
-    call: CallAt,
-    run: Run,
-    duration: Duration,
+    call_id: String,
+    tool: ToolTask,
+    /// Takes the answer to the question that the tool waits with.
+    answer: Option<oneshot::Sender<Given>>,
 }
 
 /// What happened to a call.
@@ -58,7 +52,8 @@ pub(super) enum News {
     Asked {
         call: CallAt,
         name: String,
-        question: Box<Clarification>,
+        question: Clarification,
+        continuation: Continuation,
         duration: Duration,
         attempts: u32,
     },
@@ -78,43 +73,72 @@ impl fmt::Debug for RunningTools {
 
 impl RunningTools {
     pub(super) fn new(tools: Arc<Registry>, timeout: Duration, turn_id: &str) -> Self {
-        let (turn_id, tasks) = (turn_id.to_owned(), JoinSet::new());
-        Self { tools, timeout, turn_id, tasks, running: Vec::new(), next: None }
+        let (running, parked) = (Vec::new(), Vec::new());
+        Self { tools, timeout, turn_id: turn_id.to_owned(), running, parked, next: None }
     }
 
     pub(super) fn len(&self) -> usize {
         self.running.len()
     }
 
-    /// Starts the tool of this name for a call.
+    /// Starts the tool of this name for a call, with the answer that it asked to be called with.
     pub(super) fn start(
         &mut self,
         call: CallAt,
         (call_id, name): (&str, &str),
         arguments: Value,
+        resumption: Option<Resumption>,
         span: Span,
     ) {
         let tool = self.tools.get(name);
-        let tool = tool.expect("a turn's briefing lists the tools it runs with");
-        let key = Arc::from(format!("{}/{call_id}", self.turn_id));
-        let (reporter, reports) = Reporter::new();
-        let run = run::run(Arc::clone(tool), arguments, key, reporter, self.timeout);
-        let task = self.tasks.spawn(ended(call, run).instrument(span));
-        let (name, begun) = (name.to_owned(), Instant::now());
-        self.running.push(Running { call, name, begun, reports, task });
+        let tool = Arc::clone(tool.expect("a turn's briefing lists the tools it runs with"));
+        let idempotency_key = Arc::from(format!("{}/{call_id}", self.turn_id));
+        let tool_call = ToolCall { tool, arguments, idempotency_key, resumption };
+        let tool = ToolTask::start(tool_call, self.timeout, span);
+        self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
+    }
+
+    /// Continues a call of an earlier turn with the user's answer. If the call has just been given
+    /// up, that is its end.
+    pub(super) fn resume(
+        &mut self,
+        call: CallAt,
+        (call_id, name): (&str, &str),
+        parked: Option<ParkedCall>,
+        given: Given,
+    ) {
+        let Some(ParkedCall { mut tool, answer, .. }) = parked else {
+            let (name, run, duration) = (name.to_owned(), Run::expired(), Duration::ZERO);
+            self.next = Some(News::Ended { call, name, run, duration });
+            return;
+        };
+        tool.resume();
+        // If the tool has stopped waiting, it has ended, and that is the news.
+        let _ = answer.send(given);
+        self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
+    }
+
+    /// Sets a tool aside that waits for the user's answer.
+    pub(super) fn park(&mut self, call: CallAt) {
+        if let Some(Running { call_id, tool, answer: Some(answer), .. }) = self.remove(call) {
+            self.parked.push(ParkedCall { call_id, tool, answer });
+        }
+    }
+
+    /// The tools that wait for the user's answer.
+    pub(super) fn take_parked(&mut self) -> Vec<ParkedCall> {
+        std::mem::take(&mut self.parked)
     }
 
     /// Drops a running tool.
     pub(super) fn stop(&mut self, call: CallAt) {
-        if let Some(stopped) = self.remove(call) {
-            stopped.task.abort();
-        }
+        drop(self.remove(call));
     }
 
-    /// Drops all running tools.
+    /// Drops all running tools, waiting ones included.
     pub(super) fn stop_all(&mut self) {
-        self.tasks.abort_all();
         self.running.clear();
+        self.parked.clear();
         self.next = None;
     }
 
@@ -123,44 +147,30 @@ impl RunningTools {
         if let Some(news) = self.next.take() {
             return Poll::Ready(news);
         }
-        while let Poll::Ready(Some(ended)) = self.tasks.poll_join_next(cx) {
-            // A stopped tool has no news.
-            let ended = match ended {
-                Ok(ended) => Some(ended),
-                Err(error) => self.crashed(&error),
-            };
-            let Some(Ended { call, run, duration }) = ended else { continue };
-            let Some(ran) = self.remove(call) else { continue };
+        for at in 0..self.running.len() {
+            let Poll::Ready(run) = self.running[at].tool.poll(cx) else { continue };
+            let Running { call, tool, .. } = self.running.swap_remove(at);
             // A question that the tool did not wait for does not count.
-            let last = ran.reports.take();
+            let last = tool.reports.take();
             let last = last.filter(|report| matches!(report, Report::Progress { .. }));
-            let progress = last.map(|report| ran.news(report));
-            let end = News::Ended { call, name: ran.name, run, duration };
-            return Poll::Ready(match progress {
-                Some(progress) => {
+            let duration = tool.elapsed();
+            let end = News::Ended { call, name: tool.name, run, duration };
+            return Poll::Ready(match last {
+                Some(Report::Progress { progress, attempt }) => {
                     self.next = Some(end);
-                    progress
+                    News::Progressed { call, progress, attempt }
                 }
-                None => end,
+                _ => end,
             });
         }
         self.poll_reports(cx)
-    }
-
-    /// The end of a call whose task panicked. The tool's own panics are caught before, but what it
-    /// awaits may panic when it is dropped.
-    fn crashed(&self, error: &JoinError) -> Option<Ended> {
-        let crashed = self.running.iter().find(|running| running.task.id() == error.id())?;
-        error!(tool = crashed.name, %error, "tool panicked");
-        let (call, duration) = (crashed.call, crashed.begun.elapsed());
-        Some(Ended { call, run: Run::crashed(), duration })
     }
 
     /// A tool's report. The tool then goes to the end of the list, so that none drowns out the
     /// others.
     fn poll_reports(&mut self, cx: &Context<'_>) -> Poll<News> {
         for at in 0..self.running.len() {
-            if let Poll::Ready(report) = self.running[at].reports.poll(cx) {
+            if let Poll::Ready(report) = self.running[at].tool.reports.poll(cx) {
                 let news = self.running[at].news(report);
                 self.running[at..].rotate_left(1);
                 return Poll::Ready(news);
@@ -176,26 +186,25 @@ impl RunningTools {
 }
 
 impl Running {
-    fn news(&self, report: Report) -> News {
+    fn news(&mut self, report: Report) -> News {
         let call = self.call;
         match report {
             Report::Progress { progress, attempt } => News::Progressed { call, progress, attempt },
             Report::Question { question, attempt } => {
-                let (name, duration) = (self.name.clone(), self.begun.elapsed());
-                News::Asked { call, name, question, duration, attempts: attempt }
+                let Asked { clarification: question, awaits } = *question;
+                let continuation = match awaits {
+                    Awaits::Model => Continuation::Model,
+                    Awaits::Again(state) => Continuation::Again { state },
+                    Awaits::Open(answer) => {
+                        self.answer = Some(answer);
+                        Continuation::Open
+                    }
+                };
+                let (name, duration) = (self.tool.name.clone(), self.tool.elapsed());
+                News::Asked { call, name, question, continuation, duration, attempts: attempt }
             }
         }
     }
-}
-
-/// Waits for a tool's end.
-async fn ended(call: CallAt, run: impl Future<Output = Run>) -> Ended {
-    let begun = Instant::now();
-    let run = run.await;
-    let duration = begun.elapsed();
-    let (outcome, attempts) = (run.end.name(), run.attempts);
-    debug!(outcome, attempts, duration_ms = millis(duration), "tool ended");
-    Ended { call, run, duration }
 }
 
 #[cfg(test)]
@@ -250,7 +259,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_ends_even_if_what_it_waits_for_panics_when_it_is_dropped() {
         let mut tools = tools();
-        tools.start(CallAt::new(3), ("call_4", "brittle"), json!({}), Span::none());
+        tools.start(CallAt::new(3), ("call_4", "brittle"), json!({}), None, Span::none());
         let news = poll_fn(|cx| tools.poll(cx)).await;
         let News::Ended { call, name, run, .. } = news else { panic!("it ended") };
         assert_eq!((call, &*name, run.end), (CallAt::new(3), "brittle", RunEnd::Panicked));
@@ -260,7 +269,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stopped_call_has_no_news_even_if_it_panics() {
         let mut tools = tools();
-        tools.start(CallAt::new(0), ("call_1", "brittle"), json!({}), Span::none());
+        tools.start(CallAt::new(0), ("call_1", "brittle"), json!({}), None, Span::none());
         tokio::task::yield_now().await;
         tools.stop(CallAt::new(0));
         tokio::time::advance(Duration::from_secs(2)).await;

@@ -94,6 +94,9 @@ impl Refusal {
                 BeginError::Answer(AnswerError::Stale(_)) => {
                     (StatusCode::CONFLICT, "clarification_stale")
                 }
+                BeginError::Answer(AnswerError::Expired(_)) => {
+                    (StatusCode::CONFLICT, "clarification_expired")
+                }
                 BeginError::TurnGone => (StatusCode::GONE, "gone"),
                 BeginError::UnknownModel { .. }
                 | BeginError::UnknownTool { .. }

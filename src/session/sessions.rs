@@ -47,7 +47,8 @@ impl Sessions {
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
-    /// answer begins no session, because nothing was asked in it.
+    /// answer begins no session, because nothing was asked in it. `is_parked` says whether the call
+    /// with this id still waits for an answer.
     ///
     /// A session has one turn at a time. An answer is checked in the same step, so only one of two
     /// is accepted. Dropping the future leaves the session free.
@@ -60,6 +61,7 @@ impl Sessions {
         turn_id: &str,
         key: Option<&str>,
         ask: &Ask,
+        is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
         let claim = loop {
             match self.running.claim(session_id) {
@@ -76,7 +78,7 @@ impl Sessions {
         };
         let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
         let lease = lease.ok_or(NotBegun::Busy)?;
-        let new = match self.load(lease.get(), turn_id, key, ask).await {
+        let new = match self.load(lease.get(), turn_id, key, ask, is_parked).await {
             Ok(new) => new,
             Err(reason) => {
                 lease.release().await;
@@ -103,6 +105,7 @@ impl Sessions {
         turn_id: &str,
         key: Option<&str>,
         ask: &Ask,
+        is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
@@ -116,7 +119,7 @@ impl Sessions {
             let id = clarification_id.clone();
             return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
         }
-        let opening = record.conversation.open(ask).map_err(NotBegun::Refused)?;
+        let opening = record.conversation.open(ask, is_parked).map_err(NotBegun::Refused)?;
         record.epoch = lease.epoch;
         if let Some(key) = key {
             record.note_key(key, turn_id);

@@ -5,8 +5,11 @@
 
 pub mod builtin;
 mod catalog;
+mod digest;
 pub(crate) mod fault;
+pub(crate) mod form;
 mod policy;
+pub(crate) mod question;
 pub(crate) mod registry;
 pub(crate) mod report;
 mod result;
@@ -20,11 +23,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use catalog::{Catalog, InvalidCall};
 pub use fault::ToolFault;
 pub use policy::{Confirm, Policy, PolicyPatch};
+pub use question::{Continuation, Given, Resumption};
 pub use registry::{Entry, Registry, RegistryError};
 pub use report::{Progress, Reporter};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
@@ -67,6 +71,14 @@ impl ToolSpec {
     pub fn told_parameters(&self) -> &Value {
         self.told.as_ref().unwrap_or(&self.parameters)
     }
+
+    /// A SHA-256 of everything that users rely on when they approve calls of this tool, in
+    /// hexadecimal. It changes if the tool becomes another one under the same name.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self { name, title, description, parameters, policy, source, .. } = self;
+        digest::of(&json!([name, title, description, parameters, policy, source]))
+    }
 }
 
 /// A use of a tool, from the question to the answer.
@@ -92,6 +104,8 @@ pub struct CallContext {
     pub attempt: u32,
     /// Takes what the tool reports before it ends: progress, or a question.
     pub reporter: Reporter,
+    /// The answer that the tool asked to be called again with.
+    pub resumption: Option<Resumption>,
 }
 
 impl CallContext {
@@ -99,7 +113,7 @@ impl CallContext {
     #[must_use]
     pub fn first(idempotency_key: impl Into<Arc<str>>) -> Self {
         let reporter = Reporter::default();
-        Self { idempotency_key: idempotency_key.into(), attempt: 1, reporter }
+        Self { idempotency_key: idempotency_key.into(), attempt: 1, reporter, resumption: None }
     }
 }
 

@@ -12,10 +12,15 @@ use std::convert::Infallible;
 use std::future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use super::Clarification;
+use super::question::{Asked, Awaits};
+use super::{Clarification, Given};
 use crate::limits::tools::PROGRESS_MESSAGE_BYTES_MAX;
 use crate::text;
 
@@ -69,7 +74,7 @@ impl Progress {
 }
 
 /// What a tool reported, and in which attempt.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Report {
     /// The tool has made progress.
     Progress {
@@ -78,10 +83,10 @@ pub(crate) enum Report {
         /// The attempt, from 1.
         attempt: u32,
     },
-    /// The tool asks the user. No report follows this one.
+    /// The tool asks the user. No report follows this one before the answer.
     Question {
         /// The question.
-        question: Box<Clarification>,
+        question: Box<Asked>,
         /// The attempt, from 1.
         attempt: u32,
     },
@@ -107,8 +112,12 @@ struct Slot {
     /// The current attempt. Reports from earlier ones are ignored.
     attempt: u32,
     newest: Option<Progress>,
-    question: Option<Box<Clarification>>,
+    question: Option<Box<Asked>>,
     waker: Option<Waker>,
+    /// Since when the tool has been waiting for the user's answer.
+    asking_since: Option<Instant>,
+    /// How long it waited for earlier answers.
+    asked_for: Duration,
 }
 
 impl Reporter {
@@ -139,14 +148,52 @@ impl Reporter {
     /// The model sees the answer and calls the tool again with it in the arguments. A mutating
     /// tool must therefore ask before it changes anything.
     pub async fn ask(&self, question: Clarification) -> Infallible {
-        self.put(|slot| slot.question = Some(Box::new(question)));
+        self.put_question(question, Awaits::Model);
         future::pending().await
+    }
+
+    /// Asks the user something, and wants to be called again with the answer.
+    ///
+    /// This does not return. The turn ends with the question, and this run is dropped. The turn
+    /// that the answer begins calls the tool with the same arguments, and with the answer and
+    /// `state` in [`CallContext::resumption`](super::CallContext::resumption). Both survive a
+    /// restart of the gateway if sessions do.
+    pub async fn ask_again(&self, question: Clarification, state: Value) -> Infallible {
+        self.put_question(question, Awaits::Again(state));
+        future::pending().await
+    }
+
+    /// Asks the user something and waits for the answer.
+    ///
+    /// The turn ends with the question, but this run goes on: it belongs to the turn that the
+    /// answer begins. It is given up with [`Given::Cancelled`] if the user says something else,
+    /// or nothing for [`PARK_TIMEOUT`](crate::limits::tools::PARK_TIMEOUT). The time limit of the
+    /// call does not run meanwhile.
+    pub async fn ask_and_wait(&self, question: Clarification) -> Given {
+        let (sender, answer) = oneshot::channel();
+        self.slot.lock().asking_since = Some(Instant::now());
+        self.put_question(question, Awaits::Open(sender));
+        let given = answer.await;
+        let mut slot = self.slot.lock();
+        slot.asked_for = slot.waited();
+        slot.asking_since = None;
+        given.unwrap_or(Given::Cancelled)
+    }
+
+    /// How long the tool has waited for answers so far; `None` while it waits.
+    pub(super) fn asked_for(&self) -> Option<Duration> {
+        let slot = self.slot.lock();
+        slot.asking_since.is_none().then_some(slot.asked_for)
+    }
+
+    fn put_question(&self, clarification: Clarification, awaits: Awaits) {
+        self.put(|slot| slot.question = Some(Box::new(Asked { clarification, awaits })));
     }
 
     /// The same for another attempt. Earlier attempts are no longer heard.
     pub(super) fn begin(&self, attempt: u32) -> Self {
         let mut slot = self.slot.lock();
-        (slot.attempt, slot.newest, slot.question) = (attempt, None, None);
+        *slot = Slot { attempt, waker: slot.waker.take(), ..Slot::default() };
         drop(slot);
         Self { slot: Arc::clone(&self.slot), attempt }
     }
@@ -184,6 +231,11 @@ impl Reports {
 }
 
 impl Slot {
+    /// How long the tool has waited for answers.
+    fn waited(&self) -> Duration {
+        self.asked_for + self.asking_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     fn take(&mut self) -> Option<Report> {
         let attempt = self.attempt;
         if let Some(progress) = self.newest.take() {
@@ -201,11 +253,19 @@ mod tests {
     use super::*;
 
     fn question() -> Clarification {
-        Clarification { r#type: "colour".into(), question: "Which?".into(), options: Vec::new() }
+        Clarification {
+            r#type: "colour".into(),
+            question: "Which?".into(),
+            options: Vec::new(),
+            ..Clarification::default()
+        }
     }
 
-    fn progress(progress: f64, attempt: u32) -> Report {
-        Report::Progress { progress: Progress::new(progress), attempt }
+    /// The progress of a report, and its attempt.
+    #[track_caller]
+    fn progress(report: Option<Report>) -> (f64, u32) {
+        let Some(Report::Progress { progress, attempt }) = report else { panic!("no progress") };
+        (progress.progress, attempt)
     }
 
     #[test]
@@ -214,8 +274,8 @@ mod tests {
         for done in 0..1000 {
             reporter.progress(Progress::new(f64::from(done)));
         }
-        assert_eq!(reports.take(), Some(progress(999.0, 0)));
-        assert_eq!(reports.take(), None);
+        assert_eq!(progress(reports.take()), (999.0, 0));
+        assert!(reports.take().is_none());
     }
 
     #[tokio::test]
@@ -235,9 +295,12 @@ mod tests {
         let mut asking = pin!(reporter.ask(question()));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(asking.as_mut().poll(&mut cx).is_pending());
-        assert_eq!(reports.take(), Some(progress(1.0, 0)));
-        let asked = Report::Question { question: Box::new(question()), attempt: 0 };
-        assert_eq!(reports.poll(&cx), Poll::Ready(asked));
+        assert_eq!(progress(reports.take()), (1.0, 0));
+        let Poll::Ready(Report::Question { question: asked, attempt: 0 }) = reports.poll(&cx)
+        else {
+            panic!("no question")
+        };
+        assert_eq!(asked.clarification, question());
         assert!(asking.poll(&mut cx).is_pending());
     }
 
@@ -247,11 +310,11 @@ mod tests {
         let first = reporter.begin(1);
         first.progress(Progress::new(8.0));
         let second = reporter.begin(2);
-        assert_eq!(reports.take(), None, "what the first left is gone");
+        assert!(reports.take().is_none(), "what the first left is gone");
         first.progress(Progress::new(9.0));
         second.progress(Progress::new(1.0));
         first.progress(Progress::new(10.0));
-        assert_eq!(reports.take(), Some(progress(1.0, 2)));
+        assert_eq!(progress(reports.take()), (1.0, 2));
     }
 
     #[test]
@@ -261,7 +324,7 @@ mod tests {
             reporter.progress(Progress::new(number));
             reporter.progress(Progress::new(1.0).of(number));
         }
-        assert_eq!(reports.take(), None);
+        assert!(reports.take().is_none());
     }
 
     #[test]

@@ -102,7 +102,11 @@ async fn a_question_ends_the_tools_run_and_the_turn() {
     let mut scene = Scene::open().await;
     let question = "Which folder?".to_owned();
     let (r#type, options) = ("text".to_owned(), Vec::new());
-    scene.tool.send(Step::Ask(Clarification { r#type, question, options })).await.unwrap();
+    scene
+        .tool
+        .send(Step::Ask(Clarification { r#type, question, options, ..Clarification::default() }))
+        .await
+        .unwrap();
     let frames = scene.stream.rest().await;
     assert_eq!(names(&frames), ["tool_completed", "clarification_needed", "turn_completed"]);
     assert_eq!(outcome(&frames), "clarification_needed");

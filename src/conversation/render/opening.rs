@@ -18,6 +18,21 @@ pub(super) fn told<'a>(turn: &'a Turn, format: &CallFormat) -> Cow<'a, str> {
                 inert::json(option, format)
             ),
             Given::Text(text) => format!("To the question {question} the user says: {text}"),
+            Given::Content(content) => format!(
+                "To the question {question} the user answers: {}",
+                inert::json(content, format)
+            ),
+            Given::Approved { .. } => format!("To the question {question} the user says: yes."),
+            Given::Refused(words) => {
+                let words = words.as_deref().map(|words| format!(" {words}")).unwrap_or_default();
+                format!(
+                    "To the question {question} the user says: no.{words}\n\
+                     Do not make this call again unless the user asks for it."
+                )
+            }
+            Given::Declined | Given::Cancelled => {
+                format!("The user did not answer the question {question}.")
+            }
         });
     }
     match &turn.dropped {

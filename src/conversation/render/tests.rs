@@ -14,7 +14,7 @@ use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Par
 use crate::conversation::{Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
-use crate::tools::{Clarification, ClarificationOption, ToolResult};
+use crate::tools::{Clarification, ClarificationOption, Continuation, Source, ToolResult};
 
 /// The messages as in a Chat Completions request.
 fn as_chat(messages: &[Message]) -> serde_json::Value {
@@ -140,7 +140,15 @@ fn any_question() -> impl Strategy<Value = Question> {
         clarification_id: "t.1".into(),
         call_id: "call_1".into(),
         tool_name: "look".into(),
-        clarification: Clarification { r#type: "text".into(), question, options: Vec::new() },
+        clarification: Clarification {
+            r#type: "text".into(),
+            question,
+            options: Vec::new(),
+            ..Clarification::default()
+        },
+        source: Source::default(),
+        arguments: None,
+        continuation: Continuation::default(),
     })
 }
 
@@ -313,6 +321,7 @@ fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
         r#type: "choice".into(),
         question: "Which one?".into(),
         options: Vec::new(),
+        ..Clarification::default()
     });
     assert!(told(Outcome::Ended(asks)).ends_with('}'), "the user is asked");
 }

@@ -4,9 +4,10 @@ use std::ops::{Index, IndexMut};
 
 use serde_json::Value;
 
-use super::{CallAt, CallDraft, CallState, Ready};
+use super::{CallAt, CallDraft, CallState, Origin, Ready};
 use crate::orchestrator::references;
 use crate::orchestrator::rejection::Rejection;
+use crate::tools::Continuation;
 
 /// All calls of a turn, in the order in which they were written.
 #[derive(Debug, Default)]
@@ -55,9 +56,19 @@ impl Calls {
 
     /// Adds a call that begins in this round.
     pub(in crate::orchestrator) fn begin(&mut self, round: u32) -> CallAt {
+        self.add(round, Origin::Model)
+    }
+
+    /// Adds a call that an earlier turn left.
+    pub(in crate::orchestrator) fn take_up(&mut self, origin: Origin) -> CallAt {
+        self.add(0, origin)
+    }
+
+    fn add(&mut self, round: u32, origin: Origin) -> CallAt {
         let at = self.end();
         let call_id = format!("call_{}", self.ids_before + self.list.len() + 1);
-        self.list.push(CallDraft { call_id, round, state: CallState::Arriving });
+        let (continuation, state) = (Continuation::default(), CallState::Arriving);
+        self.list.push(CallDraft { call_id, round, origin, continuation, state });
         at
     }
 

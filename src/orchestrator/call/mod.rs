@@ -22,7 +22,7 @@ use crate::conversation::{self, Outcome};
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::parser::Arguments;
 use crate::text;
-use crate::tools::{NextAction, Policy};
+use crate::tools::{Continuation, Given, NextAction, Policy, Resumption};
 
 pub(super) use list::Calls;
 pub(super) use reported::Reported;
@@ -51,9 +51,42 @@ impl CallAt {
 pub(super) struct CallDraft {
     /// Unique in the session.
     pub(super) call_id: String,
-    /// The round that wrote it; 0 for a lookup that an earlier turn deferred.
+    /// The round that wrote it; 0 for one that an earlier turn left.
     pub(super) round: u32,
+    pub(super) origin: Origin,
+    /// What happens with the user's answer, if it asks.
+    pub(super) continuation: Continuation,
     pub(super) state: CallState,
+}
+
+/// Where a call comes from.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Origin {
+    /// The model wrote it in this turn.
+    #[default]
+    Model,
+    /// A lookup that an earlier turn put off until the user had answered.
+    Deferred,
+    /// An earlier turn asked the user to approve it, and the user did.
+    Approved {
+        /// Whether the tool is still the one that the user approved.
+        is_current: bool,
+    },
+    /// Its tool asked the user in an earlier turn, and wants to be called again with the answer.
+    Again(Resumption),
+    /// Its tool asked the user in an earlier turn, and waits for the answer.
+    Open {
+        /// Its id in that turn.
+        parked_as: String,
+        given: Given,
+    },
+}
+
+impl Origin {
+    /// Whether the call goes on with an answer, and so has been checked and begun before.
+    pub(super) const fn is_answered(&self) -> bool {
+        matches!(self, Self::Approved { .. } | Self::Again(_) | Self::Open { .. })
+    }
 }
 
 /// The state of a call.
@@ -264,6 +297,7 @@ impl CallDraft {
                 NextAction::Continue if result.success => Standing::Done,
                 NextAction::Continue | NextAction::Error => Standing::Failed("has failed"),
             },
+            Outcome::Unapproved(_) => Standing::Asked,
             Outcome::Skipped(_) if *is_put_off => Standing::PutOff,
             Outcome::Skipped(_) => Standing::Failed("was not run"),
             Outcome::Cancelled => Standing::Failed("was interrupted"),

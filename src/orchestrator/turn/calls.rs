@@ -9,7 +9,7 @@ use super::state::OpenRound;
 use crate::conversation::{Note, Outcome};
 use crate::event::FeedbackReason;
 use crate::limits::tools::NAME_BYTES_MAX;
-use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Ready, Standing};
+use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin, Ready, Standing};
 use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
@@ -129,6 +129,10 @@ impl OpenRound<'_> {
         name: &str,
         arguments: &Value,
     ) -> Result<Vec<CallAt>, Rejection> {
+        if let Origin::Open { .. } = self.core.calls[at].origin {
+            // It was checked when it began, and its tool may have changed since.
+            return Ok(Vec::new());
+        }
         let tools = self.core.setup.tools();
         let is_known = tools.get(name).is_some();
         let named = if is_known {
@@ -217,7 +221,7 @@ impl OpenRound<'_> {
     }
 
     /// Ends a call whose tool does not run.
-    fn end_without_run(&mut self, at: CallAt, why: NotRun, outcome: Outcome) {
+    pub(super) fn end_without_run(&mut self, at: CallAt, why: NotRun, outcome: Outcome) {
         self.core.script.log(LogDraft::NotRun { call: at, why });
         self.core.calls[at].end(outcome);
     }
@@ -227,10 +231,7 @@ impl OpenRound<'_> {
         loop {
             match self.chain().next_move() {
                 None => return,
-                Some(Move::Skip(at, reason)) => {
-                    self.say_skipped(at, &reason);
-                    self.core.calls[at].end(Outcome::Skipped(reason));
-                }
+                Some(Move::Skip(at, reason)) => self.skip(at, reason),
                 Some(Move::PutOff(at, reason)) => {
                     self.say_skipped(at, &reason);
                     self.core.calls[at].put_off(Outcome::Skipped(reason));
@@ -242,6 +243,11 @@ impl OpenRound<'_> {
                 }
             }
         }
+    }
+
+    fn skip(&mut self, at: CallAt, reason: String) {
+        self.say_skipped(at, &reason);
+        self.core.calls[at].end(Outcome::Skipped(reason));
     }
 
     fn say_skipped(&mut self, at: CallAt, reason: &str) {
@@ -259,20 +265,41 @@ impl OpenRound<'_> {
         let call = &self.core.calls[at];
         let Some(Ready { arguments, .. }) = call.waiting() else { return Ok(()) };
         let policy = call.policy();
-        if policy.mutates
-            && let Some(id) = self.not_chosen(arguments)
-        {
-            return Err(Rejection::NotChosen(id));
+        if !call.origin.is_answered() {
+            if policy.mutates
+                && let Some(id) = self.not_chosen(arguments)
+            {
+                return Err(Rejection::NotChosen(id));
+            }
+            if self.core.setup.is_refused(call.name(), arguments) {
+                self.skip(at, "the user has just refused it".to_owned());
+                return Ok(());
+            }
+            let round = self.round.message.round;
+            let repeated = self.core.repeats.check(call.name(), arguments, policy, round);
+            if let Some(repeated) = repeated {
+                self.end_repeated(at, repeated);
+                return Ok(());
+            }
         }
-        let round = self.round.message.round;
-        let repeated = self.core.repeats.check(call.name(), arguments, policy, round);
-        if let Some(repeated) = repeated {
-            self.end_repeated(at, repeated);
-        } else if let Some(arguments) = self.core.calls[at].start() {
-            self.say_started(at);
-            self.core.script.act(Action::StartTool { call: at, arguments });
+        if self.needs_approval(at) {
+            self.ask_approval(at);
+        } else {
+            self.run_call(at);
         }
         Ok(())
+    }
+
+    /// Runs a call that may run.
+    fn run_call(&mut self, at: CallAt) {
+        let is_open = matches!(self.core.calls[at].origin, Origin::Open { .. });
+        let Some(arguments) = self.core.calls[at].start() else { return };
+        self.say_started(at);
+        self.core.script.act(if is_open {
+            Action::ResumeTool { call: at }
+        } else {
+            Action::StartTool { call: at, arguments }
+        });
     }
 
     /// Gives a repeated call the earlier result without comment: small models pass a comment on as
@@ -293,6 +320,7 @@ impl OpenRound<'_> {
         let Run { result, duration_ms, attempts } = run;
         self.report_last_progress(at);
         let (call, round) = (&self.core.calls[at], self.round.message.round);
+        self.core.is_tainted |= call.policy().open_world;
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
             self.core.repeats.note(name, arguments, call.policy(), &result, Some(round));

@@ -4,23 +4,32 @@ use std::sync::Arc;
 
 use super::state::OpenRound;
 use crate::conversation::{self, Outcome, Question};
-use crate::orchestrator::call::{CallDraft, Standing};
+use crate::orchestrator::call::Standing;
+use crate::tools::Continuation;
 
 impl OpenRound<'_> {
     /// The questions that the message's calls ask, in call order: the first is asked now, the
     /// others wait.
     pub(super) fn questions(&self) -> Vec<Question> {
-        let ended = self.calls().iter().filter_map(CallDraft::ended);
-        let asked = ended.filter_map(|call| Some((call, call.asks()?)));
-        asked
-            .zip(1..)
-            .map(|((call, clarification), number)| Question {
-                clarification_id: format!("{}.{number}", self.core.setup.request.turn_id),
+        let turn_id = &self.core.setup.request.turn_id;
+        let asking = self.calls().iter().filter_map(|draft| {
+            let call = draft.ended()?;
+            Some((call, call.asks()?, &draft.continuation))
+        });
+        let asking = asking.zip(1..).map(|((call, clarification, continuation), number)| {
+            let goes_on = *continuation != Continuation::Model;
+            let spec = self.core.setup.spec(&call.name);
+            Question {
+                clarification_id: format!("{turn_id}.{number}"),
                 call_id: call.call_id.clone(),
                 tool_name: call.name.clone(),
+                source: spec.map(|spec| spec.source.clone()).unwrap_or_default(),
                 clarification: clarification.clone(),
-            })
-            .collect()
+                arguments: goes_on.then(|| call.taken_arguments().clone()),
+                continuation: continuation.clone(),
+            }
+        });
+        asking.collect()
     }
 
     /// The lookups that were not run because an earlier call of the message asks the user. They

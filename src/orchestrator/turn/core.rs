@@ -13,7 +13,7 @@ use crate::conversation::render::{Context, results};
 use crate::conversation::{self, Outcome, UtteranceKind};
 use crate::event::Usage;
 use crate::limits;
-use crate::orchestrator::call::{CallAt, Calls};
+use crate::orchestrator::call::{CallAt, Calls, Origin};
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::repeats::Repeats;
 use crate::upstream::{OfferedTool, PassedOver, RoundRequest, Sampling, ToolChoice};
@@ -34,6 +34,8 @@ pub(super) struct Core {
     pub(super) empty_answers: u32,
     /// Whether the model answered without a required call and was told so.
     pub(super) was_reminded_to_call: bool,
+    /// Whether a tool has returned what strangers may have written.
+    pub(super) is_tainted: bool,
     /// The tokens of the finished rounds.
     pub(super) usage: Usage,
     /// Bytes that the model has written.
@@ -70,6 +72,7 @@ impl Core {
             mistakes: MistakeCounts::default(),
             empty_answers: setup.request.history.empty_answers(),
             was_reminded_to_call: false,
+            is_tainted: setup.is_tainted(),
             usage: Usage::default(),
             bytes: 0,
             logged_bytes: 0,
@@ -149,8 +152,7 @@ impl Core {
     pub(super) fn has_called_as_asked(&self) -> bool {
         let allows = |(name, _): (&str, _)| self.setup.request.tool_choice.allows(name);
         self.calls.iter().any(|call| {
-            // Lookups that waited for the user's answer belong to an earlier turn.
-            call.round > 0 && call.is_taken() && call.whole().is_some_and(allows)
+            call.origin == Origin::Model && call.is_taken() && call.whole().is_some_and(allows)
         })
     }
 

@@ -8,7 +8,7 @@ use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::call::CallAt;
-use crate::tools::{Clarification, Progress, ToolResult};
+use crate::tools::{Clarification, Confirm, Continuation, Given, Progress, Resumption, ToolResult};
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// A request for one turn.
@@ -30,6 +30,10 @@ pub struct TurnRequest {
     pub max_tool_loops: Option<u32>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,
+    /// More calls that need the user's approval than [`Rules::confirm`] says.
+    ///
+    /// [`Rules::confirm`]: crate::orchestrator::Rules::confirm
+    pub confirm: Option<Confirm>,
     /// The tools of this turn, and how the model learns about them.
     pub briefing: Arc<Briefing>,
     /// The turns before this one.
@@ -70,12 +74,14 @@ pub enum Input<'a> {
         /// The attempt that reports, from 1.
         attempt: u32,
     },
-    /// A running tool asks the user. It does not continue.
+    /// A running tool asks the user. It does not continue in this turn.
     ToolAsked {
         /// The call, as [`Output::StartTool`] named it.
         call: CallAt,
         /// What it asks.
         question: Clarification,
+        /// What happens with the answer.
+        continuation: Continuation,
         /// How long it ran.
         duration_ms: u64,
         /// How many attempts it made.
@@ -118,6 +124,8 @@ pub enum NotRun {
     OverCap,
     /// It repeats an earlier call.
     Repeated,
+    /// The user is asked to approve it.
+    Unapproved,
 }
 
 impl NotRun {
@@ -129,6 +137,7 @@ impl NotRun {
             Self::Skipped => "skipped",
             Self::OverCap => "over_cap",
             Self::Repeated => "repeated",
+            Self::Unapproved => "unapproved",
         }
     }
 }
@@ -154,6 +163,26 @@ pub enum Output<'a> {
         position: usize,
         /// The validated arguments.
         arguments: Value,
+        /// The answer that the tool asked to be called with.
+        resumption: Option<Resumption>,
+    },
+    /// Go on with a call of an earlier turn that waits for the user's answer.
+    ResumeTool {
+        /// Names the call in [`Input::ToolEnded`].
+        call: CallAt,
+        /// Its id in this turn.
+        call_id: &'a str,
+        /// The tool's name.
+        name: &'a str,
+        /// Its id in the turn that asked.
+        parked_as: &'a str,
+        /// The answer.
+        given: Given,
+    },
+    /// Keep a running tool, which waits for the user's answer, for the turn that brings it.
+    ParkTool {
+        /// The call, as [`Output::StartTool`] named it.
+        call: CallAt,
     },
     /// Drop a running tool.
     StopTool {

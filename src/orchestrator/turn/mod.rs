@@ -24,6 +24,7 @@
 
 mod acknowledgement;
 mod acknowledging;
+mod approval;
 mod calls;
 mod choices;
 mod clarification;
@@ -91,6 +92,12 @@ impl TurnMachine {
     #[must_use]
     pub(crate) fn turn_id(&self) -> &str {
         &self.core.record.turn_id
+    }
+
+    /// The id of its session.
+    #[must_use]
+    pub(crate) fn session_id(&self) -> &str {
+        &self.core.setup.request.session_id
     }
 
     /// When the turn began, in milliseconds since the Unix epoch.
@@ -176,8 +183,8 @@ impl TurnMachine {
             Input::ToolProgressed { call, progress, attempt } => {
                 self.take_progress(call, progress, attempt);
             }
-            Input::ToolAsked { call, question, duration_ms, attempts } => {
-                self.take_question(call, question, duration_ms, attempts);
+            Input::ToolAsked { call, question, continuation, duration_ms, attempts } => {
+                self.take_question(call, (question, continuation), duration_ms, attempts);
             }
             Input::ToolEnded { call, result, duration_ms, attempts } => {
                 self.end_tool(call, Run { result, duration_ms, attempts });

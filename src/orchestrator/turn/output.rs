@@ -6,7 +6,7 @@ use super::queue::{Action, EventDraft, LogDraft};
 use super::{LogLine, Output, TurnMachine};
 use crate::conversation::Outcome;
 use crate::event::{Event, Summary};
-use crate::orchestrator::call::CallAt;
+use crate::orchestrator::call::{CallAt, Origin};
 use crate::tools::Progress;
 
 impl TurnMachine {
@@ -22,8 +22,20 @@ impl TurnMachine {
             Action::StopRound => Output::StopRound,
             Action::StartTool { call, arguments } => {
                 let (call_id, name, position) = core.place_of(call);
-                Output::StartTool { call, call_id, name, position, arguments }
+                let resumption = match &core.calls[call].origin {
+                    Origin::Again(resumption) => Some(resumption.clone()),
+                    _ => None,
+                };
+                Output::StartTool { call, call_id, name, position, arguments, resumption }
             }
+            Action::ResumeTool { call } => {
+                let Origin::Open { parked_as, given } = &core.calls[call].origin else {
+                    unreachable!("only an open call is resumed")
+                };
+                let (call_id, name, _) = core.place_of(call);
+                Output::ResumeTool { call, call_id, name, parked_as, given: given.clone() }
+            }
+            Action::ParkTool { call } => Output::ParkTool { call },
             Action::StopTool { call } => Output::StopTool { call },
             Action::StopTools => Output::StopTools,
             Action::Log(line) => Output::Log(core.log_line(&line)),
@@ -122,7 +134,9 @@ impl Core {
             clarification_id: &asked.clarification_id,
             call_id: &asked.call_id,
             tool_name: &asked.tool_name,
+            source: &asked.source,
             clarification: &asked.clarification,
+            arguments: asked.shown_arguments(),
         }
     }
 

@@ -4,10 +4,11 @@ use super::TurnMachine;
 use super::calls::Run;
 use super::queue::{Action, EventDraft};
 use super::state::{OpenRound, State};
-use crate::limits::tools::{OUTPUT_BYTES_MAX, PROGRESS_INTERVAL};
+use crate::limits::tools::{OUTPUT_BYTES_MAX, PROGRESS_INTERVAL, RESUMPTION_STATE_BYTES_MAX};
 use crate::limits::turn::PROGRESS_SHARE;
 use crate::orchestrator::call::{CallAt, CallDraft, Reported};
-use crate::tools::{Clarification, Progress, ToolResult};
+use crate::text::json_len;
+use crate::tools::{Clarification, Continuation, Progress, ToolResult};
 
 impl TurnMachine {
     /// Takes a running tool's progress.
@@ -19,19 +20,29 @@ impl TurnMachine {
         }
     }
 
-    /// Takes a running tool's question, which ends its run.
+    /// Takes a running tool's question. Its run ends here, or goes on in the turn that brings the
+    /// answer.
     pub(super) fn take_question(
         &mut self,
         call: CallAt,
-        question: Clarification,
+        (question, continuation): (Clarification, Continuation),
         duration_ms: u64,
         attempts: u32,
     ) {
         if !self.core.calls.get(call).is_some_and(CallDraft::is_running) {
             return;
         }
-        self.core.script.act(Action::StopTool { call });
-        let result = ToolResult::clarification(question).checked().capped(OUTPUT_BYTES_MAX);
+        let mut result = ToolResult::clarification(question).checked().capped(OUTPUT_BYTES_MAX);
+        if let Continuation::Again { state } = &continuation
+            && json_len(state) > RESUMPTION_STATE_BYTES_MAX
+        {
+            result = ToolResult::error("the tool's question carries too much data to be asked");
+        }
+        let asks = result.clarification.is_some();
+        let waits = asks && continuation == Continuation::Open;
+        let action = if waits { Action::ParkTool { call } } else { Action::StopTool { call } };
+        self.core.script.act(action);
+        self.core.calls[call].continuation = continuation;
         self.end_tool(call, Run { result, duration_ms, attempts });
     }
 

@@ -43,6 +43,8 @@ pub(super) enum Action {
     StartRound(Box<RoundRequest>),
     StopRound,
     StartTool { call: CallAt, arguments: Value },
+    ResumeTool { call: CallAt },
+    ParkTool { call: CallAt },
     StopTool { call: CallAt },
     StopTools,
     Log(LogDraft),

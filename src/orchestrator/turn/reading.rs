@@ -93,12 +93,15 @@ impl State {
 
 impl OpenRound<'_> {
     /// Takes a segment of the message and starts the calls that it completes. Stops a round from
-    /// which nothing more can come: it has used up its calls or its mistakes, repeats a call, or
-    /// invents results.
+    /// which nothing more can come: it has used up its calls or its mistakes, repeats a call,
+    /// invents results, or has a call that the user must approve first.
     fn take(&mut self, segment: Segment<'_>) -> Flow {
         self.note(segment);
         if self.check_new_calls() {
             self.advance_calls();
+            if self.asks_approval() {
+                return Flow::Break(());
+            }
         }
         if self.round.has_words_after_call == Some(true) {
             self.acknowledge_now();

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::TurnRequest;
 use crate::call_format::CallFormat;
 use crate::conversation::render::results;
-use crate::conversation::{self, Opening, Outcome, Question, Step};
+use crate::conversation::{self, Answer, Approval, Opening, Outcome, Question, Step};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
-use crate::orchestrator::repeats::Repeats;
+use crate::orchestrator::call::{Origin, Written};
+use crate::orchestrator::repeats::{self, Repeats};
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::rules::Rules;
-use crate::parser::Parser;
-use crate::tools::{Catalog, Policy, ToolSpec};
+use crate::parser::{Arguments, Parser};
+use crate::tools::{Catalog, Continuation, Given, Policy, Resumption, ToolSpec};
 use crate::upstream::ToolChoice;
 
 /// The request, and what follows from it.
@@ -19,13 +22,16 @@ use crate::upstream::ToolChoice;
 pub(super) struct Setup {
     pub(super) request: TurnRequest,
     pub(super) max_tool_loops: u32,
+    /// The tools whose calls the user has approved for the whole session.
+    approved: Vec<String>,
 }
 
 impl Setup {
     pub(super) fn new(request: TurnRequest) -> Self {
         let max = request.briefing.rules.max_tool_loops;
         let max_tool_loops = request.max_tool_loops.map_or(max, |lower| lower.min(max));
-        Self { request, max_tool_loops }
+        let approved = approved(&request);
+        Self { request, max_tool_loops, approved }
     }
 
     pub(super) fn rules(&self) -> &Rules {
@@ -80,18 +86,75 @@ impl Setup {
             deferred: asked.map(|asked| asked.deferred.clone()).unwrap_or_default(),
             turn_id: turn_id.clone(),
             started_at_ms: *started_at_ms,
-            prompt: opening.words().to_owned(),
+            prompt: opening.words().into_owned(),
             answer,
             dropped: dropped.cloned(),
             ..conversation::Turn::default()
         }
     }
 
+    /// The question that this turn answers, and the answer.
+    fn answered(&self) -> Option<(&Question, &Answer)> {
+        let Opening::Answer(answer) = &self.request.opening else { return None };
+        Some((self.request.history.open_questions().first()?, answer))
+    }
+
     /// The open questions that follow the one this turn answers.
-    pub(super) fn waiting_questions(&self) -> Option<Vec<Question>> {
-        let Opening::Answer(_) = self.request.opening else { return None };
-        let (_, waiting) = self.request.history.open_questions().split_first()?;
-        (!waiting.is_empty()).then(|| waiting.to_vec())
+    pub(super) fn waiting_questions(&self) -> &[Question] {
+        let Opening::Answer(_) = self.request.opening else { return &[] };
+        self.request.history.open_questions().get(1..).unwrap_or_default()
+    }
+
+    /// The call that goes on with the user's answer, if there is one.
+    pub(super) fn answered_call(&self) -> Option<(Written, Origin)> {
+        let (question, answer) = self.answered()?;
+        let (name, given) = (question.tool_name.clone(), answer.given.clone());
+        let origin = match &question.continuation {
+            Continuation::Model => return None,
+            Continuation::Approval { definition } => {
+                let Given::Approved { .. } = given else { return None };
+                let is_same = |spec: &ToolSpec| spec.digest() == *definition;
+                Origin::Approved { is_current: self.spec(&name).is_none_or(is_same) }
+            }
+            Continuation::Again { state } => {
+                Origin::Again(Resumption { state: state.clone(), given })
+            }
+            Continuation::Open => Origin::Open { parked_as: question.call_id.clone(), given },
+        };
+        let arguments = question.arguments.clone()?;
+        Some((Written { name, arguments, end_is_repaired: false }, origin))
+    }
+
+    /// Whether the operator or the request wants the user to approve calls with this policy.
+    pub(super) fn wants_approval(&self, policy: &Policy) -> bool {
+        let operator = policy.confirm.unwrap_or_else(|| self.rules().confirm);
+        operator.includes(policy)
+            || self.request.confirm.is_some_and(|confirm| confirm.includes(policy))
+    }
+
+    /// Whether the user has approved all calls of this tool for the session.
+    pub(super) fn is_approved(&self, name: &str) -> bool {
+        self.approved.iter().any(|approved| approved == name)
+    }
+
+    /// Whether this turn answers that this very call may not run.
+    pub(super) fn is_refused(&self, name: &str, arguments: &Value) -> bool {
+        let Some((question, Answer { given: Given::Refused(_), .. })) = self.answered() else {
+            return false;
+        };
+        let is_same = |refused: &Arguments| repeats::is_same(&refused.to_value(), arguments);
+        question.tool_name == name && question.arguments.as_ref().is_some_and(is_same)
+    }
+
+    /// Whether the turns that this one continues have read what strangers may have written.
+    pub(super) fn is_tainted(&self) -> bool {
+        let calls = self.request.history.chain().flat_map(|turn| &turn.steps);
+        let mut calls = calls.flat_map(Step::calls);
+        let taints = |call: &conversation::Call| {
+            let has_run = matches!(call.outcome, Outcome::Ended(_));
+            has_run && self.policy(&call.name).is_some_and(|policy| policy.open_world)
+        };
+        matches!(self.request.opening, Opening::Answer(_)) && calls.any(taints)
     }
 
     /// The calls of the turns that an answer continues. What they sent must not be sent again, but
@@ -140,9 +203,25 @@ impl Setup {
     fn wants_json(&self) -> bool {
         let TurnRequest { opening, history, .. } = &self.request;
         names_json(&self.rules().system_prompt)
-            || names_json(opening.words())
+            || names_json(&opening.words())
             || history.turns().any(|turn| names_json(&turn.prompt))
     }
+}
+
+/// The tools whose calls the user has approved for the whole session, and which have not changed
+/// since.
+fn approved(request: &TurnRequest) -> Vec<String> {
+    let TurnRequest { history, opening, briefing, .. } = request;
+    let given_now = match opening {
+        Opening::Answer(answer) => history.approval(answer),
+        Opening::Prompt(_) => None,
+    };
+    let is_current = |approval: &&Approval| {
+        let spec = briefing.tools.get(&approval.tool_name);
+        spec.is_some_and(|spec| spec.digest() == approval.definition)
+    };
+    let approvals = history.approvals().iter().chain(&given_now).filter(is_current);
+    approvals.map(|approval| approval.tool_name.clone()).collect()
 }
 
 fn names_json(words: &str) -> bool {

@@ -9,7 +9,7 @@ use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::call::{CallDraft, Standing, Written};
+use crate::orchestrator::call::{CallDraft, Origin, Standing, Written};
 use crate::orchestrator::chain::MessageEnd;
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
@@ -41,18 +41,19 @@ enum Next {
 /// The state in which a turn begins.
 pub(super) fn first_state(core: &mut Core) -> State {
     core.script.say(EventDraft::TurnStarted);
-    if let Some(questions) = core.setup.waiting_questions() {
-        return core.ask_user(questions);
-    }
-    if core.record.deferred.is_empty() {
-        return State::Planning(core.ask());
+    let calls = core.calls_left();
+    if calls.is_empty() {
+        let waiting = core.setup.waiting_questions().to_vec();
+        return if waiting.is_empty() {
+            State::Planning(core.ask())
+        } else {
+            core.ask_user(waiting)
+        };
     }
     let mut round = Round::new(Message::new(0, 0, core.now_ms), core.calls.end());
-    // First come the lookups that waited for the user's answer.
-    for call in std::mem::take(&mut core.record_mut().deferred) {
-        let at = core.calls.begin(round.message.round);
-        let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
-        core.calls[at].complete(Written { name, arguments, end_is_repaired: false });
+    for (written, origin) in calls {
+        let at = core.calls.take_up(origin);
+        core.calls[at].complete(written);
         round.message.push_call(at);
     }
     State::Executing { round, message_end: MessageEnd::Complete }
@@ -162,6 +163,20 @@ impl TurnMachine {
 }
 
 impl Core {
+    /// The calls with which the turn begins: the one that the user's answer is for and, unless more
+    /// questions wait, the lookups that were put off until then.
+    fn calls_left(&mut self) -> Vec<(Written, Origin)> {
+        let mut calls = Vec::from_iter(self.setup.answered_call());
+        if self.setup.waiting_questions().is_empty() && !self.record.deferred.is_empty() {
+            for call in std::mem::take(&mut self.record_mut().deferred) {
+                let (name, arguments) = (call.name.clone(), call.taken_arguments().clone());
+                let written = Written { name, arguments, end_is_repaired: false };
+                calls.push((written, Origin::Deferred));
+            }
+        }
+        calls
+    }
+
     /// Asks the model again, with tools unless this round was the last one with them.
     fn next_round(&mut self, was_last_with_tools: bool) -> State {
         if was_last_with_tools {
@@ -226,10 +241,16 @@ impl OpenRound<'_> {
                 self.push_step();
                 Next::Ask
             }
-            StepEnd::Questions(questions) => {
-                self.core.record_mut().deferred = self.deferred_calls();
+            StepEnd::Questions(mut questions) => {
+                let deferred = self.deferred_calls();
+                self.core.record_mut().deferred.extend(deferred);
                 self.push_step();
+                questions.extend_from_slice(self.core.setup.waiting_questions());
                 Next::AskUser(questions)
+            }
+            StepEnd::Results if !self.core.setup.waiting_questions().is_empty() => {
+                self.push_step();
+                Next::AskUser(self.core.setup.waiting_questions().to_vec())
             }
             StepEnd::Results => self.go_on(),
         }

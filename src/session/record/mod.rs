@@ -1,7 +1,7 @@
 //! A session in its stored form: everything that another gateway needs to continue it.
 //!
 //! ```text
-//! {"version": 1, "session": {"epoch": 3, "nonce": "7f3a90c2", "keys": [...], "conversation": {...}}}
+//! {"version": 2, "session": {"epoch": 3, "nonce": "7f3a90c2", "keys": [...], "conversation": {...}}}
 //! ```
 //! A newer gateway reads what an older one wrote; `tests/data/session` keeps a record of each
 //! version. An older one refuses a newer record, because it would lose what it does not know.
@@ -13,7 +13,7 @@ use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
 /// The version that is written. Raise it if older records must be read in another way.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A session between two turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

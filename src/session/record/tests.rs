@@ -14,7 +14,7 @@ use crate::event::{AcknowledgementSource, FailureCode, FeedbackReason, TurnFinis
 use crate::limits::session::RECORD_DEPTH_MAX;
 use crate::limits::tools::DATA_DEPTH_MAX;
 use crate::parser::Arguments;
-use crate::tools::{Clarification, ClarificationOption, ToolResult};
+use crate::tools::{Clarification, ClarificationOption, Continuation, Source, ToolResult};
 use crate::upstream::ReasoningItem;
 
 fn record(conversation: Conversation) -> SessionRecord {
@@ -92,8 +92,8 @@ fn a_newer_record_is_refused_with_what_to_do() {
     let newer = format!("{{\"version\":{},\"sessions\":[]}}", VERSION + 1);
     assert_eq!(
         SessionRecord::read(newer.as_bytes()).unwrap_err().to_string(),
-        "the session was written by a newer version of Tether (record version 2; this one \
-         reads up to 1); run that version, or delete the session"
+        "the session was written by a newer version of Tether (record version 3; this one \
+         reads up to 2); run that version, or delete the session"
     );
 }
 
@@ -132,7 +132,8 @@ fn records_of_all_versions_are_read() {
         let path = format!("tests/data/session/record-{version}.json");
         let text = std::fs::read_to_string(&path).unwrap();
         let record = SessionRecord::read(text.as_bytes()).unwrap();
-        assert_eq!((record.epoch, record.conversation.turns().len()), (3, 3), "{path}");
+        let turns = record.conversation.turns().len();
+        assert_eq!((record.epoch, turns), (3, if version == 1 { 3 } else { 4 }), "{path}");
         if version == VERSION {
             assert_eq!(record.write(), text.trim_end(), "written as it was");
         }
@@ -149,16 +150,8 @@ fn what_is_written_does_not_change_unnoticed() {
 
 /// A bit of everything.
 fn sample() -> SessionRecord {
-    let dropped = Turn {
-        turn_id: "three".to_owned(),
-        started_at_ms: 4,
-        prompt: "Never mind.".to_owned(),
-        dropped: Some("Which John?".to_owned()),
-        ending: Some(Ending::Completed(TurnFinish::Cancelled)),
-        ..Turn::default()
-    };
     let mut conversation = Conversation::default();
-    for turn in [asked(), answered(), dropped] {
+    for turn in [asked(), answered(), confirms(), approved()] {
         conversation.push(turn);
     }
     record(conversation)
@@ -189,12 +182,25 @@ fn option() -> ClarificationOption {
     }
 }
 
+fn question(id: &str, clarification: Clarification, continuation: Continuation) -> Question {
+    Question {
+        clarification_id: id.to_owned(),
+        call_id: "call_1".to_owned(),
+        tool_name: "look_up".to_owned(),
+        source: Source::builtin(),
+        clarification,
+        arguments: Some(Arguments::parse(r#"{"name": "John"}"#).unwrap()),
+        continuation,
+    }
+}
+
 /// A turn that ends with a question.
 fn asked() -> Turn {
     let clarification = Clarification {
         r#type: "choice".to_owned(),
         question: "Which John?".to_owned(),
         options: vec![option()],
+        ..Clarification::default()
     };
     let deferred = call("call_2", Outcome::Skipped("needs the answer".to_owned()));
     let first = Step {
@@ -219,15 +225,46 @@ fn asked() -> Turn {
         started_at_ms: 1,
         prompt: "Tell John.".to_owned(),
         steps: vec![first],
-        questions: vec![Question {
-            clarification_id: "one.1".to_owned(),
-            call_id: "call_1".to_owned(),
-            tool_name: "look_up".to_owned(),
-            clarification,
-        }],
+        questions: vec![
+            question("one.1", clarification.clone(), Continuation::Model),
+            question("one.2", clarification, Continuation::Again { state: json!({ "step": 1 }) }),
+        ],
         deferred: vec![deferred],
         call_ids: 2,
         ending: Some(Ending::Completed(TurnFinish::ClarificationNeeded)),
+        ..Turn::default()
+    }
+}
+
+/// A turn that drops a question, and ends with a call to approve.
+fn confirms() -> Turn {
+    let asks = Clarification { r#type: "confirmation".to_owned(), ..Clarification::default() };
+    let unapproved = call("call_5", Outcome::Unapproved(asks.clone()));
+    let continuation = Continuation::Approval { definition: "0f".to_owned() };
+    Turn {
+        turn_id: "three".to_owned(),
+        started_at_ms: 4,
+        prompt: "Never mind.".to_owned(),
+        dropped: Some("Which John?".to_owned()),
+        steps: vec![Step { parts: vec![Part::Call(unapproved)], ..Step::default() }],
+        questions: vec![question("three.1", asks, continuation)],
+        ending: Some(Ending::Completed(TurnFinish::ClarificationNeeded)),
+        ..Turn::default()
+    }
+}
+
+/// The turn that approves it, for the rest of the session.
+fn approved() -> Turn {
+    Turn {
+        turn_id: "four".to_owned(),
+        prompt: "Yes.".to_owned(),
+        answer: Some(Box::new(Answer {
+            clarification_id: "three.1".to_owned(),
+            question: "Run look_up with these arguments?".to_owned(),
+            given: Given::Approved { for_session: true },
+            not_chosen: Vec::new(),
+        })),
+        ending: Some(Ending::Completed(TurnFinish::Stop)),
         ..Turn::default()
     }
 }

@@ -1,12 +1,10 @@
 //! Cuts results that are too long, without breaking them.
 
-use std::io;
-
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::ToolResult;
 use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MIN};
+use crate::text::json_len;
 
 /// Marks where a text was cut.
 const ELLIPSIS: char = '…';
@@ -127,24 +125,4 @@ fn cut_text(mut text: String, budget: usize) -> String {
     text.truncate(end);
     text.push(ELLIPSIS);
     text
-}
-
-/// The length of `value` as JSON, in bytes.
-pub(super) fn json_len(value: &impl Serialize) -> usize {
-    struct Counter(usize);
-
-    impl io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    let mut counter = Counter(0);
-    // A value that cannot be written as JSON cannot be sent either.
-    serde_json::to_writer(&mut counter, value).map_or(usize::MAX, |()| counter.0)
 }

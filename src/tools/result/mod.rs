@@ -12,6 +12,8 @@ mod tests;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::form;
+
 /// A tool's result. In a valid one, [`clarification`](Self::clarification) and
 /// [`error`](Self::error) are present exactly if the next action requires them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -141,25 +143,64 @@ pub enum NextAction {
 }
 
 /// A question to the user that the tool cannot decide.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clarification {
     /// The kind of question, in the tool's own words. The gateway understands `choice`, `text` and
-    /// `choice_or_text`.
+    /// `choice_or_text`. Its own are `form`, `url` and `confirmation`.
     pub r#type: String,
     /// The question, as shown to the user.
     pub question: String,
     /// The options to choose from.
     #[serde(default)]
     pub options: Vec<ClarificationOption>,
+    /// The JSON Schema of a form to fill in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// A page to visit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 impl Clarification {
+    /// A form to fill in. If one choice fills it in, the question has that choice's options.
+    #[must_use]
+    pub fn form(question: impl Into<String>, schema: Value) -> Self {
+        Self {
+            r#type: "form".to_owned(),
+            question: question.into(),
+            options: form::options(&schema)
+                .into_iter()
+                .map(|(id, title)| ClarificationOption::new(id, title))
+                .collect(),
+            schema: Some(schema),
+            url: None,
+        }
+    }
+
+    /// A page to visit, such as one to sign in. The user says that they will, or declines; what
+    /// they do there is between them and the page.
+    #[must_use]
+    pub fn page(question: impl Into<String>, url: impl Into<String>) -> Self {
+        let options = [("accept", "I will"), ("deny", "No")];
+        Self {
+            r#type: "url".to_owned(),
+            question: question.into(),
+            options: options.map(|(id, title)| ClarificationOption::new(id, title)).to_vec(),
+            schema: None,
+            url: Some(url.into()),
+        }
+    }
+
     /// Whether it can be answered in words: it has no options, or its type is `text` or
-    /// `choice_or_text`.
+    /// `choice_or_text`, or it is a form with a single field to fill in.
     #[must_use]
     pub fn takes_text(&self) -> bool {
-        self.options.is_empty() || matches!(&*self.r#type, "text" | "choice_or_text")
+        match &self.schema {
+            Some(schema) => form::takes_text(schema),
+            None if self.url.is_some() => false,
+            None => self.options.is_empty() || matches!(&*self.r#type, "text" | "choice_or_text"),
+        }
     }
 }
 
@@ -180,4 +221,13 @@ pub struct ClarificationOption {
     /// Anything else about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
+}
+
+impl ClarificationOption {
+    /// An option with nothing but an id and a title.
+    #[must_use]
+    pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
+        let (id, title) = (id.into(), title.into());
+        Self { id, title, subtitle: None, confidence: None, metadata: None }
+    }
 }

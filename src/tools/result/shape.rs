@@ -174,7 +174,7 @@ fn read_clarification(value: Value, problems: &mut Problems) -> Clarification {
     let Value::Object(mut fields) = value else {
         problems.add(format!("`clarification` is {}, not an object", kind(&value)));
         let (r#type, question) = (UNREAD.to_owned(), UNREAD.to_owned());
-        return Clarification { r#type, question, options: Vec::new() };
+        return Clarification { r#type, question, options: Vec::new(), ..Clarification::default() };
     };
     let r#type = text(&mut fields, PATH, "type", problems);
     let question = text(&mut fields, PATH, "question", problems);
@@ -192,7 +192,7 @@ fn read_clarification(value: Value, problems: &mut Problems) -> Clarification {
         .map(|(index, option)| read_option(option, index, problems))
         .collect();
     refuse_the_rest(&fields, PATH, problems);
-    Clarification { r#type, question, options }
+    Clarification { r#type, question, options, ..Clarification::default() }
 }
 
 fn read_option(value: Value, index: usize, problems: &mut Problems) -> ClarificationOption {

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::cap::json_len;
 use super::*;
 use crate::limits::tools::{MESSAGE_BYTES_MAX, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MIN, VIOLATIONS_MAX};
+use crate::text::json_len;
 
 /// Checks that `value` breaks the standard shape in exactly these ways.
 #[track_caller]
@@ -225,6 +225,7 @@ fn a_question_that_does_not_fit_is_not_asked_in_part() {
         r#type: "contact".into(),
         question: "Who?".into(),
         options: (0..1000).map(option).collect(),
+        ..Clarification::default()
     };
     let cut = ToolResult::clarification(question).capped(OUTPUT_BYTES_MAX);
     assert_eq!(cut.next_action, NextAction::Error);

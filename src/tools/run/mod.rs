@@ -9,16 +9,30 @@ use std::any::Any;
 use std::future;
 use std::hash::{BuildHasher as _, RandomState};
 use std::panic::{self, AssertUnwindSafe};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::{debug, error};
 
-use super::{CallContext, NextAction, Reporter, Tool, ToolFault, ToolResult, ToolSpec};
+use super::{CallContext, NextAction, Reporter, Resumption, Tool, ToolFault, ToolResult, ToolSpec};
 use crate::limits::tools::OUTPUT_BYTES_MAX;
+
+/// A call to run.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    /// Its tool.
+    pub(crate) tool: Arc<dyn Tool>,
+    /// The arguments, which the tool's schema has accepted.
+    pub(crate) arguments: Value,
+    /// The same in all attempts; belongs to this call alone.
+    pub(crate) idempotency_key: Arc<str>,
+    /// The answer that the tool asked to be called again with.
+    pub(crate) resumption: Option<Resumption>,
+}
 
 /// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +64,18 @@ pub enum RunEnd {
 }
 
 impl Run {
+    /// The outcome of a call that did not wait any longer for the user's answer.
+    pub(crate) fn expired() -> Self {
+        let error = "the answer came too late: the call had already been given up; make it again \
+                     if it is still needed";
+        Self {
+            result: ToolResult::error(error),
+            end: RunEnd::Unavailable,
+            attempts: 1,
+            retry_may_help: true,
+        }
+    }
+
     /// The outcome of a call whose task panicked outside the tool's own code, such as when what
     /// the tool awaited was dropped.
     pub(crate) fn crashed() -> Self {
@@ -72,36 +98,28 @@ impl RunEnd {
     }
 }
 
-/// Runs `tool` with arguments that its schema has accepted. Each attempt is limited by the tool's
-/// own timeout, or else `timeout_default`.
+/// Runs a call. Each attempt is limited by the tool's own timeout, or else `timeout_default`. The
+/// time in which the user is asked does not count.
 ///
 /// An attempt that hits a transient fault or runs out of time is retried, up to
 /// [`ATTEMPTS_MAX`](crate::limits::tools::ATTEMPTS_MAX) attempts in all, but only if the tool
-/// changes nothing or is idempotent. `idempotency_key` is the same in all attempts and belongs to
-/// this call alone.
+/// changes nothing or is idempotent.
 ///
 /// **Dropping the future abandons the call**, whether it is running or waiting for its next
 /// attempt. Running out of time has the same effect: whatever the tool awaits is dropped. A tool
 /// that computes without awaiting cannot be interrupted and must limit itself.
-pub(crate) async fn run(
-    tool: Arc<dyn Tool>,
-    arguments: Value,
-    idempotency_key: Arc<str>,
-    reporter: Reporter,
-    timeout_default: Duration,
-) -> Run {
-    run_with(&*tool, arguments, idempotency_key, reporter, timeout_default, random).await
+pub(crate) async fn run(call: ToolCall, reporter: Reporter, timeout_default: Duration) -> Run {
+    run_with(&call, reporter, timeout_default, random).await
 }
 
 /// Like [`run`], with jitter that returns numbers from 0 to 1.
 async fn run_with(
-    tool: &dyn Tool,
-    arguments: Value,
-    idempotency_key: Arc<str>,
+    call: &ToolCall,
     reporter: Reporter,
     timeout_default: Duration,
     mut jitter: impl FnMut() -> f64,
 ) -> Run {
+    let tool = &*call.tool;
     let ToolSpec { name, policy, .. } = &**tool.spec();
     let timeout = policy.timeout.unwrap_or(timeout_default);
     let is_repeatable = retry::is_repeatable(policy);
@@ -109,11 +127,12 @@ async fn run_with(
     loop {
         attempts += 1;
         let context = CallContext {
-            idempotency_key: Arc::clone(&idempotency_key),
+            idempotency_key: Arc::clone(&call.idempotency_key),
             attempt: attempts,
             reporter: reporter.begin(attempts),
+            resumption: call.resumption.clone(),
         };
-        let ended = attempt(tool, arguments.clone(), context, timeout).await;
+        let ended = attempt(tool, call.arguments.clone(), context, timeout).await;
         let wait = match &ended {
             Attempt::Fault(fault) if fault.transient && is_repeatable => {
                 retry::wait(attempts, fault.retry_after, &mut jitter)
@@ -139,7 +158,7 @@ async fn run_with(
 
 /// How one attempt ended.
 enum Attempt {
-    Result(ToolResult),
+    Result(Box<ToolResult>),
     Fault(ToolFault),
     TimedOut,
     Panicked(Box<dyn Any + Send>),
@@ -151,12 +170,37 @@ async fn attempt(
     context: CallContext,
     time: Duration,
 ) -> Attempt {
-    match timeout(time, catch_panics(tool, arguments, context)).await {
-        Ok(Ok(Ok(result))) => Attempt::Result(result),
-        Ok(Ok(Err(fault))) => Attempt::Fault(fault),
-        Ok(Err(panic)) => Attempt::Panicked(panic),
-        Err(_) => Attempt::TimedOut,
+    let reporter = context.reporter.clone();
+    let call = catch_panics(tool, arguments, context);
+    match timeout_between_questions(time, &reporter, call).await {
+        Some(Ok(Ok(result))) => Attempt::Result(Box::new(result)),
+        Some(Ok(Err(fault))) => Attempt::Fault(fault),
+        Some(Err(panic)) => Attempt::Panicked(panic),
+        None => Attempt::TimedOut,
     }
+}
+
+/// Limits the time of a call; `None` if it runs out. The clock stops while the user is asked.
+async fn timeout_between_questions<T>(
+    time: Duration,
+    reporter: &Reporter,
+    call: impl Future<Output = T>,
+) -> Option<T> {
+    let (mut call, begun) = (pin!(call), Instant::now());
+    let mut deadline = pin!(sleep(time));
+    future::poll_fn(|cx| {
+        if let Poll::Ready(done) = call.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        // A tool that waits for its answer is woken by it, and so is this.
+        let Some(asked) = reporter.asked_for() else { return Poll::Pending };
+        let end = begun.checked_add(time).and_then(|end| end.checked_add(asked));
+        if let Some(end) = end.filter(|end| *end != deadline.deadline()) {
+            deadline.as_mut().reset(end);
+        }
+        deadline.as_mut().poll(cx).map(|()| None)
+    })
+    .await
 }
 
 /// The tool's answer or its panic, whether before the first await or after it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::limits::tools::{ATTEMPTS_MAX, RETRY_AFTER_MAX, RETRY_BACKOFF};
@@ -68,9 +68,15 @@ fn scripted(policy: Policy, attempts: Vec<Result<ToolResult, ToolFault>>) -> Arc
     })
 }
 
+/// A call of it without arguments.
+fn call(tool: &Arc<dyn Tool>) -> ToolCall {
+    let (tool, idempotency_key) = (Arc::clone(tool), Arc::from("key"));
+    ToolCall { tool, arguments: json!({}), idempotency_key, resumption: None }
+}
+
 /// Runs it without jitter.
 async fn run_evenly(tool: &Arc<dyn Tool>) -> Run {
-    run_with(&**tool, json!({}), Arc::from("key"), Reporter::default(), TIMEOUT, || 0.0).await
+    run_with(&call(tool), Reporter::default(), TIMEOUT, || 0.0).await
 }
 
 fn busy(retry_after: Option<Duration>) -> ToolFault {
@@ -84,7 +90,8 @@ fn found() -> ToolResult {
 #[tokio::test]
 async fn a_tool_that_answers_is_done() {
     let tool = fake(looks(), |arguments, _| Box::pin(async { Ok(ToolResult::data(arguments)) }));
-    let run = run(tool, json!({"a": 1}), Arc::from("key"), Reporter::default(), TIMEOUT).await;
+    let call = ToolCall { arguments: json!({"a": 1}), ..call(&tool) };
+    let run = run(call, Reporter::default(), TIMEOUT).await;
     let result = ToolResult::data(json!({"a": 1}));
     assert_eq!(run, Run { result, end: RunEnd::Done, attempts: 1, retry_may_help: false });
 }
@@ -179,15 +186,9 @@ async fn every_attempt_knows_its_number_and_the_one_key() {
         noted.lock().push((arguments, context.idempotency_key, context.attempt));
         Box::pin(future::ready(Err(busy(None))))
     });
-    run_with(
-        &*tool,
-        json!({"n": 7}),
-        Arc::from("turn/call_1"),
-        Reporter::default(),
-        TIMEOUT,
-        || 0.5,
-    )
-    .await;
+    let (arguments, idempotency_key) = (json!({"n": 7}), Arc::from("turn/call_1"));
+    let call = ToolCall { arguments, idempotency_key, ..call(&tool) };
+    run_with(&call, Reporter::default(), TIMEOUT, || 0.5).await;
     let expected =
         (1..=ATTEMPTS_MAX).map(|attempt| (json!({"n": 7}), Arc::from("turn/call_1"), attempt));
     assert_eq!(*seen.lock(), expected.collect::<Vec<_>>());
@@ -325,7 +326,8 @@ proptest! {
         });
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let ended = clock.block_on(async {
-            let run = run_with(&*tool, json!({}), Arc::from("key"), Reporter::default(), TIMEOUT, || jitter);
+            let call = call(&tool);
+            let run = run_with(&call, Reporter::default(), TIMEOUT, || jitter);
             match dropped_at {
                 Some(at) => timeout(at, run).await.ok(),
                 None => Some(run.await),

@@ -14,7 +14,7 @@ use crate::limits::tools::{
 use crate::text::{cut, describe, quote};
 
 /// The name of the arguments as a whole.
-const ROOT: &str = "arguments";
+pub(super) const ROOT: &str = "arguments";
 
 /// How many `$ref`s are followed in a row: enough for any schema written by hand, and an end to
 /// circular ones.

@@ -71,6 +71,15 @@ impl fmt::Display for Violation {
     }
 }
 
+impl Violation {
+    /// The same in words, for something that is not called `arguments`.
+    pub(crate) fn of(&self, root: &str) -> String {
+        let inside = self.path.strip_prefix(explain::ROOT).unwrap_or(&self.path);
+        let Self { expected, received, .. } = self;
+        format!("{root}{inside}: expected {expected}; received {received}")
+    }
+}
+
 impl Schema {
     /// Compiles a tool's parameters.
     ///

@@ -99,6 +99,7 @@ fn question(kind: &str, question: &str, ids: &[&str]) -> ToolResult {
         r#type: kind.to_owned(),
         question: question.to_owned(),
         options: ids.iter().map(option).collect(),
+        ..Clarification::default()
     })
 }
 

@@ -5,13 +5,15 @@ use super::*;
 use crate::tools::registry::tests::Named;
 use crate::tools::{Clarification, NextAction, Policy, ToolSpec};
 
-/// Adds `look`, which may clarify, `send`, which mutates, `step`, which is sequential,
-/// `poll`, which is repeatable, `read`, which is none of these, and `mute`, which has no
-/// waiting hint.
+/// Adds `look`, which may clarify, `send`, which mutates, `wipe`, which destroys, `step`, which is
+/// sequential, `poll`, which is repeatable, `web`, whose results strangers write, `read`, which is
+/// none of these, and `mute`, which has no waiting hint.
 pub(super) fn add_policies(tools: &mut Registry) {
     let policies = [
         ("look", Policy { may_clarify: true, ..Policy::default() }),
         ("send", Policy { mutates: true, ..Policy::default() }),
+        ("wipe", Policy { mutates: true, destructive: true, ..Policy::default() }),
+        ("web", Policy { open_world: true, ..Policy::default() }),
         ("step", Policy { sequential: true, ..Policy::default() }),
         ("poll", Policy { repeatable: true, ..Policy::default() }),
         ("read", Policy::default()),
@@ -57,6 +59,7 @@ pub(super) fn asks() -> ToolResult {
         r#type: "choice".into(),
         question: "Which one?".into(),
         options: Vec::new(),
+        ..Clarification::default()
     })
 }
 

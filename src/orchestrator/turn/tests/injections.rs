@@ -99,6 +99,7 @@ fn in_questions_and_options() {
             r#type: attempt.clone(),
             question: attempt.clone(),
             options: vec![option],
+            ..Clarification::default()
         });
         let mut scene = scene_with(|_| ());
         scene.says(&call("look")).stops();

@@ -10,14 +10,16 @@ use crate::event::{FailureCode, Usage};
 use crate::orchestrator::{Briefing, CallContract, Execution, Rules, feedback};
 use crate::parser;
 use crate::tools::builtin::{Calculate, GetCurrentTime};
-use crate::tools::{Catalog, Clarification, Progress, Registry, ToolResult};
+use crate::tools::{Catalog, Clarification, Continuation, Progress, Registry, ToolResult};
 use crate::upstream::{
     ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice,
 };
 
+mod approval;
 mod chains;
 mod choice;
 mod closing;
+mod continuations;
 mod driving;
 mod injections;
 mod native;
@@ -68,6 +70,7 @@ fn request() -> TurnRequest {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
+        confirm: None,
         briefing: briefing(Rules::default(), tools().catalog()),
         history: Conversation::default(),
     }
@@ -80,6 +83,8 @@ const fn name_of(output: &Output<'_>) -> &'static str {
         Output::StartRound(_) => "start_round",
         Output::StopRound => "stop_round",
         Output::StartTool { .. } => "start_tool",
+        Output::ResumeTool { .. } => "resume_tool",
+        Output::ParkTool { .. } => "park_tool",
         Output::StopTool { .. } => "stop_tool",
         Output::StopTools => "stop_tools",
         Output::Log(LogLine::EmptyAnswer) => "empty_answer",
@@ -149,6 +154,14 @@ impl Scene {
                     self.deeds.push(format!("start {call_id} {name} {arguments}"));
                     self.running.push(call.place());
                 }
+                Output::ResumeTool { call, call_id, name, parked_as, given } => {
+                    self.deeds.push(format!("resume {parked_as} as {call_id} {name} {given:?}"));
+                    self.running.push(call.place());
+                }
+                Output::ParkTool { call } => {
+                    self.deeds.push("park tool".into());
+                    self.running.retain(|running| *running != call.place());
+                }
                 Output::Log(LogLine::EmptyAnswer | LogLine::Abandoned) => {}
                 Output::Log(LogLine::NotRun { call_id, position, why, .. }) => {
                     self.not_run.push(format!("{call_id} at {position}: {}", why.name()));
@@ -209,9 +222,14 @@ impl Scene {
         self.handle(Input::ToolProgressed { call, progress, attempt })
     }
 
-    fn tool_asks(&mut self, call: usize, question: Clarification) -> &mut Self {
+    fn tool_asks(
+        &mut self,
+        call: usize,
+        question: Clarification,
+        continuation: Continuation,
+    ) -> &mut Self {
         let call = CallAt::new(call);
-        self.handle(Input::ToolAsked { call, question, duration_ms: 5, attempts: 1 })
+        self.handle(Input::ToolAsked { call, question, continuation, duration_ms: 5, attempts: 1 })
     }
 
     /// The event types, with adjacent text deltas merged.

@@ -41,4 +41,10 @@ impl TurnMachine {
         let is_last = self.round().is_some_and(|round| round.is_last_with_tools);
         is_last || matches!(self.state, State::Synthesizing(_))
     }
+
+    /// Whether the last message has a call that waits for approval.
+    pub(super) fn asks_approval(&self) -> bool {
+        let calls = self.core.calls.iter().filter_map(CallDraft::ended);
+        calls.into_iter().any(|call| matches!(call.outcome, Outcome::Unapproved(_)))
+    }
 }

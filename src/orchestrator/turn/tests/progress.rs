@@ -107,8 +107,9 @@ fn a_tool_that_asks_while_it_runs_ends_the_turn_with_its_question() {
         r#type: "text".into(),
         question: "Which city?".into(),
         options: Vec::new(),
+        ..Clarification::default()
     };
-    scene.tool_progresses(0, Progress::new(1.0), 1).tool_asks(0, question);
+    scene.tool_progresses(0, Progress::new(1.0), 1).tool_asks(0, question, Continuation::Model);
     assert_eq!(scene.deeds.last().unwrap(), "stop tool");
     assert!(scene.running.is_empty());
     assert_eq!(scene.event("tool_completed")["tool_result"]["next_action"], "clarification_needed");
@@ -120,9 +121,13 @@ fn a_tool_that_asks_while_it_runs_ends_the_turn_with_its_question() {
 #[test]
 fn a_question_that_breaks_the_shape_is_an_error() {
     let mut scene = running();
-    let nothing =
-        Clarification { r#type: "text".into(), question: String::new(), options: Vec::new() };
-    scene.tool_asks(0, nothing);
+    let nothing = Clarification {
+        r#type: "text".into(),
+        question: String::new(),
+        options: Vec::new(),
+        ..Clarification::default()
+    };
+    scene.tool_asks(0, nothing, Continuation::Model);
     assert_eq!(scene.event("tool_completed")["tool_result"]["success"], false);
     assert!(!scene.turn.is_over());
 }

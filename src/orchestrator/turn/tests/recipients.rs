@@ -38,6 +38,7 @@ fn which(question: &str) -> ToolResult {
         r#type: "choice".into(),
         question: question.into(),
         options: vec![option("john_doe"), option("john_smith")],
+        ..Clarification::default()
     })
 }
 

@@ -26,6 +26,7 @@ fn which_john() -> ToolResult {
         r#type: "choice".into(),
         question: "Which John?".into(),
         options: vec![option("c_1", "John Doe"), option("c_2", "John Doe")],
+        ..Clarification::default()
     })
 }
 

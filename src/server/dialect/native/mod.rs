@@ -59,8 +59,11 @@ fn param(refusal: &Refusal) -> Option<&str> {
             Some("tool_choice")
         }
         Refusal::Begin(BeginError::Answer(error)) => Some(match error {
-            AnswerError::UnknownQuestion { .. } | AnswerError::Stale(_) => {
-                "clarification_response.clarification_id"
+            AnswerError::UnknownQuestion { .. }
+            | AnswerError::Stale(_)
+            | AnswerError::Expired(_) => "clarification_response.clarification_id",
+            AnswerError::ContentNotTaken { .. } | AnswerError::InvalidContent(_) => {
+                "clarification_response.content"
             }
             AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
             AnswerError::TextNotTaken { .. } | AnswerError::EmptyText => {

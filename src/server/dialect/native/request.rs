@@ -1,7 +1,7 @@
 //! Parses and checks the bodies of Tether's own requests.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::type_mismatch;
 use crate::conversation::{Ask, Choice};
@@ -9,6 +9,7 @@ use crate::gateway::NewTurn;
 use crate::limits;
 use crate::server::dialect::object::Object;
 use crate::server::refusal::Refusal;
+use crate::tools::Confirm;
 use crate::upstream::{Sampling, ToolChoice};
 
 /// The body of `POST /api/v1/chat/stream` as it was written.
@@ -21,6 +22,7 @@ struct Raw {
     model: Option<String>,
     tools: Option<Vec<String>>,
     tool_choice: Option<Value>,
+    confirm: Option<String>,
     max_tool_loops: Option<u32>,
     sampling: Option<Object<Sampling>>,
 }
@@ -31,6 +33,15 @@ struct RawClarificationResponse {
     clarification_id: String,
     selected_option: Option<Object<SelectedOption>>,
     text: Option<String>,
+    content: Option<Map<String, Value>>,
+    action: Option<Action>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Decline,
+    Cancel,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +89,7 @@ pub(in crate::server) fn parse(
         ));
     }
     let (tools, tool_choice) = read_choice(raw.tool_choice.as_ref(), raw.tools)?;
+    let confirm = raw.confirm.as_deref().map(read_confirm).transpose()?;
     let Object(sampling) = raw.sampling.unwrap_or_default();
     check_sampling(&sampling)?;
     if let Some(key) = &idempotency_key
@@ -95,6 +107,7 @@ pub(in crate::server) fn parse(
         model: raw.model,
         tools,
         tool_choice,
+        confirm,
         max_tool_loops: raw.max_tool_loops,
         sampling,
         idempotency_key,
@@ -125,6 +138,14 @@ fn read_choice(
     }
 }
 
+fn read_confirm(name: &str) -> Result<Confirm, Refusal> {
+    let found = Confirm::ALL.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, confirm)| confirm).ok_or_else(|| {
+        let known = Confirm::ALL.map(|(name, _)| format!("{name:?}"));
+        Refusal::invalid("confirm", format!("confirm must be one of {}", known.join(", ")))
+    })
+}
+
 fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
     if prompt.trim().is_empty() {
         return Err(Refusal::invalid("prompt", "prompt is empty; send the user's message"));
@@ -133,19 +154,26 @@ fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
 }
 
 fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
-    let RawClarificationResponse { clarification_id, selected_option, text } = response;
-    let choice = match (selected_option, text) {
-        (Some(Object(SelectedOption { id })), None) => Choice::Option(id),
-        (None, Some(text)) => Choice::Text(text),
-        (Some(_), Some(_)) | (None, None) => {
-            return Err(Refusal::invalid(
-                "clarification_response",
-                "clarification_response must have either selected_option ({\"id\": \"...\"}) or \
-                 text",
-            ));
-        }
-    };
-    Ok(Ask::Answer { clarification_id, choice })
+    let RawClarificationResponse { clarification_id, selected_option, text, content, action } =
+        response;
+    let choices = [
+        selected_option.map(|Object(SelectedOption { id })| Choice::Option(id)),
+        text.map(Choice::Text),
+        content.map(|fields| Choice::Content(Value::Object(fields))),
+        action.map(|action| match action {
+            Action::Decline => Choice::Decline,
+            Action::Cancel => Choice::Cancel,
+        }),
+    ];
+    let mut choices = choices.into_iter().flatten();
+    match (choices.next(), choices.next()) {
+        (Some(choice), None) => Ok(Ask::Answer { clarification_id, choice }),
+        _ => Err(Refusal::invalid(
+            "clarification_response",
+            "clarification_response must have exactly one of selected_option ({\"id\": \"...\"}), \
+             text, content (an object) and action (\"decline\" or \"cancel\")",
+        )),
+    }
 }
 
 /// The body of `POST /api/v1/chat/cancel`.

@@ -5,6 +5,8 @@
 
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::conversation::{
     Answer, Call, Conversation, Ending, Given, Note, Outcome, Part, Question, Step, Turn,
@@ -13,7 +15,7 @@ use crate::conversation::{
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnState};
 use crate::parser::Arguments;
 use crate::session::Snapshot;
-use crate::tools::{Clarification, ClarificationOption, ToolResult};
+use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
 
 /// A snapshot of session `id`, as JSON.
 pub(in crate::server) fn transcript<'a>(id: &'a str, session: &'a Snapshot) -> impl Serialize + 'a {
@@ -88,6 +90,15 @@ struct AnswerView<'a> {
 enum GivenView<'a> {
     Option(&'a ClarificationOption),
     Text(&'a str),
+    Content(&'a Value),
+    Approved {
+        for_session: bool,
+    },
+    Refused {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<&'a str>,
+    },
+    Action(&'static str),
 }
 
 impl<'a> AnswerView<'a> {
@@ -98,6 +109,13 @@ impl<'a> AnswerView<'a> {
             given: match &answer.given {
                 Given::Option(option) => GivenView::Option(option),
                 Given::Text(text) => GivenView::Text(text),
+                Given::Content(content) => GivenView::Content(content),
+                Given::Approved { for_session } => {
+                    GivenView::Approved { for_session: *for_session }
+                }
+                Given::Refused(words) => GivenView::Refused { text: words.as_deref() },
+                Given::Declined => GivenView::Action("decline"),
+                Given::Cancelled => GivenView::Action("cancel"),
             },
         }
     }
@@ -108,8 +126,11 @@ struct QuestionView<'a> {
     clarification_id: &'a str,
     call_id: &'a str,
     tool_name: &'a str,
+    source: &'a Source,
     #[serde(flatten)]
     clarification: &'a Clarification,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a RawValue>,
 }
 
 impl<'a> QuestionView<'a> {
@@ -118,7 +139,9 @@ impl<'a> QuestionView<'a> {
             clarification_id: &question.clarification_id,
             call_id: &question.call_id,
             tool_name: &question.tool_name,
+            source: &question.source,
             clarification: &question.clarification,
+            arguments: question.shown_arguments(),
         }
     }
 }
@@ -239,6 +262,7 @@ enum OutcomeView<'a> {
     NotRun(&'a ToolResult),
     Skipped(&'a str),
     Cancelled,
+    Unapproved,
 }
 
 impl<'a> OutcomeView<'a> {
@@ -248,6 +272,7 @@ impl<'a> OutcomeView<'a> {
             Outcome::NotRun(result) => Self::NotRun(result),
             Outcome::Skipped(reason) => Self::Skipped(reason),
             Outcome::Cancelled => Self::Cancelled,
+            Outcome::Unapproved(_) => Self::Unapproved,
         }
     }
 }

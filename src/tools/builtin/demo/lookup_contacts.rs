@@ -119,7 +119,12 @@ fn ask(question: String, found: &[(&Contact, f64)]) -> ToolResult {
         metadata: Some(contact.details()),
     };
     let options = found.iter().map(option).collect();
-    ToolResult::clarification(Clarification { r#type: "choice".to_owned(), question, options })
+    ToolResult::clarification(Clarification {
+        r#type: "choice".to_owned(),
+        question,
+        options,
+        ..Clarification::default()
+    })
 }
 
 #[cfg(test)]

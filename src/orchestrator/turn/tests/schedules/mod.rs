@@ -11,11 +11,12 @@ mod rules;
 
 use super::chains::{add_policies, asks, completes};
 use super::*;
+use crate::conversation::Given;
 use crate::conversation::render::tests::check_sequence;
 use crate::conversation::{Choice, UtteranceKind};
-use crate::orchestrator::call::CallDraft;
-use crate::orchestrator::call::Standing;
+use crate::orchestrator::call::{CallDraft, Origin, Standing};
 use crate::parser::Segment;
+use crate::tools::Confirm;
 
 use coverage::Coverage;
 use model::Dice;
@@ -30,9 +31,16 @@ fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
     if dice.roll(3) == 0 {
         return prompt;
     }
-    let choice = match question.clarification.options.first() {
-        Some(first) => Choice::Option(first.id.clone()),
-        None => Choice::Text("the first".into()),
+    let options = &question.clarification.options;
+    let choice = match dice.roll(6) {
+        0 => Choice::Decline,
+        1 => Choice::Cancel,
+        2..=5 if !options.is_empty() => {
+            // Seldom the last, so that some option is never chosen.
+            Choice::Option(options[dice.roll(options.len().max(2) - 1)].id.clone())
+        }
+        _ if question.clarification.takes_text() => Choice::Text("the first".into()),
+        _ => Choice::Option(options[0].id.clone()),
     };
     Opening::Answer(history.answer(&question.clarification_id, choice).unwrap())
 }

@@ -59,6 +59,9 @@ pub(super) const SAYINGS: &[&str] = &[
     "<<function_call>> {\"name\": \"mute\", \"arguments\": {}}\n",
     "<<function_call>> [{\"name\": \"poll\"}, {\"name\": \"poll\"}]\n",
     DEEP,
+    WIPE,
+    "<<function_call>> {\"name\": \"wipe\", \"arguments\": {\"n\": 2}}\n",
+    "<<function_call>> {\"name\": \"web\", \"arguments\": {}}\n",
 ];
 
 /// A saying as a model writes it in this format.
@@ -73,6 +76,7 @@ pub(super) fn written(saying: &str, format: &CallFormat) -> String {
 }
 
 const READ: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n";
+const WIPE: &str = "<<function_call>> {\"name\": \"wipe\", \"arguments\": {}}\n";
 const SEND: &str = "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n";
 /// Sends to an option that is offered but never chosen.
 const SEND_TO_SMITH: &str =
@@ -105,6 +109,8 @@ const CALLS: &[NativeCall] = &[
     ("send", &["{}"]),
     ("send", &["{\"n\": {\"$result\": \"call_1.data.n\"}}"]),
     TO_SMITH,
+    ("wipe", &["{}"]),
+    ("web", &["{}"]),
     ("look", &["{\"n\": 2}"]),
     ("step", &["{\"n\": 1}"]),
     ("mute", &["{}"]),
@@ -163,6 +169,7 @@ pub(super) fn asks_which() -> ToolResult {
         r#type: "choice".to_owned(),
         question: "Which John?".to_owned(),
         options: vec![option("john_doe"), option("john_smith")],
+        ..Clarification::default()
     })
 }
 
@@ -173,8 +180,16 @@ impl Mood {
             0 => ModelMood::Silent,
             1 => ModelMood::Stubborn(dice.pick::<&str>(SAYINGS), *dice.pick(CALLS)),
             2 => {
-                let said =
-                    dice.pick::<&str>(&[READ, SEND, SEND_TO_SMITH, TWICE, DEEP, HALF, NO_CALLS]);
+                let said = dice.pick::<&str>(&[
+                    READ,
+                    SEND,
+                    SEND_TO_SMITH,
+                    WIPE,
+                    TWICE,
+                    DEEP,
+                    HALF,
+                    NO_CALLS,
+                ]);
                 ModelMood::Stubborn(said, ("read", &["{}"]))
             }
             _ => ModelMood::Fickle,

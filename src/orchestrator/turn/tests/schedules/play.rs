@@ -70,6 +70,14 @@ impl Play {
             call_contract,
             execution: *dice.pick(&[Execution::Eager, Execution::AfterTurn]),
             max_parallel: 1 + dice.roll(3),
+            confirm: *dice.pick(&[
+                Confirm::Never,
+                Confirm::Destructive,
+                Confirm::Destructive,
+                Confirm::Destructive,
+                Confirm::Mutating,
+                Confirm::Always,
+            ]),
             feedback_attempts: *dice.pick(&[1, 1, 2, 3, 20]),
             max_tool_loops: *dice.pick(&[1, 2, 3, 4, 9]),
             max_calls: *dice.pick(&[1, 2, 3, 6, 32]),
@@ -321,7 +329,7 @@ impl Play {
             _ => dice.roll(4),
         };
         if dice.roll(3) == 0 {
-            self.tool_asks(call);
+            self.tool_asks(call, dice);
             return;
         }
         for _ in 0..=dice.roll(3) {
@@ -333,11 +341,13 @@ impl Play {
         self.drain();
     }
 
-    fn tool_asks(&mut self, call: usize) {
+    fn tool_asks(&mut self, call: usize, dice: &mut Dice) {
         let Some(question) = asks_which().clarification else { return };
         let runs = self.scene.running.contains(&call);
         let call = CallAt::new(call);
-        self.handle(Input::ToolAsked { call, question, duration_ms: 5, attempts: 1 });
+        let again = Continuation::Again { state: json!({ "asked": "once" }) };
+        let continuation = dice.pick(&[Continuation::Model, again, Continuation::Open]).clone();
+        self.handle(Input::ToolAsked { call, question, continuation, duration_ms: 5, attempts: 1 });
         if runs {
             self.coverage.saw("asked: by a tool that runs");
         }
@@ -411,7 +421,7 @@ impl Play {
             match dice.roll(5) {
                 0 | 1 => self.tool_returns(call, ToolResult::error("no")),
                 2 | 3 => self.tool_returns(call, completes()),
-                _ => self.tool_asks(call),
+                _ => self.tool_asks(call, dice),
             }
             self.settle();
         }
@@ -513,7 +523,8 @@ impl Play {
         let is_planning = self.scene.turn.state() == TurnState::Planning;
         assert!(waiting.is_empty() || is_planning, "only while the model speaks: {waiting:?}");
         let deeds = &self.scene.deeds;
-        let starts = deeds.iter().filter(|deed| deed.starts_with("start")).count();
+        let begins = |deed: &&String| deed.starts_with("start") || deed.starts_with("resume");
+        let starts = deeds.iter().filter(begins).count();
         // Tools that wait for the acknowledgement are already running.
         let waiting =
             waiting.iter().filter(|event| matches!(event, EventDraft::ToolStarted { .. })).count();
@@ -534,6 +545,16 @@ impl Play {
         for &at in &self.scene.running {
             let call = calls[at];
             let mutates = call.policy().mutates;
+            let is_approved = matches!(call.origin, Origin::Approved { is_current: true });
+            let setup = &turn.core.setup;
+            let goes_on = matches!(call.origin, Origin::Again(_) | Origin::Open { .. });
+            assert!(
+                !setup.wants_approval(&call.policy())
+                    || is_approved
+                    || goes_on
+                    || setup.is_approved(call.name()),
+                "{call:?} runs without approval"
+            );
             let message_is_over =
                 turn.state() != TurnState::Planning || call.round < turn.core.rounds;
             assert!(!mutates || message_is_over, "{call:?} began before the message's end");

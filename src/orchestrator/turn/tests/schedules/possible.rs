@@ -9,34 +9,35 @@ use super::TurnState;
 const MOVES: &str = "
 -            begin          -> planning executing awaiting_clarification
     : turn_started status acknowledgement tool_started start_tool not_run clarification_needed
-    : start_round turn_completed
+    : resume_tool start_round turn_completed
 planning     rerouted       -> planning
     : status
-planning     text           -> planning executing synthesizing completed failed
+planning     text           -> planning executing synthesizing awaiting_clarification completed failed
     : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
     : acknowledgement tool_started start_tool tool_progress tool_completed not_run feedback
-    : loop_limit_reached stop_round stop_tools start_round turn_completed turn_failed
+    : clarification_needed loop_limit_reached stop_round stop_tools start_round turn_completed turn_failed
 planning     reasoning      -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     reasoning_item -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_failed
-planning     call_started   -> planning executing synthesizing completed
+planning     call_started   -> planning executing synthesizing awaiting_clarification completed
     : text_delta tool_marker_detected status acknowledgement tool_started start_tool
-    : tool_progress tool_completed not_run feedback loop_limit_reached stop_round start_round
+    : tool_progress tool_completed not_run feedback clarification_needed loop_limit_reached stop_round start_round
     : turn_completed
 planning     call_arguments -> planning executing synthesizing completed failed
     : text_delta tool_arguments_delta status acknowledgement tool_started tool_progress
     : tool_completed feedback stop_round stop_tools start_round turn_completed turn_failed
-planning     call_completed -> planning executing synthesizing completed
+planning     call_completed -> planning executing synthesizing awaiting_clarification completed
     : text_delta status acknowledgement tool_started start_tool tool_progress tool_completed
-    : not_run feedback loop_limit_reached stop_round start_round turn_completed
+    : not_run feedback clarification_needed loop_limit_reached stop_round start_round turn_completed
 planning     finish         -> planning
 planning     usage          -> planning
-planning     round_ended    -> planning executing synthesizing completed failed
+planning     round_ended    -> planning executing synthesizing awaiting_clarification completed failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
-    : start_tool tool_progress tool_completed not_run empty_answer feedback loop_limit_reached
+    : start_tool tool_progress tool_completed not_run empty_answer feedback
+    : clarification_needed loop_limit_reached
     : stop_round stop_tools start_round turn_completed turn_failed
 planning     round_failed   -> failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
@@ -47,7 +48,7 @@ planning     tool_ended     -> planning executing synthesizing awaiting_clarific
 planning     tool_progressed -> planning
     : tool_progress
 planning     tool_asked     -> planning executing awaiting_clarification
-    : status acknowledgement tool_started start_tool stop_tool tool_progress tool_completed
+    : status acknowledgement tool_started start_tool stop_tool park_tool tool_progress tool_completed
     : not_run feedback clarification_needed stop_round turn_completed
 planning     logged         -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
@@ -76,8 +77,8 @@ executing    tool_ended     -> planning executing synthesizing awaiting_clarific
 executing    tool_progressed -> executing
     : tool_progress
 executing    tool_asked     -> executing awaiting_clarification
-    : status start_tool tool_started stop_tool tool_progress tool_completed not_run feedback
-    : clarification_needed turn_completed
+    : status start_tool tool_started stop_tool park_tool tool_progress tool_completed not_run
+    : feedback clarification_needed turn_completed
 executing    logged         -> executing failed
     : stop_round stop_tools turn_failed
 executing    audience       -> executing
@@ -130,6 +131,8 @@ asked for a call
 asked: a first time
 asked: a waiting question
 asked: again, after an answer
+asked: before the model
+asked: to approve a call
 asked: by a tool that runs
 asked: several at once
 call cap reached
@@ -182,15 +185,24 @@ not run: over_cap
 not run: refused
 not run: repeated
 not run: skipped
+not run: unapproved
 progress reported
 put off: a lookup comes later
 put off: not all could be read
 question: answered
+question: approved
+question: approved for the session
+question: cancelled
+question: declined
 question: dropped
+question: refused
 reference: replaced by the result
 repeated: a mutating call
 repeated: with nothing new to learn
 resumed: a waiting lookup
+resumed: an approved call
+resumed: an open call
+resumed: called again with the answer
 skipped: after a call that was put off
 skipped: after a failure
 skipped: after a question
@@ -198,7 +210,9 @@ skipped: after a skipped call
 skipped: after an unreadable call
 skipped: after the end of the chain
 skipped: in a message that was cut off
+skipped: just refused
 stopped: a block of results
+stopped: a call to approve
 stopped: a repeated call
 stopped: a tool has ended the chain
 stopped: no tools left

@@ -61,10 +61,14 @@ impl Witness {
                 if !self.acknowledged {
                     coverage.saw("acknowledged: nothing to say");
                 }
-                if data["loop"] == 0 {
-                    coverage.saw("resumed: a waiting lookup");
-                }
                 let call = call_of(data, scene);
+                match call.origin {
+                    Origin::Model => {}
+                    Origin::Deferred => coverage.saw("resumed: a waiting lookup"),
+                    Origin::Approved { .. } => coverage.saw("resumed: an approved call"),
+                    Origin::Again(_) => coverage.saw("resumed: called again with the answer"),
+                    Origin::Open { .. } => coverage.saw("resumed: an open call"),
+                }
                 if !call.needs().is_empty() {
                     coverage.saw("reference: replaced by the result");
                 }
@@ -78,11 +82,17 @@ impl Witness {
             }
             "feedback" => self.hear_feedback(data, scene, coverage),
             "status" => hear_status(data["message"].as_str().unwrap(), coverage),
-            "clarification_needed" => coverage.saw(match &scene.turn.record().answer {
-                None => "asked: a first time",
-                Some(_) if scene.rounds.is_empty() => "asked: a waiting question",
-                Some(_) => "asked: again, after an answer",
-            }),
+            "clarification_needed" => {
+                coverage.saw(match &scene.turn.record().answer {
+                    None => "asked: a first time",
+                    Some(_) if scene.turn.core.calls.len() == 0 => "asked: a waiting question",
+                    Some(_) if scene.rounds.is_empty() => "asked: before the model",
+                    Some(_) => "asked: again, after an answer",
+                });
+                if data["type"] == "confirmation" {
+                    coverage.saw("asked: to approve a call");
+                }
+            }
             "turn_failed" => {
                 let message = data["message"].as_str().unwrap();
                 coverage.saw(match data["code"].as_str().unwrap() {
@@ -162,6 +172,7 @@ impl Witness {
                 "skipped" => "not run: skipped",
                 "over_cap" => "not run: over_cap",
                 "repeated" => "not run: repeated",
+                "unapproved" => "not run: unapproved",
                 _ => "not run: otherwise",
             });
         }
@@ -213,6 +224,7 @@ impl Witness {
             (surplus == Some(Surplus::Results), "stopped: a block of results"),
             (surplus == Some(Surplus::Repeats), "stopped: a repeated call"),
             (has_ended, "stopped: a tool has ended the chain"),
+            (scene.turn.asks_approval(), "stopped: a call to approve"),
         ];
         match causes.iter().filter(|(holds, _)| *holds).collect::<Vec<_>>()[..] {
             [(_, cause)] => coverage.saw(cause),
@@ -265,8 +277,15 @@ fn begins(scene: &Scene, coverage: &mut Coverage) {
         CallContract::InText(_) => "calls: in the text, not closed",
         CallContract::Native => "calls: native",
     });
-    if turn.record().answer.is_some() {
-        coverage.saw("question: answered");
+    if let Some(answer) = &turn.record().answer {
+        coverage.saw(match answer.given {
+            Given::Option(_) | Given::Text(_) | Given::Content(_) => "question: answered",
+            Given::Approved { for_session: false } => "question: approved",
+            Given::Approved { for_session: true } => "question: approved for the session",
+            Given::Refused(_) => "question: refused",
+            Given::Declined => "question: declined",
+            Given::Cancelled => "question: cancelled",
+        });
     }
     if turn.record().dropped.is_some() {
         coverage.saw("question: dropped");
@@ -296,6 +315,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("not all of your message could be read", "put off: not all could be read"),
         ("comes later in your message and may change", "put off: a lookup comes later"),
         ("your message was cut off", "skipped: in a message that was cut off"),
+        ("the user has just refused it", "skipped: just refused"),
         ("send was called again", "repeated: a mutating call"),
         ("was called again", "repeated: with nothing new to learn"),
         ("limits.max_calls_per_turn", "call cap reached"),

@@ -1,0 +1,74 @@
+//! The task of one call: it runs the tool, and takes its reports.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument as _, Span, debug, error};
+
+use crate::telemetry::millis;
+use crate::tools::report::{Reporter, Reports};
+use crate::tools::run::{self, Run, ToolCall};
+
+/// A running tool. Dropping it stops the tool.
+pub(super) struct ToolTask {
+    /// The tool's name.
+    pub(super) name: String,
+    /// What the tool reports.
+    pub(super) reports: Reports,
+    begun: Instant,
+    task: AbortOnDropHandle<Run>,
+}
+
+impl fmt::Debug for ToolTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolTask").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl ToolTask {
+    /// Starts a call. `timeout` limits tools that set no limit of their own.
+    pub(super) fn start(call: ToolCall, timeout: Duration, span: Span) -> Self {
+        let (name, begun) = (call.tool.spec().name.clone(), Instant::now());
+        let (reporter, reports) = Reporter::new();
+        let run = async move {
+            let run = run::run(call, reporter, timeout).await;
+            let (outcome, attempts) = (run.end.name(), run.attempts);
+            let duration_ms = millis(begun.elapsed());
+            debug!(outcome, attempts, duration_ms, "tool ended");
+            run
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(run.instrument(span)));
+        Self { name, reports, begun, task }
+    }
+
+    /// The end of the run.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Run> {
+        Pin::new(&mut self.task).poll(cx).map(|run| {
+            // The tool's own panics are caught before, but what it awaits may panic when it is
+            // dropped.
+            run.unwrap_or_else(|error| {
+                error!(tool = self.name, %error, "tool panicked");
+                Run::crashed()
+            })
+        })
+    }
+
+    /// How long it has been running in the current turn.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// It goes on in another turn.
+    pub(super) fn resume(&mut self) {
+        self.begun = Instant::now();
+    }
+
+    /// Lets it go on without anyone who listens.
+    pub(super) fn detach(self) {
+        drop(self.task.detach());
+    }
+}

@@ -1,0 +1,164 @@
+//! Forms: what a user fills in to answer a tool's question.
+//!
+//! A form's schema is a flat object of simple fields: text, numbers, booleans, choices and lists
+//! of choices (MCP 2025-11-25, client/elicitation). This module knows nothing of how forms arrive.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::{Schema, Violation};
+
+/// Fills the defaults of a form into the fields that are absent, and checks the result.
+///
+/// # Errors
+/// What is wrong with the content; never empty.
+pub(crate) fn fill(schema: &Value, content: Value) -> Result<Value, Vec<Violation>> {
+    let content = with_defaults(schema, content);
+    // A question whose schema does not compile is never asked.
+    let Ok(form) = Schema::compile(schema) else { return Ok(content) };
+    form.validate(&content).map(|()| content)
+}
+
+/// The content with the defaults of absent fields.
+pub(crate) fn with_defaults(schema: &Value, mut content: Value) -> Value {
+    if let Value::Object(fields) = &mut content {
+        for (name, field) in properties(schema) {
+            if let Some(default) = field.get("default")
+                && !fields.contains_key(name)
+            {
+                fields.insert(name.clone(), default.clone());
+            }
+        }
+    }
+    content
+}
+
+/// The options of a form that one choice fills in, as ids and titles: its only required field is a
+/// choice or a boolean. Empty for other forms.
+pub(super) fn options(schema: &Value) -> Vec<(&str, &str)> {
+    match only_required(schema) {
+        None => Vec::new(),
+        Some((_, field)) if field["type"] == "boolean" => vec![("true", "Yes"), ("false", "No")],
+        Some((_, field)) => choices(field),
+    }
+}
+
+/// The content that choosing one of the [`options`] means.
+pub(crate) fn from_option(schema: &Value, id: &str) -> Option<Value> {
+    let (name, field) = only_required(schema)?;
+    let value = if field["type"] == "boolean" { json!(id == "true") } else { json!(id) };
+    Some(Value::Object(Map::from_iter([(name.to_owned(), value)])))
+}
+
+/// The content that an answer in words means: the form's only required field takes any text.
+pub(crate) fn from_text(schema: &Value, text: &str) -> Option<Value> {
+    let (name, _) = text_field(schema)?;
+    Some(Value::Object(Map::from_iter([(name.to_owned(), json!(text))])))
+}
+
+/// Whether an answer in words fills the form in.
+pub(crate) fn takes_text(schema: &Value) -> bool {
+    text_field(schema).is_some()
+}
+
+fn text_field(schema: &Value) -> Option<(&str, &Value)> {
+    only_required(schema)
+        .filter(|(_, field)| field["type"] == "string" && choices(field).is_empty())
+}
+
+/// The only required field.
+fn only_required(schema: &Value) -> Option<(&str, &Value)> {
+    let [required] = schema["required"].as_array()?.as_slice() else { return None };
+    let name = required.as_str()?;
+    Some((name, schema["properties"].get(name)?))
+}
+
+/// The values of a choice, with their titles.
+fn choices(field: &Value) -> Vec<(&str, &str)> {
+    if let Some(titled) = field["oneOf"].as_array() {
+        let values = titled.iter().filter_map(|choice| Some((choice, choice["const"].as_str()?)));
+        let titles = values.map(|(choice, id)| (id, choice["title"].as_str().unwrap_or(id)));
+        return titles.collect();
+    }
+    // Titles as MCP had them before 2025-11-25.
+    let title = |at: usize| field["enumNames"].get(at)?.as_str();
+    let values = field["enum"].as_array().into_iter().flatten().enumerate();
+    let values = values.filter_map(|(at, value)| Some((at, value.as_str()?)));
+    values.map(|(at, id)| (id, title(at).unwrap_or(id))).collect()
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema["properties"].as_object().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(properties: &Value, required: &[&str]) -> Value {
+        json!({ "type": "object", "properties": properties, "required": required })
+    }
+
+    #[test]
+    fn defaults_fill_absent_fields_only() {
+        let form = form(
+            &json!({
+                "name": {"type": "string", "default": "Ann"},
+                "age": {"type": "integer", "default": 7},
+                "note": {"type": "string"},
+            }),
+            &[],
+        );
+        let filled = fill(&form, json!({"age": 8})).unwrap();
+        assert_eq!(filled, json!({"age": 8, "name": "Ann"}));
+    }
+
+    #[test]
+    fn content_is_checked() {
+        let form = form(&json!({"age": {"type": "integer", "minimum": 18}}), &["age"]);
+        for wrong in [json!({}), json!({"age": "old"}), json!({"age": 17}), json!("18")] {
+            assert!(!fill(&form, wrong.clone()).unwrap_err().is_empty(), "{wrong}");
+        }
+        assert_eq!(fill(&form, json!({"age": 18})), Ok(json!({"age": 18})));
+    }
+
+    #[track_caller]
+    fn check_options(field: &Value, options_are: &[(&str, &str)], chosen: &Value) {
+        let form = form(&json!({"pick": field, "more": {"type": "string"}}), &["pick"]);
+        assert_eq!(options(&form), options_are);
+        let content = from_option(&form, options_are[0].0).unwrap();
+        assert_eq!(content, json!({ "pick": chosen }));
+        assert_eq!(fill(&form, content.clone()), Ok(content));
+        assert!(!takes_text(&form));
+    }
+
+    #[test]
+    fn one_required_choice_or_boolean_gives_options() {
+        let boolean = json!({"type": "boolean"});
+        check_options(&boolean, &[("true", "Yes"), ("false", "No")], &json!(true));
+        let plain = json!({"type": "string", "enum": ["s", "l"]});
+        check_options(&plain, &[("s", "s"), ("l", "l")], &json!("s"));
+        let named = json!({"type": "string", "enum": ["s", "l"], "enumNames": ["Small"]});
+        check_options(&named, &[("s", "Small"), ("l", "l")], &json!("s"));
+        let titled = json!({"type": "string", "oneOf": [{"const": "s", "title": "Small"}]});
+        check_options(&titled, &[("s", "Small")], &json!("s"));
+    }
+
+    #[test]
+    fn one_required_text_takes_words() {
+        let text =
+            form(&json!({"name": {"type": "string"}, "age": {"type": "integer"}}), &["name"]);
+        assert_eq!(from_text(&text, "Ann"), Some(json!({"name": "Ann"})));
+        assert!(takes_text(&text) && options(&text).is_empty());
+    }
+
+    #[test]
+    fn other_forms_take_only_content() {
+        let two = json!({"a": {"type": "string"}, "b": {"type": "boolean"}});
+        for required in [&["a", "b"][..], &[]] {
+            let form = form(&two, required);
+            assert!(options(&form).is_empty() && !takes_text(&form), "{required:?}");
+        }
+        let number = form(&json!({"n": {"type": "number"}}), &["n"]);
+        assert!(options(&number).is_empty() && !takes_text(&number));
+    }
+}
