@@ -222,6 +222,15 @@ pub mod tools {
 
     /// Longest tool name, in bytes; every model server accepts it.
     pub const NAME_BYTES_MAX: usize = 64;
+    /// A tool's description, in characters; the rest would not help a small model.
+    pub const DESCRIPTION_CHARS_MAX: usize = 2048;
+    /// A parameter's description, in characters.
+    pub const PARAMETER_DESCRIPTION_CHARS_MAX: usize = 1024;
+    /// A tool's schema, in bytes of JSON. It is compiled, and kept as long as the tool.
+    pub const SCHEMA_BYTES_MAX: usize = 256 * KIB;
+    /// The part of a schema that models read, in bytes of JSON. Twice this is the whole context of
+    /// a small model.
+    pub const TOLD_SCHEMA_BYTES_MAX: usize = 16 * KIB;
     /// Tool names in one piece of feedback; more would distract a small model.
     pub const FEEDBACK_NAMES_MAX: usize = 15;
     /// Violations listed in one piece of feedback, or for one rejected result. A model with

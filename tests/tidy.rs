@@ -68,7 +68,7 @@ const ROWS: &[Row] = &[
     row("tools/digest", Nothing, &[]),
     row("tools/form", Nothing, &[]),
     row("tools/question", Io, &[]),
-    row("tools/source", Nothing, &[]),
+    row("tools/source", Nothing, &["limits", "text"]),
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
     row("tools/builtin", Io, &["limits", "text", "time_zones"]),

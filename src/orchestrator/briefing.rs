@@ -70,7 +70,7 @@ impl Briefing {
         let of_tool = |spec: &ToolSpec| {
             trim::tokens(&spec.name)
                 + trim::tokens(&spec.description)
-                + trim::tokens(&spec.parameters.to_string())
+                + trim::tokens(&spec.told_parameters().to_string())
         };
         self.offer_tokens = self.tools.specs().map(of_tool).sum();
     }
@@ -85,6 +85,6 @@ fn offer(spec: &ToolSpec) -> OfferedTool {
     OfferedTool {
         name: spec.name.clone(),
         description: spec.description.clone(),
-        parameters: spec.parameters.clone(),
+        parameters: spec.told_parameters().clone(),
     }
 }

@@ -112,6 +112,16 @@ impl Catalog {
         valid.map_err(|violations| InvalidCall::Invalid { violations })
     }
 
+    /// The arguments of a call without optional properties that are `null` although the tool's
+    /// schema refuses that: they count as absent.
+    #[must_use]
+    pub fn without_refused_nulls(&self, name: &str, arguments: Value) -> Value {
+        match self.entry(name) {
+            Some(entry) => entry.schema.without_refused_nulls(arguments),
+            None => arguments,
+        }
+    }
+
     /// Adds a tool after the others. Its name must be new.
     pub(super) fn push(&mut self, listed: Arc<Listed>) {
         self.by_name.insert(listed.spec.name.clone(), self.entries.len());

@@ -9,7 +9,12 @@ use sha2::{Digest as _, Sha256};
 pub(crate) fn of(value: &Value) -> String {
     let mut json = String::new();
     push_canonical(&mut json, value);
-    Sha256::digest(json).iter().fold(String::new(), |mut hex, byte| {
+    of_text(&json)
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+pub(crate) fn of_text(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::new(), |mut hex, byte| {
         // Writing into a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex

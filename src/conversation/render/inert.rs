@@ -14,7 +14,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use crate::call_format::CallFormat;
 
 /// Text in which every mark of the format and every role token is escaped.
-pub(super) fn text<'a>(text: &'a str, format: &CallFormat) -> Cow<'a, str> {
+pub(crate) fn text<'a>(text: &'a str, format: &CallFormat) -> Cow<'a, str> {
     let mut inert = String::new();
     let mut rest = text;
     while let Some(at) = find_live(rest, format) {
@@ -36,7 +36,7 @@ pub(super) fn text<'a>(text: &'a str, format: &CallFormat) -> Cow<'a, str> {
 }
 
 /// A value as JSON whose strings are escaped in the same way.
-pub(super) fn json(value: &(impl Serialize + ?Sized), format: &CallFormat) -> String {
+pub(crate) fn json(value: &(impl Serialize + ?Sized), format: &CallFormat) -> String {
     let mut json = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut json, Inert { format });
     value.serialize(&mut serializer).expect("keys are strings, and nothing else can fail");

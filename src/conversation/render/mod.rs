@@ -3,7 +3,7 @@
 //! Every form renders every conversation to a valid sequence: one system message first, user and
 //! assistant alternating, and a result right after each call.
 
-mod inert;
+pub(crate) mod inert;
 mod native;
 mod opening;
 pub(crate) mod results;

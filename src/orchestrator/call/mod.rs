@@ -146,7 +146,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Ready {
     written: Written,
-    /// The arguments with references replaced by results.
+    /// The arguments as the tool takes them, if they are not as the model wrote them.
     resolved: Option<Arguments>,
     pub(super) arguments: Value,
 }
@@ -351,12 +351,16 @@ impl CallDraft {
         };
     }
 
-    /// It has been checked and waits with these arguments.
-    pub(super) fn wait(&mut self, mut facts: Facts, arguments: Value) {
+    /// It has been checked and waits with these arguments. They may have changed since the model
+    /// wrote them.
+    pub(super) fn wait(&mut self, mut facts: Facts, arguments: Value, is_changed: bool) {
         facts.fingerprint = repeats::fingerprint(&arguments);
         self.state = match self.take_state() {
             CallState::Whole(written) => {
-                let stage = Stage::Waiting(Ready { written, resolved: None, arguments });
+                // They are no deeper than what was written.
+                let changed = is_changed.then(|| Arguments::parse(&arguments.to_string()).ok());
+                let resolved = changed.flatten();
+                let stage = Stage::Waiting(Ready { written, resolved, arguments });
                 CallState::Checked { facts, stage }
             }
             other => other,

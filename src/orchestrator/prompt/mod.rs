@@ -24,7 +24,7 @@ use crate::tools::Catalog;
 pub(super) fn system(operator: &str, tools: &Catalog, format: &CallFormat) -> String {
     let mut prompt = operator.trim_end().to_owned();
     if !tools.is_empty() {
-        tools::push(&mut prompt, tools);
+        tools::push(&mut prompt, tools, format);
         order::push(&mut prompt, tools);
         contract::push(&mut prompt, format);
     }

@@ -99,10 +99,13 @@ impl OpenRound<'_> {
         if written.end_is_repaired && self.round.message.ran_into_token_limit() {
             return Verdict::Cut;
         }
-        let arguments = written.arguments.to_value();
+        let as_written = written.arguments.to_value();
+        let arguments =
+            self.core.setup.tools().without_refused_nulls(&written.name, as_written.clone());
+        let is_changed = arguments != as_written;
         let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
         if at >= CallAt::new(self.core.setup.rules().max_calls as usize) {
-            self.core.calls[at].wait(facts, arguments);
+            self.core.calls[at].wait(facts, arguments, is_changed);
             return Verdict::OverCap;
         }
         facts.duplicate_of = self.original_of(at, &written.name, &arguments, facts.tool);
@@ -117,7 +120,7 @@ impl OpenRound<'_> {
             }
             Err(refusal) => Verdict::Refused(refusal),
         };
-        self.core.calls[at].wait(facts, arguments);
+        self.core.calls[at].wait(facts, arguments, is_changed);
         verdict
     }
 
@@ -259,7 +262,9 @@ impl OpenRound<'_> {
     fn start_call(&mut self, at: CallAt) -> Result<(), Rejection> {
         if !self.core.calls[at].needs().is_empty() {
             let resolved = self.core.calls.resolved(self.round.first_call, at)?;
-            self.core.setup.tools().check(self.core.calls[at].name(), &resolved)?;
+            let (tools, name) = (self.core.setup.tools(), self.core.calls[at].name());
+            let resolved = tools.without_refused_nulls(name, resolved);
+            tools.check(name, &resolved)?;
             self.core.calls[at].resolve(resolved)?;
         }
         let call = &self.core.calls[at];

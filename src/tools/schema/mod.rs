@@ -4,6 +4,7 @@
 //! Nothing is fetched: a schema must contain everything it refers to.
 
 mod explain;
+mod nulls;
 #[cfg(test)]
 mod tests;
 
@@ -98,6 +99,12 @@ impl Schema {
             .build(parameters)
             .map_err(|error| schema_error(&error))?;
         Ok(Self { parameters: parameters.clone(), validator })
+    }
+
+    /// The arguments without optional properties that are `null` although the schema refuses that:
+    /// small models write them for parameters they do not use.
+    pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
+        nulls::drop_refused(&self.validator, arguments)
     }
 
     /// Checks a call's arguments. The error lists the violations in schema order, at most

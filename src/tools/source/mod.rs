@@ -2,11 +2,20 @@
 //!
 //! A source publishes an [`Offering`] whenever that changes. It knows nothing of other sources.
 
+mod clean;
+mod glob;
+mod names;
+mod rules;
+mod told;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
+
+pub use glob::Glob;
+pub use rules::{Declared, EntryRules, Hints};
 
 /// Where a tool comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

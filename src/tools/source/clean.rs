@@ -1,0 +1,60 @@
+//! Cleans what strangers wrote about their tools before models read it.
+//!
+//! Characters that people cannot see can carry instructions that only a model reads, or turn
+//! text around. They have no place in a description.
+
+/// Text without invisible characters: tags (U+E0000 to U+E007F), marks that change the direction
+/// of writing, zero-width characters, variation selectors, and controls other than line breaks and
+/// tabs. Longer text is cut at `chars_max` characters, with an ellipsis.
+pub(crate) fn text(text: &str, chars_max: usize) -> String {
+    let mut shown = text.chars().filter(|char| is_visible(*char));
+    let mut cleaned: String = shown.by_ref().take(chars_max).collect();
+    if shown.next().is_some() {
+        cleaned.push('…');
+    }
+    let trimmed = cleaned.trim();
+    if trimmed.len() == cleaned.len() { cleaned } else { trimmed.to_owned() }
+}
+
+fn is_visible(char: char) -> bool {
+    match char {
+        '\n' | '\t' => true,
+        '\u{ad}'
+        | '\u{61c}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{e0000}'..='\u{e01ef}' => false,
+        char => !char.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_sees_is_removed() {
+        for (dirty, clean) in [
+            ("plain\ttext\nhere", "plain\ttext\nhere"),
+            ("a\u{e0041}\u{e007f}b", "ab"),
+            ("a\u{202e}b\u{2066}c\u{61c}", "abc"),
+            ("a\u{200b}b\u{200d}c\u{feff}d\u{2060}", "abcd"),
+            ("a\u{1b}[31mred\u{7}\r\u{9b}", "a[31mred"),
+            ("  Größe 日本 🙂  ", "Größe 日本 🙂"),
+            ("\u{200b} ", ""),
+        ] {
+            assert_eq!(text(dirty, 99), clean, "{dirty:?}");
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(text("日本語", 3), "日本語");
+        assert_eq!(text("日本語!", 3), "日本語…");
+        assert_eq!(text("ab\u{200b}c", 3), "abc", "only what is shown counts");
+    }
+}

@@ -1,0 +1,61 @@
+//! The names under which models know the tools of sources.
+//!
+//! Model servers take 64 of `A-Z a-z 0-9 _ -`; MCP allows 128 characters, and dots among them.
+
+use crate::limits::tools::NAME_BYTES_MAX;
+use crate::tools::digest;
+
+/// How many digits of a hash tell long names apart.
+const HASH_DIGITS: usize = 6;
+
+/// The name of a source's tool: prefix and own name, with `_` for whatever model servers refuse. A
+/// name that is too long is cut, and ends with a hash of all of it, within the limit.
+pub(crate) fn told(prefix: &str, name: &str) -> String {
+    let whole = format!("{prefix}{name}");
+    let is_taken = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    let told: String = whole.chars().map(|char| if is_taken(char) { char } else { '_' }).collect();
+    if told.len() <= NAME_BYTES_MAX {
+        return told;
+    }
+    let hash = digest::of_text(&whole);
+    let kept = NAME_BYTES_MAX - HASH_DIGITS - 1;
+    format!("{}_{}", &told[..kept], &hash[..HASH_DIGITS])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn other_characters_become_underscores() {
+        for (prefix, name, expected) in [
+            ("files__", "read_file", "files__read_file"),
+            ("", "read-file", "read-file"),
+            ("a.b__", "größe/neu", "a_b__gr__e_neu"),
+            ("", "", ""),
+        ] {
+            assert_eq!(told(prefix, name), expected);
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_and_told_apart_within_the_limit() {
+        let longest = "n".repeat(NAME_BYTES_MAX);
+        assert_eq!(told("", &longest), longest);
+        let (one, other) = (told("", &format!("{longest}1")), told("", &format!("{longest}2")));
+        assert_eq!((one.len(), other.len()), (NAME_BYTES_MAX, NAME_BYTES_MAX));
+        assert_ne!(one, other);
+        assert_eq!(one[..57], longest[..57]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_one_that_model_servers_take(prefix in "\\PC{0,40}", name in "\\PC{1,90}") {
+            let told = told(&prefix, &name);
+            prop_assert!((1..=NAME_BYTES_MAX).contains(&told.len()));
+            prop_assert!(told.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)));
+        }
+    }
+}
