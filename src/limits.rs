@@ -325,6 +325,42 @@ pub mod stream {
     pub const RETRY_MS: u32 = 2000;
 }
 
+/// Limits of the programs that tools run.
+pub mod process {
+    use super::{Duration, KIB};
+
+    /// Bytes of standard error that are kept: its end, where programs say why they failed.
+    pub const STDERR_BYTES_MAX: usize = 64 * KIB;
+    /// A line of standard error that is passed on, in bytes; the rest of it is dropped.
+    pub const STDERR_LINE_BYTES_MAX: usize = 4 * KIB;
+    /// How long a program has to end after its input was closed.
+    pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+    /// How long it then has to end after it was asked to.
+    pub const TERM_WAIT: Duration = Duration::from_secs(2);
+    /// How long it then takes at most to be gone. A process that left the group may hold a pipe for
+    /// ever.
+    pub const KILL_WAIT: Duration = Duration::from_secs(1);
+}
+
+/// Limits of tools that are programs.
+pub mod command {
+    use super::{KIB, MIB};
+
+    /// A program's arguments together, in bytes. Linux takes that much in a single one.
+    pub const ARGUMENTS_BYTES_MAX: usize = 128 * KIB;
+    /// Bytes of standard output that are kept; the rest is read and dropped.
+    pub const OUTPUT_BYTES_MAX: usize = MIB;
+    /// Lines that a failed program wrote last, for the model.
+    pub const STDERR_LINES_MAX: usize = 8;
+    /// Files that a program may have open at the same time.
+    pub const FILES_MAX: u64 = 256;
+    /// The largest file that a program may write, in bytes.
+    pub const FILE_BYTES_MAX: u64 = 64 * MIB as u64;
+    /// How many seconds of processor time a program may take beyond its time limit: the limit is
+    /// for programs that outlive it.
+    pub const CPU_SEC_MORE: u64 = 5;
+}
+
 /// Limits of sessions.
 pub mod session {
     use super::{Duration, KIB, MIB};

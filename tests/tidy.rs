@@ -68,6 +68,12 @@ const ROWS: &[Row] = &[
     row("tools/digest", Nothing, &[]),
     row("tools/form", Nothing, &[]),
     row("tools/question", Io, &[]),
+    row("tools/process", Io, &["limits"]),
+    row("tools/process/sandbox", Io, &[]),
+    row("tools/command", Io, &["limits"]),
+    row("tools/command/template", Nothing, &["limits"]),
+    row("tools/command/progress", Nothing, &[]),
+    row("tools/command/output", Io, &["limits"]),
     row("tools/source", Nothing, &["limits", "text"]),
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
@@ -205,8 +211,8 @@ const IMPURE_NAMES: &[&str] = &[
 /// Names that may only be used in certain places.
 const HOMES: &[(&str, &[&str])] = &[
     ("serde_yaml", &["config/"]),
-    // The log filter holds before there is a configuration.
-    ("std::env", &["config/load.rs", "telemetry/mod.rs"]),
+    // The log filter holds before there is a configuration; the launcher never has one.
+    ("std::env", &["config/load.rs", "telemetry/mod.rs", "tools/process/launcher.rs"]),
     ("clap", &["cli/"]),
     ("clap_complete", &["cli/"]),
     // Turns use tasks. The only thread writes the logs.

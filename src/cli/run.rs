@@ -11,11 +11,15 @@ use crate::config::{self, Config, Overrides};
 use crate::orchestrator::CallContract;
 use crate::parser::Parser;
 use crate::telemetry;
-use crate::tools::Registry;
+use crate::tools::{Registry, process};
 
 /// Runs the command that this process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Before anything that takes time: this happens for every call of a program.
+    if process::is_launch() {
+        return process::launch();
+    }
     match Cli::try_parse() {
         Ok(cli) => exit(&run(cli)),
         Err(error) => {

@@ -5,10 +5,12 @@
 
 pub mod builtin;
 mod catalog;
+pub mod command;
 mod digest;
 pub(crate) mod fault;
 pub(crate) mod form;
 mod policy;
+pub mod process;
 pub(crate) mod question;
 pub(crate) mod registry;
 pub(crate) mod report;

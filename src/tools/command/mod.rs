@@ -1,0 +1,139 @@
+//! Tools that are programs of this machine: a script, `grep`, anything that takes arguments and
+//! prints an answer.
+
+mod output;
+mod progress;
+mod run;
+mod template;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::process::{Confinement, Launcher, Options as ProcessOptions};
+use super::{CallContext, Tool, ToolFuture, ToolSpec};
+
+pub use template::{Element, Template, TemplateError};
+
+/// How a program is called.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program's file, with an absolute path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<Element>,
+    /// All of its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it runs; a fresh directory for each call if absent.
+    pub directory: Option<PathBuf>,
+    /// What it reads.
+    pub stdin: Input,
+    /// What it prints.
+    pub output: Output,
+    /// The exit statuses that mean success.
+    pub ok_exit_codes: Vec<i32>,
+    /// Where it reports progress.
+    pub progress: ProgressFrom,
+    /// How it is restricted.
+    pub confinement: Confinement,
+    /// What starts it; without a launcher, nothing restricts it.
+    pub launcher: Option<Arc<Launcher>>,
+}
+
+/// What a program reads on its standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing.
+    None,
+    /// All arguments of the call, as one line of JSON.
+    Arguments,
+    /// The value of one parameter, strings as they are.
+    Parameter(String),
+}
+
+/// What a program prints on its standard output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// A JSON object, or else text.
+    #[default]
+    Auto,
+    /// JSON; anything else is an error.
+    Json,
+    /// Text, whatever it looks like.
+    Text,
+}
+
+/// Where a program reports progress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgressFrom {
+    /// Nowhere.
+    #[default]
+    None,
+    /// On its standard error: `12/40 text`, `30% text`, or any other line.
+    Stderr,
+}
+
+/// A tool that runs a program for each call.
+#[derive(Debug)]
+pub struct CommandTool {
+    spec: Arc<ToolSpec>,
+    shared: Arc<Shared>,
+}
+
+/// What all runs share.
+#[derive(Debug)]
+struct Shared {
+    process: ProcessOptions,
+    template: Template,
+    stdin: Input,
+    output: Output,
+    ok_exit_codes: Vec<i32>,
+    progress: ProgressFrom,
+}
+
+impl CommandTool {
+    /// A tool that calls the program so.
+    ///
+    /// # Errors
+    /// If the template does not fit the tool's parameters.
+    pub fn new(spec: Arc<ToolSpec>, options: Options) -> Result<Self, TemplateError> {
+        let template = Template::new(&options.arguments, &spec.parameters)?;
+        if let Input::Parameter(name) = &options.stdin {
+            // As in an argument, it has to be there.
+            Template::new(&[Element::One(format!("{{{name}}}"))], &spec.parameters)?;
+        }
+        let process = ProcessOptions {
+            program: options.program,
+            arguments: Vec::new(),
+            environment: options.environment,
+            directory: options.directory,
+            has_input: options.stdin != Input::None,
+            confinement: options.confinement,
+            launcher: options.launcher,
+        };
+        let shared = Shared {
+            process,
+            template,
+            stdin: options.stdin,
+            output: options.output,
+            ok_exit_codes: options.ok_exit_codes,
+            progress: options.progress,
+        };
+        Ok(Self { spec, shared: Arc::new(shared) })
+    }
+}
+
+impl Tool for CommandTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
+        Box::pin(run::run(Arc::clone(&self.shared), arguments, context))
+    }
+}

@@ -1,0 +1,246 @@
+//! A running program and its group.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+use tokio::process::{self, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::launcher::Launcher;
+use super::sandbox::Confinement;
+use super::stderr::{OnLine, Stderr};
+use crate::limits::process::{CLOSE_WAIT, KILL_WAIT, TERM_WAIT};
+
+/// How a program is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its file, with an absolute path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// All of its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it runs; a fresh directory if absent, which is deleted afterwards.
+    pub directory: Option<PathBuf>,
+    /// Whether something is written to its standard input.
+    pub has_input: bool,
+    /// How it is restricted. A fresh directory can be written.
+    pub confinement: Confinement,
+    /// What starts it; without a launcher, nothing restricts it.
+    pub launcher: Option<Arc<Launcher>>,
+}
+
+/// Why a program cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There is no room for its directory.
+    #[error("cannot make a directory for the program: {0}")]
+    Directory(io::Error),
+    /// The system refuses to start it.
+    #[error("cannot start {}: {error}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// The error from the system.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// A running program. **Dropping it ends the program and everything in its group**; that takes a
+/// few seconds if the program does not want to end, and goes on in the background.
+pub struct Child {
+    /// Its standard input, if it has one.
+    pub stdin: Option<ChildStdin>,
+    /// Its standard output.
+    pub stdout: Option<ChildStdout>,
+    /// The end of its standard error.
+    pub stderr: Stderr,
+    group: Option<Group>,
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child")
+            .field("group", &self.group.as_ref().map(|it| it.id))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A program and all that it has started.
+struct Group {
+    leader: process::Child,
+    id: Option<Pid>,
+    launcher: Option<Arc<Launcher>>,
+    stderr: JoinHandle<()>,
+    directory: Option<TempDir>,
+}
+
+impl Child {
+    /// Starts a program. Lines of its standard error go to `on_line`.
+    ///
+    /// **Call it where the thread lives as long as the gateway**: on Linux, the program ends with
+    /// the thread that started it.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub(crate) fn start(options: &Options, on_line: Option<OnLine>) -> Result<Self, ProcessError> {
+        let fresh = match options.directory {
+            Some(_) => None,
+            None => Some(TempDir::with_prefix("tether-").map_err(ProcessError::Directory)?),
+        };
+        let mut confinement = options.confinement.clone();
+        if let (Some(sandbox), Some(fresh)) = (&mut confinement.sandbox, &fresh) {
+            sandbox.write.push(fresh.path().to_owned());
+        }
+        let mut command = command(options, &confinement);
+        let directory = fresh.as_ref().map(TempDir::path).or(options.directory.as_deref());
+        if let Some(directory) = directory {
+            command.current_dir(directory);
+        }
+        if let Some(fresh) = &fresh {
+            command.env("TMPDIR", fresh.path());
+        }
+        let mut leader = command.spawn().map_err(|error| {
+            let program = options.program.clone();
+            ProcessError::Start { program, error }
+        })?;
+        let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let (Some(launcher), Some(id)) = (&options.launcher, id) {
+            launcher.guard(id);
+        }
+        let stderr = Stderr::default();
+        let pipe = leader.stderr.take();
+        let reading = stderr.clone();
+        let reading = tokio::spawn(async move {
+            if let Some(pipe) = pipe {
+                reading.read(pipe, on_line).await;
+            }
+        });
+        Ok(Self {
+            stdin: leader.stdin.take(),
+            stdout: leader.stdout.take(),
+            stderr,
+            group: Some(Group {
+                leader,
+                id,
+                launcher: options.launcher.clone(),
+                stderr: reading,
+                directory: fresh,
+            }),
+        })
+    }
+
+    /// Waits for the program to end. What it has started may go on.
+    ///
+    /// # Errors
+    /// If the system cannot tell.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match &mut self.group {
+            Some(group) => group.leader.wait().await,
+            None => Err(io::Error::other("the program has been ended")),
+        }
+    }
+
+    /// Ends whatever is left of the group after the program itself, at once.
+    pub async fn finish(mut self) -> Stderr {
+        if let Some(mut group) = self.group.take() {
+            group.kill();
+            // A process that has left the group may hold the pipe.
+            let _ = timeout(KILL_WAIT, &mut group.stderr).await;
+            group.clean_up();
+        }
+        self.stderr.clone()
+    }
+
+    /// Ends the program: first by closing its input, then by asking, then by force. Returns how it
+    /// ended, if that can be told.
+    pub async fn end(mut self) -> Option<ExitStatus> {
+        let had_input = self.stdin.take().is_some();
+        self.group.take()?.end(had_input).await
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let Some(group) = self.group.take() else { return };
+        let had_input = self.stdin.take().is_some();
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(group.end(had_input))),
+            Err(_) => group.kill(),
+        }
+    }
+}
+
+impl Group {
+    /// ```text
+    ///   input closed ── 2 s ──> TERM ── 2 s ──> KILL ── 1 s ──> given up
+    /// ```
+    async fn end(mut self, had_input: bool) -> Option<ExitStatus> {
+        let mut ended = None;
+        if had_input {
+            ended = timeout(CLOSE_WAIT, self.leader.wait()).await.ok();
+        }
+        if ended.is_none() {
+            self.signal(Signal::TERM);
+            ended = timeout(TERM_WAIT, self.leader.wait()).await.ok();
+        }
+        self.kill();
+        if ended.is_none() {
+            ended = timeout(KILL_WAIT, self.leader.wait()).await.ok();
+        }
+        self.clean_up();
+        ended?.ok()
+    }
+
+    /// Kills the whole group.
+    fn kill(&self) {
+        self.signal(Signal::KILL);
+        if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
+            launcher.release(id);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(id) = self.id {
+            // Nobody may be left in it.
+            let _ = kill_process_group(id, signal);
+        }
+    }
+
+    fn clean_up(mut self) {
+        self.stderr.abort();
+        if let Some(directory) = self.directory.take() {
+            // It may hold as many files as the program liked.
+            drop(tokio::task::spawn_blocking(move || drop(directory)));
+        }
+    }
+}
+
+fn command(options: &Options, confinement: &Confinement) -> Command {
+    let mut command = match &options.launcher {
+        Some(launcher) => {
+            let mut command = Command::new(launcher.path());
+            command.args(Launcher::orders(confinement)).arg(&options.program);
+            command
+        }
+        None => Command::new(&options.program),
+    };
+    command
+        .args(&options.arguments)
+        .env_clear()
+        .envs(options.environment.iter().map(|(name, value)| (name, value)))
+        .process_group(0)
+        .stdin(if options.has_input { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}

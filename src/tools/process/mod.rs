@@ -1,0 +1,25 @@
+//! Programs of this machine that tools run: started with a clean environment in a group of their
+//! own, and ended with everything that they have started.
+//!
+//! ```text
+//!   gateway ── exec ──> launcher (this binary again): limits itself, then becomes the program
+//!      │                                                 │
+//!      │                                                 └─ its children: the same group
+//!      └── pipe ──> guard: ends all groups if the gateway is killed
+//! ```
+//! A library without `unsafe` cannot run code between fork and exec, so whatever restricts the
+//! program is done by the launcher.
+
+mod child;
+mod environment;
+mod guard;
+mod launcher;
+mod sandbox;
+mod stderr;
+
+pub use child::{Child, Options, ProcessError};
+pub use environment::{ALWAYS, environment, find_program};
+pub use launcher::{Launcher, is_launch, launch};
+pub use sandbox::{Confinement, Layers, Limits, Sandbox};
+pub(super) use stderr::OnLine;
+pub use stderr::Stderr;

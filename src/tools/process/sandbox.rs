@@ -1,0 +1,250 @@
+//! What restricts a program: resource limits and, on Linux, Landlock.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// How a program is restricted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Limits of its resources.
+    pub limits: Option<Limits>,
+    /// What of the machine it sees.
+    pub sandbox: Option<Sandbox>,
+}
+
+/// Limits of a program's resources, which its children inherit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processor time, in seconds.
+    pub cpu_sec: u64,
+    /// Open files.
+    pub files: u64,
+    /// The size of a file that it writes, in bytes.
+    pub file_bytes: u64,
+}
+
+/// What of the machine a program sees. The system's own files, such as `/usr`, can be read; no
+/// others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// Whether the program must not run without it.
+    pub is_required: bool,
+    /// More files and directories that can be read.
+    pub read: Vec<PathBuf>,
+    /// Directories that can be written.
+    pub write: Vec<PathBuf>,
+    /// Whether it may open and accept connections.
+    pub network: bool,
+}
+
+/// The layers that hold on this machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each layer holds or does not")]
+pub struct Layers {
+    /// Resource limits.
+    pub limits: bool,
+    /// No program gains privileges by being executed.
+    pub no_new_privileges: bool,
+    /// Files: Landlock, Linux 5.13 or later.
+    pub files: bool,
+    /// TCP connections: Landlock, Linux 6.7 or later.
+    pub tcp: bool,
+    /// UDP: Landlock, Linux 7.1 or later.
+    pub udp: bool,
+}
+
+impl Layers {
+    /// What of this sandbox does not hold; empty if all of it does.
+    #[must_use]
+    pub fn missing(&self, sandbox: &Sandbox) -> Vec<&'static str> {
+        let needs = [
+            (self.no_new_privileges, "no_new_privs"),
+            (self.files, "files (Landlock, Linux 5.13 or later)"),
+            (self.tcp || sandbox.network, "TCP (Landlock, Linux 6.7 or later)"),
+        ];
+        needs.into_iter().filter(|(holds, _)| !holds).map(|(_, name)| name).collect()
+    }
+}
+
+/// Files of the system that any program may need to read.
+#[cfg(target_os = "linux")]
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/opt",
+    // Not all of /proc: it shows the environment of other processes, with their keys. `self` is
+    // the program itself, not its children.
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/self",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+    "/run/current-system",
+    "/sbin",
+    "/sys/devices/system/cpu",
+    "/sys/fs/cgroup",
+    "/usr",
+    "/var/lib/ca-certificates",
+];
+
+/// Devices that any program may read and write.
+#[cfg(target_os = "linux")]
+const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::path::Path;
+
+    use landlock::{
+        ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, LandlockStatus,
+        Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
+        RulesetStatus, Scope, path_beneath_rules,
+    };
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    use super::{DEVICES, Layers, Limits, SYSTEM, Sandbox};
+
+    /// The newest version of Landlock whose rules are asked for. Older kernels hold to as many of
+    /// them as they know.
+    const NEWEST: ABI = ABI::V9;
+
+    impl Limits {
+        /// Limits this process and what it starts.
+        pub(in crate::tools::process) fn apply(&self) -> io::Result<()> {
+            let limit = |resource: Resource, most: u64| {
+                setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            };
+            limit(Resource::Core, 0)?;
+            limit(Resource::Nofile, self.files)?;
+            limit(Resource::Fsize, self.file_bytes)?;
+            limit(Resource::Cpu, self.cpu_sec)?;
+            Ok(())
+        }
+    }
+
+    impl Sandbox {
+        /// Restricts this thread and what it executes. `program` can be read and executed.
+        ///
+        /// # Errors
+        /// If the system refuses or, for a required sandbox, if it cannot hold all of it.
+        pub(in crate::tools::process) fn apply(&self, program: &Path) -> io::Result<()> {
+            rustix::thread::set_no_new_privs(true)?;
+            let status = self.restrict(program).map_err(io::Error::other)?;
+            let is_there = matches!(status, LandlockStatus::Available { .. });
+            if self.is_required && !is_there {
+                return Err(io::Error::other("this kernel has no Landlock"));
+            }
+            Ok(())
+        }
+
+        fn restrict(&self, program: &Path) -> Result<LandlockStatus, RulesetError> {
+            let needed = if self.is_required {
+                CompatLevel::HardRequirement
+            } else {
+                CompatLevel::BestEffort
+            };
+            let mut ruleset = Ruleset::default()
+                .set_compatibility(needed)
+                .handle_access(AccessFs::from_all(ABI::V1))?;
+            if !self.network {
+                ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
+            }
+            ruleset = ruleset
+                .set_compatibility(CompatLevel::BestEffort)
+                .handle_access(AccessFs::from_all(NEWEST))?
+                .scope(Scope::from_all(NEWEST))?;
+            if !self.network {
+                ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
+            }
+            let (read, all) = (AccessFs::from_read(NEWEST), AccessFs::from_all(NEWEST));
+            let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+            let status = ruleset
+                .create()?
+                .add_rules(path_beneath_rules(SYSTEM, read))?
+                .add_rules(path_beneath_rules([program], read))?
+                .add_rules(path_beneath_rules(&self.read, read))?
+                .add_rules(path_beneath_rules(DEVICES, device))?
+                .add_rules(path_beneath_rules(&self.write, all))?
+                .restrict_self()?;
+            Ok(status.landlock)
+        }
+    }
+
+    impl Layers {
+        /// Restricts this process as far as it goes, and reports how far that was. The process is
+        /// of no use afterwards.
+        pub(in crate::tools::process) fn find_out() -> Self {
+            let holds = |rules: Result<Ruleset, RulesetError>| {
+                let made = rules.and_then(Ruleset::create);
+                let status = made.and_then(RulesetCreated::restrict_self);
+                status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
+            };
+            let limits = Limits { cpu_sec: 60, files: 64, file_bytes: 1 << 20 };
+            Self {
+                limits: limits.apply().is_ok(),
+                no_new_privileges: rustix::thread::set_no_new_privs(true).is_ok(),
+                files: holds(Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))),
+                tcp: holds(Ruleset::default().handle_access(AccessNet::from_all(ABI::V4))),
+                udp: holds(Ruleset::default().handle_access(AccessNet::from_all(NEWEST))),
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::io;
+    use std::path::Path;
+
+    use super::{Layers, Limits, Sandbox};
+
+    impl Limits {
+        pub(in crate::tools::process) fn apply(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Sandbox {
+        pub(in crate::tools::process) fn apply(&self, _program: &Path) -> io::Result<()> {
+            match self.is_required {
+                true => Err(io::Error::other("there is no sandbox on this system")),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl Layers {
+        pub(in crate::tools::process) fn find_out() -> Self {
+            Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_lacks_only_what_it_needs() {
+        let all =
+            Layers { limits: true, no_new_privileges: true, files: true, tcp: true, udp: false };
+        let closed = Sandbox::default();
+        let open = Sandbox { network: true, ..Sandbox::default() };
+        assert!(all.missing(&closed).is_empty());
+        let old = Layers { tcp: false, ..all };
+        assert_eq!(old.missing(&closed), ["TCP (Landlock, Linux 6.7 or later)"]);
+        assert!(old.missing(&open).is_empty());
+        assert_eq!(Layers::default().missing(&open).len(), 2);
+    }
+}

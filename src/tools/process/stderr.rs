@@ -1,0 +1,127 @@
+//! A program's standard error: always read, so that it never fills up, and kept only at its end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+
+use crate::limits::process::{STDERR_BYTES_MAX, STDERR_LINE_BYTES_MAX};
+
+/// What takes each line as it is written.
+pub(crate) type OnLine = Box<dyn FnMut(&str) + Send>;
+
+/// The end of what a program has written to standard error. Copies share it.
+#[derive(Clone, Default)]
+pub struct Stderr {
+    tail: Arc<Mutex<Vec<u8>>>,
+}
+
+impl fmt::Debug for Stderr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stderr").field("bytes", &self.tail.lock().len()).finish()
+    }
+}
+
+impl Stderr {
+    /// Reads until the program closes it. Lines go to `on_line`, cut at
+    /// [`STDERR_LINE_BYTES_MAX`].
+    pub(super) async fn read(self, mut pipe: ChildStderr, mut on_line: Option<OnLine>) {
+        let (mut chunk, mut line) = ([0; 4096], Vec::new());
+        while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
+            self.push(&chunk[..read]);
+            if let Some(on_line) = &mut on_line {
+                split_lines(&mut line, &chunk[..read], on_line);
+            }
+        }
+        if let (Some(on_line), false) = (&mut on_line, line.is_empty()) {
+            on_line(&String::from_utf8_lossy(&line));
+        }
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut tail = self.tail.lock();
+        tail.extend_from_slice(bytes);
+        let surplus = tail.len().saturating_sub(STDERR_BYTES_MAX);
+        tail.drain(..surplus);
+    }
+
+    /// The last lines that are not blank, at most this many, with control characters removed.
+    #[must_use]
+    pub fn last_lines(&self, lines_max: usize) -> String {
+        let tail = self.tail.lock();
+        let text = String::from_utf8_lossy(&tail);
+        let mut lines: Vec<&str> = text
+            .lines()
+            .rev()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .take(lines_max)
+            .collect();
+        lines.reverse();
+        let text = lines.join("\n");
+        text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect()
+    }
+}
+
+/// Adds bytes to a line that is not complete, and passes on each that is.
+fn split_lines(line: &mut Vec<u8>, mut bytes: &[u8], on_line: &mut OnLine) {
+    while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
+        push_cut(line, &bytes[..end]);
+        if !line.is_empty() {
+            on_line(&String::from_utf8_lossy(line));
+        }
+        line.clear();
+        bytes = &bytes[end + 1..];
+    }
+    push_cut(line, bytes);
+}
+
+fn push_cut(line: &mut Vec<u8>, bytes: &[u8]) {
+    let room = STDERR_LINE_BYTES_MAX.saturating_sub(line.len());
+    line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_end_is_kept() {
+        let stderr = Stderr::default();
+        stderr.push(b"first\n");
+        stderr.push(&vec![b'x'; STDERR_BYTES_MAX]);
+        assert_eq!(stderr.tail.lock().len(), STDERR_BYTES_MAX);
+        stderr.push(b"\n\nlast but one\n  \x1b[31mlast\r\n\n");
+        assert_eq!(stderr.last_lines(2), "last but one\n[31mlast");
+    }
+
+    #[test]
+    fn lines_arrive_whole_however_they_are_cut() {
+        let text = "one\ntwo\r\nthree\rfour";
+        for size in 1..=text.len() {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let noted = Arc::clone(&seen);
+            let mut on_line: OnLine = Box::new(move |line| noted.lock().push(line.to_owned()));
+            let mut line = Vec::new();
+            for chunk in text.as_bytes().chunks(size) {
+                split_lines(&mut line, chunk, &mut on_line);
+            }
+            assert_eq!(*seen.lock(), ["one", "two", "three"]);
+            assert_eq!(line, b"four");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&seen);
+        let mut on_line: OnLine = Box::new(move |line| noted.lock().push(line.len()));
+        let mut bytes = vec![b'x'; STDERR_LINE_BYTES_MAX + 1];
+        bytes.push(b'\n');
+        split_lines(&mut Vec::new(), &bytes[1..], &mut on_line);
+        split_lines(&mut Vec::new(), &bytes, &mut on_line);
+        assert_eq!(*seen.lock(), [STDERR_LINE_BYTES_MAX, STDERR_LINE_BYTES_MAX]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Every process that a call has started ends with the call.
+
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+
+use super::*;
+
+/// A pipe that a program and its children hold open: it closes when the last of them is gone.
+struct Held {
+    directory: tempfile::TempDir,
+    pipe: pipe::Receiver,
+}
+
+impl Held {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let pipe = pipe::OpenOptions::new().open_receiver(path).unwrap();
+        Self { directory, pipe }
+    }
+
+    /// A script in which every process holds the pipe as its file 3.
+    fn script(&self, script: &str) -> Program {
+        let directory = self.directory.path().to_owned();
+        Program::script(&format!("exec 3>pipe; {script}")).with(|it| it.directory = Some(directory))
+    }
+
+    /// Waits until a process has written this.
+    async fn reads(&mut self, expected: &str) {
+        let mut read = vec![0; expected.len()];
+        within(self.pipe.read_exact(&mut read)).await.unwrap();
+        assert_eq!(read, expected.as_bytes());
+    }
+
+    /// Waits until no process is left.
+    async fn closes(&mut self) {
+        let mut rest = Vec::new();
+        within(self.pipe.read_to_end(&mut rest)).await.unwrap();
+    }
+}
+
+async fn within<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it takes too long")
+}
+
+/// Two levels of children in the background.
+const FAMILY: &str = "(sleep 1000 & sleep 1000) & sleep 1000 & echo ready >&3;";
+
+#[tokio::test]
+async fn what_a_program_leaves_running_ends_with_it() {
+    let mut held = Held::new();
+    let printed = held.script(&format!("{FAMILY} echo done")).prints(json!({})).await;
+    assert_eq!(printed, "done", "though others still hold its output");
+    held.closes().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_the_whole_tree() {
+    let mut held = Held::new();
+    let tool = held.script(&format!("{FAMILY} wait")).tool();
+    let call = tokio::spawn(tool.call(json!({}), CallContext::first("call")));
+    held.reads("ready\n").await;
+    call.abort();
+    held.closes().await;
+}
+
+#[tokio::test]
+async fn a_tree_that_ignores_the_request_to_end_is_killed() {
+    let mut held = Held::new();
+    let script = format!("trap '' TERM INT HUP; {FAMILY} wait; wait; wait");
+    let tool = held.script(&script).tool();
+    let call = tokio::spawn(tool.call(json!({}), CallContext::first("call")));
+    held.reads("ready\n").await;
+    call.abort();
+    held.closes().await;
+}
+
+#[tokio::test]
+async fn a_program_is_asked_to_end_first() {
+    let mut held = Held::new();
+    let script = "trap 'echo asked >&3; exit' TERM; echo ready >&3; while :; do sleep 0.01; done";
+    let tool = held.script(script).tool();
+    let call = tokio::spawn(tool.call(json!({}), CallContext::first("call")));
+    held.reads("ready\n").await;
+    call.abort();
+    held.reads("asked\n").await;
+    held.closes().await;
+}

@@ -1,0 +1,143 @@
+//! What the kernel refuses to a program in a sandbox.
+
+use std::net::TcpListener;
+
+use tether::tools::process::{Layers, Limits, Sandbox};
+
+use super::*;
+
+/// The layers that hold here. Without them, the tests of this file have nothing to show, and say so.
+fn layers() -> Layers {
+    launcher().layers().unwrap()
+}
+
+#[expect(clippy::print_stdout, reason = "a notice for people")]
+fn holds(layer: bool, name: &str) -> bool {
+    if !layer {
+        println!("notice: this kernel has no Landlock for {name}, so the sandbox is not tested");
+    }
+    layer
+}
+
+fn sandboxed(script: &str, sandbox: Sandbox) -> Program {
+    Program::script(script).with(|it| it.confinement.sandbox = Some(sandbox))
+}
+
+fn required() -> Sandbox {
+    Sandbox { is_required: true, ..Sandbox::default() }
+}
+
+#[tokio::test]
+async fn files_of_others_can_be_neither_read_nor_written() {
+    if !holds(layers().files, "files") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "s3cret").unwrap();
+    let path = json!({ "x": secret.to_str().unwrap() });
+    for script in ["cat \"$2\"", "echo x >> \"$2\"", "rm \"$2\"", "ls \"$(dirname \"$2\")\""] {
+        let error = sandboxed(script, required()).fails(path.clone()).await;
+        assert!(error.contains("ermission denied"), "{script}: {error}");
+    }
+    assert_eq!(text_of(&secret), "s3cret");
+}
+
+#[tokio::test]
+async fn what_is_listed_can_be_read_and_written() {
+    if !holds(layers().files, "files") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (read, write) = (directory.path().join("read"), directory.path().join("write"));
+    std::fs::write(&read, "readable").unwrap();
+    std::fs::create_dir(&write).unwrap();
+    let sandbox = || Sandbox { read: vec![read.clone()], write: vec![write.clone()], ..required() };
+    let cat = sandboxed("cat \"$2\"", sandbox()).prints(json!({ "x": read.to_str().unwrap() }));
+    assert_eq!(cat.await, "readable");
+    let error =
+        sandboxed("echo x > \"$2\"", sandbox()).fails(json!({ "x": read.to_str().unwrap() }));
+    assert!(error.await.contains("ermission denied"));
+    let made = write.join("made");
+    sandboxed("echo x > \"$2\"", sandbox()).prints(json!({ "x": made.to_str().unwrap() })).await;
+    assert_eq!(text_of(&made), "x\n");
+}
+
+#[tokio::test]
+async fn ordinary_programs_run_in_it() {
+    let script =
+        "echo a > f; sort f /dev/null | tr a-z A-Z; ls /usr > /dev/null; mktemp > /dev/null";
+    assert_eq!(sandboxed(script, Sandbox::default()).prints(json!({})).await, "A");
+    let python = "import json, random, tempfile, subprocess\n\
+                  f = tempfile.TemporaryFile(); f.write(b'x')\n\
+                  print(json.dumps({'n': subprocess.check_output(['echo', '1']).decode()}))";
+    let result = python_in(python, &[], Sandbox::default()).await.run(json!({})).await.unwrap();
+    assert_eq!(result, ToolResult::data(json!({ "n": "1\n" })));
+}
+
+const CONNECT: &str =
+    "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))";
+
+async fn connects(port: u16, network: bool) -> Program {
+    let sandbox = Sandbox { network, ..Sandbox::default() };
+    python_in(CONNECT, &[&port.to_string()], sandbox).await
+}
+
+/// A Python program. Python may be installed in a place that is not the system's.
+async fn python_in(program: &str, arguments: &[&str], sandbox: Sandbox) -> Program {
+    let where_is = "import sys; print(sys.executable); print(sys.base_prefix)";
+    let printed = Program::new(&["python3", "-c", where_is]).prints(json!({})).await;
+    let (executable, prefix) = printed.split_once('\n').unwrap();
+    let command = [&[executable, "-c", program], arguments].concat();
+    let sandbox = Sandbox { read: vec![prefix.into()], ..sandbox };
+    Program::new(&command).with(|it| it.confinement.sandbox = Some(sandbox))
+}
+
+#[tokio::test]
+async fn no_connection_is_made_unless_the_network_is_allowed() {
+    if !holds(layers().tcp, "TCP") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let error = connects(port, false).await.fails(json!({})).await;
+    assert!(error.contains("PermissionError"), "{error}");
+    connects(port, true).await.prints(json!({})).await;
+    listener.accept().unwrap();
+}
+
+#[tokio::test]
+async fn a_program_gains_no_privileges() {
+    let program = Program::new(&["grep", "NoNewPrivs", "/proc/self/status"]);
+    let program = program.with(|it| it.confinement.sandbox = Some(Sandbox::default()));
+    assert_eq!(program.prints(json!({})).await, "NoNewPrivs:\t1");
+}
+
+#[tokio::test]
+async fn the_gateways_environment_stays_closed() {
+    if !holds(layers().files, "files") {
+        return;
+    }
+    let own = json!({ "x": format!("/proc/{}/environ", std::process::id()) });
+    let error = sandboxed("cat \"$2\"", required()).fails(own).await;
+    assert!(error.contains("ermission denied"), "{error}");
+}
+
+#[tokio::test]
+async fn resources_are_limited() {
+    let limits = Limits { cpu_sec: 1, files: 40, file_bytes: 4096 };
+    let limited =
+        |script: &str| Program::script(script).with(|it| it.confinement.limits = Some(limits));
+    let printed = limited("ulimit -n; ulimit -c; ulimit -t").prints(json!({})).await;
+    assert_eq!(printed, "40\n0\n1");
+    let error = limited("head -c 5000 /dev/zero > f").fails(json!({})).await;
+    assert!(error.contains("File size limit exceeded"), "{error}");
+    let error = limited("exec sh -c 'while :; do :; done'").fails(json!({})).await;
+    assert!(error.contains("SIGXCPU") || error.contains("SIGKILL"), "{error}");
+}
+
+#[tokio::test]
+async fn a_launcher_that_is_none_is_noticed() {
+    let no_launcher = Launcher::at("/bin/true".into());
+    assert!(no_launcher.layers().is_err());
+}
