@@ -143,6 +143,10 @@ pub mod upstream {
 pub mod turn {
     use super::{Duration, MIB};
 
+    /// How long a turn waits for a required source of tools: about as long as a package takes to be
+    /// fetched and started.
+    pub const REQUIRED_SOURCE_WAIT: Duration = Duration::from_secs(60);
+
     /// Default of `limits.max_tool_loops`.
     pub const TOOL_LOOPS_MAX: u32 = 5;
     /// Default of `limits.tool_timeout_sec`.
@@ -267,6 +271,8 @@ pub mod tools {
     /// How long a call waits for the user's answer in memory: as long as people think, not as
     /// long as they are away.
     pub const PARK_TIMEOUT: Duration = Duration::from_secs(300);
+    /// How many questions a call may ask, one after another.
+    pub const QUESTIONS_PER_CALL_MAX: u32 = 10;
     /// Calls that wait for answers in memory at the same time. Each holds a connection or a
     /// process of its server.
     pub const PARKED_CALLS_MAX: usize = 1024;
@@ -462,8 +468,8 @@ pub mod config {
 
     /// A configuration file, in bytes.
     pub const FILE_BYTES_MAX: usize = MIB;
-    /// Nesting depth of a configuration file; the deepest real value is at level 4.
-    pub const DEPTH_MAX: usize = 16;
+    /// Nesting depth of a configuration file. The deepest values are schemas of parameters.
+    pub const DEPTH_MAX: usize = 64;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
     /// Most mistakes shown at once; the rest are only counted.

@@ -176,6 +176,9 @@ mod mistakes;
 #[path = "config/ranges.rs"]
 mod ranges;
 
+#[path = "config/tools.rs"]
+mod tools;
+
 #[path = "config/environment.rs"]
 mod environment;
 

@@ -171,7 +171,7 @@ fn examples_of_events_are_of_their_event() {
 
 /// The system message of a turn with the built-in tools, exactly as it is sent.
 fn system_prompt() -> String {
-    let tools = tether::app::tools(&Config::default()).unwrap();
+    let tools = tether::app::tools(&Config::default()).unwrap().toolset().tools;
     let briefing = Briefing::new(&Arc::new(Rules::default()), None, tools.catalog()).unwrap();
     let request = TurnRequest {
         confirm: None,

@@ -28,7 +28,7 @@ impl Scene {
     fn new() -> Self {
         let mut rules = Rules { max_calls: 4, ..Rules::default() };
         rules.parser.max_payload_bytes = 2048;
-        let tools = tether::app::tools(&Config::default()).expect("valid defaults");
+        let tools = tether::app::tools(&Config::default()).expect("valid defaults").toolset().tools;
         let briefing = Briefing::new(&Arc::new(rules), None, tools.catalog());
         let request = TurnRequest {
             confirm: None,

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use super::tools::{ToolsError, tools};
 use crate::config::{self, Config, Constrain, ModelServerConfig, SessionsConfig, UpstreamKind};
 use crate::gateway::{self, Gateway};
 use crate::orchestrator::{CallContract, Rules};
 use crate::rehearsal::Rehearsal;
 use crate::server::{self, AuthOptions, Timeouts};
 use crate::session::store::{MemoryStore, Store};
-use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
-use crate::tools::{Registry, RegistryError, Tool};
+use crate::tools::{Sources, Toolset};
+
 use crate::upstream::constrain::Constraint;
 use crate::upstream::{self, History, OptionsError, ServerOptions, Upstream};
 
@@ -19,9 +20,9 @@ pub enum AssemblyError {
     /// An upstream cannot be used.
     #[error("upstreams: {0}")]
     Upstream(#[from] OptionsError),
-    /// A tool cannot be used.
+    /// The tools cannot be used.
     #[error("tools: {0}")]
-    Tool(#[from] RegistryError),
+    Tools(#[from] ToolsError),
     /// A rule for all turns cannot be used.
     #[error(transparent)]
     Gateway(#[from] gateway::OptionsError),
@@ -30,8 +31,8 @@ pub enum AssemblyError {
 /// What a configuration names and an embedder may replace.
 #[derive(Debug)]
 pub struct Parts {
-    /// The tools that the model is offered.
-    pub tools: Registry,
+    /// Where the tools that the model is offered come from.
+    pub tools: Sources,
     /// Where sessions are kept.
     pub store: Arc<dyn Store>,
 }
@@ -40,8 +41,8 @@ impl Parts {
     /// The parts that the configuration names.
     ///
     /// # Errors
-    /// See [`tools`].
-    pub fn of(config: &Config) -> Result<Self, RegistryError> {
+    /// See [`tools`](super::tools()).
+    pub fn of(config: &Config) -> Result<Self, ToolsError> {
         Ok(Self { tools: tools(config)?, store: store(&config.sessions) })
     }
 }
@@ -52,6 +53,15 @@ impl Parts {
 /// If an upstream or the parser's settings cannot be used.
 pub fn gateway(config: &Config, parts: Parts) -> Result<Gateway, AssemblyError> {
     let Parts { tools, store } = parts;
+    gateway_with(config, tools.toolset(), store)
+}
+
+/// Builds a gateway with the tools of a set.
+pub(super) fn gateway_with(
+    config: &Config,
+    tools: Toolset,
+    store: Arc<dyn Store>,
+) -> Result<Gateway, AssemblyError> {
     let upstreams = config
         .upstreams
         .iter()
@@ -71,28 +81,6 @@ fn store(config: &SessionsConfig) -> Arc<dyn Store> {
     match config.store {
         config::Store::Memory => Arc::new(MemoryStore::new(config.ttl)),
     }
-}
-
-/// The tools that the model is offered, in the order of the configuration.
-///
-/// # Errors
-/// If two tools have the same name, or if a schema cannot be used.
-pub fn tools(config: &Config) -> Result<Registry, RegistryError> {
-    let mut registry = Registry::default();
-    for name in &config.tools.builtin {
-        let tool: Arc<dyn Tool> = match name.as_str() {
-            "get_current_time" => Arc::new(GetCurrentTime::new()),
-            "calculate" => Arc::new(Calculate::new()),
-            other => unreachable!("`config` only accepts built-in tools, not {other:?}"),
-        };
-        registry.add(tool)?;
-    }
-    if config.tools.demo {
-        for tool in demo::tools() {
-            registry.add(tool)?;
-        }
-    }
-    Ok(registry)
 }
 
 /// The options of the server.

@@ -2,10 +2,11 @@
 //! them down in order.
 
 mod assemble;
+mod greeting;
 mod running;
+mod tools;
 
 use std::io::Write;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -15,9 +16,11 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::server::Timeouts;
+use greeting::Greeting;
 
-pub use assemble::{AssemblyError, Parts, gateway, tools};
+pub use assemble::{AssemblyError, Parts, gateway};
 pub use running::{Running, StartError, start};
+pub use tools::{ToolsError, tools};
 
 /// Why the gateway does not run, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +50,13 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
     let metrics = PrometheusBuilder::new().install_recorder()?;
     let signals = Signals::new().map_err(RunError::System)?;
     let running = start(config, parts, Timeouts::default(), metrics).await?;
-    let model = running.gateway().default_upstream().name();
-    let wants_key = !config.server.api_keys.is_empty();
-    if let Err(error) = greet(out, running.address(), model, wants_key) {
+    let greeting = Greeting {
+        address: running.address(),
+        model: running.gateway().default_upstream().name(),
+        wants_key: !config.server.api_keys.is_empty(),
+        sources: &running.gateway().sources(),
+    };
+    if let Err(error) = greeting.print(out) {
         // The output is not being read; the gateway serves requests anyway.
         warn!(%error, "cannot print the greeting");
     }
@@ -57,31 +64,6 @@ async fn serve(config: &Config, parts: Parts, out: &mut impl Write) -> Result<()
     running.stop().await;
     info!("stopped");
     Ok(())
-}
-
-/// Prints what someone who has just started the gateway needs to know.
-fn greet(
-    out: &mut impl Write,
-    mut address: SocketAddr,
-    model: &str,
-    wants_key: bool,
-) -> std::io::Result<()> {
-    if address.ip().is_unspecified() {
-        // It listens on all addresses of this machine, but a browser needs one.
-        address.set_ip(match address {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    let key = if wants_key { " -H 'Authorization: Bearer KEY'" } else { "" };
-    writeln!(
-        out,
-        "tether {} is serving the model \"{model}\"\n\n  \
-         open    http://{address}/\n  \
-         or try  curl -N http://{address}/api/v1/chat/stream{key} -d '{{\"prompt\":\"What time is it in Tokyo?\"}}'\n",
-        env!("CARGO_PKG_VERSION"),
-    )?;
-    out.flush()
 }
 
 /// Waits for a signal to stop, then for running turns. A second signal cancels them.
@@ -119,36 +101,6 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(address: &str, wants_key: bool, opened: &str, tried: &str) {
-        let mut out = Vec::new();
-        greet(&mut out, address.parse().unwrap(), "qwen3", wants_key).unwrap();
-        let greeting = String::from_utf8(out).unwrap();
-        assert!(greeting.contains(&format!("open    {opened}\n")), "{greeting}");
-        assert!(greeting.contains(&format!("or try  curl -N {tried} -d '{{")), "{greeting}");
-    }
-
-    #[test]
-    fn the_greeting_shows_working_addresses() {
-        let stream = "/api/v1/chat/stream";
-        for (address, opened) in [
-            ("127.0.0.1:8080", "http://127.0.0.1:8080/"),
-            ("10.1.2.3:80", "http://10.1.2.3:80/"),
-            ("0.0.0.0:8080", "http://127.0.0.1:8080/"),
-            ("[::]:8080", "http://[::1]:8080/"),
-        ] {
-            let origin = opened.trim_end_matches('/');
-            check(address, false, opened, &format!("{origin}{stream}"));
-            let with_key = format!("{origin}{stream} -H 'Authorization: Bearer KEY'");
-            check(address, true, opened, &with_key);
         }
     }
 }

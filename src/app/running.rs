@@ -15,6 +15,8 @@ use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::limits;
 use crate::server::{Server, Timeouts};
+use crate::telemetry::metrics;
+use crate::tools::{SourceReport, Sources};
 use crate::upstream::Upstream;
 
 /// A running gateway. Dropping this does not stop it; see [`stop`](Self::stop).
@@ -25,6 +27,7 @@ pub struct Running {
     stop: CancellationToken,
     serving: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    offering: JoinHandle<()>,
 }
 
 /// Why a gateway cannot start.
@@ -55,7 +58,9 @@ pub async fn start(
     timeouts: Timeouts,
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
-    let gateway = Arc::new(assemble::gateway(config, parts)?);
+    let Parts { tools, store } = parts;
+    let toolset = tools.toolset();
+    let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);
     let listen = config.server.listen;
     let no_socket = |error| StartError::Listen { listen, error };
     let listener = TcpListener::bind(listen).await.map_err(no_socket)?;
@@ -64,11 +69,13 @@ pub async fn start(
     let server =
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
     info!(%address, model = gateway.default_upstream().name(), "listening");
+    note_sources(&gateway.sources());
 
     let stop = CancellationToken::new();
     let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));
+    let offering = tokio::spawn(offer_changes(tools, Arc::clone(&gateway)));
     let serving = tokio::spawn(server.serve(stop.clone()));
-    Ok(Running { address, gateway, stop, serving, upkeep })
+    Ok(Running { address, gateway, stop, serving, upkeep, offering })
 }
 
 impl Running {
@@ -90,19 +97,42 @@ impl Running {
         self.stop.cancel();
         let _ = self.serving.await;
         self.upkeep.abort();
+        self.offering.abort();
     }
 }
 
 /// Checks the upstreams once, then regularly removes expired sessions and drains metric
 /// samples.
-async fn upkeep(gateway: Arc<Gateway>, metrics: PrometheusHandle) {
+async fn upkeep(gateway: Arc<Gateway>, page: PrometheusHandle) {
     greet_upstreams(gateway.upstreams()).await;
     let mut tick = interval(limits::UPKEEP_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         gateway.sweep();
-        metrics.run_upkeep();
+        page.run_upkeep();
+    }
+}
+
+/// Offers new turns what the sources of tools offer, whenever that changes.
+async fn offer_changes(mut sources: Sources, gateway: Arc<Gateway>) {
+    loop {
+        sources.changed().await;
+        gateway.replace_tools(sources.toolset());
+        note_sources(&gateway.sources());
+    }
+}
+
+/// Logs and counts what is offered, from where, and what was left out and why.
+fn note_sources(sources: &[SourceReport]) {
+    for SourceReport { source, state, tools, left_out, error, .. } in sources {
+        let (state, left) = (state.name(), left_out.len());
+        let error = error.as_deref();
+        info!(%source, state, tools, left_out = left, error, "tools offered");
+        for tool in left_out {
+            warn!("{}", tool.of(source));
+        }
+        metrics::tool_source(source.kind.name(), &source.name, state == "ready", *tools, left);
     }
 }
 

@@ -3,20 +3,43 @@
 use std::io::Write;
 
 use super::{CliError, ConfigArgs, print_diagnostic};
+use crate::app;
 use crate::config::{self, Overrides};
+use crate::tools::SourceReport;
 
-/// Writes the effective configuration as YAML, with secrets redacted. Warns on standard error
-/// about settings that are allowed but probably unintended.
+/// Writes the effective configuration as YAML, with secrets redacted. On standard error, warns
+/// about settings that are allowed but probably unintended, and says what tools become of it on
+/// this machine.
 ///
 /// # Errors
-/// [`CliError::Config`] with all mistakes; [`CliError::Io`] if `out` fails.
+/// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
+/// file requires; [`CliError::Io`] if `out` fails.
 pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliError> {
     let config = config::load(args.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {
         print_diagnostic("warning", warning);
     }
+    for source in &app::tools(&config).map_err(CliError::usage)?.toolset().sources {
+        note(source);
+    }
     let yaml = config.to_yaml().map_err(|error| CliError::Failed(error.to_string()))?;
     out.write_all(yaml.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// Says what an entry of `tools` runs, what restricts it, and which of its tools are left out.
+fn note(source: &SourceReport) {
+    let SourceReport { source, program, sandbox, left_out, .. } = source;
+    if let Some(program) = program {
+        let layers = sandbox.as_deref().unwrap_or_default();
+        let held = if layers.is_empty() { "nothing".to_owned() } else { layers.join(", ") };
+        print_diagnostic(
+            "note",
+            format!("{source}: runs {}, restricted by: {held}", program.display()),
+        );
+    }
+    for tool in left_out {
+        print_diagnostic("warning", tool.of(source));
+    }
 }

@@ -60,8 +60,8 @@ pub(crate) enum Command {
     Check(ConfigArgs),
     /// Parse a model's raw output from standard input and print the events as JSON lines
     Parse(ParseArgs),
-    /// List the tools offered to the model, with their schemas
-    Tools(ConfigArgs),
+    /// List the tools offered to the model, with their schemas, or run one of them
+    Tools(ToolsArgs),
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -116,6 +116,48 @@ pub(crate) struct ParseArgs {
     pub(crate) config: ConfigArgs,
 }
 
+/// Options of `tether tools`.
+#[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ToolsArgs {
+    /// What to do; list the tools if absent.
+    #[command(subcommand)]
+    pub(crate) action: Option<ToolsAction>,
+    /// The configuration file.
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+}
+
+/// What `tether tools` does.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ToolsAction {
+    /// Run one tool as the gateway would, without a model, and print its result
+    Call(CallArgs),
+}
+
+/// Options of `tether tools call`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CallArgs {
+    /// Name of the tool, as `tether tools` lists it
+    pub(crate) name: String,
+    /// The arguments, a JSON object; `-` reads it from standard input
+    #[arg(value_name = "ARGS", default_value = "{}", hide_default_value = true)]
+    pub(crate) arguments: String,
+    /// Answer to the tool's questions: JSON (an object fills in a form, a string is an option's id
+    /// or text), `accept` (with the form's defaults), `decline` or `cancel`
+    #[arg(long, value_name = "ANSWER")]
+    pub(crate) answer: Option<String>,
+    /// Longest time to wait for the tool and its source, in seconds
+    #[arg(long, value_name = "SEC")]
+    pub(crate) timeout: Option<NonZeroUsize>,
+    /// Print events as lines of JSON, as a turn would send them
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// The configuration file.
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+}
+
 /// Parses the name of a format; the names are the possible values.
 fn call_format() -> impl TypedValueParser<Value = &'static Row> {
     PossibleValuesParser::new(ROWS.iter().map(|row| row.name))
@@ -156,12 +198,22 @@ pub(crate) enum CliError {
     /// An argument cannot be used.
     #[error("{0}")]
     Usage(String),
+    /// The command's output says what failed.
+    #[error("")]
+    Silent,
     /// Something failed on the way.
     #[error("{0}")]
     Failed(String),
     /// Standard input or output failed.
     #[error("standard input or output: {0}")]
     Io(#[from] io::Error),
+}
+
+impl CliError {
+    /// The configuration or the arguments are at fault.
+    pub(crate) fn usage(error: impl std::error::Error) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl From<RunError> for CliError {
@@ -188,10 +240,12 @@ pub(crate) fn exit(result: &Result<(), CliError>) -> ExitCode {
     let status = match result {
         Ok(()) => 0,
         Err(CliError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-        Err(CliError::Io(_) | CliError::Failed(_)) => 1,
+        Err(CliError::Io(_) | CliError::Failed(_) | CliError::Silent) => 1,
         Err(CliError::Config(_) | CliError::Usage(_)) => 2,
     };
-    if let (Err(error), true) = (result, status != 0) {
+    if let (Err(error), true) = (result, status != 0)
+        && !matches!(error, CliError::Silent)
+    {
         print_diagnostic("error", error);
     }
     ExitCode::from(status)

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use super::{Cli, CliError, Command, ParseArgs, ServeArgs, check, completions, exit, parse, tools};
+use super::{
+    Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, check, completions,
+    exit, parse, tools,
+};
 use crate::app::{self, Parts};
 use crate::config::{self, Config, Overrides};
 use crate::orchestrator::CallContract;
 use crate::parser::Parser;
 use crate::telemetry;
-use crate::tools::{Registry, process};
+use crate::tools::process;
 
 /// Runs the command that this process was started with.
 #[must_use]
@@ -41,8 +44,11 @@ fn run(cli: Cli) -> Result<(), CliError> {
         Command::Parse(args) => parse(&args, &mut out),
         Command::Tools(args) => {
             telemetry::check_filter()?;
-            let config = config::load(args.config.as_deref(), &Overrides::default())?;
-            tools::run(registry(&config)?.catalog().specs(), &mut out)
+            let config = match &args.action {
+                None => &args.config,
+                Some(ToolsAction::Call(args)) => &args.config,
+            };
+            tools::run(&load(config)?, args.action.as_ref(), &mut out)
         }
         Command::Completions { shell } => completions::run(shell, &mut out),
     }
@@ -52,7 +58,7 @@ fn parse(args: &ParseArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
     let contract = args.format.map_or(config.tools.call_contract, CallContract::InText);
     let settings = config.stream.parser_settings(contract);
-    let parser = Parser::new(settings).map_err(usage)?;
+    let parser = Parser::new(settings).map_err(CliError::usage)?;
     Ok(parse::run(io::stdin().lock(), out, args.chunk_size, parser)?)
 }
 
@@ -62,16 +68,10 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let parts = Parts::of(&config).map_err(usage)?;
+    let parts = Parts::of(&config).map_err(CliError::usage)?;
     Ok(app::run(&config, parts, out)?)
 }
 
-/// The tools that the configuration names.
-fn registry(config: &Config) -> Result<Registry, CliError> {
-    app::tools(config).map_err(usage)
-}
-
-/// The configuration or the arguments are at fault.
-fn usage(error: impl std::error::Error) -> CliError {
-    CliError::Usage(error.to_string())
+fn load(args: &ConfigArgs) -> Result<Config, CliError> {
+    Ok(config::load(args.config.as_deref(), &Overrides::default())?)
 }

@@ -6,24 +6,23 @@ use std::time::Duration;
 
 use super::mistake::Mistake;
 use super::raw::Node;
-use super::reader::{self, Keys, Refused, boolean, decimal, integer, text, wait};
-use super::values::{address, builtin, marker, name, not_built, origin, secret, server_url};
+use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
+use super::values::{address, choice, marker, name, origin, secret, server_url};
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, ModelConfig,
     ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
-    ToolsConfig, UpstreamConfig, UpstreamKind,
+    UpstreamConfig, UpstreamKind, tools,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
-use crate::orchestrator::{CallContract, Execution};
-use crate::tools::Confirm;
+use crate::orchestrator::CallContract;
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
 pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
     let mut keys = Keys::new(String::new(), root, mistakes);
     let limits = limits(keys.section("limits"));
-    let tools = tools(keys.section("tools"));
+    let tools = tools::read(keys.section("tools"));
     let config = Config {
         server: server(keys.section("server")),
         upstreams: upstreams(&mut keys, tools.call_contract),
@@ -116,22 +115,6 @@ fn server(mut keys: Keys<'_, '_>) -> ServerConfig {
     };
     keys.finish();
     server
-}
-
-/// Reserved values that this build does not have, by key.
-const LATER: &[(&str, &[&str])] = &[
-    ("kind", &["llama_completion", "ollama"]),
-    ("constrain", &["structural_tag"]),
-    ("store", &["embedded", "redis"]),
-];
-
-/// Reads one of the names in `choices`. A name in [`LATER`] gets a message of its own.
-fn choice<T: Copy>(
-    key: &str,
-    choices: &[(&'static str, T)],
-) -> impl Fn(&Node) -> Result<T, Refused> {
-    let later = LATER.iter().find(|(known, _)| *known == key).map_or(&[][..], |(_, names)| names);
-    move |node| reader::choice(choices, later)(node)
 }
 
 fn upstreams(keys: &mut Keys<'_, '_>, contract: CallContract) -> Vec<UpstreamConfig> {
@@ -258,44 +241,6 @@ fn model(mut keys: Keys<'_, '_>) -> ModelConfig {
     };
     keys.finish();
     model
-}
-
-fn tools(mut keys: Keys<'_, '_>) -> ToolsConfig {
-    let default = ToolsConfig::default();
-    let tools = ToolsConfig {
-        call_contract: keys.read(
-            "call_contract",
-            default.call_contract,
-            choice("call_contract", &CallContract::all().collect::<Vec<_>>()),
-        ),
-        continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, boolean),
-        execution: keys.read(
-            "execution",
-            default.execution,
-            choice(
-                "execution",
-                &[("eager", Execution::Eager), ("after_turn", Execution::AfterTurn)],
-            ),
-        ),
-        max_parallel: keys.read(
-            "max_parallel",
-            default.max_parallel,
-            integer(1..=bounds::PARALLEL_MAX, "calls"),
-        ),
-        confirm: keys.read("confirm", default.confirm, choice("confirm", &Confirm::ALL)),
-        builtin: keys.list("builtin", default.builtin, builtin),
-        demo: keys.read("demo", default.demo, boolean),
-        http: keys.list("http", default.http, not_built),
-        command: keys.list("command", default.command, not_built),
-        mcp: keys.list("mcp", default.mcp, not_built),
-    };
-    for (index, name) in tools.builtin.iter().enumerate() {
-        if tools.builtin.iter().take(index).any(|earlier| earlier == name) {
-            keys.refuse("builtin", format!("found `{name}` twice, expected each name once"));
-        }
-    }
-    keys.finish();
-    tools
 }
 
 fn feedback(mut keys: Keys<'_, '_>) -> FeedbackConfig {

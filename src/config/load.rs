@@ -12,8 +12,9 @@ use hyper::Uri;
 use super::check::{check, check_whole};
 use super::mistake::{ConfigError, Mistake};
 use super::raw::{Node, Place, Value};
-use super::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
+use super::{Config, ModelServerConfig, Secret, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
+use crate::tools::process;
 
 /// Looks up a variable in the environment of the process or of a test.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -41,6 +42,19 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
     let name = path.display().to_string();
     let text = read(path).map_err(|mistake| ConfigError::new(&name, vec![mistake]))?;
     load_text(&name, &text, overrides, &environment)
+}
+
+/// The environment of a program: the usual variables of this process, those in `inherit`, and
+/// those in `set`.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub fn process_environment(
+    inherit: &[String],
+    set: &[(String, Secret)],
+) -> Vec<(OsString, OsString)> {
+    let set: Vec<_> =
+        set.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect();
+    process::environment(std::env::vars_os(), inherit, &set)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]

@@ -14,6 +14,7 @@ mod mistake;
 mod raw;
 mod reader;
 mod secret;
+mod tools;
 mod upstream;
 mod values;
 
@@ -22,19 +23,19 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-pub use self::load::{Environment, Overrides, load, load_text};
+pub use self::load::{Environment, Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
+pub use self::tools::{CommandConfig, SandboxConfig, SandboxMode, ToolsConfig};
 pub use self::upstream::{
     Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
     base_url_with_version,
 };
 use crate::call_format::CallFormat;
 use crate::limits;
-use crate::orchestrator::{CallContract, Execution, Rules};
+use crate::orchestrator::{CallContract, Rules};
 use crate::parser::Settings;
-use crate::tools::Confirm;
 
 /// Everything that an operator can set.
 ///
@@ -85,35 +86,6 @@ pub struct ModelConfig {
     /// The size to which history is trimmed, in tokens.
     pub context_budget_tokens: usize,
 }
-
-/// `tools`: which tools there are, and how calls run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ToolsConfig {
-    /// How the model makes a call.
-    pub call_contract: CallContract,
-    /// Whether the model continues with the results.
-    pub continue_after_tool: bool,
-    /// When a call starts to run.
-    pub execution: Execution,
-    /// How many calls of a turn may run at the same time.
-    pub max_parallel: usize,
-    /// Which calls the user is asked to approve.
-    pub confirm: Confirm,
-    /// Names of built-in tools, each once.
-    pub builtin: Vec<String>,
-    /// Whether the demonstration tools are offered too.
-    pub demo: bool,
-    /// Tools over HTTP; this build has none.
-    pub http: Vec<NotBuilt>,
-    /// Tools that are programs; this build has none.
-    pub command: Vec<NotBuilt>,
-    /// MCP servers; this build has none.
-    pub mcp: Vec<NotBuilt>,
-}
-
-/// The options of something that this build does not have. There are none.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub enum NotBuilt {}
 
 /// `feedback`: how a model's mistakes are fed back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -279,30 +251,6 @@ impl Default for ModelConfig {
     fn default() -> Self {
         let Rules { system_prompt, context_budget_tokens, .. } = Rules::default();
         Self { system_prompt, context_budget_tokens }
-    }
-}
-
-impl ToolsConfig {
-    /// The names that `tools.builtin` accepts.
-    pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
-}
-
-impl Default for ToolsConfig {
-    fn default() -> Self {
-        let Rules { call_contract, continue_after_tool, execution, max_parallel, confirm, .. } =
-            Rules::default();
-        Self {
-            call_contract,
-            continue_after_tool,
-            execution,
-            max_parallel,
-            confirm,
-            builtin: Self::BUILTIN.map(str::to_owned).to_vec(),
-            demo: false,
-            http: Vec::new(),
-            command: Vec::new(),
-            mcp: Vec::new(),
-        }
     }
 }
 

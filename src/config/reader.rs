@@ -69,6 +69,43 @@ impl<'n, 'm> Keys<'n, 'm> {
         self.value(key, &entry.node, reader).unwrap_or(default)
     }
 
+    /// Reads a value that must be there. Without it, returns `stand_in`.
+    pub(super) fn required<T>(
+        &mut self,
+        key: &'static str,
+        stand_in: T,
+        reader: impl FnOnce(&'n Node) -> Result<T, Refused>,
+    ) -> T {
+        if !self.entries.iter().any(|entry| entry.key == key) {
+            self.note(self.place, key, "expected a value: this key is required".to_owned());
+        }
+        self.read(key, stand_in, reader)
+    }
+
+    /// Reads a mapping whose keys are the operator's own; empty if the key is absent.
+    pub(super) fn pairs<T>(
+        &mut self,
+        key: &'static str,
+        reader: impl Fn(&'n Node) -> Result<T, Refused>,
+    ) -> Vec<(String, T)> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let entries = match &entry.node.value {
+            Value::Map(entries) => entries.as_slice(),
+            Value::Null | Value::Unreadable => &[],
+            other => {
+                let message = format!("found {}, expected a mapping", quote(other));
+                self.note(entry.node.place, key, message);
+                &[]
+            }
+        };
+        let read = |pair: &'n Pair| {
+            let value =
+                self.value(&format!("{key}.{}", shorten(&pair.key)), &pair.node, &reader)?;
+            Some((pair.key.clone(), value))
+        };
+        entries.iter().filter_map(read).collect()
+    }
+
     /// Reads a list element by element, or returns the default.
     pub(super) fn list<T>(
         &mut self,
@@ -207,6 +244,30 @@ pub(super) fn text(node: &Node) -> Result<&str, Refused> {
     }
 }
 
+/// Any value, as JSON.
+pub(super) fn json(node: &Node) -> Result<serde_json::Value, Refused> {
+    Ok(match &node.value {
+        Value::Null | Value::Unreadable => serde_json::Value::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Integer(number) => {
+            let small = i64::try_from(*number).map(serde_json::Value::from);
+            let number = small.or_else(|_| u64::try_from(*number).map(serde_json::Value::from));
+            number.map_err(|_| Refused::new(node, "a number of at most 64 bits"))?
+        }
+        Value::Decimal(number) => serde_json::Number::from_f64(*number)
+            .map(serde_json::Value::Number)
+            .ok_or_else(|| Refused::new(node, "a finite number"))?,
+        Value::Text(text) | Value::Substituted { text, .. } => text.as_str().into(),
+        Value::List(nodes) => {
+            serde_json::Value::Array(nodes.iter().map(json).collect::<Result<_, _>>()?)
+        }
+        Value::Map(pairs) => {
+            let member = |pair: &Pair| Ok((pair.key.clone(), json(&pair.node)?));
+            serde_json::Value::Object(pairs.iter().map(member).collect::<Result<_, Refused>>()?)
+        }
+    })
+}
+
 /// `true` or `false`.
 pub(super) fn boolean(node: &Node) -> Result<bool, Refused> {
     match &node.value {
@@ -234,7 +295,8 @@ where
         number.and_then(|number| T::try_from(number).ok()).filter(|n| range.contains(n)).ok_or_else(
             || {
                 let (least, most) = (range.start(), range.end());
-                Refused::new(node, format!("a whole number of {unit} from {least} to {most}"))
+                let of = if unit.is_empty() { "" } else { " of " };
+                Refused::new(node, format!("a whole number{of}{unit} from {least} to {most}"))
             },
         )
     }

@@ -6,8 +6,8 @@ use hyper::Uri;
 use url::Url;
 
 use super::raw::Node;
-use super::reader::{Refused, closest, enumerate, text};
-use super::{NotBuilt, Secret, ToolsConfig, base_url};
+use super::reader::{self, Refused, text};
+use super::{Secret, base_url};
 use crate::call_format::ROWS;
 use crate::limits::config::NAME_BYTES_MAX;
 use crate::limits::parser::MARKER_BYTES_MAX;
@@ -79,22 +79,6 @@ pub(super) fn name(node: &Node) -> Result<String, Refused> {
     Err(Refused::new(node, format!("a name of 1 to {most} visible ASCII characters")))
 }
 
-pub(super) fn builtin(node: &Node) -> Result<String, Refused> {
-    let text = text(node)?;
-    if ToolsConfig::BUILTIN.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let expected = match closest(text, ToolsConfig::BUILTIN) {
-        Some(known) => format!("a built-in tool; did you mean `{known}`?"),
-        None => format!("a built-in tool: {}", enumerate(&ToolsConfig::BUILTIN)),
-    };
-    Err(Refused::new(node, expected))
-}
-
-pub(super) fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
-    Err(Refused::hidden(node, "an empty list: this build only has built-in tools"))
-}
-
 /// Reads a marker, except one that the parser could never find, or would find everywhere.
 pub(super) fn marker(node: &Node) -> Result<String, Refused> {
     let text = text(node)?;
@@ -110,4 +94,20 @@ pub(super) fn marker(node: &Node) -> Result<String, Refused> {
         return Ok(text.to_owned());
     };
     Err(Refused::new(node, expected))
+}
+
+/// Reserved values that this build does not have, by key.
+const LATER: &[(&str, &[&str])] = &[
+    ("kind", &["llama_completion", "ollama"]),
+    ("constrain", &["structural_tag"]),
+    ("store", &["embedded", "redis"]),
+];
+
+/// Reads one of the names in `choices`. A name in [`LATER`] gets a message of its own.
+pub(super) fn choice<T: Copy>(
+    key: &str,
+    choices: &[(&'static str, T)],
+) -> impl Fn(&Node) -> Result<T, Refused> {
+    let later = LATER.iter().find(|(known, _)| *known == key).map_or(&[][..], |(_, names)| names);
+    move |node| reader::choice(choices, later)(node)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use super::Gateway;
 use super::offer::Offer;
 use super::run::run;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
+use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{Driver, Parts, TurnMachine, TurnRequest};
 use crate::session::{Begun, LoggedTurn, NotBegun, SessionError};
 use crate::telemetry::{metrics, millis};
@@ -99,6 +100,9 @@ pub enum BeginError {
         /// What there is.
         known: Vec<String>,
     },
+    /// A required source of tools is not there.
+    #[error("a required source of tools is not ready: {0}; try again later")]
+    ToolsUnavailable(Arc<str>),
     /// The gateway is running as many turns as it may.
     #[error("{0} turns are already running (server.max_concurrent_turns); try again later")]
     Full(usize),
@@ -122,7 +126,7 @@ impl Gateway {
         let asked = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
         let is_named = new.model.is_some();
-        let offer = self.offer_of(new.tools.as_deref())?;
+        let offer = self.offer_of(new.tools.as_deref()).await?;
         check_choice(&new.tool_choice, offer.tools.catalog())?;
         let cancellations = self.cancellations.load(Ordering::SeqCst);
         let (permit, _drain_token) = match self.permit() {
@@ -213,9 +217,15 @@ impl Gateway {
         })
     }
 
-    /// The tools with these names, or all tools if no names are given.
-    fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
-        let all = self.offer.read().clone();
+    /// The tools with these names, or all tools if no names are given, once the required sources
+    /// are there.
+    async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
+        let mut offers = self.offer.subscribe();
+        let ready = offers.wait_for(|offer| offer.awaited.is_none());
+        let ready = timeout(REQUIRED_SOURCE_WAIT, ready).await;
+        let Ok(Ok(all)) = ready.map(|offer| offer.map(|offer| offer.clone())) else {
+            return Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default()));
+        };
         let Some(names) = names else { return Ok(all) };
         all.subset(names).map_err(|error| {
             let known = all.tools.catalog().names();

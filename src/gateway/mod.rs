@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,7 +22,7 @@ use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::{SettingsError, Syntax};
 use crate::session::store::{MemoryStore, MemoryUsage, Store};
 use crate::session::{Cancel, Found, SessionError, Sessions, Snapshot};
-use crate::tools::Registry;
+use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
 
@@ -59,7 +58,7 @@ pub struct Gateway {
     rules: Arc<Rules>,
     tool_timeout: Duration,
     upstreams: Vec<Arc<Upstream>>,
-    offer: RwLock<Offer>,
+    offer: watch::Sender<Offer>,
     sessions: Sessions,
     parked: ParkedCalls,
     places: Arc<Semaphore>,
@@ -88,7 +87,7 @@ impl Gateway {
     pub fn new(
         options: Options,
         upstreams: Vec<Arc<Upstream>>,
-        tools: Registry,
+        tools: impl Into<Toolset>,
     ) -> Result<Self, OptionsError> {
         // As long as every nonce.
         let longest = "0".repeat(limits::parser::NONCE_BYTES - 1);
@@ -98,7 +97,7 @@ impl Gateway {
             return Err(OptionsError::NoUpstream);
         }
         let rules = Arc::new(options.rules);
-        let offer = RwLock::new(Offer::all(&rules, tools));
+        let (offer, _) = watch::channel(Offer::all(&rules, tools.into()));
         Ok(Self {
             rules,
             tool_timeout: options.tool_timeout,
@@ -155,14 +154,27 @@ impl Gateway {
     /// The tools that new turns get.
     #[must_use]
     pub fn tools(&self) -> Arc<Registry> {
-        Arc::clone(&self.offer.read().tools)
+        Arc::clone(&self.offer.borrow().tools)
     }
 
     /// Replaces the tools of new turns. Running turns keep theirs.
-    pub fn replace_tools(&self, tools: Registry) {
+    pub fn replace_tools(&self, tools: impl Into<Toolset>) {
         // Built before taking the lock: a prompt with hundreds of tools takes a while.
-        let offer = Offer::all(&self.rules, tools);
-        *self.offer.write() = offer;
+        let offer = Offer::all(&self.rules, tools.into());
+        self.offer.send_replace(offer);
+    }
+
+    /// What became of each source of tools.
+    #[must_use]
+    pub fn sources(&self) -> Arc<[SourceReport]> {
+        Arc::clone(&self.offer.borrow().sources)
+    }
+
+    /// The required source of tools that turns wait for, and why it is not ready; `None` if there
+    /// is none.
+    #[must_use]
+    pub fn awaited_source(&self) -> Option<Arc<str>> {
+        self.offer.borrow().awaited.clone()
     }
 
     /// The upstream of turns that do not name one.

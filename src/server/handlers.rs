@@ -158,9 +158,9 @@ async fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
 }
 
 fn tools(app: &App) -> Reply {
-    let tools = app.gateway.tools();
+    let (tools, servers) = (app.gateway.tools(), app.gateway.sources());
     let tools: Vec<_> = tools.catalog().specs().collect();
-    json_reply(StatusCode::OK, &json!({ "tools": tools }))
+    json_reply(StatusCode::OK, &json!({ "tools": tools, "servers": *servers }))
 }
 
 /// An upstream's failure may show its address, so only clients with a key see it.
@@ -169,11 +169,19 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
         let body = json!({ "status": "draining" });
         return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
     }
+    let may_see_why = || app.auth.check_key(headers).is_ok();
+    if let Some(why) = app.gateway.awaited_source() {
+        let mut body = json!({ "status": "tools_unavailable" });
+        if may_see_why() {
+            body["message"] = (*why).into();
+        }
+        return json_reply(StatusCode::SERVICE_UNAVAILABLE, &body);
+    }
     match app.gateway.check_upstream().await {
         Ok(()) => json_reply(StatusCode::OK, &json!({ "status": "ready" })),
         Err(failure) => {
             let mut body = json!({ "status": "upstream_unreachable" });
-            if app.auth.check_key(headers).is_ok() {
+            if may_see_why() {
                 body["message"] = failure.message.into();
             }
             json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)

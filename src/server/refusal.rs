@@ -104,6 +104,9 @@ impl Refusal {
                 | BeginError::UnknownChoice { .. }
                 | BeginError::Answer(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
                 BeginError::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_turns"),
+                BeginError::ToolsUnavailable(_) => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "tools_unavailable")
+                }
                 BeginError::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
                 BeginError::Session(error) => session_kind(error),
             },

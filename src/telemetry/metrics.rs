@@ -85,6 +85,22 @@ pub(crate) fn clarification(outcome: &'static str) {
     counter!("tether_clarifications_total", "outcome" => outcome).increment(1);
 }
 
+/// A source of tools is there or not, and offers this many tools and leaves out that many.
+pub(crate) fn tool_source(
+    kind: &'static str,
+    name: &str,
+    is_ready: bool,
+    offered: usize,
+    left_out: usize,
+) {
+    let labels = || [("kind", kind.to_owned()), ("name", name.to_owned())];
+    #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]
+    let set = |gauge: Gauge, value: usize| gauge.set(value as f64);
+    set(gauge!("tether_tool_source_up", &labels()), usize::from(is_ready));
+    set(gauge!("tether_tools_offered", &labels()), offered);
+    set(gauge!("tether_tools_left_out", &labels()), left_out);
+}
+
 /// An upstream failed to answer, so others are asked first for a while.
 pub(crate) fn upstream_cools_down(upstream: &str) {
     counter!("tether_upstream_cool_downs_total", "upstream" => upstream.to_owned()).increment(1);

@@ -18,6 +18,7 @@ mod result;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub mod source;
+mod sources;
 
 use std::fmt;
 use std::future::Future;
@@ -31,11 +32,13 @@ pub use catalog::{Catalog, InvalidCall};
 pub use fault::ToolFault;
 pub use policy::{Confirm, Policy, PolicyPatch};
 pub use question::{Continuation, Given, Resumption};
-pub use registry::{Entry, Registry, RegistryError};
+pub use registry::{Entry, Registry, RegistryError, check_parameters, is_tool_name};
 pub use report::{Progress, Reporter};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
-pub use source::{Source, SourceKind};
+pub use schema::SchemaError;
+pub use source::{Source, SourceKind, SourceReport};
+pub use sources::{Sources, Toolset};
 
 /// What models and clients are told about a tool.
 #[derive(Debug, Clone, Default, Serialize)]

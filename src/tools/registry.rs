@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::catalog::{Catalog, Listed};
 use super::schema::{Schema, SchemaError};
 use super::{Tool, ToolSpec};
@@ -121,6 +123,20 @@ impl Registry {
         let tools = positions.iter().map(|position| Arc::clone(&self.tools[*position])).collect();
         Ok(Self { catalog: self.catalog.select(&positions), tools })
     }
+}
+
+/// Whether a model can be told of a tool with these parameters, a JSON Schema.
+///
+/// # Errors
+/// Why its calls could not be checked.
+pub fn check_parameters(parameters: &Value) -> Result<(), SchemaError> {
+    Schema::compile(parameters).map(|_| ())
+}
+
+/// Whether every model server takes this name of a tool: `[A-Za-z0-9_-]{1,64}`.
+#[must_use]
+pub fn is_tool_name(name: &str) -> bool {
+    is_name(name) && !name.contains('.')
 }
 
 fn is_name(name: &str) -> bool {

@@ -90,3 +90,27 @@ async fn a_program_is_asked_to_end_first() {
     held.reads("asked\n").await;
     held.closes().await;
 }
+
+#[tokio::test]
+async fn a_killed_gateway_leaves_nothing_running() {
+    let mut held = Held::new();
+    let directory = held.directory.path().display();
+    let script = format!("trap '' TERM HUP; exec 3>{directory}/pipe; {FAMILY} wait; wait; wait");
+    let config = json!({ "tools": { "command": [{
+        "name": "stay",
+        "description": "Stays.",
+        "command": ["sh", "-c", script],
+        "sandbox": { "mode": "off" },
+    }] } });
+    let file = held.directory.path().join("tether.yml");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let mut gateway = std::process::Command::new(env!("CARGO_BIN_EXE_tether"))
+        .args(["tools", "call", "stay", "--config"])
+        .arg(&file)
+        .spawn()
+        .unwrap();
+    held.reads("ready\n").await;
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
+    held.closes().await;
+}

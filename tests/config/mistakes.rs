@@ -123,7 +123,7 @@ fn unsupported_values_are_named() {
     );
     check(
         "tools: {mcp: [{command: x}]}",
-        "1:15: tools.mcp[0]: found a mapping, expected an empty list: this build only has built-in \
+        "1:15: tools.mcp[0]: found a mapping, expected an empty list: this build has no such \
          tools",
     );
     check(

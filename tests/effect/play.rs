@@ -49,7 +49,7 @@ pub(crate) struct Outcome {
 /// If the gateway does not start. Later errors are part of the outcome.
 pub(crate) async fn play(task: &Task, setting: &Setting) -> Result<Outcome, Error> {
     let config = config(task, setting);
-    let tools = tools::registry(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
+    let tools = tools::sources(&task.tools).map_err(|error| format!("{}: {error}", task.id))?;
     let parts = Parts { tools, ..Parts::of(&config)? };
     // Not installed: there is one gateway per task, but only one recorder per process.
     let metrics = PrometheusBuilder::new().build_recorder().handle();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tether::tools::builtin::{Calculate, Clock, GetCurrentTime};
-use tether::tools::{CallContext, Policy, Registry, Tool, ToolFuture, ToolResult, ToolSpec};
+use tether::tools::{CallContext, Policy, Sources, Tool, ToolFuture, ToolResult, ToolSpec};
 
 use crate::Error;
 use crate::judge::subset;
@@ -102,10 +102,10 @@ impl Script {
 }
 
 /// The tools of one task, in order. They count calls, so each task needs its own.
-pub(crate) fn registry(offered: &[Offered]) -> Result<Registry, Error> {
-    let mut registry = Registry::default();
+pub(crate) fn sources(offered: &[Offered]) -> Result<Sources, Error> {
+    let mut sources = Sources::default();
     for tool in offered {
-        registry.add(match tool {
+        sources.add(match tool {
             Offered::GetCurrentTime => {
                 let now = NOW.parse()?;
                 Arc::new(GetCurrentTime::with_clock(Clock::new(move || now)))
@@ -114,7 +114,7 @@ pub(crate) fn registry(offered: &[Offered]) -> Result<Registry, Error> {
             Offered::Scripted(script) => Arc::new(ScriptedTool::new(Arc::clone(script))),
         })?;
     }
-    Ok(registry)
+    Ok(sources)
 }
 
 #[derive(Debug)]

@@ -30,5 +30,6 @@ mod slow_reader;
 mod stream;
 mod telemetry;
 mod tool_choice;
+mod tool_sources;
 mod transcript;
 mod upstream_faults;

@@ -99,7 +99,7 @@ async fn tools_with_schemas_and_policies() {
     let model = Model::listen();
     let gateway = Gateway::start(&model).await;
     let shown = gateway.get("/api/v1/tools").await.json();
-    assert_eq!(keys(&shown), ["tools"]);
+    assert_eq!(keys(&shown), ["tools", "servers"]);
     let names: Vec<_> = shown["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
     assert_eq!(names, ["get_current_time", "calculate"]);
     for tool in shown["tools"].as_array().unwrap() {

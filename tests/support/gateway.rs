@@ -10,7 +10,7 @@ use tether::app::{self, Parts, Running};
 use tether::config::{Config, ModelServerConfig, UpstreamConfig, UpstreamKind};
 use tether::server::Timeouts;
 use tether::session::store::Store;
-use tether::tools::Registry;
+use tether::tools::Sources;
 use tokio::net::TcpStream;
 
 use super::client::{Client, Reply, post, request};
@@ -26,7 +26,7 @@ pub(crate) const CANCEL: &str = "/api/v1/chat/cancel";
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) timeouts: Timeouts,
-    pub(crate) tools: Registry,
+    pub(crate) tools: Sources,
     /// Instead of the one that the configuration names.
     pub(crate) store: Option<Arc<dyn Store>>,
 }

@@ -10,6 +10,7 @@
 //!                absent                                                         one element each
 //! ```
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::limits::command::ARGUMENTS_BYTES_MAX;
@@ -21,7 +22,8 @@ pub struct Template {
 }
 
 /// An element as an operator writes it: text, or a group of texts that is optional as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Element {
     /// One argument.
     One(String),

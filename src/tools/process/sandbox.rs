@@ -67,6 +67,23 @@ impl Layers {
     }
 }
 
+impl Confinement {
+    /// The layers of it that hold on this machine.
+    #[must_use]
+    pub fn held(&self, layers: &Layers) -> Vec<&'static str> {
+        let sandbox = self.sandbox.as_ref();
+        let is_offline = sandbox.is_some_and(|sandbox| !sandbox.network);
+        let wanted = [
+            (self.limits.is_some() && layers.limits, "limits"),
+            (sandbox.is_some() && layers.no_new_privileges, "no_new_privs"),
+            (sandbox.is_some() && layers.files, "files"),
+            (is_offline && layers.tcp, "tcp"),
+            (is_offline && layers.udp, "udp"),
+        ];
+        wanted.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name).collect()
+    }
+}
+
 /// Files of the system that any program may need to read.
 #[cfg(target_os = "linux")]
 const SYSTEM: &[&str] = &[

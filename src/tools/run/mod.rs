@@ -237,9 +237,8 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
             (ToolResult::error(message), RunEnd::Failed)
         }
         Attempt::TimedOut => {
-            let seconds = timeout.as_secs_f64();
-            let message =
-                format!("the tool did not answer within {seconds} seconds and was stopped");
+            let waited = seconds(timeout);
+            let message = format!("the tool did not answer within {waited} and was stopped");
             let message = passing(&message, attempts, is_repeatable);
             (ToolResult::error(message), RunEnd::TimedOut)
         }
@@ -247,6 +246,12 @@ fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duratio
     };
     let retry_may_help = is_repeatable && matches!(end, RunEnd::Unavailable | RunEnd::TimedOut);
     Run { result: result.capped(OUTPUT_BYTES_MAX), end, attempts, retry_may_help }
+}
+
+/// `1 second`, `0.5 seconds`.
+fn seconds(time: Duration) -> String {
+    let unit = if time == Duration::from_secs(1) { "second" } else { "seconds" };
+    format!("{} {unit}", time.as_secs_f64())
 }
 
 fn crash() -> (ToolResult, RunEnd) {

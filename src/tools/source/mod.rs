@@ -8,6 +8,8 @@ mod names;
 mod rules;
 mod told;
 
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,42 @@ pub enum SourceKind {
     Mcp,
 }
 
+impl SourceKind {
+    /// Its name in events, metrics and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Builtin => "builtin",
+            Self::Http => "http",
+            Self::Command => "command",
+            Self::Mcp => "mcp",
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.name {
+            "" => f.write_str(self.kind.name()),
+            name => write!(f, "{} {name}", self.kind.name()),
+        }
+    }
+}
+
+impl SourceState {
+    /// Its name in metrics and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Reconnecting => "reconnecting",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 impl Source {
     /// The gateway itself.
     #[must_use]
@@ -57,20 +95,42 @@ impl Source {
 /// What a source offers at one moment.
 #[derive(Debug, Clone)]
 pub struct Offering {
+    /// What became of the source.
+    pub report: SourceReport,
+    /// Its tools, in its own order.
+    pub tools: Vec<Entry>,
+}
+
+/// What became of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceReport {
     /// The source.
+    #[serde(flatten)]
     pub source: Source,
     /// Its state.
     pub state: SourceState,
+    /// How many of its tools are offered.
+    pub tools: usize,
     /// The protocol's era, for MCP servers that have been asked: `legacy` or `modern`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub era: Option<&'static str>,
-    /// The version of the protocol or document.
+    /// The version of its protocol or document.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its tools, in its own order.
-    pub tools: Vec<Entry>,
+    /// The layers of the sandbox that hold, for programs that run in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Vec<&'static str>>,
+    /// The program that it runs. Clients need not know.
+    #[serde(skip)]
+    pub program: Option<PathBuf>,
     /// The tools that are not offered.
     pub left_out: Vec<LeftOut>,
     /// Why it offers nothing, or the last thing that went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Whether turns wait for it.
+    #[serde(skip)]
+    pub is_required: bool,
 }
 
 /// The state of a source.
@@ -96,11 +156,43 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+impl LeftOut {
+    /// Says of which source it is, and why it is not offered.
+    #[must_use]
+    pub fn of(&self, source: &Source) -> String {
+        let Self { name, reason } = self;
+        if *source.name == **name {
+            format!("{source} is not offered: {reason}")
+        } else {
+            format!("{source}: {name} is not offered: {reason}")
+        }
+    }
+}
+
 impl Offering {
     /// The offering of a source that is always there.
     #[must_use]
-    pub const fn ready(source: Source, tools: Vec<Entry>, left_out: Vec<LeftOut>) -> Self {
-        let state = SourceState::Ready;
-        Self { source, state, era: None, version: None, tools, left_out, error: None }
+    pub fn ready(source: Source, tools: Vec<Entry>, left_out: Vec<LeftOut>) -> Self {
+        let report = SourceReport { left_out, ..SourceReport::new(source, SourceState::Ready) };
+        Self { report, tools }
+    }
+}
+
+impl SourceReport {
+    /// A source in this state, of which nothing else is known.
+    #[must_use]
+    pub const fn new(source: Source, state: SourceState) -> Self {
+        Self {
+            source,
+            state,
+            tools: 0,
+            era: None,
+            version: None,
+            sandbox: None,
+            program: None,
+            left_out: Vec::new(),
+            error: None,
+            is_required: false,
+        }
     }
 }

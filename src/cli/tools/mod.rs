@@ -1,0 +1,45 @@
+//! `tether tools`: prints the tools as they are described to the model, or runs one of them.
+
+mod call;
+mod settle;
+
+use std::io::Write;
+
+use serde_json::json;
+
+use super::{CliError, ToolsAction};
+use crate::app;
+use crate::config::Config;
+use crate::limits::turn::REQUIRED_SOURCE_WAIT;
+use crate::tools::ToolSpec;
+
+/// Lists the tools, or does what `action` says.
+pub(super) fn run(
+    config: &Config,
+    action: Option<&ToolsAction>,
+    out: &mut impl Write,
+) -> Result<(), CliError> {
+    match action {
+        None => list(config, out),
+        Some(ToolsAction::Call(args)) => call::run(config, args, out),
+    }
+}
+
+/// Writes `{"tools":[...]}`, indented, in the order of the configuration, once every source has
+/// answered. What went wrong goes to standard error.
+///
+/// # Errors
+/// [`CliError::Usage`] if the configuration cannot be used here; [`CliError::Io`] if `out` fails.
+fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
+    let toolset = settle::runtime()?.block_on(async {
+        let mut sources = app::tools(config).map_err(CliError::usage)?;
+        Ok::<_, CliError>(settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await)
+    })?;
+    settle::report(&toolset);
+    let tools: Vec<&ToolSpec> = toolset.tools.catalog().specs().collect();
+    let json = serde_json::to_string_pretty(&json!({ "tools": tools }))
+        .map_err(|error| CliError::Failed(error.to_string()))?;
+    writeln!(out, "{json}")?;
+    out.flush()?;
+    Ok(())
+}

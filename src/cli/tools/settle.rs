@@ -1,0 +1,48 @@
+//! Tools outside a gateway: their sources are asked, and what is missing is reported.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::cli::{CliError, print_diagnostic};
+use crate::tools::source::SourceState;
+use crate::tools::{Sources, Toolset};
+
+/// A runtime for a command that uses tools.
+pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    Ok(runtime?)
+}
+
+/// What the sources offer once each has answered or failed, or after this time.
+pub(in crate::cli) async fn settled(sources: &mut Sources, within: Duration) -> Toolset {
+    let all = async {
+        while !sources.toolset().is_settled() {
+            sources.changed().await;
+        }
+    };
+    // What has not answered is reported as it is.
+    let _ = timeout(within, all).await;
+    sources.toolset()
+}
+
+/// Says on standard error which sources and tools are missing.
+pub(in crate::cli) fn report(toolset: &Toolset) {
+    for source in &toolset.sources {
+        let error = source.error.as_deref();
+        match source.state {
+            SourceState::Starting => {
+                print_diagnostic("warning", format!("{}: it has not answered", source.source));
+            }
+            SourceState::Failed | SourceState::Reconnecting => {
+                let error = error.unwrap_or("it cannot be used");
+                print_diagnostic("warning", format!("{}: {error}", source.source));
+            }
+            SourceState::Ready => {}
+        }
+        for tool in &source.left_out {
+            print_diagnostic("warning", tool.of(&source.source));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `tools`: which tools there are, and how calls run.
+
+mod command;
+
+use serde::Serialize;
+
+pub use command::{CommandConfig, SandboxConfig, SandboxMode};
+
+use super::raw::Node;
+use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text, wait};
+use super::values::choice;
+use crate::limits::config as bounds;
+use crate::orchestrator::{CallContract, Execution, Rules};
+use crate::tools::{Confirm, PolicyPatch};
+
+/// `tools`: which tools there are, and how calls run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolsConfig {
+    /// How the model makes a call.
+    pub call_contract: CallContract,
+    /// Whether the model continues with the results.
+    pub continue_after_tool: bool,
+    /// When a call starts to run.
+    pub execution: Execution,
+    /// How many calls of a turn may run at the same time.
+    pub max_parallel: usize,
+    /// Which calls the user is asked to approve.
+    pub confirm: Confirm,
+    /// Names of built-in tools, each once.
+    pub builtin: Vec<String>,
+    /// Whether the demonstration tools are offered too.
+    pub demo: bool,
+    /// Tools over HTTP; this build has none.
+    pub http: Vec<NotBuilt>,
+    /// Tools that are programs.
+    pub command: Vec<CommandConfig>,
+    /// MCP servers; this build has none.
+    pub mcp: Vec<NotBuilt>,
+}
+
+/// The options of something that this build does not have. There are none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub enum NotBuilt {}
+
+impl ToolsConfig {
+    /// The names that `tools.builtin` accepts.
+    pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
+}
+
+impl Default for ToolsConfig {
+    fn default() -> Self {
+        let Rules { call_contract, continue_after_tool, execution, max_parallel, confirm, .. } =
+            Rules::default();
+        Self {
+            call_contract,
+            continue_after_tool,
+            execution,
+            max_parallel,
+            confirm,
+            builtin: Self::BUILTIN.map(str::to_owned).to_vec(),
+            demo: false,
+            http: Vec::new(),
+            command: Vec::new(),
+            mcp: Vec::new(),
+        }
+    }
+}
+
+/// Reads the section.
+pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
+    let default = ToolsConfig::default();
+    let executions = &[("eager", Execution::Eager), ("after_turn", Execution::AfterTurn)];
+    let contracts: Vec<_> = CallContract::all().collect();
+    let contract = choice("call_contract", &contracts);
+    let parallel = integer(1..=bounds::PARALLEL_MAX, "calls");
+    let tools = ToolsConfig {
+        call_contract: keys.read("call_contract", default.call_contract, contract),
+        continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, boolean),
+        execution: keys.read("execution", default.execution, choice("execution", executions)),
+        max_parallel: keys.read("max_parallel", default.max_parallel, parallel),
+        confirm: keys.read("confirm", default.confirm, choice("confirm", &Confirm::ALL)),
+        builtin: keys.list("builtin", default.builtin, builtin),
+        demo: keys.read("demo", default.demo, boolean),
+        http: keys.list("http", default.http, not_built),
+        command: keys.sections("command", command::read).unwrap_or_default(),
+        mcp: keys.list("mcp", default.mcp, not_built),
+    };
+    for (index, name) in tools.builtin.iter().enumerate() {
+        if tools.builtin.iter().take(index).any(|earlier| earlier == name) {
+            keys.refuse("builtin", format!("found `{name}` twice, expected each name once"));
+        }
+    }
+    keys.finish();
+    tools
+}
+
+fn builtin(node: &Node) -> Result<String, Refused> {
+    let text = text(node)?;
+    if ToolsConfig::BUILTIN.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let expected = match closest(text, ToolsConfig::BUILTIN) {
+        Some(known) => format!("a built-in tool; did you mean `{known}`?"),
+        None => format!("a built-in tool: {}", enumerate(&ToolsConfig::BUILTIN)),
+    };
+    Err(Refused::new(node, expected))
+}
+
+fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
+    Err(Refused::hidden(node, "an empty list: this build has no such tools"))
+}
+
+/// Reads an operator's changes to the policy of a tool.
+fn policy(mut keys: Keys<'_, '_>) -> PolicyPatch {
+    let mut flag = |key| keys.read(key, None, |node| boolean(node).map(Some));
+    let patch = PolicyPatch {
+        may_clarify: flag("may_clarify"),
+        mutates: flag("mutates"),
+        destructive: flag("destructive"),
+        sequential: flag("sequential"),
+        idempotent: flag("idempotent"),
+        repeatable: flag("repeatable"),
+        open_world: flag("open_world"),
+        ..PolicyPatch::default()
+    };
+    let confirm = choice("confirm", &Confirm::ALL);
+    let timeout = wait(bounds::WAIT_MIN..=bounds::WAIT_MAX);
+    let patch = PolicyPatch {
+        confirm: keys.read("confirm", None, |node| confirm(node).map(Some)),
+        timeout: keys.read("timeout_sec", None, |node| timeout(node).map(Some)),
+        ..patch
+    };
+    keys.finish();
+    patch
+}

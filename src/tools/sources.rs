@@ -1,0 +1,241 @@
+//! The sources of a gateway's tools, and what they offer together.
+//!
+//! ```text
+//!   builtin ───────┐
+//!   command, http ─┤ fixed        ┌──────────┐   one registry, which turns take at their start,
+//!   Rust ──────────┼────────────> │ toolset  │─> and a report of what became of each source
+//!   MCP servers ───┘ may change   └──────────┘
+//! ```
+//! A source that fails, and a tool that cannot be offered, never keep others from being offered.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::sync::watch;
+use tokio_stream::Stream as _;
+use tokio_stream::wrappers::WatchStream;
+
+use super::source::{LeftOut, Offering, SourceReport, SourceState};
+use super::{Entry, Registry, RegistryError, Tool};
+
+/// The sources of a gateway's tools, in the order of the configuration.
+#[derive(Debug, Default)]
+pub struct Sources {
+    feeds: Vec<Feed>,
+}
+
+/// A source.
+enum Feed {
+    /// It always offers the same.
+    Fixed(Offering),
+    /// What it offers may change.
+    Live { now: watch::Receiver<Offering>, changes: WatchStream<Offering> },
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Feed").field(&self.offering().report.source).finish()
+    }
+}
+
+/// What all sources offer at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Toolset {
+    /// The tools.
+    pub tools: Registry,
+    /// What became of each source.
+    pub sources: Vec<SourceReport>,
+}
+
+impl Sources {
+    /// Adds a source that always offers the same.
+    pub fn push(&mut self, offering: Offering) {
+        self.feeds.push(Feed::Fixed(offering));
+    }
+
+    /// Adds a source whose offering may change.
+    pub fn push_live(&mut self, offerings: watch::Receiver<Offering>) {
+        let changes = WatchStream::from_changes(offerings.clone());
+        self.feeds.push(Feed::Live { now: offerings, changes });
+    }
+
+    /// Adds a tool written in Rust, after all others.
+    ///
+    /// # Errors
+    /// If its name or its schema cannot be used.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        let entry = Entry::new(tool)?;
+        let source = entry.spec().source.clone();
+        match self.feeds.last_mut() {
+            Some(Feed::Fixed(last)) if last.report.source == source => last.tools.push(entry),
+            _ => self.push(Offering::ready(source, vec![entry], Vec::new())),
+        }
+        Ok(())
+    }
+
+    /// What they offer now. If two tools have one name, the earlier source keeps it.
+    #[must_use]
+    pub fn toolset(&self) -> Toolset {
+        let mut toolset = Toolset::default();
+        for feed in &self.feeds {
+            toolset.add(feed.offering());
+        }
+        toolset
+    }
+
+    /// Waits until a source offers something else than the last time.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn changed(&mut self) {
+        poll_fn(|cx| {
+            let mut has_changed = false;
+            for feed in &mut self.feeds {
+                if let Feed::Live { changes, .. } = feed {
+                    while let Poll::Ready(Some(_)) = Pin::new(&mut *changes).poll_next(cx) {
+                        has_changed = true;
+                    }
+                }
+            }
+            if has_changed { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+impl Feed {
+    fn offering(&self) -> Offering {
+        match self {
+            Self::Fixed(offering) => offering.clone(),
+            Self::Live { now, .. } => now.borrow().clone(),
+        }
+    }
+}
+
+impl From<Registry> for Toolset {
+    fn from(tools: Registry) -> Self {
+        Self { tools, sources: Vec::new() }
+    }
+}
+
+impl Toolset {
+    fn add(&mut self, offering: Offering) {
+        let Offering { mut report, tools } = offering;
+        report.tools = 0;
+        for tool in tools {
+            let name = tool.spec().name.clone();
+            match self.tools.add_entry(tool) {
+                Ok(()) => report.tools += 1,
+                Err(error) => {
+                    let earlier = self.tools.get(&name).map(|tool| tool.spec().source.clone());
+                    let reason = match earlier {
+                        Some(earlier) => format!(
+                            "{earlier} already offers a tool of this name; change the `prefix` of \
+                             one, or leave one out with `deny`"
+                        ),
+                        None => error.to_string(),
+                    };
+                    report.left_out.push(LeftOut { name, reason });
+                }
+            }
+        }
+        self.sources.push(report);
+    }
+
+    /// The first required source that offers nothing yet, if any.
+    #[must_use]
+    pub fn awaited(&self) -> Option<&SourceReport> {
+        self.sources.iter().find(|it| {
+            it.is_required && matches!(it.state, SourceState::Starting | SourceState::Failed)
+        })
+    }
+
+    /// Whether every source has answered or failed.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.sources.iter().all(|it| it.state != SourceState::Starting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::registry::tests::tool;
+    use crate::tools::source::{Source, SourceKind};
+
+    fn offering(name: &str, tools: &[&str]) -> Offering {
+        let entry = |name: &&str| Entry::new(tool(name, json!({ "type": "object" }))).unwrap();
+        let source = Source::entry(SourceKind::Mcp, name);
+        Offering::ready(source, tools.iter().map(entry).collect(), Vec::new())
+    }
+
+    fn names(toolset: &Toolset) -> Vec<&str> {
+        toolset.tools.catalog().specs().map(|spec| spec.name.as_str()).collect()
+    }
+
+    #[test]
+    fn of_two_tools_with_one_name_the_earlier_source_keeps_it() {
+        let mut sources = Sources::default();
+        sources.push(offering("files", &["read", "write"]));
+        sources.push(offering("mail", &["read", "send"]));
+        let toolset = sources.toolset();
+        assert_eq!(names(&toolset), ["read", "write", "send"]);
+        let [files, mail] = &toolset.sources[..] else { panic!() };
+        assert_eq!((files.tools, mail.tools, files.left_out.len()), (2, 1, 0));
+        assert_eq!(mail.left_out[0].name, "read");
+        assert!(mail.left_out[0].reason.contains("already offers a tool of this name"));
+    }
+
+    #[test]
+    fn a_tool_in_rust_comes_after_the_others() {
+        let mut sources = Sources::default();
+        sources.push(offering("files", &["read"]));
+        sources.add(tool("shout", json!({ "type": "object" }))).unwrap();
+        sources.add(tool("whisper", json!({ "type": "object" }))).unwrap();
+        assert!(sources.add(tool("no", json!({ "type": "array" }))).is_err());
+        let toolset = sources.toolset();
+        assert_eq!(names(&toolset), ["read", "shout", "whisper"]);
+        assert_eq!(toolset.sources.len(), 2);
+    }
+
+    #[test]
+    fn a_toolset_shows_what_a_live_source_offers_now() {
+        let (sender, receiver) = watch::channel(offering("files", &["read"]));
+        let mut sources = Sources::default();
+        sources.push_live(receiver);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(pin!(sources.changed()).poll(&mut cx).is_pending());
+        sender.send(offering("files", &["read", "write"])).unwrap();
+        assert!(pin!(sources.changed()).poll(&mut cx).is_ready());
+        assert_eq!(names(&sources.toolset()), ["read", "write"]);
+        assert!(pin!(sources.changed()).poll(&mut cx).is_pending());
+        drop(sender);
+        assert!(pin!(sources.changed()).poll(&mut cx).is_pending(), "it is gone for good");
+    }
+
+    #[test]
+    fn turns_wait_for_required_sources_only() {
+        let starting = |is_required| {
+            let source = Source::entry(SourceKind::Mcp, "files");
+            let report = SourceReport::new(source, SourceState::Starting);
+            Offering { report: SourceReport { is_required, ..report }, tools: Vec::new() }
+        };
+        let toolset = |offering| {
+            let mut sources = Sources::default();
+            sources.push(offering);
+            sources.toolset()
+        };
+        assert!(toolset(starting(true)).awaited().is_some());
+        assert!(toolset(starting(false)).awaited().is_none());
+        assert!(!toolset(starting(false)).is_settled());
+        let mut ready = offering("files", &["read"]);
+        ready.report.is_required = true;
+        assert!(toolset(ready.clone()).awaited().is_none() && toolset(ready).is_settled());
+    }
+}

@@ -1,0 +1,141 @@
+//! `tether tools` and `tether tools call`.
+
+use super::*;
+
+const PROGRAMS: &str = r#"
+tools:
+  demo: true
+  command:
+    - name: greet
+      description: Greets someone.
+      command: [echo, "Hello, {name}"]
+      parameters: {type: object, properties: {name: {type: string}}, required: [name]}
+    - name: fail
+      description: Fails.
+      command: [sh, -c, "echo it broke >&2; exit 7"]
+    - name: count
+      description: Counts.
+      command: [sh, -c, "echo 1/2 one >&2; echo 2/2 two >&2"]
+      progress: stderr
+    - name: wait
+      description: Takes too long.
+      command: [sleep, "1000"]
+    - name: absent
+      description: Is not on this machine.
+      command: [no-such-program]
+"#;
+
+/// The exit status and both outputs of `tether tools` with these arguments.
+fn tools(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let config = file(PROGRAMS);
+    let output = tether(&[&["tools"], arguments, &["--config", path(&config)]].concat());
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_list_says_on_standard_error_what_is_missing() {
+    let (status, stdout, stderr) = tools(&[]);
+    assert_eq!(status, Some(0));
+    let list: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let names: Vec<_> =
+        list["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names[names.len() - 4..], ["greet", "fail", "count", "wait"]);
+    assert_eq!(
+        stderr,
+        "warning: command absent is not offered: there is no program no-such-program that can be \
+         run\n"
+    );
+}
+
+#[test]
+fn check_says_what_programs_run_and_what_restricts_them() {
+    let config = file(PROGRAMS);
+    let (_, stderr) = check(&["check", "--config", path(&config)], 0);
+    let mut lines = stderr.lines();
+    let greet = lines.next().unwrap();
+    assert!(greet.starts_with("note: command greet: runs /"), "{greet}");
+    assert!(greet.contains("/echo, restricted by: limits"), "{greet}");
+    assert!(lines.next_back().unwrap().starts_with("warning: command absent is not offered: "));
+}
+
+#[test]
+fn a_call_prints_the_result_on_one_line() {
+    let (status, stdout, stderr) = tools(&["call", "greet", r#"{"name": "Ada"}"#]);
+    let line =
+        "{\"success\":true,\"data\":{\"text\":\"Hello, Ada\"},\"next_action\":\"continue\"}\n";
+    assert_eq!((status, stdout.as_str(), stderr.as_str()), (Some(0), line, ""));
+}
+
+#[test]
+fn arguments_may_come_from_standard_input() {
+    let config = file(PROGRAMS);
+    let mut child = Command::new(TETHER)
+        .args(["tools", "call", "greet", "-", "--config", path(&config)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(br#"{"name": "Ada"}"#).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("Hello, Ada"));
+}
+
+#[test]
+fn a_tool_that_fails_is_status_1_and_its_result_says_why() {
+    let (status, stdout, stderr) = tools(&["call", "fail"]);
+    assert_eq!((status, stderr.as_str()), (Some(1), ""));
+    assert!(stdout.contains(r#""error":"exit status 7: it broke""#), "{stdout}");
+}
+
+#[test]
+fn a_tool_that_takes_too_long_is_ended() {
+    let (status, stdout, _) = tools(&["call", "wait", "--timeout", "1"]);
+    assert_eq!(status, Some(1));
+    assert!(stdout.contains("did not answer"), "{stdout}");
+}
+
+#[test]
+fn progress_goes_to_standard_error() {
+    let (status, stdout, stderr) = tools(&["call", "count"]);
+    assert_eq!(status, Some(0));
+    assert!(stderr.ends_with("progress: 2/2 two\n"), "{stderr}");
+    assert!(stdout.contains(r#""success":true"#), "{stdout}");
+}
+
+#[test]
+fn events_are_those_of_a_turn() {
+    let (_, stdout, stderr) = tools(&["call", "count", "--events"]);
+    assert_eq!(stderr, "");
+    let types: Vec<serde_json::Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].take())
+        .collect();
+    // Of reports that come faster than they are read, the last is kept.
+    let (first, last) = (types.first().unwrap(), types.last().unwrap());
+    assert_eq!((first, last), (&"tool_started".into(), &"tool_completed".into()));
+    assert!(types[1..types.len() - 1].iter().all(|kind| kind == "tool_progress"));
+    assert!(types.len() > 2);
+}
+
+#[test]
+fn mistakes_in_a_call_are_status_2() {
+    for (arguments, told) in [
+        (&["call", "nope"][..], "error: There is no tool called \"nope\". Available: "),
+        (&["call", "greet"], "error: The arguments are not valid.\n- arguments.name: "),
+        (&["call", "greet", "[]"], "error: the arguments must be a JSON object\n"),
+        (&["call", "greet", "{"], "error: the arguments are not valid JSON: "),
+    ] {
+        let (status, stdout, stderr) = tools(arguments);
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(told), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_question_without_an_answer_is_status_1() {
+    let john = r#"{"name": "John"}"#;
+    let (status, stdout, _) = tools(&["call", "lookup_contacts", john]);
+    assert_eq!(status, Some(1));
+    assert!(stdout.contains("clarification"), "{stdout}");
+}
