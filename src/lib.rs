@@ -85,5 +85,6 @@ pub mod session;
 mod telemetry;
 mod text;
 mod time_zones;
+mod tls;
 pub mod tools;
 pub mod upstream;

@@ -472,6 +472,8 @@ pub mod config {
     pub const DEPTH_MAX: usize = 64;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
+    /// The name of a source of tools, in bytes: half of what model servers take for a tool's.
+    pub const ENTRY_NAME_BYTES_MAX: usize = 32;
     /// Most mistakes shown at once; the rest are only counted.
     pub const MISTAKES_SHOWN_MAX: usize = 50;
     /// How much of a wrong value a message quotes, in characters.
@@ -500,4 +502,71 @@ pub mod config {
     pub const TOKENS_PER_SEC_MAX: u32 = 100_000;
     /// Highest temperature that model servers accept.
     pub const TEMPERATURE_MAX: f64 = 2.0;
+}
+
+/// Limits of the requests that tools send.
+pub mod outbound {
+    use super::{Duration, KIB};
+
+    /// How long to wait for a connection, with the search for the host's addresses and TLS. A
+    /// user is waiting.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+    /// How long to keep an idle connection; shorter than the timeouts of common servers.
+    pub const IDLE_CONNECTION_AGE: Duration = Duration::from_secs(30);
+    /// Idle connections kept for each host of a client: as many as one turn runs tools at once.
+    pub const IDLE_CONNECTIONS_MAX: usize = 8;
+    /// A connection's buffer over HTTP/1.1, in bytes; also the longest head of an answer. Real
+    /// ones are below 16 KiB.
+    pub const HEAD_BYTES_MAX: usize = 64 * KIB;
+    /// Header fields of an answer over HTTP/2, in bytes, uncompressed.
+    pub const H2_HEADER_BYTES_MAX: u32 = 64 * 1024;
+    /// An HTTP/2 server is pinged after this much silence in an answer ...
+    pub const H2_PING_INTERVAL: Duration = Duration::from_secs(20);
+    /// ... and has this long to answer.
+    pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+    /// Redirects that a request may follow; real ones need one or two.
+    pub const REDIRECTS_MAX: usize = 3;
+}
+
+/// Limits of `OpenAPI` documents. Large real ones, such as GitHub's, have 1,000 operations in 6 MiB.
+pub mod openapi {
+    use super::{Duration, KIB, MIB};
+
+    /// A document, in bytes.
+    pub const DOCUMENT_BYTES_MAX: usize = 8 * MIB;
+    /// How deep one in YAML may nest, so that the stack suffices.
+    pub const DEPTH_MAX: usize = 64;
+    /// Parts that a document in YAML may have, aliases counted where they are used.
+    pub const YAML_EVENTS_MAX: usize = 4_000_000;
+    /// How long a document may take to arrive.
+    pub const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
+    /// How long to wait before a document is fetched again: at first ...
+    pub const FETCH_BACKOFF_MIN: Duration = Duration::from_secs(1);
+    /// ... and at most.
+    pub const FETCH_BACKOFF_MAX: Duration = Duration::from_secs(60);
+    /// Operations that an entry may choose.
+    pub const OPERATIONS_MAX: usize = 2000;
+    /// Operations above which the operator is told to choose.
+    pub const OPERATIONS_USUAL: usize = 40;
+    /// The schema of one operation with everything it refers to, in bytes.
+    pub const SCHEMA_BYTES_MAX: usize = 256 * KIB;
+    /// The schemas of all operations of a document, in bytes.
+    pub const DOCUMENT_SCHEMAS_BYTES_MAX: usize = 32 * MIB;
+    /// References that lead from one to the next.
+    pub const REFERENCES_MAX: usize = 16;
+    /// The name of an argument, in characters; what model servers take.
+    pub const PARAMETER_NAME_BYTES_MAX: usize = 64;
+}
+
+/// Limits of tools that are HTTP requests.
+pub mod http_tools {
+    use super::{KIB, MIB};
+
+    /// An answer, in bytes. Far more than any model reads: what is chosen of it by `result` is
+    /// shorter.
+    pub const BODY_BYTES_MAX: usize = MIB;
+    /// What a message quotes of an answer that is an error, in bytes.
+    pub const DETAIL_BYTES_MAX: usize = KIB;
+    /// A media type or coding that a message quotes, in bytes; real ones are much shorter.
+    pub const MEDIA_TYPE_BYTES_MAX: usize = 128;
 }

@@ -160,6 +160,9 @@ mod examples {
     fn only_llama_cpp_is_sent_a_grammar() {
         for file in std::fs::read_dir(config_directory()).unwrap() {
             let path = file.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "yml") {
+                continue;
+            }
             let config = load(&std::fs::read_to_string(&path).unwrap()).unwrap();
             let constrained = config.upstreams.iter().any(|upstream| {
                 let UpstreamKind::Server(server) = &upstream.kind else { return false };

@@ -61,6 +61,7 @@ const ROWS: &[Row] = &[
     row("telemetry", Io, &["limits"]),
     row("call_format", Nothing, &[]),
     row("parser", Nothing, &["call_format", "limits"]),
+    row("tls", Io, &[]),
     row("tools/mod.rs", Io, &[]),
     row("tools/fault", Nothing, &["http"]),
     row("tools/registry", Nothing, &["limits"]),
@@ -75,6 +76,12 @@ const ROWS: &[Row] = &[
     row("tools/command/template", Nothing, &["limits"]),
     row("tools/command/progress", Nothing, &[]),
     row("tools/command/output", Io, &["limits"]),
+    row("tools/outbound", Io, &["limits"]),
+    row("tools/outbound/address", Nothing, &[]),
+    row("tools/outbound/connect", Io, &["tls"]),
+    row("tools/http", Nothing, &["http", "limits", "text"]),
+    row("tools/http/mod.rs", Io, &["limits"]),
+    row("tools/http/source", Io, &["limits"]),
     row("tools/source", Nothing, &["limits", "text"]),
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
@@ -94,7 +101,7 @@ const ROWS: &[Row] = &[
     row("upstream/native_calls", Nothing, &["limits"]),
     row("upstream/server_error", Nothing, &["limits"]),
     row("upstream/sse", Nothing, &["limits"]),
-    row("upstream/client", Io, &["limits"]),
+    row("upstream/client", Io, &["limits", "tls"]),
     row("upstream/configured", Io, &["telemetry"]),
     row("upstream/cool_down", Io, &["limits"]),
     row("upstream/failure", Io, &["event", "http", "limits"]),
@@ -213,7 +220,7 @@ const IMPURE_NAMES: &[&str] = &[
 
 /// Names that may only be used in certain places.
 const HOMES: &[(&str, &[&str])] = &[
-    ("serde_yaml", &["config/"]),
+    ("serde_yaml", &["config/", "tools/http/openapi/read.rs"]),
     // The log filter holds before there is a configuration; the launcher never has one.
     ("std::env", &["config/load.rs", "telemetry/mod.rs", "tools/process/launcher.rs"]),
     ("clap", &["cli/"]),

@@ -58,7 +58,8 @@ pub async fn start(
     timeouts: Timeouts,
     metrics: PrometheusHandle,
 ) -> Result<Running, StartError> {
-    let Parts { tools, store } = parts;
+    let Parts { mut tools, store } = parts;
+    tools.start();
     let toolset = tools.toolset();
     let gateway = Arc::new(assemble::gateway_with(config, toolset, store)?);
     let listen = config.server.listen;

@@ -41,7 +41,9 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
     };
     let name = path.display().to_string();
     let text = read(path).map_err(|mistake| ConfigError::new(&name, vec![mistake]))?;
-    load_text(&name, &text, overrides, &environment)
+    let mut config = load_text(&name, &text, overrides, &environment)?;
+    config.tools.resolve(path.parent().unwrap_or_else(|| Path::new("")));
+    Ok(config)
 }
 
 /// The environment of a program: the usual variables of this process, those in `inherit`, and

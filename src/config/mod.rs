@@ -27,7 +27,10 @@ pub use self::load::{Environment, Overrides, load, load_text, process_environmen
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
-pub use self::tools::{CommandConfig, SandboxConfig, SandboxMode, ToolsConfig};
+pub use self::tools::{
+    AccessConfig, BodyConfig, CommandConfig, DocumentAt, HttpConfig, NotBuilt, OpenApiConfig,
+    RequestConfig, ResultConfig, SandboxConfig, SandboxMode, Shown, ToolsConfig,
+};
 pub use self::upstream::{
     Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
     base_url_with_version,

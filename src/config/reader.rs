@@ -76,7 +76,7 @@ impl<'n, 'm> Keys<'n, 'm> {
         stand_in: T,
         reader: impl FnOnce(&'n Node) -> Result<T, Refused>,
     ) -> T {
-        if !self.entries.iter().any(|entry| entry.key == key) {
+        if !self.has(key) {
             self.note(self.place, key, "expected a value: this key is required".to_owned());
         }
         self.read(key, stand_in, reader)
@@ -132,6 +132,26 @@ impl<'n, 'm> Keys<'n, 'm> {
         Some(nodes.iter().enumerate().map(read).collect())
     }
 
+    /// Reads a mapping of sections whose keys are the operator's own; empty if the key is absent.
+    pub(super) fn named_sections<T>(
+        &mut self,
+        key: &'static str,
+        mut reader: impl FnMut(Keys<'n, '_>) -> T,
+    ) -> Vec<(String, T)> {
+        let section = self.section(key);
+        let Keys { path, entries, .. } = section;
+        let read = |entry: &'n Pair| {
+            let path = format!("{path}.{}", shorten(&entry.key));
+            (entry.key.clone(), reader(Keys::new(path, &entry.node, &mut *self.mistakes)))
+        };
+        entries.iter().map(read).collect()
+    }
+
+    /// Whether a key is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
     /// The section under a key; empty if the key is absent.
     pub(super) fn section(&mut self, key: &'static str) -> Keys<'n, '_> {
         let path = self.path_of(key);
@@ -147,12 +167,19 @@ impl<'n, 'm> Keys<'n, 'm> {
         }
     }
 
-    /// Records that a key's value conflicts with another key's.
+    /// Records that the section as a whole cannot be used.
+    pub(super) fn refuse_whole(&mut self, message: String) {
+        self.mistakes.push(Mistake { place: Some(self.place), key: self.path.clone(), message });
+    }
+
+    /// Records that a key's value conflicts with another key's. `key` may go on with keys inside
+    /// of the value: `query.units`.
     pub(super) fn refuse(&mut self, key: &str, message: String) {
+        let first = key.split('.').next().unwrap_or_default();
         let place = self
             .entries
             .iter()
-            .find(|entry| entry.key == key)
+            .find(|entry| entry.key == first)
             .map_or(self.place, |entry| entry.node.place);
         self.mistakes.push(Mistake { place: Some(place), key: self.path_of(key), message });
     }

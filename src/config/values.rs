@@ -9,7 +9,7 @@ use super::raw::Node;
 use super::reader::{self, Refused, text};
 use super::{Secret, base_url};
 use crate::call_format::ROWS;
-use crate::limits::config::NAME_BYTES_MAX;
+use crate::limits::config::{ENTRY_NAME_BYTES_MAX, NAME_BYTES_MAX};
 use crate::limits::parser::MARKER_BYTES_MAX;
 
 pub(super) fn address(node: &Node) -> Result<SocketAddr, Refused> {
@@ -77,6 +77,22 @@ pub(super) fn name(node: &Node) -> Result<String, Refused> {
     }
     let most = NAME_BYTES_MAX;
     Err(Refused::new(node, format!("a name of 1 to {most} visible ASCII characters")))
+}
+
+/// Reads the name of an entry, which comes before the names of its tools.
+pub(super) fn entry_name(node: &Node) -> Result<String, Refused> {
+    let name = text(node)?;
+    let is_begin = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_rest = |byte: u8| is_begin(&byte) || matches!(byte, b'_' | b'-');
+    let fits = (1..=ENTRY_NAME_BYTES_MAX).contains(&name.len());
+    if fits && name.bytes().next().as_ref().is_some_and(is_begin) && name.bytes().all(is_rest) {
+        return Ok(name.to_owned());
+    }
+    let most = ENTRY_NAME_BYTES_MAX;
+    Err(Refused::new(
+        node,
+        format!("a name of 1 to {most} of a-z 0-9 _ -, a letter or digit first"),
+    ))
 }
 
 /// Reads a marker, except one that the parser could never find, or would find everywhere.

@@ -22,6 +22,9 @@ pub struct ToolFault {
     pub message: String,
     /// Whether the same attempt may succeed a little later.
     pub transient: bool,
+    /// Whether the other side cannot have heard of the call, so that it had no effect and even a
+    /// call that changes something may be repeated.
+    pub unsent: bool,
     /// How long the other side asks us to wait.
     pub retry_after: Option<Duration>,
 }
@@ -30,13 +33,19 @@ impl ToolFault {
     /// A fault that will not pass by itself.
     #[must_use]
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self { message: message.into(), transient: false, retry_after: None }
+        Self { message: message.into(), transient: false, unsent: false, retry_after: None }
     }
 
     /// A fault that may have passed by the next attempt.
     #[must_use]
     pub fn transient(message: impl Into<String>) -> Self {
-        Self { message: message.into(), transient: true, retry_after: None }
+        Self { transient: true, ..Self::permanent(message) }
+    }
+
+    /// The same fault, of which it is known that the other side has not heard of the call.
+    #[must_use]
+    pub fn before_sending(self) -> Self {
+        Self { unsent: true, ..self }
     }
 
     /// A transient fault: `whom` did not answer within the tool's own time limit.
@@ -51,7 +60,7 @@ impl ToolFault {
     pub fn from_io(whom: impl fmt::Display, error: &Error) -> Self {
         match error.kind() {
             ErrorKind::ConnectionRefused => {
-                Self::transient(format!("{whom} refused the connection"))
+                Self::transient(format!("{whom} refused the connection")).before_sending()
             }
             ErrorKind::ConnectionReset
             | ErrorKind::ConnectionAborted
@@ -79,6 +88,7 @@ impl ToolFault {
         Self {
             message: format!("{whom} answered with HTTP status {status}"),
             transient,
+            unsent: false,
             retry_after: retry_after.and_then(|field| http::retry_after(field, now)),
         }
     }

@@ -9,6 +9,8 @@ pub mod command;
 mod digest;
 pub(crate) mod fault;
 pub(crate) mod form;
+pub mod http;
+pub mod outbound;
 mod policy;
 pub mod process;
 pub(crate) mod question;

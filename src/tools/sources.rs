@@ -30,15 +30,20 @@ pub struct Sources {
 enum Feed {
     /// It always offers the same.
     Fixed(Offering),
+    /// Others have to be asked, which has not begun.
+    Idle(SourceReport, Begin),
     /// What it offers may change.
     Live { now: watch::Receiver<Offering>, changes: WatchStream<Offering> },
 }
 
 impl std::fmt::Debug for Feed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Feed").field(&self.offering().report.source).finish()
+        f.debug_tuple("Feed").field(&self.report().source).finish()
     }
 }
+
+/// Begins to ask a source.
+type Begin = Box<dyn FnOnce() -> watch::Receiver<Offering> + Send>;
 
 /// What all sources offer at one moment.
 #[derive(Debug, Clone, Default)]
@@ -55,10 +60,28 @@ impl Sources {
         self.feeds.push(Feed::Fixed(offering));
     }
 
-    /// Adds a source whose offering may change.
-    pub fn push_live(&mut self, offerings: watch::Receiver<Offering>) {
-        let changes = WatchStream::from_changes(offerings.clone());
-        self.feeds.push(Feed::Live { now: offerings, changes });
+    /// Adds a source whose offering may change. [`start`](Self::start) calls `begin`; until then,
+    /// the source offers nothing, and `report` is what is known of it.
+    pub fn push_live(
+        &mut self,
+        report: SourceReport,
+        begin: impl FnOnce() -> watch::Receiver<Offering> + Send + 'static,
+    ) {
+        self.feeds.push(Feed::Idle(report, Box::new(begin)));
+    }
+
+    /// Begins to ask the sources that are not on this machine, or are programs of their own. **Has
+    /// to be called inside of a runtime.** All are asked at the same time.
+    pub fn start(&mut self) {
+        for feed in std::mem::take(&mut self.feeds) {
+            self.feeds.push(match feed {
+                Feed::Idle(_, begin) => {
+                    let now = begin();
+                    Feed::Live { changes: WatchStream::from_changes(now.clone()), now }
+                }
+                begun => begun,
+            });
+        }
     }
 
     /// Adds a tool written in Rust, after all others.
@@ -105,9 +128,18 @@ impl Sources {
 }
 
 impl Feed {
+    fn report(&self) -> SourceReport {
+        match self {
+            Self::Fixed(offering) => offering.report.clone(),
+            Self::Idle(report, _) => report.clone(),
+            Self::Live { now, .. } => now.borrow().report.clone(),
+        }
+    }
+
     fn offering(&self) -> Offering {
         match self {
             Self::Fixed(offering) => offering.clone(),
+            Self::Idle(report, _) => Offering { report: report.clone(), tools: Vec::new() },
             Self::Live { now, .. } => now.borrow().clone(),
         }
     }
@@ -208,7 +240,10 @@ mod tests {
     fn a_toolset_shows_what_a_live_source_offers_now() {
         let (sender, receiver) = watch::channel(offering("files", &["read"]));
         let mut sources = Sources::default();
-        sources.push_live(receiver);
+        let files = Source::entry(SourceKind::Mcp, "files");
+        sources.push_live(SourceReport::new(files, SourceState::Starting), || receiver);
+        assert!(!sources.toolset().is_settled() && names(&sources.toolset()).is_empty());
+        sources.start();
         let mut cx = Context::from_waker(Waker::noop());
         assert!(pin!(sources.changed()).poll(&mut cx).is_pending());
         sender.send(offering("files", &["read", "write"])).unwrap();

@@ -22,7 +22,7 @@ fn the_example_has_every_key_of_every_kind_of_entry() {
     let config = load(&text).unwrap();
     assert_eq!(config.warnings(), Vec::<String>::new());
     let effective = serde_json::to_value(config).unwrap();
-    for kind in ["command"] {
+    for kind in ["http", "command"] {
         let entries = |of: &Value| of["tools"][kind].as_array().unwrap().clone();
         for (written, effective) in entries(&written).iter().zip(entries(&effective)) {
             assert_eq!(keys(written), keys(&effective));
@@ -117,4 +117,83 @@ fn what_a_program_is_given_is_not_shown() {
     let text = "tools: {command: [{name: a, description: b, command: [ls], env: {KEY: sesame}}]}";
     let shown = load(text).unwrap().to_yaml().unwrap();
     assert!(!shown.contains("sesame") && shown.contains("KEY: \"[redacted]\""), "{shown}");
+}
+
+/// Checks that an entry of `tools.http` has one mistake with exactly this message.
+#[track_caller]
+fn check_http(entry: &str, message: &str) {
+    let text = format!("tools: {{http: [{{name: a, description: b, {entry}}}]}}");
+    let told = load(&text).unwrap_err().to_string();
+    let (_, told) = told.split_once("tools.http[0]").unwrap();
+    assert_eq!(told, message);
+}
+
+#[test]
+fn mistakes_in_requests_are_told_at_their_key() {
+    let url = "url: \"https://a.example/{x}\"";
+    let x = "parameters: {properties: {x: {type: string}}, required: [x]}";
+    for (entry, message) in [
+        ("method: GET".to_owned(), ".url: expected a value: this key is required"),
+        ("url: a".to_owned(), ".url: expected an absolute URL"),
+        (url.to_owned(), ".url: there is no parameter `x`; write {{x}} for plain text"),
+        (
+            format!("{url}, {x}, method: GO"),
+            ".method: found the text `GO`, expected one of GET, HEAD, OPTIONS, POST, PUT, PATCH, \
+             DELETE",
+        ),
+        (
+            format!("{url}, {x}, query: {{y: \"{{z}}\"}}"),
+            ".query.y: there is no parameter `z`; write {{z}} for plain text",
+        ),
+        (
+            format!("{url}, {x}, headers: {{Host: b}}"),
+            ".headers.Host: the gateway writes this header itself, or never",
+        ),
+        (
+            format!("{url}, {x}, body: {{json: 1, text: b}}"),
+            ".body: expected one of `json`, `form` and `text`",
+        ),
+        (
+            format!("{url}, {x}, allow_private: [all]"),
+            ".allow_private[0]: found the text `all`, expected a range of addresses, such as \
+             `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`",
+        ),
+        (
+            format!("{url}, {x}, redirects: 4"),
+            ".redirects: found `4`, expected a whole number of redirects from 0 to 3",
+        ),
+        (
+            format!("{url}, {x}, result: {{pointer: data}}"),
+            ".result.pointer: a JSON pointer begins with a slash: expected \"/data\"",
+        ),
+        (format!("{url}, {x}, polcy: {{}}"), ".polcy: unknown key, did you mean `policy`?"),
+    ] {
+        check_http(&entry, message);
+    }
+}
+
+#[test]
+fn mistakes_in_entries_with_a_document_are_told_at_their_key() {
+    let told = load("tools: {http: [{openapi: http://a.example/a.json, name: A}]}").unwrap_err();
+    assert_eq!(
+        told.to_string(),
+        "3 errors in the configuration\n  \
+         t.yml:1:16: tools.http[0].base_url: expected a value: this key is required\n  \
+         t.yml:1:26: tools.http[0].openapi: found the text `http://a.example/a.json`, expected an \
+         https URL, or a file\n  \
+         t.yml:1:57: tools.http[0].name: found the text `A`, expected a name of 1 to 32 of a-z 0-9 \
+         _ -, a letter or digit first"
+    );
+}
+
+#[test]
+fn what_comes_from_the_environment_is_not_shown() {
+    let entry = "{name: a, description: b, url: \"https://a.example\", headers: {K: open}, \
+                 query: {k: \"${KEY}\", l: shown}, body: {json: [\"${KEY}\"]}, method: POST}";
+    let text = format!("tools: {{http: [{entry}]}}");
+    let config = load_with(&text, &Overrides::default(), &[("KEY", "sesame")]);
+    let shown = config.unwrap().to_yaml().unwrap();
+    assert!(!shown.contains("sesame") && !shown.contains("open\n"), "{shown}");
+    assert!(shown.contains("l: shown"), "{shown}");
+    assert_eq!(shown.matches("[redacted]").count(), 3, "{shown}");
 }

@@ -24,8 +24,9 @@ fn offering(state: SourceState, tool: Option<&Wait>) -> Offering {
 fn source(is_required: bool) -> (watch::Sender<Offering>, impl FnOnce(&mut Setup)) {
     let mut first = offering(SourceState::Starting, None);
     first.report.is_required = is_required;
+    let report = first.report.clone();
     let (sender, receiver) = watch::channel(first);
-    (sender, move |setup: &mut Setup| setup.tools.push_live(receiver))
+    (sender, move |setup: &mut Setup| setup.tools.push_live(report, || receiver))
 }
 
 async fn servers(gateway: &Gateway) -> Value {

@@ -73,6 +73,10 @@ stage_clients() {
   tests/clients/run
 }
 
+stage_tools() {
+  tests/tools/run
+}
+
 stage_browser() {
   tests/browser/run
 }

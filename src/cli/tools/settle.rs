@@ -15,8 +15,9 @@ pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     Ok(runtime?)
 }
 
-/// What the sources offer once each has answered or failed, or after this time.
+/// Asks the sources. Returns what they offer once each has answered or failed, or after this time.
 pub(in crate::cli) async fn settled(sources: &mut Sources, within: Duration) -> Toolset {
+    sources.start();
     let all = async {
         while !sources.toolset().is_settled() {
             sources.changed().await;
@@ -39,7 +40,11 @@ pub(in crate::cli) fn report(toolset: &Toolset) {
                 let error = error.unwrap_or("it cannot be used");
                 print_diagnostic("warning", format!("{}: {error}", source.source));
             }
-            SourceState::Ready => {}
+            SourceState::Ready => {
+                if let Some(error) = error {
+                    print_diagnostic("warning", format!("{}: {error}", source.source));
+                }
+            }
         }
         for tool in &source.left_out {
             print_diagnostic("warning", tool.of(&source.source));

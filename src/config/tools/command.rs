@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::policy;
+use super::policy::policy;
 use crate::config::raw::{self, Node};
 use crate::config::reader::{Keys, Refused, boolean, integer, json, text, wait};
 use crate::config::values::choice;
@@ -147,7 +147,7 @@ pub(super) fn sandbox(mut keys: Keys<'_, '_>) -> SandboxConfig {
     sandbox
 }
 
-fn tool_name(node: &Node) -> Result<String, Refused> {
+pub(super) fn tool_name(node: &Node) -> Result<String, Refused> {
     let name = text(node)?;
     if is_tool_name(name) {
         return Ok(name.to_owned());
@@ -155,7 +155,7 @@ fn tool_name(node: &Node) -> Result<String, Refused> {
     Err(Refused::new(node, "a tool's name: 1 to 64 of A-Z a-z 0-9 _ -"))
 }
 
-fn words(node: &Node) -> Result<String, Refused> {
+pub(super) fn words(node: &Node) -> Result<String, Refused> {
     let words = text(node)?;
     if words.trim().is_empty() {
         return Err(Refused::new(node, "a sentence that tells the model what the tool does"));
@@ -221,15 +221,15 @@ fn input<S: Serializer>(input: &Input, serializer: S) -> Result<S::Ok, S::Error>
     }
 }
 
-pub(super) fn as_map<S: Serializer>(
-    pairs: &[(String, Secret)],
+pub(super) fn as_map<S: Serializer, T: Serialize>(
+    pairs: &[(String, T)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-fn some_seconds<S: Serializer>(
+pub(super) fn some_seconds<S: Serializer>(
     duration: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

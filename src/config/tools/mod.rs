@@ -1,17 +1,26 @@
 //! `tools`: which tools there are, and how calls run.
 
 mod command;
+mod http;
+mod policy;
+mod shown;
+
+use std::path::Path;
 
 use serde::Serialize;
 
 pub use command::{CommandConfig, SandboxConfig, SandboxMode};
+pub use http::{
+    AccessConfig, BodyConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig, ResultConfig,
+};
+pub use shown::Shown;
 
 use super::raw::Node;
-use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text, wait};
+use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text};
 use super::values::choice;
 use crate::limits::config as bounds;
 use crate::orchestrator::{CallContract, Execution, Rules};
-use crate::tools::{Confirm, PolicyPatch};
+use crate::tools::Confirm;
 
 /// `tools`: which tools there are, and how calls run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,8 +39,8 @@ pub struct ToolsConfig {
     pub builtin: Vec<String>,
     /// Whether the demonstration tools are offered too.
     pub demo: bool,
-    /// Tools over HTTP; this build has none.
-    pub http: Vec<NotBuilt>,
+    /// Tools over HTTP.
+    pub http: Vec<HttpConfig>,
     /// Tools that are programs.
     pub command: Vec<CommandConfig>,
     /// MCP servers; this build has none.
@@ -45,6 +54,17 @@ pub enum NotBuilt {}
 impl ToolsConfig {
     /// The names that `tools.builtin` accepts.
     pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
+
+    /// Takes relative paths of files from this directory, that of the configuration.
+    pub(super) fn resolve(&mut self, directory: &Path) {
+        for entry in &mut self.http {
+            if let HttpConfig::OpenApi(entry) = entry
+                && let DocumentAt::File(path) = &mut entry.openapi
+            {
+                *path = directory.join(&*path);
+            }
+        }
+    }
 }
 
 impl Default for ToolsConfig {
@@ -81,7 +101,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
         confirm: keys.read("confirm", default.confirm, choice("confirm", &Confirm::ALL)),
         builtin: keys.list("builtin", default.builtin, builtin),
         demo: keys.read("demo", default.demo, boolean),
-        http: keys.list("http", default.http, not_built),
+        http: keys.sections("http", http::read).unwrap_or_default(),
         command: keys.sections("command", command::read).unwrap_or_default(),
         mcp: keys.list("mcp", default.mcp, not_built),
     };
@@ -108,28 +128,4 @@ fn builtin(node: &Node) -> Result<String, Refused> {
 
 fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
     Err(Refused::hidden(node, "an empty list: this build has no such tools"))
-}
-
-/// Reads an operator's changes to the policy of a tool.
-fn policy(mut keys: Keys<'_, '_>) -> PolicyPatch {
-    let mut flag = |key| keys.read(key, None, |node| boolean(node).map(Some));
-    let patch = PolicyPatch {
-        may_clarify: flag("may_clarify"),
-        mutates: flag("mutates"),
-        destructive: flag("destructive"),
-        sequential: flag("sequential"),
-        idempotent: flag("idempotent"),
-        repeatable: flag("repeatable"),
-        open_world: flag("open_world"),
-        ..PolicyPatch::default()
-    };
-    let confirm = choice("confirm", &Confirm::ALL);
-    let timeout = wait(bounds::WAIT_MIN..=bounds::WAIT_MAX);
-    let patch = PolicyPatch {
-        confirm: keys.read("confirm", None, |node| confirm(node).map(Some)),
-        timeout: keys.read("timeout_sec", None, |node| timeout(node).map(Some)),
-        ..patch
-    };
-    keys.finish();
-    patch
 }

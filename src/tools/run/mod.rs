@@ -103,7 +103,7 @@ impl RunEnd {
 ///
 /// An attempt that hits a transient fault or runs out of time is retried, up to
 /// [`ATTEMPTS_MAX`](crate::limits::tools::ATTEMPTS_MAX) attempts in all, but only if the tool
-/// changes nothing or is idempotent.
+/// changes nothing or is idempotent, or the attempt cannot have had an effect.
 ///
 /// **Dropping the future abandons the call**, whether it is running or waiting for its next
 /// attempt. Running out of time has the same effect: whatever the tool awaits is dropped. A tool
@@ -134,7 +134,7 @@ async fn run_with(
         };
         let ended = attempt(tool, call.arguments.clone(), context, timeout).await;
         let wait = match &ended {
-            Attempt::Fault(fault) if fault.transient && is_repeatable => {
+            Attempt::Fault(fault) if fault.transient && (is_repeatable || fault.unsent) => {
                 retry::wait(attempts, fault.retry_after, &mut jitter)
             }
             Attempt::TimedOut if is_repeatable => retry::wait(attempts, None, &mut jitter),
@@ -222,6 +222,8 @@ async fn catch_panics(
 
 /// Turns the last attempt into the outcome of the call.
 fn concluded(last: Attempt, attempts: u32, is_repeatable: bool, timeout: Duration) -> Run {
+    let is_repeatable =
+        is_repeatable || matches!(&last, Attempt::Fault(ToolFault { unsent: true, .. }));
     let (result, end) = match last {
         Attempt::Result(result) => {
             let result = result.checked();

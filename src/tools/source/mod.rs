@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::Entry;
 
 pub use glob::Glob;
-pub use rules::{Declared, EntryRules, Hints};
+pub use rules::{Declared, Effects, EntryRules, Hints};
 
 /// Where a tool comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

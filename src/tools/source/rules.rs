@@ -20,8 +20,17 @@ pub struct Declared {
     pub description: String,
     /// A JSON Schema of the arguments.
     pub parameters: Value,
-    /// What the source says about its effects.
-    pub hints: Hints,
+    /// What is known about its effects.
+    pub effects: Effects,
+}
+
+/// What is known about a tool's effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effects {
+    /// What its source says.
+    Hinted(Hints),
+    /// What follows from what it is, such as a request's method.
+    Known(Policy),
 }
 
 /// What a source says about a tool's effects (MCP, `ToolAnnotations`).
@@ -68,7 +77,7 @@ impl EntryRules {
     /// # Errors
     /// Why it is not offered: lower case, no full stop.
     pub fn spec(&self, declared: Declared) -> Result<ToolSpec, String> {
-        let Declared { name, title, description, parameters, hints } = declared;
+        let Declared { name, title, description, parameters, effects } = declared;
         self.check_name(&name)?;
         let bytes = json_len(&parameters);
         if bytes > SCHEMA_BYTES_MAX {
@@ -91,7 +100,7 @@ impl EntryRules {
             title,
             parameters,
             told,
-            policy: self.policy(&name, hints),
+            policy: self.policy(&name, effects),
             example: None,
             source: self.source.clone(),
         })
@@ -111,10 +120,16 @@ impl EntryRules {
     }
 
     /// What the orchestrator may do with calls of a tool.
-    fn policy(&self, name: &str, hints: Hints) -> Policy {
-        let hinted = hinted(hints, self.is_trusted);
+    fn policy(&self, name: &str, effects: Effects) -> Policy {
+        let usual = match effects {
+            Effects::Hinted(hints) => hinted(hints, self.is_trusted),
+            Effects::Known(policy) => policy,
+        };
         let patch = self.policy.iter().rev().find(|(glob, _)| glob.matches(name));
-        patch.map_or(hinted, |(_, patch)| patch.apply(hinted))
+        match patch {
+            Some((_, patch)) => patch.apply(usual),
+            None => usual,
+        }
     }
 }
 
@@ -164,7 +179,7 @@ mod tests {
             title: None,
             description: "Does it.".to_owned(),
             parameters: json!({ "type": "object" }),
-            hints: Hints::default(),
+            effects: Effects::Hinted(Hints::default()),
         }
     }
 

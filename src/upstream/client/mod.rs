@@ -28,6 +28,7 @@ use tower_service::Service as _;
 
 use self::connection::Connection;
 use self::pool::Pool;
+use crate::tls;
 
 /// Why a request failed before its answer began.
 #[derive(Debug, thiserror::Error)]
@@ -99,13 +100,10 @@ impl Client {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
-        let builder = HttpsConnectorBuilder::new();
-        let builder = if origin.scheme_str() == Some("https") {
-            builder.with_provider_and_native_roots(rustls::crypto::ring::default_provider())?
-        } else {
-            // Never used; it only has to have the same type.
-            builder.with_tls_config(no_tls())
-        };
+        let is_https = origin.scheme_str() == Some("https");
+        // A connection without TLS never uses it; it only has to have the same type.
+        let tls = if is_https { tls::platform()? } else { tls::none() };
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
         let connector = builder.https_or_http().enable_http1().wrap_connector(http);
         let shared = Shared { origin, connector, connect_timeout, pool: Pool::default() };
         Ok(Self { shared: Arc::new(shared) })
@@ -148,16 +146,6 @@ impl Client {
             Ok(Err(source)) => Err(ClientError::Broken { source, heard: connection.has_heard() }),
         }
     }
-}
-
-/// A TLS configuration that trusts no certificate.
-fn no_tls() -> rustls::ClientConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default TLS versions")
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
 }
 
 impl Shared {

@@ -1,69 +1,17 @@
-//! The sources of tools that a configuration names.
+//! Programs, as a configuration describes them.
 
 use std::sync::Arc;
 
+use super::ToolsError;
 use crate::config::{CommandConfig, Config, SandboxConfig, SandboxMode, process_environment};
 use crate::limits::command as limits;
-use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::command::{self, CommandTool, Element};
 use crate::tools::process::{Confinement, Launcher, Layers, Limits, Sandbox, find_program};
 use crate::tools::source::{LeftOut, Offering, SourceKind, SourceReport, SourceState};
-use crate::tools::{Entry, Policy, RegistryError, Source, Sources, Tool, ToolSpec};
-
-/// Why the tools of a configuration cannot be used on this machine. Anything else that is wrong
-/// with a tool only keeps this tool from being offered.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolsError {
-    /// A built-in tool cannot be used.
-    #[error(transparent)]
-    Builtin(#[from] RegistryError),
-    /// A sandbox is required, but does not hold.
-    #[error(
-        "{tool}: sandbox.mode is `require`, but this machine does not hold {missing}; use `auto` to \
-         run it with what there is"
-    )]
-    Sandbox {
-        /// The tool.
-        tool: String,
-        /// What does not hold.
-        missing: String,
-    },
-}
-
-/// The sources of the tools that the model is offered, in the order of the configuration.
-///
-/// # Errors
-/// See [`ToolsError`].
-pub fn tools(config: &Config) -> Result<Sources, ToolsError> {
-    let mut sources = Sources::default();
-    sources.push(builtin(config)?);
-    let commands = Commands::new(config);
-    for entry in &config.tools.command {
-        sources.push(commands.offering(entry)?);
-    }
-    Ok(sources)
-}
-
-fn builtin(config: &Config) -> Result<Offering, RegistryError> {
-    let mut tools = Vec::new();
-    for name in &config.tools.builtin {
-        let tool: Arc<dyn Tool> = match name.as_str() {
-            "get_current_time" => Arc::new(GetCurrentTime::new()),
-            "calculate" => Arc::new(Calculate::new()),
-            other => unreachable!("`config` only accepts built-in tools, not {other:?}"),
-        };
-        tools.push(Entry::new(tool)?);
-    }
-    if config.tools.demo {
-        for tool in demo::tools() {
-            tools.push(Entry::new(tool)?);
-        }
-    }
-    Ok(Offering::ready(Source::builtin(), tools, Vec::new()))
-}
+use crate::tools::{Entry, Policy, Source, ToolSpec};
 
 /// What all programs share.
-struct Commands<'c> {
+pub(super) struct Commands<'c> {
     config: &'c Config,
     launcher: Arc<Launcher>,
     /// What of a sandbox holds; found out only if there are programs.
@@ -71,7 +19,7 @@ struct Commands<'c> {
 }
 
 impl<'c> Commands<'c> {
-    fn new(config: &'c Config) -> Self {
+    pub(super) fn new(config: &'c Config) -> Self {
         let launcher = Arc::new(Launcher::own());
         let is_needed = !config.tools.command.is_empty();
         // A machine without a launcher has no sandbox.
@@ -80,7 +28,7 @@ impl<'c> Commands<'c> {
     }
 
     /// The tool of an entry, or why it is not offered.
-    fn offering(&self, entry: &CommandConfig) -> Result<Offering, ToolsError> {
+    pub(super) fn offering(&self, entry: &CommandConfig) -> Result<Offering, ToolsError> {
         let source = Source::entry(SourceKind::Command, entry.name.as_str());
         if let Some(sandbox) = sandbox(&entry.sandbox)
             && sandbox.is_required

@@ -1,0 +1,95 @@
+//! Tools over HTTP, as a configuration describes them.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::{AccessConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig};
+use crate::limits::openapi::DOCUMENT_BYTES_MAX;
+use crate::tools::http::openapi::{Credential, OpenApiOptions};
+use crate::tools::http::{HttpOptions, HttpTool, OpenApiSource};
+use crate::tools::outbound::{Addresses, Client, ClientOptions};
+use crate::tools::source::{EntryRules, LeftOut, Offering, SourceKind};
+use crate::tools::{Entry, Source, Sources, ToolSpec};
+
+/// Adds the source of an entry.
+pub(super) fn add(sources: &mut Sources, entry: &HttpConfig) {
+    match entry {
+        HttpConfig::Request(entry) => sources.push(request(entry)),
+        HttpConfig::OpenApi(entry) => match &entry.openapi {
+            DocumentAt::File(path) => {
+                let document = read(path);
+                let source = openapi(entry);
+                sources.push(source.offering(document.as_deref().map_err(Clone::clone)));
+            }
+            DocumentAt::Web(url) => {
+                let (source, url) = (openapi(entry), url.clone());
+                sources.push_live(source.starting(), move || source.follow(url));
+            }
+        },
+    }
+}
+
+/// What an entry offers that is a request.
+fn request(entry: &RequestConfig) -> Offering {
+    let source = Source::entry(SourceKind::Http, entry.name.as_str());
+    let tool = || {
+        let request = entry.request().map_err(|mistakes| mistakes[0].to_string())?;
+        let mut policy = entry.policy.apply(request.policy());
+        policy.timeout = policy.timeout.or(entry.access.timeout);
+        let spec = ToolSpec {
+            name: entry.name.clone(),
+            description: entry.description.clone(),
+            parameters: entry.parameters.clone(),
+            waiting_hint: format!("asking {}", entry.name.replace(['_', '-'], " ")),
+            policy,
+            source: source.clone(),
+            ..ToolSpec::default()
+        };
+        let options =
+            HttpOptions { request, result: entry.result(), client: client(&entry.access) };
+        Entry::new(Arc::new(HttpTool::new(spec, options))).map_err(|error| error.to_string())
+    };
+    match tool() {
+        Ok(tool) => Offering::ready(source, vec![tool], Vec::new()),
+        Err(reason) => {
+            let left_out = LeftOut { name: entry.name.clone(), reason };
+            Offering::ready(source, Vec::new(), vec![left_out])
+        }
+    }
+}
+
+fn openapi(entry: &OpenApiConfig) -> OpenApiSource {
+    let rules = EntryRules::new(Source::entry(SourceKind::Http, entry.name.as_str()));
+    let prefix = entry.prefix.clone().unwrap_or_else(|| rules.prefix.clone());
+    let credential = |key: &crate::config::Secret| Credential(key.reveal().to_owned());
+    let credentials = entry.auth.iter().map(|(name, key)| (name.clone(), credential(key)));
+    OpenApiSource {
+        rules: EntryRules { prefix, policy: entry.policy.clone(), is_trusted: true, ..rules },
+        options: OpenApiOptions {
+            base_url: entry.base_url.clone(),
+            include: entry.include.clone(),
+            exclude: entry.exclude.clone(),
+            credentials: credentials.collect(),
+            idempotency_header: entry.access.idempotency_header.clone(),
+        },
+        client: client(&entry.access),
+        timeout: entry.access.timeout,
+    }
+}
+
+fn client(access: &AccessConfig) -> Client {
+    let addresses = Addresses::In(access.allow_private.clone());
+    Client::new(ClientOptions { redirects_max: access.redirects, ..ClientOptions::new(addresses) })
+}
+
+/// Reads a document, and one byte more than allowed, to tell one that is too long.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error| format!("cannot read {}: {error}", path.display());
+    let mut bytes = Vec::new();
+    let most = u64::try_from(DOCUMENT_BYTES_MAX).unwrap_or(u64::MAX);
+    let file = File::open(path).map_err(failed)?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}

@@ -1,0 +1,68 @@
+//! The sources of tools that a configuration names.
+
+mod commands;
+mod http;
+
+use std::sync::Arc;
+
+use self::commands::Commands;
+use crate::config::Config;
+use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
+use crate::tools::source::Offering;
+use crate::tools::{Entry, RegistryError, Source, Sources, Tool};
+
+/// Why the tools of a configuration cannot be used on this machine. Anything else that is wrong
+/// with a tool only keeps this tool from being offered.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolsError {
+    /// A built-in tool cannot be used.
+    #[error(transparent)]
+    Builtin(#[from] RegistryError),
+    /// A sandbox is required, but does not hold.
+    #[error(
+        "{tool}: sandbox.mode is `require`, but this machine does not hold {missing}; use `auto` to \
+         run it with what there is"
+    )]
+    Sandbox {
+        /// The tool.
+        tool: String,
+        /// What does not hold.
+        missing: String,
+    },
+}
+
+/// The sources of the tools that the model is offered, in the order of the configuration. Those
+/// outside of this machine are not asked before [`Sources::start`].
+///
+/// # Errors
+/// See [`ToolsError`].
+pub fn tools(config: &Config) -> Result<Sources, ToolsError> {
+    let mut sources = Sources::default();
+    sources.push(builtin(config)?);
+    for entry in &config.tools.http {
+        http::add(&mut sources, entry);
+    }
+    let commands = Commands::new(config);
+    for entry in &config.tools.command {
+        sources.push(commands.offering(entry)?);
+    }
+    Ok(sources)
+}
+
+fn builtin(config: &Config) -> Result<Offering, RegistryError> {
+    let mut tools = Vec::new();
+    for name in &config.tools.builtin {
+        let tool: Arc<dyn Tool> = match name.as_str() {
+            "get_current_time" => Arc::new(GetCurrentTime::new()),
+            "calculate" => Arc::new(Calculate::new()),
+            other => unreachable!("`config` only accepts built-in tools, not {other:?}"),
+        };
+        tools.push(Entry::new(tool)?);
+    }
+    if config.tools.demo {
+        for tool in demo::tools() {
+            tools.push(Entry::new(tool)?);
+        }
+    }
+    Ok(Offering::ready(Source::builtin(), tools, Vec::new()))
+}

@@ -1,0 +1,186 @@
+//! Tools that are HTTP requests.
+//!
+//! ```text
+//!   arguments ─> RequestTemplate ─> outbound::Client ─> response ─> ToolResult
+//! ```
+//! An operator writes the request ([`WrittenRequest`]), or an `OpenAPI` document describes it
+//! (`openapi`). Nothing here repeats a request: whether a call is retried is up to the tool's
+//! policy, which follows from the method ([`RequestTemplate::policy`]).
+
+mod encode;
+mod html;
+mod method;
+pub mod openapi;
+mod request;
+mod response;
+mod source;
+mod template;
+#[cfg(test)]
+mod tests;
+mod written;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Request, Response};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use tracing::debug;
+
+pub use method::Method;
+pub use request::RequestTemplate;
+pub use response::ResultOptions;
+pub use source::OpenApiSource;
+pub use written::{Mistake, WrittenBody, WrittenRequest};
+
+use self::request::Filled;
+use self::response::{Answer, Outcome};
+use super::outbound::{Body, Client, OutboundError};
+use super::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use crate::limits::http_tools::BODY_BYTES_MAX;
+
+/// Options of an [`HttpTool`].
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// The request of a call.
+    pub request: RequestTemplate,
+    /// Which part of an answer is the result.
+    pub result: ResultOptions,
+    /// Sends the requests. Tools that share it share its connections.
+    pub client: Client,
+}
+
+/// A tool that sends an HTTP request.
+#[derive(Debug)]
+pub struct HttpTool {
+    spec: Arc<ToolSpec>,
+    options: Arc<HttpOptions>,
+}
+
+impl HttpTool {
+    /// A tool with this spec. The placeholders of the request are among the spec's parameters.
+    #[must_use]
+    pub fn new(spec: ToolSpec, options: HttpOptions) -> Self {
+        Self { spec: Arc::new(spec), options: Arc::new(options) }
+    }
+}
+
+impl Tool for HttpTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
+        let options = Arc::clone(&self.options);
+        Box::pin(async move { options.call(&arguments, &context).await })
+    }
+}
+
+impl HttpOptions {
+    async fn call(
+        &self,
+        arguments: &Value,
+        context: &CallContext,
+    ) -> Result<ToolResult, ToolFault> {
+        let empty = Map::new();
+        let filled = match self.request.fill(arguments.as_object().unwrap_or(&empty)) {
+            Ok(filled) => filled,
+            Err(error) => return Ok(ToolResult::error(error.to_string())),
+        };
+        let request = self.request(filled, context)?;
+        let host = request.uri().host().unwrap_or_default().to_owned();
+        let response = self.client.send(request).await?;
+        match self.read(response, &host).await {
+            Err(OutboundError::TooLarge { host, bytes_max }) => {
+                let kib = bytes_max / crate::limits::KIB;
+                let message =
+                    format!("{host} answered with more than {kib} KiB; ask for a smaller part");
+                Ok(ToolResult::error(message))
+            }
+            Err(error) => Err(error.into()),
+            Ok(outcome) => outcome,
+        }
+    }
+
+    /// The request of an attempt.
+    fn request(&self, filled: Filled, context: &CallContext) -> Result<Request<Bytes>, ToolFault> {
+        let invalid = |_| ToolFault::permanent("the request is too long");
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("tether/", env!("CARGO_PKG_VERSION"))),
+        );
+        let traceparent = traceparent(context);
+        debug!(tool_call = &*traceparent, attempt = context.attempt, "sending");
+        headers.insert("traceparent", value(&traceparent)?);
+        let mut body = Bytes::new();
+        if let Some((media_type, bytes)) = filled.body {
+            headers.insert(CONTENT_TYPE, value(&media_type)?);
+            body = bytes.into();
+        }
+        let key = self.request.idempotency_header.as_ref();
+        let key = key.map(|name| (&**name, &*context.idempotency_key));
+        let filled_headers = filled.headers.iter().map(|(name, text)| (&**name, &**text));
+        for (name, text) in filled_headers.chain(key) {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let name = name.map_err(|_| ToolFault::permanent("a header has an invalid name"))?;
+            headers.insert(name, value(text)?);
+        }
+        let builder = Request::builder().method(self.request.method.name()).uri(filled.url);
+        let mut request = builder.body(body).map_err(invalid)?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Reads an answer; the inner result is the tool's.
+    async fn read(
+        &self,
+        response: Response<Body>,
+        host: &str,
+    ) -> Result<Result<ToolResult, ToolFault>, OutboundError> {
+        let (head, body) = response.into_parts();
+        let body = match body.collect(BODY_BYTES_MAX).await {
+            // What is wrong with the request is known without the details.
+            Err(OutboundError::TooLarge { .. }) if !head.status.is_success() => Bytes::new(),
+            body => body?,
+        };
+        let header = |name: &str| head.headers.get(name)?.to_str().ok();
+        let answer = Answer {
+            host,
+            status: head.status.as_u16(),
+            is_head: self.request.method == Method::Head,
+            header: &header,
+            body,
+        };
+        Ok(response::read(&answer, &self.result, Timestamp::now()).map(|outcome| match outcome {
+            Outcome::Result(result) => result,
+            Outcome::File(file) => file.described(),
+        }))
+    }
+}
+
+fn value(text: &str) -> Result<HeaderValue, ToolFault> {
+    HeaderValue::from_str(text).map_err(|_| ToolFault::permanent("a header has an invalid value"))
+}
+
+/// Identifies a call and its attempt to the server (W3C Trace Context): attempts of one call are
+/// spans of one trace.
+fn traceparent(context: &CallContext) -> String {
+    let call = Sha256::digest(context.idempotency_key.as_bytes());
+    let mut text = "00-".to_owned();
+    let hex = |text: &mut String, bytes: &[u8]| {
+        for byte in bytes {
+            let _ = write!(text, "{byte:02x}");
+        }
+    };
+    hex(&mut text, &call[..16]);
+    text.push('-');
+    let span = [&call[16..20], &context.attempt.to_be_bytes()].concat();
+    hex(&mut text, &span);
+    text.push_str("-01");
+    text
+}

@@ -1,0 +1,135 @@
+//! One operation of a document, as a tool.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::parameters::{self, Arguments, Parts};
+use super::schema::Schemas;
+use super::{Declared, OpenApiOptions, Operation, body, is_true, reference, security, text};
+use crate::tools::http::{Method, RequestTemplate};
+use crate::tools::source::Effects;
+
+/// An operation as the document describes it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Described<'d> {
+    path: &'d str,
+    method: Method,
+    /// What all operations of the path share.
+    item: &'d Value,
+    object: &'d Value,
+}
+
+/// All operations, in the order of the document.
+pub(super) fn all(root: &Value) -> impl Iterator<Item = Described<'_>> {
+    let paths = root.get("paths").and_then(Value::as_object).into_iter().flatten();
+    paths.flat_map(move |(path, item)| {
+        let item = reference::resolve(root, item).unwrap_or(item);
+        let members = item.as_object().into_iter().flatten();
+        members.filter_map(move |(key, object)| {
+            let method = Method::named(key).filter(|method| method.name() != key)?;
+            Some(Described { path, method, item, object })
+        })
+    })
+}
+
+impl<'d> Described<'d> {
+    /// Its id, or one made of its method and path: `get_pet_by_petId`.
+    pub(super) fn name(&self) -> Cow<'d, str> {
+        if let Some(id) = text(self.object, "operationId") {
+            return id.into();
+        }
+        let mut name = self.method.name().to_ascii_lowercase();
+        for segment in self.path.split('/').filter(|segment| !segment.is_empty()) {
+            match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
+                Some(parameter) => name.extend(["_by_", parameter]),
+                None => name.extend(["_", segment]),
+            }
+        }
+        name.into()
+    }
+
+    /// Whether an entry chooses it.
+    pub(super) fn is_chosen(&self, options: &OpenApiOptions) -> bool {
+        let name = self.name();
+        let tags = || {
+            let tags = self.object.get("tags").and_then(Value::as_array).into_iter().flatten();
+            tags.filter_map(Value::as_str)
+        };
+        let means =
+            |select: &super::Select| select.means(&name, tags(), self.method.name(), self.path);
+        (options.include.is_empty() || options.include.iter().any(means))
+            && !options.exclude.iter().any(means)
+    }
+
+    /// The operation as a tool.
+    ///
+    /// # Errors
+    /// Why it cannot be one: lower case, no full stop.
+    pub(super) fn operation(
+        &self,
+        schemas: &mut Schemas<'d>,
+        options: &OpenApiOptions,
+    ) -> Result<Operation, String> {
+        let Self { object, method, .. } = *self;
+        if is_true(object, "deprecated") {
+            return Err("it is deprecated".to_owned());
+        }
+        let root = schemas.root;
+        let mut converter = schemas.operation();
+        let (mut arguments, mut parts) = (Arguments::default(), Parts::default());
+        for parameter in parameters::of_operation(root, self.item, object)? {
+            parameter.add(&mut converter, &mut arguments, &mut parts)?;
+        }
+        let body = body::of_operation(object, &mut converter, &mut arguments)?;
+        let mut path = options.base_path();
+        path.extend(parameters::segments(self.path, &parts)?);
+        let Parts { query, headers, .. } = parts;
+        let mut request = RequestTemplate {
+            method,
+            origin: options.origin(),
+            path,
+            fixed_query: String::new(),
+            query,
+            headers,
+            body,
+            idempotency_header: options.idempotency_header.clone(),
+        };
+        security::secure(&options.credentials, root, object, &mut request)?;
+        let definitions = converter.finish()?;
+        let mut parameters = json!({ "type": "object", "properties": arguments.properties });
+        if !arguments.required.is_empty() {
+            parameters["required"] = arguments.required.into();
+        }
+        if !definitions.is_empty() {
+            parameters["$defs"] = definitions.into();
+        }
+        let declared = Declared {
+            name: self.name().into_owned(),
+            title: text(object, "summary").map(str::to_owned),
+            description: self.description(),
+            parameters,
+            effects: Effects::Known(request.policy()),
+        };
+        Ok(Operation { declared, request })
+    }
+
+    /// Its summary and its description, whichever say something of their own.
+    fn description(&self) -> String {
+        let own = |object| [text(object, "summary"), text(object, "description")];
+        let mut said: Vec<&str> = own(self.object).into_iter().flatten().collect();
+        if said.is_empty() {
+            said = own(self.item).into_iter().flatten().collect();
+        }
+        let mut seen = HashSet::new();
+        said.retain(|text| seen.insert(text.trim_end_matches('.').to_lowercase()));
+        match said[..] {
+            [] => format!("{} {}", self.method.name(), self.path),
+            [summary, description] if !description.starts_with(summary) => {
+                format!("{}. {description}", summary.trim_end_matches('.'))
+            }
+            [.., description] => description.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! References inside of a document. Other documents are never fetched.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use crate::limits::openapi::REFERENCES_MAX;
+use crate::text::quote;
+
+/// What `$ref` refers to from anywhere in the document `root`, such as
+/// `#/components/parameters/limit`.
+pub(super) fn find<'d>(root: &'d Value, reference: &str) -> Result<&'d Value, String> {
+    let Some(pointer) = reference.strip_prefix('#').filter(|rest| rest.starts_with('/')) else {
+        let reference = quote(reference);
+        return Err(format!("it refers to {reference}, and other documents are not read"));
+    };
+    let pointer = percent_decode_str(pointer).decode_utf8_lossy();
+    root.pointer(&pointer)
+        .ok_or_else(|| format!("it refers to {}, which is not there", quote(reference)))
+}
+
+/// The value itself, or what it refers to in the end.
+pub(super) fn resolve<'d>(root: &'d Value, value: &'d Value) -> Result<&'d Value, String> {
+    let mut value = value;
+    for _ in 0..REFERENCES_MAX {
+        let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return Ok(value) };
+        value = find(root, reference)?;
+    }
+    Err("its references lead in circles".to_owned())
+}

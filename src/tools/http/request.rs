@@ -1,0 +1,330 @@
+//! A request with placeholders, and the request of one call.
+//!
+//! ```text
+//!   https://api.example.org:8443 /v1/{city}/now ?units={units}   X-Key: ..   {"to": "{to}"}
+//!   '---------- fixed ---------' '-- segments -' '-- fields --'  '-fields-'  '--- body ----'
+//! ```
+//! Arguments fill values. They cannot change the scheme, the host, the port, the number of
+//! segments, or the name of a field.
+
+use serde_json::{Map, Value};
+
+use super::Method;
+use super::encode::{self, Style};
+use super::template::{JsonTemplate, Piece, Template};
+use crate::tools::Policy;
+
+/// A request with placeholders.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestTemplate {
+    /// The method.
+    pub method: Method,
+    /// Scheme, host and port: `https://api.example.org`.
+    pub(super) origin: String,
+    pub(super) path: Vec<Segment>,
+    /// The encoded query that precedes the fields.
+    pub(super) fixed_query: String,
+    pub(super) query: Vec<Field>,
+    pub(super) headers: Vec<Header>,
+    pub(super) body: Option<BodyTemplate>,
+    /// The header field that gets the call's idempotency key, in lower case.
+    pub(super) idempotency_header: Option<String>,
+}
+
+/// A segment of a path.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Segment {
+    pub(super) value: Template,
+    /// Whether an object is `a=1,b=2` rather than `a,1,b,2`.
+    pub(super) explode: bool,
+}
+
+/// A field of a query or form. It vanishes if an argument in it is absent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) value: Template,
+    pub(super) style: Style,
+}
+
+/// A header field. It vanishes if an argument in it is absent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Header {
+    /// In lower case.
+    pub(super) name: String,
+    pub(super) value: Template,
+    /// How an array or object is written, as JSON or in the style `simple`.
+    pub(super) is_json: bool,
+    /// Whether an object is `a=1,b=2` rather than `a,1,b,2`.
+    pub(super) explode: bool,
+}
+
+/// A body with placeholders.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum BodyTemplate {
+    /// JSON, with its media type.
+    Json(String, JsonTemplate),
+    /// Fields, URL-encoded.
+    Form(Vec<Field>),
+    /// One argument, whose members are the fields. The styles are those of members that have
+    /// another than [`Style::Repeat`].
+    FormOf(String, Vec<(String, Style)>),
+    /// Text.
+    Text(Template),
+}
+
+/// The request of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Filled {
+    pub(super) url: String,
+    /// The fields, with names in lower case. Their values are visible ASCII.
+    pub(super) headers: Vec<(String, String)>,
+    /// The body with its media type.
+    pub(super) body: Option<(String, Vec<u8>)>,
+}
+
+/// Why arguments do not make a request, for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FillError {
+    #[error("`{0}` is part of the address, so it must be there")]
+    Absent(String),
+    #[error("`{0}` is part of the address, so it must not be empty")]
+    Empty(String),
+    #[error("`{0}` is part of the address, so `.` and `..` cannot be names in it")]
+    Dots(String),
+    #[error("`{0}` must be text or a number, or a list or object of these")]
+    Nested(String),
+    #[error("`{0}` must be text or a number")]
+    NotScalar(String),
+    #[error("`{0}` is sent in a header, so it may have only ASCII letters, digits and signs")]
+    NotAscii(String),
+    #[error("`{0}` must not have the member `{1}`, which the request already has")]
+    Clash(String, String),
+}
+
+impl RequestTemplate {
+    /// The policy of a tool that sends it.
+    #[must_use]
+    pub const fn policy(&self) -> Policy {
+        self.method.policy(self.idempotency_header.is_some())
+    }
+
+    /// The request for these arguments.
+    pub(super) fn fill(&self, arguments: &Map<String, Value>) -> Result<Filled, FillError> {
+        let mut url = self.origin.clone();
+        for segment in &self.path {
+            url.push('/');
+            url.push_str(&segment.fill(arguments)?);
+        }
+        let mut fields = Vec::new();
+        if !self.fixed_query.is_empty() {
+            fields.push(self.fixed_query.clone());
+        }
+        for field in &self.query {
+            self.check_clash(field, arguments)?;
+            field.fill(arguments, &mut fields)?;
+        }
+        if !fields.is_empty() {
+            url.push('?');
+            url.push_str(&fields.join("&"));
+        }
+        let mut headers = Vec::with_capacity(self.headers.len());
+        for header in &self.headers {
+            if let Some(value) = header.fill(arguments)? {
+                headers.push((header.name.clone(), value));
+            }
+        }
+        let body = match &self.body {
+            Some(body) => body.fill(arguments)?,
+            None => None,
+        };
+        Ok(Filled { url, headers, body })
+    }
+
+    /// Refuses an object whose members would be fields that the request already has, such as the
+    /// one with its key.
+    fn check_clash(&self, field: &Field, arguments: &Map<String, Value>) -> Result<(), FillError> {
+        let Some(name) = field.value.alone().filter(|_| field.style == Style::Repeat) else {
+            return Ok(());
+        };
+        let Some(Value::Object(members)) = arguments.get(name) else { return Ok(()) };
+        let fixed: Vec<_> = form_urlencoded::parse(self.fixed_query.as_bytes()).collect();
+        let is_taken = |key: &&String| {
+            self.query.iter().any(|field| field.name == **key)
+                || fixed.iter().any(|(name, _)| name == *key)
+        };
+        match members.keys().find(is_taken) {
+            Some(key) => Err(FillError::Clash(name.to_owned(), key.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `visit` with the name of each placeholder.
+    pub(super) fn visit_names<'t>(&'t self, visit: &mut impl FnMut(&'t str)) {
+        self.path.iter().flat_map(|segment| segment.value.names()).for_each(&mut *visit);
+        self.query.iter().flat_map(|field| field.value.names()).for_each(&mut *visit);
+        self.headers.iter().flat_map(|header| header.value.names()).for_each(&mut *visit);
+        match &self.body {
+            Some(BodyTemplate::Json(_, json)) => json.visit_names(visit),
+            Some(BodyTemplate::Form(fields)) => {
+                fields.iter().flat_map(|field| field.value.names()).for_each(visit);
+            }
+            Some(BodyTemplate::FormOf(name, _)) => visit(name),
+            Some(BodyTemplate::Text(text)) => text.names().for_each(visit),
+            None => {}
+        }
+    }
+}
+
+impl Segment {
+    /// The encoded segment. It is never empty by its arguments, and never a dot segment.
+    fn fill(&self, arguments: &Map<String, Value>) -> Result<String, FillError> {
+        let mut filled = String::new();
+        let mut last = "";
+        for piece in self.value.pieces() {
+            match piece {
+                Piece::Text(text) => filled.push_str(&encode::path(text)),
+                Piece::Argument(name) => {
+                    last = name;
+                    let value = present(arguments, name);
+                    let value = value.ok_or_else(|| FillError::Absent(name.clone()))?;
+                    if has_dots(value) {
+                        return Err(FillError::Dots(name.clone()));
+                    }
+                    let encode = |text: &str| encode::strict(text).into_owned();
+                    let text = encode::simple(value, self.explode, encode);
+                    let text = text.ok_or_else(|| FillError::Nested(name.clone()))?;
+                    if text.is_empty() {
+                        return Err(FillError::Empty(name.clone()));
+                    }
+                    filled.push_str(&text);
+                }
+            }
+        }
+        if !last.is_empty() && encode::is_dot_segment(&filled) {
+            return Err(FillError::Dots(last.to_owned()));
+        }
+        Ok(filled)
+    }
+}
+
+/// Whether a value would have `.` or `..` between slashes for a server that decodes the path
+/// before it splits it.
+fn has_dots(value: &Value) -> bool {
+    let is_dots = |part: &str| matches!(part, "." | "..");
+    match value {
+        Value::String(text) => text.split(['/', '\\']).any(is_dots),
+        Value::Array(items) => items.iter().any(has_dots),
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, value)| key.split(['/', '\\']).any(is_dots) || has_dots(value)),
+        _ => false,
+    }
+}
+
+impl Field {
+    fn fill(
+        &self,
+        arguments: &Map<String, Value>,
+        fields: &mut Vec<String>,
+    ) -> Result<(), FillError> {
+        let Some(name) = self.value.alone() else {
+            if let Some(text) = text(&self.value, arguments)? {
+                encode::add_fields(fields, &self.name, &text.into(), Style::Repeat);
+            }
+            return Ok(());
+        };
+        let Some(value) = present(arguments, name) else { return Ok(()) };
+        if encode::add_fields(fields, &self.name, value, self.style) {
+            Ok(())
+        } else {
+            Err(FillError::Nested(name.to_owned()))
+        }
+    }
+}
+
+impl Header {
+    fn fill(&self, arguments: &Map<String, Value>) -> Result<Option<String>, FillError> {
+        let mut filled = String::new();
+        for piece in self.value.pieces() {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Argument(name) => {
+                    let Some(value) = present(arguments, name) else { return Ok(None) };
+                    let text = if self.is_json {
+                        Some(value.to_string())
+                    } else {
+                        encode::simple(value, self.explode, str::to_owned)
+                    };
+                    let text = text.ok_or_else(|| FillError::Nested(name.clone()))?;
+                    if !is_visible(&text) {
+                        return Err(FillError::NotAscii(name.clone()));
+                    }
+                    filled.push_str(&text);
+                }
+            }
+        }
+        Ok(Some(filled))
+    }
+}
+
+/// Whether a text can be the value of a header field.
+pub(super) fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+impl BodyTemplate {
+    /// The body with its media type; `None` if all of it is absent.
+    fn fill(&self, arguments: &Map<String, Value>) -> Result<Option<(String, Vec<u8>)>, FillError> {
+        const FORM: &str = "application/x-www-form-urlencoded";
+        Ok(match self {
+            Self::Json(media_type, template) => {
+                let value = template.fill(arguments, &|template| text(template, arguments))?;
+                value.map(|value| (media_type.clone(), value.to_string().into_bytes()))
+            }
+            Self::Form(form) => {
+                let mut fields = Vec::new();
+                form.iter().try_for_each(|field| field.fill(arguments, &mut fields))?;
+                Some((FORM.to_owned(), fields.join("&").into_bytes()))
+            }
+            Self::FormOf(name, styles) => {
+                let Some(value) = present(arguments, name) else { return Ok(None) };
+                let nested = || FillError::Nested(name.clone());
+                let mut fields = Vec::new();
+                for (key, value) in value.as_object().ok_or_else(nested)? {
+                    let style = styles.iter().find(|(styled, _)| styled == key);
+                    let style = style.map_or(Style::Repeat, |(_, style)| *style);
+                    if !encode::add_fields(&mut fields, key, value, style) {
+                        return Err(nested());
+                    }
+                }
+                Some((FORM.to_owned(), fields.join("&").into_bytes()))
+            }
+            Self::Text(template) => {
+                let text = text(template, arguments)?;
+                text.map(|text| ("text/plain; charset=utf-8".to_owned(), text.into_bytes()))
+            }
+        })
+    }
+}
+
+/// A text with its arguments; `None` if one of them is absent.
+fn text(template: &Template, arguments: &Map<String, Value>) -> Result<Option<String>, FillError> {
+    let mut filled = String::new();
+    for piece in template.pieces() {
+        match piece {
+            Piece::Text(text) => filled.push_str(text),
+            Piece::Argument(name) => {
+                let Some(value) = present(arguments, name) else { return Ok(None) };
+                let text = encode::scalar(value);
+                filled.push_str(&text.ok_or_else(|| FillError::NotScalar(name.clone()))?);
+            }
+        }
+    }
+    Ok(Some(filled))
+}
+
+/// An argument; `null` counts as absent wherever there is only text.
+fn present<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    arguments.get(name).filter(|value| !value.is_null())
+}

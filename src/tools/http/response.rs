@@ -1,0 +1,300 @@
+//! An answer as a tool's result.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{Mistake, html};
+use crate::http;
+use crate::limits::http_tools::{DETAIL_BYTES_MAX, MEDIA_TYPE_BYTES_MAX};
+use crate::text::cut;
+use crate::tools::{ToolFault, ToolResult};
+
+/// Which part of a JSON answer is the result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResultOptions {
+    /// A JSON pointer (RFC 6901) to the part; all of it if there is none.
+    pub pointer: Option<String>,
+    /// The members to keep of the object there, or of each object in the array there; all if the
+    /// list is empty.
+    pub fields: Vec<String>,
+}
+
+impl ResultOptions {
+    /// What is wrong with them.
+    #[must_use]
+    pub fn mistake(&self) -> Option<Mistake> {
+        let pointer = self.pointer.as_ref()?;
+        let is_pointer = pointer.is_empty() || pointer.starts_with('/');
+        (!is_pointer).then(|| Mistake {
+            key: "result.pointer".to_owned(),
+            message: format!("a JSON pointer begins with a slash: expected \"/{pointer}\""),
+        })
+    }
+}
+
+/// An answer.
+pub(super) struct Answer<'a> {
+    /// Who answered.
+    pub(super) host: &'a str,
+    pub(super) status: u16,
+    /// Whether it is the answer to a HEAD request.
+    pub(super) is_head: bool,
+    /// The value of a header field.
+    pub(super) header: &'a dyn Fn(&str) -> Option<&'a str>,
+    pub(super) body: Bytes,
+}
+
+/// What became of a call.
+#[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+pub(super) enum Outcome {
+    /// A result.
+    Result(ToolResult),
+    /// Something that a model cannot read.
+    File(File),
+}
+
+/// Something that a model cannot read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct File {
+    pub(super) media_type: String,
+    pub(super) bytes: Bytes,
+}
+
+impl File {
+    /// What it is, in place of what it contains.
+    pub(super) fn described(&self) -> ToolResult {
+        let Self { media_type, bytes } = self;
+        ToolResult::data(json!({ "file": { "media_type": media_type, "bytes": bytes.len() } }))
+            .with_instruction("the result is a file that cannot be read as text; say what it is")
+    }
+}
+
+/// Reads an answer at the time `now`.
+///
+/// # Errors
+/// If the server could not do its work, or does not do it for us.
+pub(super) fn read(
+    answer: &Answer<'_>,
+    options: &ResultOptions,
+    now: Timestamp,
+) -> Result<Outcome, ToolFault> {
+    let Answer { host, status, .. } = *answer;
+    if let Some(coding) = answer.coding() {
+        let coding = cut(coding, MEDIA_TYPE_BYTES_MAX);
+        let message = format!("{host} compressed its answer ({coding}), which it was not asked to");
+        return Err(ToolFault::permanent(message));
+    }
+    match status {
+        200..=299 => Ok(answer.success(options)),
+        300..=399 => {
+            let message = format!("{host} answered with a redirect (HTTP status {status})");
+            Err(ToolFault::permanent(message))
+        }
+        401 | 403 => {
+            let message = format!("not authorized by {host} (HTTP status {status})");
+            Err(ToolFault::permanent(message))
+        }
+        _ if http::is_transient(status) || status >= 500 => {
+            let retry_after = (answer.header)("retry-after");
+            let mut fault = ToolFault::from_status(host, status, retry_after, now);
+            if !fault.transient {
+                fault.message.push_str(&answer.detail());
+            }
+            Err(fault)
+        }
+        _ => {
+            let detail = answer.detail();
+            let message = format!("{host} answered with HTTP status {status}{detail}");
+            Ok(Outcome::Result(ToolResult::error(message)))
+        }
+    }
+}
+
+impl Answer<'_> {
+    fn coding(&self) -> Option<&str> {
+        http::unknown_coding((self.header)("content-encoding"), "identity")
+    }
+
+    fn success(&self, options: &ResultOptions) -> Outcome {
+        if self.is_head {
+            let fields = ["content-type", "content-length", "last-modified", "etag"];
+            let fields = fields.iter().filter_map(|name| {
+                let value = (self.header)(name)?;
+                Some(((*name).to_owned(), Value::from(value)))
+            });
+            let headers: Map<String, Value> = fields.collect();
+            let data = json!({ "status": self.status, "headers": headers });
+            return Outcome::Result(ToolResult::data(data));
+        }
+        if self.body.is_empty() {
+            return Outcome::Result(ToolResult::data(json!({ "status": self.status })));
+        }
+        let content_type = (self.header)("content-type").unwrap_or_default();
+        let kind = Kind::of(content_type, &self.body);
+        Outcome::Result(match kind {
+            Kind::Json => self.json(options),
+            // What was chosen of JSON cannot be chosen of anything else.
+            _ if options.pointer.is_some() => {
+                let kind = describe(content_type);
+                ToolResult::error(format!("{} answered with {kind} in place of JSON", self.host))
+            }
+            Kind::Text => text_result(&decode(content_type, &self.body)),
+            Kind::Html => text_result(&html::text(&decode(content_type, &self.body))),
+            Kind::File => {
+                let media_type = media_type(content_type);
+                return Outcome::File(File { media_type, bytes: self.body.clone() });
+            }
+        })
+    }
+
+    fn json(&self, options: &ResultOptions) -> ToolResult {
+        let mut value = match serde_json::from_slice::<Value>(&self.body) {
+            Ok(value) => value,
+            Err(error) => {
+                let host = self.host;
+                return ToolResult::error(format!("{host} answered with invalid JSON: {error}"));
+            }
+        };
+        if let Some(pointer) = &options.pointer {
+            let Some(part) = value.pointer_mut(pointer) else {
+                return ToolResult::error(format!("the answer of {} has no {pointer}", self.host));
+            };
+            value = part.take();
+        }
+        keep_fields(&mut value, &options.fields);
+        ToolResult::data(match value {
+            Value::Object(_) => value,
+            Value::Array(_) => json!({ "items": value }),
+            Value::String(text) => json!({ "text": text }),
+            scalar => json!({ "value": scalar }),
+        })
+    }
+
+    /// What an answer says about its error, after a colon: title, detail and more of a problem
+    /// (RFC 9457), or the beginning of its text.
+    fn detail(&self) -> String {
+        let content_type = (self.header)("content-type").unwrap_or_default();
+        let kind = Kind::of(content_type, &self.body);
+        let text = match kind {
+            Kind::File => return String::new(),
+            Kind::Html => html::text(&decode(content_type, &self.body)),
+            Kind::Json => problem(&self.body).unwrap_or_else(|| decode(content_type, &self.body)),
+            Kind::Text => decode(content_type, &self.body),
+        };
+        // In one line: the rest of the message follows it.
+        let words: Vec<&str> =
+            text.split(|char: char| char.is_whitespace() || char.is_control()).collect();
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        format!(": {}", cut(&words.join(" "), DETAIL_BYTES_MAX))
+    }
+}
+
+/// What a body is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Json,
+    Text,
+    Html,
+    File,
+}
+
+impl Kind {
+    fn of(content_type: &str, body: &[u8]) -> Self {
+        let essence = content_type.split(';').next().unwrap_or_default().trim_ascii();
+        let essence = essence.to_ascii_lowercase();
+        let (_, subtype) = essence.split_once('/').unwrap_or_default();
+        match &*essence {
+            "" => match body.trim_ascii_start().first() {
+                Some(b'{' | b'[') => Self::Json,
+                _ if simdutf8::basic::from_utf8(body).is_ok() => Self::Text,
+                _ => Self::File,
+            },
+            "application/json" | "text/json" => Self::Json,
+            "text/html" | "application/xhtml+xml" => Self::Html,
+            "application/xml"
+            | "application/yaml"
+            | "application/x-yaml"
+            | "application/toml"
+            | "application/javascript"
+            | "application/graphql"
+            | "application/x-ndjson"
+            | "application/jsonl"
+            | "application/jsonlines"
+            | "application/x-www-form-urlencoded" => Self::Text,
+            essence if essence.starts_with("text/") => Self::Text,
+            _ if subtype.ends_with("+json") => Self::Json,
+            _ if subtype.ends_with("+xml") && !essence.starts_with("image/") => Self::Text,
+            _ if subtype.ends_with("+yaml") => Self::Text,
+            _ => Self::File,
+        }
+    }
+}
+
+fn text_result(text: &str) -> ToolResult {
+    ToolResult::data(json!({ "text": text }))
+}
+
+/// The media type for people and models.
+fn describe(content_type: &str) -> String {
+    if content_type.is_empty() { "text".to_owned() } else { media_type(content_type) }
+}
+
+fn media_type(content_type: &str) -> String {
+    let essence = content_type.split(';').next().unwrap_or_default().trim_ascii();
+    let essence = if essence.is_empty() { "application/octet-stream" } else { essence };
+    cut(&essence.to_ascii_lowercase(), MEDIA_TYPE_BYTES_MAX)
+}
+
+/// A body as text. UTF-8 unless the type says otherwise; bytes that are no text are replaced.
+fn decode(content_type: &str, body: &[u8]) -> String {
+    let charset = content_type.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim_ascii().eq_ignore_ascii_case("charset").then_some(value.trim_ascii())
+    });
+    let charset = charset.unwrap_or_default().trim_matches('"').to_ascii_lowercase();
+    if matches!(&*charset, "iso-8859-1" | "latin1" | "windows-1252") {
+        return body.iter().map(|byte| char::from(*byte)).collect();
+    }
+    String::from_utf8_lossy(body).trim_start_matches('\u{feff}').to_owned()
+}
+
+/// Keeps these members of an object, or of each object in an array.
+fn keep_fields(value: &mut Value, fields: &[String]) {
+    if fields.is_empty() {
+        return;
+    }
+    match value {
+        Value::Object(members) => members.retain(|key, _| fields.contains(key)),
+        Value::Array(items) => {
+            for item in items {
+                if let Value::Object(members) = item {
+                    members.retain(|key, _| fields.contains(key));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a problem (RFC 9457) says: title, detail, and the members of its own kind, such as which
+/// parameters are wrong.
+fn problem(body: &[u8]) -> Option<String> {
+    let Ok(Value::Object(mut members)) = serde_json::from_slice(body) else { return None };
+    let title = members.shift_remove("title");
+    let detail = members.shift_remove("detail");
+    let texts = [&title, &detail].map(|text| text.as_ref().and_then(Value::as_str));
+    let mut said: Vec<String> = texts.into_iter().flatten().map(str::to_owned).collect();
+    if said.is_empty() {
+        return None;
+    }
+    members.retain(|key, _| !matches!(&**key, "type" | "status" | "instance" | "traceId"));
+    if !members.is_empty() {
+        said.push(Value::Object(members).to_string());
+    }
+    Some(said.join(": "))
+}

@@ -1,0 +1,128 @@
+//! The tools of an `OpenAPI` document as a source.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Request;
+use hyper::header::ACCEPT;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use url::Url;
+
+use super::openapi::{Document, OpenApiOptions, Operation};
+use super::{HttpOptions, HttpTool, ResultOptions};
+use crate::limits::openapi::{
+    DOCUMENT_BYTES_MAX, FETCH_BACKOFF_MAX, FETCH_BACKOFF_MIN, FETCH_TIMEOUT,
+};
+use crate::tools::Entry;
+use crate::tools::outbound::Client;
+use crate::tools::source::{EntryRules, LeftOut, Offering, SourceReport, SourceState};
+
+/// An entry that takes its tools from a document.
+#[derive(Debug, Clone)]
+pub struct OpenApiSource {
+    /// How its tools are named and treated.
+    pub rules: EntryRules,
+    /// Which operations it uses, and how.
+    pub options: OpenApiOptions,
+    /// Sends the requests, and fetches the document.
+    pub client: Client,
+    /// The longest call, if not the usual one.
+    pub timeout: Option<Duration>,
+}
+
+impl OpenApiSource {
+    /// What it offers by this document, which was read or could not be.
+    #[must_use]
+    pub fn offering(&self, document: Result<&[u8], String>) -> Offering {
+        let read = document.and_then(|bytes| {
+            let document = Document::read(bytes).map_err(|error| error.to_string())?;
+            let operations =
+                document.operations(&self.options).map_err(|error| error.to_string())?;
+            Ok((document, operations))
+        });
+        let source = self.rules.source.clone();
+        let (document, operations) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                let failed = SourceReport::new(source, SourceState::Failed);
+                let report = SourceReport { error: Some(error), ..failed };
+                return Offering { report, tools: Vec::new() };
+            }
+        };
+        let mut offering = Offering::ready(source, Vec::new(), operations.left_out);
+        for operation in operations.tools {
+            let name = operation.declared.name.clone();
+            match self.tool(operation) {
+                Ok(tool) => offering.tools.push(tool),
+                Err(reason) => offering.report.left_out.push(LeftOut { name, reason }),
+            }
+        }
+        offering.report.version = Some(document.version().to_owned());
+        offering.report.error = operations.warning;
+        offering
+    }
+
+    fn tool(&self, operation: Operation) -> Result<Entry, String> {
+        let Operation { declared, request } = operation;
+        let mut spec = self.rules.spec(declared)?;
+        spec.policy.timeout = spec.policy.timeout.or(self.timeout);
+        let options =
+            HttpOptions { request, result: ResultOptions::default(), client: self.client.clone() };
+        let tool = HttpTool::new(spec, options);
+        Entry::new(Arc::new(tool)).map_err(|error| error.to_string())
+    }
+
+    /// What is known before the document has been fetched.
+    #[must_use]
+    pub fn starting(&self) -> SourceReport {
+        SourceReport::new(self.rules.source.clone(), SourceState::Starting)
+    }
+
+    /// Fetches the document until that succeeds, and publishes what it offers. **Has to be called
+    /// inside of a runtime.**
+    #[must_use]
+    pub fn follow(self, url: Url) -> watch::Receiver<Offering> {
+        let starting = Offering { report: self.starting(), tools: Vec::new() };
+        let (sender, receiver) = watch::channel(starting);
+        tokio::spawn(async move {
+            let mut pause = FETCH_BACKOFF_MIN;
+            loop {
+                let fetched = self.fetch(&url).await;
+                let is_there = fetched.is_ok();
+                sender.send_replace(self.offering(fetched.as_deref().map_err(Clone::clone)));
+                if is_there {
+                    return;
+                }
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = sender.closed() => return,
+                }
+                pause = (pause * 2).min(FETCH_BACKOFF_MAX);
+            }
+        });
+        receiver
+    }
+
+    /// The document, which is public or on an address that the entry allows. Redirects are
+    /// followed by the entry's rules.
+    async fn fetch(&self, url: &Url) -> Result<Bytes, String> {
+        let request = Request::get(url.as_str())
+            .header(ACCEPT, "application/json, application/yaml;q=0.9, */*;q=0.5")
+            .body(Bytes::new())
+            .map_err(|error| format!("cannot fetch the document: {error}"))?;
+        let fetch = async {
+            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let status = response.status();
+            if !status.is_success() {
+                return Err(format!("HTTP status {}", status.as_u16()));
+            }
+            let body = response.into_body().collect(DOCUMENT_BYTES_MAX).await;
+            body.map_err(|error| error.to_string())
+        };
+        let fetched = timeout(FETCH_TIMEOUT, fetch).await;
+        let fetched = fetched.unwrap_or_else(|_| Err("it took too long".to_owned()));
+        fetched.map_err(|reason| format!("cannot fetch the document: {reason}"))
+    }
+}

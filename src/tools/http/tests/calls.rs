@@ -1,0 +1,212 @@
+//! Calls over real connections.
+
+use std::time::Duration;
+
+use super::*;
+use crate::limits::tools::ATTEMPTS_MAX;
+use crate::tools::outbound::tests::server::{self, Server, Then};
+use crate::tools::outbound::{Addresses, ClientOptions};
+use crate::tools::run::{Run, RunEnd, ToolCall, run};
+use crate::tools::{Policy, Reporter};
+
+fn tool(written: &WrittenRequest) -> HttpTool {
+    tool_with(written, ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()])))
+}
+
+fn tool_with(written: &WrittenRequest, client: ClientOptions) -> HttpTool {
+    let parameters = parameters(&["q"]);
+    let request = RequestTemplate::read(written, &parameters).unwrap();
+    let spec = ToolSpec {
+        name: "search".into(),
+        parameters,
+        policy: request.policy(),
+        ..ToolSpec::default()
+    };
+    let result = ResultOptions::default();
+    HttpTool::new(spec, HttpOptions { request, result, client: Client::new(client) })
+}
+
+fn search(server: &Server, method: &str) -> WrittenRequest {
+    let query = pairs(&[("q", json!("{q}"))]);
+    WrittenRequest { method: method.into(), query, ..get(&server.url("/search")) }
+}
+
+async fn call(tool: &HttpTool) -> Result<ToolResult, ToolFault> {
+    tool.call(json!({ "q": "a b" }), CallContext::first("key-1")).await
+}
+
+/// As the gateway runs it, with retries.
+async fn run_it(tool: HttpTool) -> Run {
+    let call = ToolCall {
+        tool: Arc::new(tool),
+        arguments: json!({}),
+        idempotency_key: "key-1".into(),
+        resumption: None,
+    };
+    run(call, Reporter::default(), Duration::from_secs(30)).await
+}
+
+fn unavailable() -> server::Answer {
+    server::Answer::whole("503 Busy\r\nretry-after: 0", "")
+}
+
+#[tokio::test]
+async fn a_call_is_a_request_and_its_answer_the_result() {
+    let server = Server::once([server::Answer::json(r#"{"temp": 7}"#)]).await;
+    let result = call(&tool(&search(&server, "GET"))).await.unwrap();
+    assert_eq!(result, ToolResult::data(json!({ "temp": 7 })));
+    let request = server.requests().remove(0);
+    let lines: Vec<_> = request.trim_end().split("\r\n").collect();
+    assert_eq!(lines[0], "GET /search?q=a%20b HTTP/1.1");
+    let names: Vec<_> = lines[1..].iter().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(names, ["accept", "user-agent", "traceparent", "host"]);
+    assert_eq!(lines[1], "accept: application/json");
+}
+
+#[tokio::test]
+async fn what_the_operator_wrote_replaces_our_own_headers() {
+    let server = Server::once([server::Answer::json("{}")]).await;
+    let headers = pairs(&[("Accept", "text/csv".to_owned()), ("User-Agent", "me".to_owned())]);
+    call(&tool(&WrittenRequest { headers, ..search(&server, "GET") })).await.unwrap();
+    let request = server.requests().remove(0);
+    assert!(request.contains("\r\naccept: text/csv\r\n"), "{request}");
+    assert!(request.contains("\r\nuser-agent: me\r\n"), "{request}");
+}
+
+#[tokio::test]
+async fn a_body_has_its_media_type() {
+    let server = Server::once([server::Answer::json("{}")]).await;
+    let written = WrittenRequest {
+        body: Some(WrittenBody::Json(json!({ "q": "{q}" }))),
+        query: Vec::new(),
+        ..search(&server, "POST")
+    };
+    call(&tool(&written)).await.unwrap();
+    let request = server.requests().remove(0);
+    assert!(request.contains("\r\ncontent-type: application/json\r\n"), "{request}");
+    assert!(request.ends_with("\r\n\r\n{\"q\":\"a b\"}"), "{request}");
+}
+
+#[test]
+fn attempts_are_spans_of_one_trace() {
+    let context = |key: &str, attempt| CallContext { attempt, ..CallContext::first(key) };
+    let one = traceparent(&context("a", 1));
+    assert_eq!(one.len(), 55);
+    let parts = |text: &str| text.split('-').map(str::to_owned).collect::<Vec<_>>();
+    let (one, again, other) =
+        (parts(&one), parts(&traceparent(&context("a", 2))), parts(&traceparent(&context("b", 1))));
+    assert!(one[1] == again[1] && one[2] != again[2] && one[1] != other[1]);
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_and_nothing_is_sent() {
+    let server = Server::start(Vec::new()).await;
+    let written = WrittenRequest {
+        headers: pairs(&[("X-Note", "{q}".to_owned())]),
+        query: Vec::new(),
+        ..search(&server, "GET")
+    };
+    let result = tool(&written).call(json!({ "q": "ö" }), CallContext::first("k")).await.unwrap();
+    assert!(result.error.unwrap().starts_with("`q` is sent in a header"));
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_private_address_is_a_fault_that_will_not_pass() {
+    let server = Server::start(Vec::new()).await;
+    let tool = tool_with(&search(&server, "GET"), ClientOptions::new(Addresses::In(Vec::new())));
+    let fault = call(&tool).await.unwrap_err();
+    let message = "127.0.0.1 may not be reached, because its address is private";
+    assert_eq!(fault, ToolFault::permanent(message));
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_may_have_a_mebibyte() {
+    for (bytes, fits) in [(BODY_BYTES_MAX, true), (BODY_BYTES_MAX + 1, false)] {
+        let answer = server::Answer::whole("200 OK\r\ncontent-type: text/plain", "x".repeat(bytes));
+        let server = Server::once([answer]).await;
+        let result = call(&tool(&search(&server, "GET"))).await.unwrap();
+        assert_eq!(result.success, fits);
+        if !fits {
+            let error = "127.0.0.1 answered with more than 1024 KiB; ask for a smaller part";
+            assert_eq!(result, ToolResult::error(error));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_with_a_huge_body_is_still_that_error() {
+    let body = "x".repeat(BODY_BYTES_MAX + 1);
+    let server = Server::once([server::Answer::whole("404 Not Found", body)]).await;
+    let result = call(&tool(&search(&server, "GET"))).await.unwrap();
+    assert_eq!(result, ToolResult::error("127.0.0.1 answered with HTTP status 404"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_are_repeated_after_faults_that_may_pass() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort";
+    let script = vec![
+        vec![unavailable(), server::Answer::new(cut, Then::Reset)],
+        vec![server::Answer::json("{}")],
+    ];
+    let server = Server::start(script).await;
+    let run = run_it(tool(&search(&server, "GET"))).await;
+    assert_eq!((run.end, run.attempts), (RunEnd::Done, 3));
+    let traces: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| {
+            let line = request.lines().find(|line| line.starts_with("traceparent"));
+            line.unwrap().to_owned()
+        })
+        .collect();
+    let trace = |line: &str| line.split('-').nth(1).unwrap().to_owned();
+    assert!(trace(&traces[0]) == trace(&traces[2]) && traces[0] != traces[2], "{traces:?}");
+}
+
+/// A change whose answer broke off may have been made.
+#[tokio::test(start_paused = true)]
+async fn changes_are_never_repeated() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort";
+    for method in ["POST", "PATCH"] {
+        for answer in [
+            unavailable(),
+            server::Answer::new("", Then::Close),
+            server::Answer::new("", Then::Reset),
+            server::Answer::new(cut, Then::Reset),
+        ] {
+            let server = Server::start(vec![vec![answer], vec![server::Answer::json("{}")]]).await;
+            let run = run_it(tool(&search(&server, method))).await;
+            assert_eq!((run.end, run.attempts), (RunEnd::Unavailable, 1));
+            assert!(run.result.error.unwrap().contains("do not call it again"));
+            assert_eq!(server.requests().len(), 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_repeated_if_the_server_knows_a_repetition() {
+    for (method, header) in [("PUT", None), ("DELETE", None), ("POST", Some("Idempotency-Key"))] {
+        let script = vec![vec![unavailable(), unavailable(), server::Answer::json("{}")]];
+        let server = Server::start(script).await;
+        let idempotency_header = header.map(str::to_owned);
+        let written = WrittenRequest { idempotency_header, ..search(&server, method) };
+        let run = run_it(tool(&written)).await;
+        assert_eq!((run.end, run.attempts), (RunEnd::Done, ATTEMPTS_MAX), "{method}");
+        for request in server.requests() {
+            assert_eq!(request.contains("\r\nidempotency-key: key-1\r\n"), header.is_some());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_ends_with_the_calls_time() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nslow";
+    let server = Server::once([server::Answer::new(head, Then::Hang)]).await;
+    let mut tool = tool(&search(&server, "POST"));
+    let spec = Arc::make_mut(&mut tool.spec);
+    spec.policy = Policy { timeout: Some(Duration::from_secs(2)), ..spec.policy };
+    let run = run_it(tool).await;
+    assert_eq!((run.end, run.attempts), (RunEnd::TimedOut, 1));
+}

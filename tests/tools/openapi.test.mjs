@@ -1,0 +1,169 @@
+// Tools from OpenAPI documents: real documents, and a server that judges every request.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, readdir } from 'node:fs/promises';
+import { createServer, request } from 'node:http';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+
+import { REPOSITORY, callTool, configFile, listTools } from '../lib/binary.mjs';
+import { sample } from '../lib/sample.mjs';
+
+const MODULES = path.join(REPOSITORY, 'tests/node_modules');
+const EXAMPLES = path.join(MODULES, '@readme/oas-examples');
+const PRISM = path.join(MODULES, '@stainless-api/prism-cli/dist/index.js');
+// Calls for each document: some have a hundred operations of the same kind.
+const MOST_CALLS = 40;
+const METHODS = ['get', 'head', 'options', 'post', 'put', 'patch', 'delete'];
+
+/** The documents of OpenAPI 3.0 and 3.1, in JSON or YAML. */
+async function documents(kind) {
+  const found = [];
+  for (const version of ['3.0', '3.1']) {
+    const directory = path.join(EXAMPLES, version, kind);
+    for (const name of (await readdir(directory)).sort()) {
+      if (name.endsWith(`.${kind}`)) found.push(path.join(directory, name));
+    }
+  }
+  return found;
+}
+
+/** An entry for a document, with a key for each of its security schemes. */
+async function entry(file, more = {}) {
+  const text = await readFile(file.replace('/yaml/', '/json/').replace(/yaml$/, 'json'), 'utf8');
+  const schemes = Object.keys(JSON.parse(text).components?.securitySchemes ?? {});
+  const auth = Object.fromEntries(schemes.map((name) => [name, 'user:key']));
+  return { name: 'api', openapi: file, base_url: 'https://example.org', prefix: '', auth, ...more };
+}
+
+const config = (http) => ({ tools: { builtin: [], http: [http] } });
+
+/** What a reference to the document itself refers to. */
+function resolve(document, value) {
+  if (!value.$ref) return value;
+  const keys = value.$ref.slice(2).split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return resolve(document, keys.reduce((object, key) => object[key], document));
+}
+
+/** All references in a schema. */
+function references(value, found = []) {
+  if (Array.isArray(value)) for (const item of value) references(item, found);
+  else if (value && typeof value === 'object') {
+    if (typeof value.$ref === 'string') found.push(value.$ref);
+    for (const member of Object.values(value)) references(member, found);
+  }
+  return found;
+}
+
+test('every operation of every document is a tool, or it is said why not', async (t) => {
+  let [offered, leftOut] = [0, 0];
+  for (const file of await documents('json')) {
+    const document = JSON.parse(await readFile(file, 'utf8'));
+    const items = Object.values(document.paths ?? {}).map((item) => resolve(document, item));
+    const operations = items.flatMap((item) => METHODS.filter((method) => item[method]));
+    const { tools, said } = await listTools(await configFile(t, config(await entry(file))));
+    const missing = said.filter((line) => line.includes(' is not offered: '));
+    const name = path.relative(EXAMPLES, file);
+    assert.equal(tools.length + missing.length, operations.length, `${name}: ${said.join('\n')}`);
+    for (const tool of tools) {
+      assert.match(tool.name, /^[A-Za-z0-9_-]{1,64}$/);
+      assert.ok(tool.description, `${name}: ${tool.name}`);
+      const defined = Object.keys(tool.parameters.$defs ?? {}).map((key) => `#/$defs/${key}`);
+      for (const reference of references(tool.parameters)) {
+        assert.ok(defined.includes(reference), `${name}: ${tool.name}: ${reference}`);
+      }
+    }
+    offered += tools.length;
+    leftOut += missing.length;
+  }
+  t.diagnostic(`${offered} operations are tools, ${leftOut} are not`);
+  assert.ok(offered > 450 && leftOut < offered / 6, `${offered} are tools, ${leftOut} are not`);
+});
+
+test('a document in YAML gives the same tools as in JSON', async (t) => {
+  for (const file of await documents('yaml')) {
+    const json = file.replace('/yaml/', '/json/').replace(/yaml$/, 'json');
+    const [ofYaml, ofJson] = await Promise.all([file, json].map(async (it) =>
+      (await listTools(await configFile(t, config(await entry(it))))).tools));
+    assert.deepEqual(ofYaml, ofJson, path.relative(EXAMPLES, file));
+  }
+});
+
+/** Starts the judge for a document, and in front of it a server that keeps what it says. */
+async function judge(t, file) {
+  const child = spawn(process.execPath, [PRISM, 'mock', '--port', '0', file]);
+  t.after(() => child.kill());
+  let port;
+  for await (const line of createInterface({ input: child.stdout })) {
+    port = line.match(/listening on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
+    if (port) break;
+  }
+  child.stdout.resume();
+  assert.ok(port, 'the judge did not start');
+  const judged = [];
+  const proxy = createServer((incoming, outgoing) => {
+    const { method, url, headers } = incoming;
+    const forwarded = request({ host: '127.0.0.1', port, method, path: url, headers }, (answer) => {
+      const violations = JSON.parse(answer.headers['sl-violations'] ?? '[]');
+      judged.push({ method, url, violations: violations.filter(({ location }) => location[0] === 'request') });
+      outgoing.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(outgoing);
+    });
+    incoming.pipe(forwarded);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.after(() => { proxy.close(); proxy.closeAllConnections(); });
+  return { origin: `http://127.0.0.1:${proxy.address().port}`, judged };
+}
+
+// Operations for which this test finds no value: schemas that contradict themselves, forms of which
+// a value fits several, and a list of objects of objects in a query.
+const IMPOSSIBLE = {
+  '3.0/json/circular-paths.json': ['put_anything'],
+  '3.0/json/discriminators.json': ['post_potentially-undefined-formData'],
+  '3.0/json/polymorphism.json': ['post_one-of-complex'],
+  '3.0/json/schema-types.json': ['quirks_entirelyIncompatibleAllOf', 'quirks_partiallyUsableIncompatibleAllOf'],
+  '3.1/json/schema-validation-local.json': ['get_anything_strings'],
+  '3.1/json/schema-types.json': ['quirks_entirelyIncompatibleAllOf', 'quirks_partiallyUsableIncompatibleAllOf'],
+};
+// Documents at which the judge itself dies, when it decodes parameters in the style `matrix`.
+const KILLS_THE_JUDGE = ['3.0/json/parameters-style.json', '3.1/json/parameters-style.json'];
+
+/** Calls a tool with a full value, or with a sparse one if the full one is not valid. */
+async function callWithSample(setup, tool) {
+  for (const isSparse of [false, true]) {
+    const args = sample(tool.parameters, isSparse);
+    const result = await callTool(setup, tool.name, args).catch((error) => error);
+    if (!(result instanceof Error)) return { args, result };
+  }
+  return undefined;
+}
+
+for (const file of await documents('json')) {
+  const name = path.relative(EXAMPLES, file);
+  test(`the judge accepts every request by ${name}`, async (t) => {
+    const { tools } = await listTools(await configFile(t, config(await entry(file))));
+    if (tools.length === 0) return t.skip('nothing is offered');
+    if (KILLS_THE_JUDGE.includes(name)) return t.skip('the judge cannot read it');
+    const { origin, judged } = await judge(t, file);
+    const http = await entry(file, { base_url: origin, allow_private: ['127.0.0.1'] });
+    const setup = await configFile(t, config(http));
+    const impossible = [];
+    for (const tool of tools.slice(0, MOST_CALLS)) {
+      const before = judged.length;
+      const called = await callWithSample(setup, tool);
+      if (judged.length === before) {
+        impossible.push(tool.name);
+        t.diagnostic(`${tool.name}: ${JSON.stringify(called)}`);
+        continue;
+      }
+      const { url, violations } = judged.at(-1);
+      assert.deepEqual(violations, [], `${tool.name} ${url} ${JSON.stringify(called)}`);
+    }
+    assert.deepEqual(impossible, IMPOSSIBLE[name] ?? []);
+  });
+}
