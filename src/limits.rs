@@ -528,6 +528,68 @@ pub mod outbound {
     pub const REDIRECTS_MAX: usize = 3;
 }
 
+/// Limits of MCP servers and what they send.
+pub mod mcp {
+    use super::{Duration, KIB, MIB};
+
+    /// How long to wait for a connection and its handshake: a package may have to be fetched first.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+    /// The longest call, however much it reports.
+    pub const CALL_MAX: Duration = Duration::from_secs(300);
+    /// The longest result, in bytes of JSON.
+    pub const RESULT_BYTES_MAX: usize = 256 * KIB;
+    /// The longest message, in bytes: a line, an event or a body.
+    pub const MESSAGE_BYTES_MAX: usize = 4 * MIB;
+    /// What is read of an HTTP answer that is an error, in bytes.
+    pub const ERROR_BYTES_MAX: usize = 64 * KIB;
+    /// What a model reads of a tool's error, in bytes.
+    pub const ERROR_TEXT_BYTES_MAX: usize = 2 * KIB;
+    /// Notifications of a connection that are looked at in a second.
+    pub const NOTIFICATIONS_PER_SEC_MAX: u32 = 100;
+    /// Pages of a list of tools.
+    pub const LIST_PAGES_MAX: usize = 64;
+    /// Tools in a list.
+    pub const LIST_TOOLS_MAX: usize = 2000;
+    /// A list of tools, in bytes of JSON.
+    pub const LIST_BYTES_MAX: usize = 8 * MIB;
+    /// How long a list may take.
+    pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+    /// How long to wait after a change of the list, since changes come in bursts.
+    pub const CHANGE_PAUSE: Duration = Duration::from_millis(100);
+    /// How often a server may ask in one call.
+    pub const QUESTIONS_MAX: u64 = 10;
+    /// What a server may want back with an answer, in bytes. It is stored with the session.
+    pub const STATE_BYTES_MAX: usize = 64 * KIB;
+    /// How long to wait before a call goes on that has nothing to ask.
+    pub const STATE_PAUSE: Duration = Duration::from_millis(500);
+    /// How long a call waits for a server that is being reconnected.
+    pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
+    /// How often a broken stream is opened again.
+    pub const STREAM_RETRIES_MAX: usize = 5;
+    /// The longest wait before that.
+    pub const STREAM_BACKOFF_MAX: Duration = Duration::from_secs(16);
+    /// The longest wait before a server is connected again.
+    pub const RESTART_BACKOFF_MAX: Duration = Duration::from_secs(60);
+    /// How long a server has to stay for its earlier failures to be forgotten.
+    pub const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+    /// Restarts ...
+    pub const RESTARTS_MAX: usize = 10;
+    /// ... within this time ...
+    pub const RESTARTS_WITHIN: Duration = Duration::from_secs(600);
+    /// ... after which a server is left alone for this long.
+    pub const RESTARTS_PAUSE: Duration = Duration::from_secs(300);
+    /// How long a token may take to arrive, with the search for who gives it.
+    pub const AUTH_TIMEOUT: Duration = Duration::from_secs(20);
+    /// An answer of an authorization server, in bytes.
+    pub const AUTH_BYTES_MAX: usize = 256 * KIB;
+    /// How long a token is used that does not say how long it holds.
+    pub const TOKEN_LIFE_DEFAULT: Duration = Duration::from_secs(300);
+    /// How long a signed statement of the client holds.
+    pub const ASSERTION_LIFE: Duration = Duration::from_secs(60);
+    /// How long a session's own connection is kept without a call.
+    pub const OWN_CONNECTION_AGE: Duration = Duration::from_secs(600);
+}
+
 /// Limits of `OpenAPI` documents. Large real ones, such as GitHub's, have 1,000 operations in 6 MiB.
 pub mod openapi {
     use super::{Duration, KIB, MIB};

@@ -20,7 +20,7 @@ use greeting::Greeting;
 
 pub use assemble::{AssemblyError, Parts, gateway};
 pub use running::{Running, StartError, start};
-pub use tools::{ToolsError, tools};
+pub use tools::{ToolsError, mcp_servers, tools};
 
 /// Why the gateway does not run, or stopped.
 #[derive(Debug, thiserror::Error)]

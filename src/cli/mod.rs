@@ -133,6 +133,8 @@ pub(crate) struct ToolsArgs {
 pub(crate) enum ToolsAction {
     /// Run one tool as the gateway would, without a model, and print its result
     Call(CallArgs),
+    /// Print the hash of each MCP server's list of tools, for `pin` in its entry
+    Pin(ConfigArgs),
 }
 
 /// Options of `tether tools call`.

@@ -47,6 +47,7 @@ fn run(cli: Cli) -> Result<(), CliError> {
             let config = match &args.action {
                 None => &args.config,
                 Some(ToolsAction::Call(args)) => &args.config,
+                Some(ToolsAction::Pin(args)) => args,
             };
             tools::run(&load(config)?, args.action.as_ref(), &mut out)
         }

@@ -28,8 +28,8 @@ pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
 pub use self::tools::{
-    AccessConfig, BodyConfig, CommandConfig, DocumentAt, HttpConfig, NotBuilt, OpenApiConfig,
-    RequestConfig, ResultConfig, SandboxConfig, SandboxMode, Shown, ToolsConfig,
+    AccessConfig, AuthConfig, BodyConfig, CommandConfig, DocumentAt, HttpConfig, McpConfig,
+    OpenApiConfig, RequestConfig, ResultConfig, SandboxConfig, SandboxMode, Shown, ToolsConfig,
 };
 pub use self::upstream::{
     Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,

@@ -89,7 +89,7 @@ impl Driver {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { turn, writer, route, tools, tool_timeout, parked } = parts;
         let mut driver = Self {
-            tools: RunningTools::new(tools, tool_timeout, turn.turn_id()),
+            tools: RunningTools::new(tools, tool_timeout, turn.session_id(), turn.turn_id()),
             session_id: turn.session_id().to_owned(),
             turn,
             writer,

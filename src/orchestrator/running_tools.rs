@@ -25,6 +25,7 @@ pub(super) struct RunningTools {
     /// The longest run of a tool without a limit of its own.
     timeout: Duration,
     /// Makes the calls' idempotency keys unique.
+    session: Arc<str>,
     turn_id: String,
     running: Vec<Running>,
     /// Those that wait for the user's answer, and no longer belong to this turn.
@@ -72,9 +73,15 @@ impl fmt::Debug for RunningTools {
 }
 
 impl RunningTools {
-    pub(super) fn new(tools: Arc<Registry>, timeout: Duration, turn_id: &str) -> Self {
+    pub(super) fn new(
+        tools: Arc<Registry>,
+        timeout: Duration,
+        session: &str,
+        turn_id: &str,
+    ) -> Self {
         let (running, parked) = (Vec::new(), Vec::new());
-        Self { tools, timeout, turn_id: turn_id.to_owned(), running, parked, next: None }
+        let (session, turn_id) = (session.into(), turn_id.to_owned());
+        Self { tools, timeout, session, turn_id, running, parked, next: None }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -93,7 +100,13 @@ impl RunningTools {
         let tool = self.tools.get(name);
         let tool = Arc::clone(tool.expect("a turn's briefing lists the tools it runs with"));
         let idempotency_key = Arc::from(format!("{}/{call_id}", self.turn_id));
-        let tool_call = ToolCall { tool, arguments, idempotency_key, resumption };
+        let tool_call = ToolCall {
+            tool,
+            arguments,
+            idempotency_key,
+            resumption,
+            session: Arc::clone(&self.session),
+        };
         let tool = ToolTask::start(tool_call, self.timeout, span);
         self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
     }
@@ -253,7 +266,7 @@ mod tests {
         };
         let mut tools = Registry::default();
         tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
-        RunningTools::new(Arc::new(tools), Duration::from_secs(1), "t")
+        RunningTools::new(Arc::new(tools), Duration::from_secs(1), "s", "t")
     }
 
     #[tokio::test(start_paused = true)]

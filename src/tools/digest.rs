@@ -7,9 +7,14 @@ use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of a value's canonical JSON, in hexadecimal.
 pub(crate) fn of(value: &Value) -> String {
+    of_text(&canonical(value))
+}
+
+/// A value as JSON without spaces, the keys of each object sorted by their bytes.
+pub(crate) fn canonical(value: &Value) -> String {
     let mut json = String::new();
     push_canonical(&mut json, value);
-    of_text(&json)
+    json
 }
 
 /// The SHA-256 of a text, in hexadecimal.

@@ -10,6 +10,7 @@ mod digest;
 pub(crate) mod fault;
 pub(crate) mod form;
 pub mod http;
+pub mod mcp;
 pub mod outbound;
 mod policy;
 pub mod process;
@@ -113,6 +114,8 @@ pub struct CallContext {
     pub reporter: Reporter,
     /// The answer that the tool asked to be called again with.
     pub resumption: Option<Resumption>,
+    /// Whose call it is: the id of the session, which only tells calls apart.
+    pub session: Arc<str>,
 }
 
 impl CallContext {
@@ -120,7 +123,13 @@ impl CallContext {
     #[must_use]
     pub fn first(idempotency_key: impl Into<Arc<str>>) -> Self {
         let reporter = Reporter::default();
-        Self { idempotency_key: idempotency_key.into(), attempt: 1, reporter, resumption: None }
+        Self {
+            idempotency_key: idempotency_key.into(),
+            attempt: 1,
+            reporter,
+            resumption: None,
+            session: Arc::default(),
+        }
     }
 }
 

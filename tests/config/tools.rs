@@ -22,10 +22,14 @@ fn the_example_has_every_key_of_every_kind_of_entry() {
     let config = load(&text).unwrap();
     assert_eq!(config.warnings(), Vec::<String>::new());
     let effective = serde_json::to_value(config).unwrap();
-    for kind in ["http", "command"] {
+    for kind in ["mcp", "http", "command"] {
         let entries = |of: &Value| of["tools"][kind].as_array().unwrap().clone();
         for (written, effective) in entries(&written).iter().zip(entries(&effective)) {
-            assert_eq!(keys(written), keys(&effective));
+            // What is shown of the second server is said to be as in the first.
+            let is_first = written["name"] != "search";
+            let (written, effective) = (keys(written), keys(&effective));
+            assert!(written.is_subset(&effective), "{written:?} {effective:?}");
+            assert!(!is_first || written == effective, "{written:?} {effective:?}");
         }
     }
 }
@@ -196,4 +200,46 @@ fn what_comes_from_the_environment_is_not_shown() {
     assert!(!shown.contains("sesame") && !shown.contains("open\n"), "{shown}");
     assert!(shown.contains("l: shown"), "{shown}");
     assert_eq!(shown.matches("[redacted]").count(), 3, "{shown}");
+}
+
+#[test]
+fn mistakes_in_servers_are_told_at_their_key() {
+    for (entry, message) in [
+        ("{name: a}", ": expected one of `command` and `url`"),
+        (
+            "{name: a, command: [x], url: \"https://a.example\"}",
+            ": expected one of `command` and `url`",
+        ),
+        ("{name: a, command: []}", ".command: expected a list: the program and its arguments"),
+        ("{name: a, command: [x], headers: {A: b}}", ".headers: does not apply to a program"),
+        (
+            "{name: a, url: \"https://a.example\", cwd: /}",
+            ".cwd: does not apply to a server over HTTP",
+        ),
+        (
+            "{name: a, url: \"ftp://a.example\"}",
+            ".url: found text, expected an http or https URL without user and password",
+        ),
+        (
+            "{name: a, command: [x], pin: abc}",
+            ".pin: found the text `abc`, expected a hash as `tether tools pin` prints it: `sha256:` \
+             and 64 digits",
+        ),
+        (
+            "{name: a, url: \"https://a.example\", auth: {client_id: b}}",
+            ".auth: expected one of `client_secret` and `private_key_pem`",
+        ),
+        (
+            "{name: a, url: \"https://a.example\", auth: {client_id: b, private_key_pem: c}}",
+            ".auth.private_key_pem: the key is not PEM",
+        ),
+        (
+            "{name: a, command: [x], max_result_bytes: 1}",
+            ".max_result_bytes: found `1`, expected a whole number of bytes from 1024 to 4194304",
+        ),
+    ] {
+        let told = load(&format!("tools: {{mcp: [{entry}]}}")).unwrap_err().to_string();
+        let (_, told) = told.split_once("tools.mcp[0]").unwrap();
+        assert_eq!(told, message, "{entry}");
+    }
 }

@@ -2,12 +2,16 @@
 
 mod commands;
 mod http;
+mod mcp;
+mod programs;
 
 use std::sync::Arc;
 
 use self::commands::Commands;
-use crate::config::Config;
+use self::programs::Programs;
+use crate::config::{Config, McpConfig};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
+use crate::tools::mcp::McpServer;
 use crate::tools::source::Offering;
 use crate::tools::{Entry, RegistryError, Source, Sources, Tool};
 
@@ -42,11 +46,26 @@ pub fn tools(config: &Config) -> Result<Sources, ToolsError> {
     for entry in &config.tools.http {
         http::add(&mut sources, entry);
     }
-    let commands = Commands::new(config);
+    let programs = Programs::new(config);
+    let commands = Commands { config, programs: &programs };
     for entry in &config.tools.command {
         sources.push(commands.offering(entry)?);
     }
+    for entry in &config.tools.mcp {
+        mcp::add(&mut sources, entry, config, &programs)?;
+    }
     Ok(sources)
+}
+
+/// The MCP servers of a configuration by name, not connected.
+///
+/// # Errors
+/// See [`ToolsError`].
+pub fn mcp_servers(config: &Config) -> Result<Vec<(String, McpServer)>, ToolsError> {
+    let programs = Programs::new(config);
+    let server =
+        |entry: &McpConfig| Ok((entry.name.clone(), mcp::server(entry, config, &programs)?));
+    config.tools.mcp.iter().map(server).collect()
 }
 
 fn builtin(config: &Config) -> Result<Offering, RegistryError> {

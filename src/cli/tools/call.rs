@@ -169,6 +169,7 @@ impl<W: Write> Call<'_, W> {
             arguments: self.arguments.clone(),
             idempotency_key: Arc::from(uuid::Uuid::new_v4().to_string()),
             resumption,
+            session: Arc::default(),
         };
         let (reporter, reports) = Reporter::new();
         let mut running = Box::pin(run::run(call, reporter, self.timeout));

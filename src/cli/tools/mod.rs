@@ -7,7 +7,7 @@ use std::io::Write;
 
 use serde_json::json;
 
-use super::{CliError, ToolsAction};
+use super::{CliError, ToolsAction, print_diagnostic};
 use crate::app;
 use crate::config::Config;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
@@ -22,7 +22,31 @@ pub(super) fn run(
     match action {
         None => list(config, out),
         Some(ToolsAction::Call(args)) => call::run(config, args, out),
+        Some(ToolsAction::Pin(_)) => pin(config, out),
     }
+}
+
+/// Writes the name of each MCP server, and the hash of its list of tools as it is now. What went
+/// wrong goes to standard error.
+///
+/// # Errors
+/// As [`list`]; [`CliError::Silent`] if a server cannot be asked.
+fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
+    let servers = app::mcp_servers(config).map_err(CliError::usage)?;
+    let mut has_failed = false;
+    settle::runtime()?.block_on(async {
+        for (name, server) in servers {
+            match server.pin().await {
+                Ok((pin, count)) => writeln!(out, "{name}: {pin} # {count} tools")?,
+                Err(reason) => {
+                    has_failed = true;
+                    print_diagnostic("error", format!("mcp {name}: {reason}"));
+                }
+            }
+        }
+        out.flush()
+    })?;
+    if has_failed { Err(CliError::Silent) } else { Ok(()) }
 }
 
 /// Writes `{"tools":[...]}`, indented, in the order of the configuration, once every source has

@@ -175,7 +175,7 @@ fn element(node: &Node) -> Result<Element, Refused> {
 }
 
 /// Text, or a number as it would be written on a command line.
-fn scalar(node: &Node) -> Result<String, Refused> {
+pub(super) fn scalar(node: &Node) -> Result<String, Refused> {
     match &node.value {
         raw::Value::Integer(number) => Ok(number.to_string()),
         _ => text(node).map(str::to_owned),

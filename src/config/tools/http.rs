@@ -298,7 +298,7 @@ fn select(node: &Node) -> Result<Select, Refused> {
     text(node).map(Select::parse)
 }
 
-fn range(node: &Node) -> Result<Cidr, Refused> {
+pub(super) fn range(node: &Node) -> Result<Cidr, Refused> {
     let expected = "a range of addresses, such as `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`";
     text(node)?.parse().map_err(|_| Refused::new(node, expected))
 }
@@ -335,11 +335,19 @@ fn url_text<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(url.as_str())
 }
 
-fn ranges<S: Serializer>(ranges: &[Cidr], serializer: S) -> Result<S::Ok, S::Error> {
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+pub(super) fn url_text_opt<S: Serializer>(
+    url: &Option<Url>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(url.as_ref().map_or("", Url::as_str))
+}
+
+pub(super) fn ranges<S: Serializer>(ranges: &[Cidr], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(ranges.iter().map(ToString::to_string))
 }
 
-fn by_glob<S: Serializer>(
+pub(super) fn by_glob<S: Serializer>(
     policies: &[(Glob, PolicyPatch)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

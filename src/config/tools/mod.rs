@@ -2,6 +2,7 @@
 
 mod command;
 mod http;
+mod mcp;
 mod policy;
 mod shown;
 
@@ -13,6 +14,7 @@ pub use command::{CommandConfig, SandboxConfig, SandboxMode};
 pub use http::{
     AccessConfig, BodyConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig, ResultConfig,
 };
+pub use mcp::{AuthConfig, McpConfig};
 pub use shown::Shown;
 
 use super::raw::Node;
@@ -43,13 +45,9 @@ pub struct ToolsConfig {
     pub http: Vec<HttpConfig>,
     /// Tools that are programs.
     pub command: Vec<CommandConfig>,
-    /// MCP servers; this build has none.
-    pub mcp: Vec<NotBuilt>,
+    /// MCP servers.
+    pub mcp: Vec<McpConfig>,
 }
-
-/// The options of something that this build does not have. There are none.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub enum NotBuilt {}
 
 impl ToolsConfig {
     /// The names that `tools.builtin` accepts.
@@ -103,7 +101,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
         demo: keys.read("demo", default.demo, boolean),
         http: keys.sections("http", http::read).unwrap_or_default(),
         command: keys.sections("command", command::read).unwrap_or_default(),
-        mcp: keys.list("mcp", default.mcp, not_built),
+        mcp: keys.sections("mcp", mcp::read).unwrap_or_default(),
     };
     for (index, name) in tools.builtin.iter().enumerate() {
         if tools.builtin.iter().take(index).any(|earlier| earlier == name) {
@@ -124,8 +122,4 @@ fn builtin(node: &Node) -> Result<String, Refused> {
         None => format!("a built-in tool: {}", enumerate(&ToolsConfig::BUILTIN)),
     };
     Err(Refused::new(node, expected))
-}
-
-fn not_built(node: &Node) -> Result<NotBuilt, Refused> {
-    Err(Refused::hidden(node, "an empty list: this build has no such tools"))
 }

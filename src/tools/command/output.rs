@@ -1,15 +1,13 @@
 //! What a program printed, and how it ended, as a result.
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::Output;
 use crate::limits::command::{OUTPUT_BYTES_MAX, STDERR_LINES_MAX};
 use crate::tools::ToolResult;
-use crate::tools::process::Stderr;
+use crate::tools::process::{Stderr, describe};
 
 /// A program's standard output, as much of it as was kept.
 #[derive(Debug, Default)]
@@ -72,11 +70,7 @@ fn text_result(text: &str, is_cut: bool) -> ToolResult {
 
 /// How a program failed: its exit status or signal, and the last lines that it wrote.
 fn failure(status: ExitStatus, stdout: &Stdout, stderr: &Stderr) -> ToolResult {
-    let how = match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("ended by {}", signal_name(signal)),
-        (None, None) => "ended abnormally".to_owned(),
-    };
+    let how = describe(status);
     let mut said = stderr.last_lines(STDERR_LINES_MAX);
     if said.is_empty() {
         let text = String::from_utf8_lossy(&stdout.bytes);
@@ -87,26 +81,10 @@ fn failure(status: ExitStatus, stdout: &Stdout, stderr: &Stderr) -> ToolResult {
     ToolResult::error(format!("{how}{separator}{said}"))
 }
 
-fn signal_name(signal: i32) -> String {
-    let names = [
-        (Signal::HUP, "SIGHUP"),
-        (Signal::INT, "SIGINT"),
-        (Signal::ILL, "SIGILL"),
-        (Signal::ABORT, "SIGABRT (it crashed)"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::SEGV, "SIGSEGV (it crashed)"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::XCPU, "SIGXCPU (it used up its processor time)"),
-        (Signal::XFSZ, "SIGXFSZ (it wrote too large a file)"),
-    ];
-    let name = names.iter().find(|(number, _)| number.as_raw() == signal);
-    name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
     use super::*;
 
     fn ended(code: i32) -> ExitStatus {

@@ -15,11 +15,13 @@ mod environment;
 mod guard;
 mod launcher;
 mod sandbox;
+mod status;
 mod stderr;
 
 pub use child::{Child, Options, ProcessError};
 pub use environment::{ALWAYS, environment, find_program};
 pub use launcher::{Launcher, is_launch, launch};
 pub use sandbox::{Confinement, Layers, Limits, Sandbox};
+pub use status::describe;
 pub(super) use stderr::OnLine;
 pub use stderr::Stderr;

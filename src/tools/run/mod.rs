@@ -32,6 +32,7 @@ pub(crate) struct ToolCall {
     pub(crate) idempotency_key: Arc<str>,
     /// The answer that the tool asked to be called again with.
     pub(crate) resumption: Option<Resumption>,
+    pub(crate) session: Arc<str>,
 }
 
 /// The outcome of a call.
@@ -131,6 +132,7 @@ async fn run_with(
             attempt: attempts,
             reporter: reporter.begin(attempts),
             resumption: call.resumption.clone(),
+            session: Arc::clone(&call.session),
         };
         let ended = attempt(tool, call.arguments.clone(), context, timeout).await;
         let wait = match &ended {

@@ -71,7 +71,13 @@ fn scripted(policy: Policy, attempts: Vec<Result<ToolResult, ToolFault>>) -> Arc
 /// A call of it without arguments.
 fn call(tool: &Arc<dyn Tool>) -> ToolCall {
     let (tool, idempotency_key) = (Arc::clone(tool), Arc::from("key"));
-    ToolCall { tool, arguments: json!({}), idempotency_key, resumption: None }
+    ToolCall {
+        tool,
+        arguments: json!({}),
+        idempotency_key,
+        resumption: None,
+        session: Arc::default(),
+    }
 }
 
 /// Runs it without jitter.

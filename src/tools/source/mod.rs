@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Entry;
 
+pub(crate) use clean::text as clean_text;
 pub use glob::Glob;
 pub use rules::{Declared, Effects, EntryRules, Hints};
 

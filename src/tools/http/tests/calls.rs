@@ -42,6 +42,7 @@ async fn run_it(tool: HttpTool) -> Run {
         arguments: json!({}),
         idempotency_key: "key-1".into(),
         resumption: None,
+        session: Arc::default(),
     };
     run(call, Reporter::default(), Duration::from_secs(30)).await
 }

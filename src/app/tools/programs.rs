@@ -1,0 +1,71 @@
+//! What all programs share: the launcher, and what of a sandbox holds on this machine.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ToolsError;
+use crate::config::{Config, SandboxConfig, SandboxMode};
+use crate::tools::process::{Confinement, Launcher, Layers, Sandbox, find_program};
+
+/// What all programs share.
+#[derive(Debug)]
+pub(super) struct Programs {
+    launcher: Arc<Launcher>,
+    /// What of a sandbox holds; found out only if there are programs.
+    layers: Layers,
+}
+
+impl Programs {
+    pub(super) fn new(config: &Config) -> Self {
+        let launcher = Arc::new(Launcher::own());
+        let is_needed = !config.tools.command.is_empty() || !config.tools.mcp.is_empty();
+        // A machine without a launcher has no sandbox.
+        let layers = is_needed.then(|| launcher.layers().ok()).flatten().unwrap_or_default();
+        Self { launcher, layers }
+    }
+
+    pub(super) const fn launcher(&self) -> &Arc<Launcher> {
+        &self.launcher
+    }
+
+    /// The layers of a confinement that hold.
+    pub(super) fn held(&self, confinement: &Confinement) -> Vec<&'static str> {
+        confinement.held(&self.layers)
+    }
+
+    /// Checks that a required sandbox holds.
+    pub(super) fn check(&self, entry: &str, sandbox: Option<&Sandbox>) -> Result<(), ToolsError> {
+        let Some(sandbox) = sandbox.filter(|sandbox| sandbox.is_required) else { return Ok(()) };
+        let missing = self.layers.missing(sandbox);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(ToolsError::Sandbox { tool: entry.to_owned(), missing: missing.join(", ") })
+    }
+}
+
+/// The file of a program, found as its own environment says.
+///
+/// # Errors
+/// If there is none that can be run.
+pub(super) fn found(
+    program: &str,
+    environment: &[(OsString, OsString)],
+    directory: Option<&Path>,
+) -> Result<PathBuf, String> {
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
+    find_program(program.as_ref(), path, directory)
+        .ok_or_else(|| format!("there is no program {program} that can be run"))
+}
+
+/// The sandbox that a configuration describes, if it wants one.
+pub(super) fn sandbox(config: &SandboxConfig) -> Option<Sandbox> {
+    let SandboxConfig { mode, read, write, network } = config;
+    (*mode != SandboxMode::Off).then(|| Sandbox {
+        is_required: *mode == SandboxMode::Require,
+        read: read.clone(),
+        write: write.clone(),
+        network: *network,
+    })
+}

@@ -1,0 +1,252 @@
+//! `tools.mcp[]`: MCP servers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use url::Url;
+
+use super::command::{SandboxConfig, SandboxMode, as_map, path, sandbox, scalar};
+use super::http::{by_glob, range, ranges, url_text_opt};
+use super::policy::policies;
+use crate::config::raw::Node;
+use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
+use crate::config::values::{choice, entry_name};
+use crate::config::{Secret, seconds};
+use crate::limits::config as bounds;
+use crate::limits::mcp as limits;
+use crate::tools::PolicyPatch;
+use crate::tools::mcp::{Algorithm, AuthOptions, Connections, Proof, Protocol, SigningKey};
+use crate::tools::outbound::Cidr;
+use crate::tools::source::Glob;
+
+/// An MCP server.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct McpConfig {
+    /// The entry's name.
+    pub name: String,
+    /// The program and its arguments; empty for a server over HTTP.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Variables that are set for the program.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
+    pub env: Vec<(String, Secret)>,
+    /// The gateway's own variables that the program gets too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_inherit: Vec<String>,
+    /// Where the program runs; a fresh directory if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// How the program is restricted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxConfig>,
+    /// The address, for a server over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "url_text_opt")]
+    pub url: Option<Url>,
+    /// Header fields of every request.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
+    pub headers: Vec<(String, Secret)>,
+    /// How requests are authorized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthConfig>,
+    /// Which protocol it speaks.
+    #[serde(serialize_with = "protocol_name")]
+    pub protocol: Protocol,
+    /// Whether what it says about its tools may loosen their policies.
+    pub trust: bool,
+    /// What comes before the names of its tools.
+    pub prefix: String,
+    /// The tools to offer.
+    pub allow: Vec<Glob>,
+    /// The tools not to offer.
+    pub deny: Vec<Glob>,
+    /// Changes to policies.
+    #[serde(serialize_with = "by_glob")]
+    pub policy: Vec<(Glob, PolicyPatch)>,
+    /// What its list of tools must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pin: Option<String>,
+    /// Whether turns wait for it.
+    pub required: bool,
+    /// Who shares a connection.
+    #[serde(serialize_with = "connections_name")]
+    pub connections: Connections,
+    /// Whether it may send the user to a page.
+    pub elicit_urls: bool,
+    /// The longest wait for a connection and its handshake.
+    #[serde(rename = "connect_timeout_sec", serialize_with = "seconds")]
+    pub connect_timeout: Duration,
+    /// The longest call.
+    #[serde(rename = "max_call_sec", serialize_with = "seconds")]
+    pub max_call: Duration,
+    /// The longest result.
+    pub max_result_bytes: usize,
+}
+
+/// How the gateway is authorized by a server: client credentials.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename = "client_credentials")]
+pub struct AuthConfig {
+    /// The client's id.
+    pub client_id: String,
+    /// Its secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<Secret>,
+    /// Its private key, in PKCS #8 as PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_key_pem: Option<Secret>,
+    /// How the key signs.
+    #[serde(serialize_with = "algorithm_name")]
+    pub signing_algorithm: Algorithm,
+    /// The scopes to ask for.
+    pub scopes: Vec<String>,
+    /// Private addresses at which the authorization server may be.
+    #[serde(serialize_with = "ranges")]
+    pub allow_private: Vec<Cidr>,
+}
+
+impl AuthConfig {
+    /// The options of the authorization.
+    ///
+    /// # Errors
+    /// If the key cannot be used.
+    pub fn options(&self) -> Result<AuthOptions, String> {
+        let proof = match (&self.client_secret, &self.private_key_pem) {
+            (_, Some(pem)) => Proof::Key(SigningKey::read(pem.reveal(), self.signing_algorithm)?),
+            (Some(secret), None) => Proof::Secret(secret.reveal().to_owned()),
+            (None, None) => return Err("it has neither a secret nor a key".to_owned()),
+        };
+        let Self { client_id, scopes, allow_private, .. } = self.clone();
+        Ok(AuthOptions { client_id, proof, scopes, allow_private })
+    }
+}
+
+/// Reads an entry.
+pub(super) fn read(mut keys: Keys<'_, '_>) -> McpConfig {
+    let name = keys.required("name", String::new(), entry_name);
+    let is_program = keys.has("command");
+    if is_program == keys.has("url") {
+        keys.refuse_whole("expected one of `command` and `url`".to_owned());
+    }
+    let not_for = if is_program {
+        "does not apply to a program"
+    } else {
+        "does not apply to a server over HTTP"
+    };
+    if is_program {
+        keys.refuse_all(&["headers", "auth"], not_for);
+    } else {
+        keys.refuse_all(&["env", "env_inherit", "cwd", "sandbox"], not_for);
+    }
+    let protocols =
+        &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
+    let sharing = &[("shared", Connections::Shared), ("per_session", Connections::PerSession)];
+    let one = |node: &Node| text(node).map(str::to_owned);
+    let secret = |node: &Node| text(node).map(|text| Secret::new(text.to_owned()));
+    let glob = |node: &Node| text(node).map(Glob::new);
+    let time = || wait(bounds::WAIT_MIN..=bounds::WAIT_MAX);
+    let no_sandbox = SandboxConfig { mode: SandboxMode::Off, ..SandboxConfig::default() };
+    let sandbox = is_program
+        .then(|| if keys.has("sandbox") { sandbox(keys.section("sandbox")) } else { no_sandbox });
+    let config = McpConfig {
+        command: keys.list("command", Vec::new(), scalar),
+        env: keys.pairs("env", secret),
+        env_inherit: keys.list("env_inherit", Vec::new(), one),
+        cwd: keys.read("cwd", None, |node| path(node).map(Some)),
+        sandbox,
+        url: keys.read("url", None, |node| url(node).map(Some)),
+        headers: keys.pairs("headers", secret),
+        auth: (!is_program && keys.has("auth")).then(|| auth(keys.section("auth"))),
+        protocol: keys.read("protocol", Protocol::Auto, choice("protocol", protocols)),
+        trust: keys.read("trust", false, boolean),
+        prefix: keys.read("prefix", format!("{name}__"), one),
+        allow: keys.list("allow", vec![Glob::new("*")], glob),
+        deny: keys.list("deny", Vec::new(), glob),
+        policy: policies(&mut keys),
+        pin: keys.read("pin", None, |node| pin(node).map(Some)),
+        required: keys.read("required", false, boolean),
+        connections: keys.read("connections", Connections::Shared, choice("connections", sharing)),
+        elicit_urls: keys.read("elicit_urls", false, boolean),
+        connect_timeout: keys.read("connect_timeout_sec", limits::CONNECT_TIMEOUT, time()),
+        max_call: keys.read("max_call_sec", limits::CALL_MAX, time()),
+        max_result_bytes: keys.read(
+            "max_result_bytes",
+            limits::RESULT_BYTES_MAX,
+            integer(bounds::SIZE_MIN..=limits::MESSAGE_BYTES_MAX, "bytes"),
+        ),
+        name,
+    };
+    if is_program && config.command.is_empty() {
+        keys.refuse("command", "expected a list: the program and its arguments".to_owned());
+    }
+    keys.finish();
+    config
+}
+
+fn auth(mut keys: Keys<'_, '_>) -> AuthConfig {
+    let kinds = &[("client_credentials", ())];
+    keys.read("type", (), choice("type", kinds));
+    let secret = |node: &Node| text(node).map(|text| Some(Secret::new(text.to_owned())));
+    let one = |node: &Node| text(node).map(str::to_owned);
+    let algorithm = choice("signing_algorithm", &Algorithm::ALL);
+    let auth = AuthConfig {
+        client_id: keys.required("client_id", String::new(), one),
+        client_secret: keys.read("client_secret", None, secret),
+        private_key_pem: keys.read("private_key_pem", None, secret),
+        signing_algorithm: keys.read("signing_algorithm", Algorithm::Es256, algorithm),
+        scopes: keys.list("scopes", Vec::new(), one),
+        allow_private: keys.list("allow_private", Vec::new(), range),
+    };
+    if auth.client_secret.is_some() == auth.private_key_pem.is_some() {
+        keys.refuse_whole("expected one of `client_secret` and `private_key_pem`".to_owned());
+    } else if let Err(reason) = auth.options() {
+        keys.refuse("private_key_pem", reason);
+    }
+    keys.finish();
+    auth
+}
+
+fn url(node: &Node) -> Result<Url, Refused> {
+    let expected = "an http or https URL without user and password";
+    let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
+    let has_secret = !url.username().is_empty() || url.password().is_some();
+    if matches!(url.scheme(), "http" | "https") && !has_secret {
+        return Ok(url);
+    }
+    Err(Refused::hidden(node, expected))
+}
+
+fn pin(node: &Node) -> Result<String, Refused> {
+    let pin = text(node)?;
+    let digits = pin.strip_prefix("sha256:").unwrap_or_default();
+    if digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Ok(pin.to_owned());
+    }
+    Err(Refused::new(node, "a hash as `tether tools pin` prints it: `sha256:` and 64 digits"))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn algorithm_name<S: serde::Serializer>(it: &Algorithm, serializer: S) -> Result<S::Ok, S::Error> {
+    let named = Algorithm::ALL.iter().find(|(_, algorithm)| algorithm == it);
+    serializer.serialize_str(named.map_or("", |(name, _)| name))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn protocol_name<S: serde::Serializer>(it: &Protocol, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match it {
+        Protocol::Auto => "auto",
+        Protocol::Modern => "modern",
+        Protocol::Legacy => "legacy",
+    })
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn connections_name<S: serde::Serializer>(
+    it: &Connections,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match it {
+        Connections::Shared => "shared",
+        Connections::PerSession => "per_session",
+    })
+}

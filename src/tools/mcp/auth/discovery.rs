@@ -1,0 +1,166 @@
+//! Where a server's tokens come from (RFC 9728, RFC 8414, `OpenID` Connect Discovery).
+
+use serde_json::Value;
+use url::Url;
+
+use super::Authorizer;
+
+/// What a server says when it refuses a request (`WWW-Authenticate`, RFC 9728 section 5.1).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Challenge {
+    resource_metadata: Option<String>,
+    pub(super) scope: Option<String>,
+}
+
+impl Challenge {
+    pub(super) fn parse(header: &str) -> Self {
+        let parameter = |name: &str| {
+            let (_, after) = header.split_once(&format!("{name}=\""))?;
+            let (value, _) = after.split_once('"')?;
+            Some(value.to_owned())
+        };
+        Self { resource_metadata: parameter("resource_metadata"), scope: parameter("scope") }
+    }
+}
+
+/// Who gives tokens for a server, and for what.
+#[derive(Debug, Clone)]
+pub(super) struct Authority {
+    pub(super) issuer: String,
+    pub(super) token_endpoint: Url,
+    /// Whether the client's secret goes into a header; else it goes into the form.
+    pub(super) takes_basic: bool,
+    /// What the token is for.
+    pub(super) resource: String,
+    /// The scopes that the server has.
+    pub(super) scope: Option<String>,
+}
+
+/// Finds out who gives tokens for a server.
+///
+/// # Errors
+/// Why nobody was found.
+pub(super) async fn authority(
+    authorizer: &Authorizer,
+    challenge: &Challenge,
+) -> Result<Authority, String> {
+    let server = &authorizer.server;
+    let metadata = resource_metadata(authorizer, challenge).await?;
+    let text = |key: &str| metadata.as_ref()?.get(key)?.as_str().map(str::to_owned);
+    let resource = text("resource").unwrap_or_else(|| without_end(server));
+    if !is_of_server(&resource, server) {
+        return Err(format!("its metadata is for {resource}, not for this server"));
+    }
+    let list = |key: &str| metadata.as_ref()?.get(key)?.as_array().cloned();
+    let issuer =
+        list("authorization_servers").and_then(|all| all.first()?.as_str().map(str::to_owned));
+    // Older servers are their own authorization servers.
+    let issuer = issuer.unwrap_or_else(|| server.origin().ascii_serialization());
+    let scopes = list("scopes_supported").unwrap_or_default();
+    let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
+    let scope = (!scopes.is_empty()).then(|| scopes.join(" "));
+    let found = server_metadata(authorizer, &issuer).await?;
+    let token_endpoint = found.get("token_endpoint").and_then(Value::as_str);
+    let token_endpoint = token_endpoint.and_then(|url| Url::parse(url).ok());
+    let token_endpoint =
+        token_endpoint.ok_or("the authorization server names no token_endpoint")?;
+    let methods = found.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+    let takes_basic =
+        methods.is_none_or(|methods| methods.iter().any(|it| it == "client_secret_basic"));
+    Ok(Authority { issuer, token_endpoint, takes_basic, resource, scope })
+}
+
+async fn resource_metadata(
+    authorizer: &Authorizer,
+    challenge: &Challenge,
+) -> Result<Option<Value>, String> {
+    let server = &authorizer.server;
+    let named = challenge.resource_metadata.as_deref().and_then(|url| Url::parse(url).ok());
+    let places = if let Some(named) = named {
+        vec![named]
+    } else {
+        let path = server.path().trim_end_matches('/');
+        let at = |path: &str| server.join(&format!("/.well-known/oauth-protected-resource{path}"));
+        [at(path), at("")].into_iter().flatten().collect()
+    };
+    for place in places {
+        if let Some(found) = authorizer.fetch(&place).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The metadata of an authorization server, which has to name itself.
+async fn server_metadata(authorizer: &Authorizer, issuer: &str) -> Result<Value, String> {
+    let url = Url::parse(issuer).map_err(|_| format!("{issuer} is no authorization server"))?;
+    let path = url.path().trim_end_matches('/');
+    let mut places = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        places.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    for place in places {
+        let Ok(place) = url.join(&place) else { continue };
+        let Some(found) = authorizer.fetch(&place).await? else { continue };
+        let named = found.get("issuer").and_then(Value::as_str).unwrap_or_default();
+        if named.trim_end_matches('/') == issuer.trim_end_matches('/') {
+            return Ok(found);
+        }
+        return Err(format!("the metadata of {issuer} is of another issuer"));
+    }
+    Err(format!("{issuer} has no metadata"))
+}
+
+/// Whether a resource is the server or contains it.
+fn is_of_server(resource: &str, server: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    let path = resource.path().trim_end_matches('/');
+    let rest = server.path().strip_prefix(path);
+    resource.origin() == server.origin()
+        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn without_end(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_names_metadata_and_scope() {
+        let header = r#"Bearer error="x", resource_metadata="https://a.example/m", scope="a b""#;
+        assert_eq!(
+            Challenge::parse(header),
+            Challenge {
+                resource_metadata: Some("https://a.example/m".to_owned()),
+                scope: Some("a b".to_owned()),
+            }
+        );
+        assert_eq!(Challenge::parse("Bearer"), Challenge::default());
+    }
+
+    #[test]
+    fn a_resource_is_the_server_or_contains_it() {
+        let server = Url::parse("https://a.example/x/mcp").unwrap();
+        for (resource, is_ours) in [
+            ("https://a.example/x/mcp", true),
+            ("https://a.example/x/mcp/", true),
+            ("https://a.example/x", true),
+            ("https://a.example", true),
+            ("https://a.example/x/m", false),
+            ("https://a.example/y", false),
+            ("https://b.example/x/mcp", false),
+            ("http://a.example/x/mcp", false),
+            ("mcp", false),
+        ] {
+            assert_eq!(is_of_server(resource, &server), is_ours, "{resource}");
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! One connection to a server, from its handshake to its end.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability,
+    Implementation, ProtocolVersion, SubscriptionFilter, UrlElicitationCapability,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, Peer, RoleClient, RunningServiceCancellationToken,
+    ServiceError, serve_client_with_lifecycle,
+};
+use rmcp::transport::Transport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::auth::Authorizer;
+use super::handler::Handler;
+use super::http::HttpClient;
+use super::options::{McpOptions, Protocol, Reach};
+use super::stdio::Stdio;
+use super::traffic::{Guard, Traffic};
+use crate::limits::mcp as limits;
+use crate::tools::process::{Child, Stderr, describe};
+
+/// The protocol's two eras.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// Up to 2025-11-25: with a handshake, and questions inside of open calls.
+    Legacy,
+    /// From 2026-07-28 on: without state, and questions as results.
+    Modern,
+}
+
+impl Era {
+    /// Its name in reports.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
+/// A connection. Dropping the last copy closes it, and ends its process.
+pub(super) struct Connection {
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) traffic: Traffic,
+    pub(super) era: Era,
+    pub(super) version: String,
+    /// Whether the server says that it has tools.
+    pub(super) has_tools: bool,
+    /// Why it has ended, once it has.
+    end: watch::Receiver<Option<Arc<str>>>,
+    stop: Mutex<Option<RunningServiceCancellationToken>>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { era, version, .. } = self;
+        f.debug_struct("Connection")
+            .field("era", era)
+            .field("version", version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.lock().take() {
+            stop.cancel();
+        }
+    }
+}
+
+impl Connection {
+    /// Why it has ended; waits for that.
+    pub(super) async fn ended(&self) -> Arc<str> {
+        let mut end = self.end.clone();
+        match end.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => "the connection ended".into(),
+        }
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    /// Asks a modern server to say when its tools change, for as long as the connection lasts.
+    pub(super) async fn follow_changes(&self) {
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = Some(true);
+        match self.peer.listen(filter).await {
+            Ok(mut subscription) => {
+                while let Ok(Some(_)) = subscription.next().await {
+                    self.traffic.note_change();
+                }
+            }
+            Err(error) => debug!(%error, "the server does not report changes of its tools"),
+        }
+        // A subscription that ends is not worth a connection.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct ConnectError {
+    pub(super) message: String,
+    /// Whether the server may just be of the other era.
+    may_be_legacy: bool,
+}
+
+impl ConnectError {
+    fn fatal(message: impl Into<String>) -> Self {
+        Self { message: message.into(), may_be_legacy: false }
+    }
+}
+
+/// Connects to a server within its time. `known` is the era of an earlier connection.
+///
+/// # Errors
+/// Why that failed.
+pub(super) async fn connect(
+    options: &McpOptions,
+    auth: Option<&Arc<Authorizer>>,
+    known: Option<Era>,
+) -> Result<Connection, ConnectError> {
+    let connecting = Box::pin(async {
+        let eras = match (options.protocol, known) {
+            (Protocol::Modern, _) => &[Probe::Modern][..],
+            (Protocol::Legacy, _) | (_, Some(Era::Legacy)) => &[Probe::Legacy],
+            (Protocol::Auto, _) => &[Probe::Auto, Probe::Legacy],
+        };
+        let mut failed = None;
+        for probe in eras {
+            match Box::pin(connect_as(options, auth, *probe)).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) if error.may_be_legacy => failed = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ConnectError::fatal("it cannot be reached")))
+    });
+    let most = options.connect_timeout;
+    timeout(most, connecting).await.unwrap_or_else(|_| {
+        let seconds = most.as_secs_f64();
+        Err(ConnectError::fatal(format!(
+            "it did not answer within {seconds} s (`connect_timeout_sec`)"
+        )))
+    })
+}
+
+/// How the era is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// `server/discover`, and then `initialize` if the server answers that it does not know it.
+    Auto,
+    Modern,
+    Legacy,
+}
+
+impl Probe {
+    fn mode(self) -> ClientLifecycleMode {
+        let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+        match self {
+            Self::Auto => ClientLifecycleMode::Auto {
+                preferred_versions,
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            },
+            Self::Modern => ClientLifecycleMode::Discover { preferred_versions },
+            Self::Legacy => ClientLifecycleMode::Initialize,
+        }
+    }
+}
+
+async fn connect_as(
+    options: &McpOptions,
+    auth: Option<&Arc<Authorizer>>,
+    probe: Probe,
+) -> Result<Connection, ConnectError> {
+    let traffic = Traffic::default();
+    match &options.reach {
+        Reach::Missing(reason) => Err(ConnectError::fatal(reason.clone())),
+        Reach::Program(program) => {
+            let name = Arc::clone(&options.rules.source.name);
+            let on_line = Box::new(move |line: &str| debug!(server = &*name, line, "stderr"));
+            let started = Child::start(program, Some(on_line));
+            let mut child = started.map_err(|error| ConnectError::fatal(error.to_string()))?;
+            let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+                return Err(ConnectError::fatal("the program has no input or output"));
+            };
+            let transport = Guard::new(Stdio::new(input, output), traffic.clone());
+            match Box::pin(handshake(transport, options, traffic, probe, Some(child))).await {
+                Ok(connection) => Ok(connection),
+                Err((error, child)) => Err(of_program(error, child).await),
+            }
+        }
+        Reach::Http(reach) => {
+            let client = HttpClient::new(reach.client.clone(), auth.cloned());
+            let config = http_config(&reach.url, &reach.headers);
+            let transport = StreamableHttpClientTransport::with_client(client, config);
+            let transport = Guard::new(transport, traffic.clone());
+            let connected = Box::pin(handshake(transport, options, traffic, probe, None)).await;
+            connected.map_err(|(error, _)| of_http(&error))
+        }
+    }
+}
+
+fn http_config(
+    url: &url::Url,
+    headers: &[(String, String)],
+) -> StreamableHttpClientTransportConfig {
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
+    let header = |(name, value): &(String, String)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+    };
+    config.custom_headers = headers.iter().filter_map(header).collect::<HashMap<_, _>>();
+    let mut retry = ExponentialBackoff::default();
+    retry.max_times = Some(limits::STREAM_RETRIES_MAX);
+    retry.max_delay = Some(limits::STREAM_BACKOFF_MAX);
+    config.retry_config = Arc::new(retry);
+    config.max_sse_event_size = limits::MESSAGE_BYTES_MAX;
+    config.max_json_response_size = limits::MESSAGE_BYTES_MAX;
+    config.reinit_on_expired_session = true;
+    config.allow_stateless = true;
+    config
+}
+
+/// What the gateway can do for a server: put its questions to the user.
+fn client_config(options: &McpOptions) -> ClientConfig {
+    let mut elicitation = ElicitationCapability::new();
+    // Defaults are filled in by us.
+    elicitation.form = Some(FormElicitationCapability::default());
+    elicitation.url = options.may_send_to_pages.then(UrlElicitationCapability::default);
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.elicitation = Some(elicitation);
+    let own = Implementation::new("tether", env!("CARGO_PKG_VERSION"));
+    let mut config = ClientConfig::new(capabilities, own);
+    config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+    config
+}
+
+async fn handshake<T>(
+    transport: Guard<T>,
+    options: &McpOptions,
+    traffic: Traffic,
+    probe: Probe,
+    child: Option<Child>,
+) -> Result<Connection, (ClientInitializeError, Option<Child>)>
+where
+    T: Transport<RoleClient> + 'static,
+{
+    let handler = Handler::new(client_config(options), traffic.clone(), options);
+    let service = match serve_client_with_lifecycle(handler, transport, probe.mode()).await {
+        Ok(service) => service,
+        Err(error) => return Err((error, child)),
+    };
+    let peer = service.peer().clone();
+    let info = peer.peer_info();
+    let version = info.as_deref().map(|info| info.protocol_version.clone()).unwrap_or_default();
+    let era = if version >= ProtocolVersion::V_2026_07_28 { Era::Modern } else { Era::Legacy };
+    let has_tools = info.is_some_and(|info| info.capabilities.tools.is_some());
+    let stop = Mutex::new(Some(service.cancellation_token()));
+    let (end_sender, end) = watch::channel(None);
+    tokio::spawn(async move {
+        let _ = service.waiting().await;
+        let why = match child {
+            Some(child) => {
+                let stderr = child.stderr.clone();
+                told_end(child, &stderr).await
+            }
+            None => "the connection was lost".to_owned(),
+        };
+        end_sender.send_replace(Some(why.into()));
+    });
+    Ok(Connection { peer, traffic, era, version: version.to_string(), has_tools, end, stop })
+}
+
+/// How a program ended, with the last line that it wrote to standard error.
+async fn told_end(mut child: Child, stderr: &Stderr) -> String {
+    // It closes its output before it exits.
+    let status = timeout(Duration::from_millis(500), child.wait()).await;
+    let how = match status {
+        Ok(Ok(status)) => describe(status),
+        _ => "it closed its output".to_owned(),
+    };
+    let _ = child.end().await;
+    match stderr.last_lines(1) {
+        line if line.is_empty() => format!("the server ended: {how}"),
+        line => format!("the server ended: {how}; {line}"),
+    }
+}
+
+async fn of_program(error: ClientInitializeError, child: Option<Child>) -> ConnectError {
+    let may_be_legacy = !matches!(error, ClientInitializeError::Cancelled);
+    let message = match (error, child) {
+        (
+            ClientInitializeError::ConnectionClosed(_)
+            | ClientInitializeError::TransportError { .. },
+            Some(child),
+        ) => {
+            let stderr = child.stderr.clone();
+            told_end(child, &stderr).await
+        }
+        (error, child) => {
+            drop(child);
+            told(&error)
+        }
+    };
+    ConnectError { message, may_be_legacy }
+}
+
+fn of_http(error: &ClientInitializeError) -> ConnectError {
+    // A server that cannot be reached, or that does not let us in, is so in both eras.
+    let is_final = matches!(
+        error,
+        ClientInitializeError::TransportError { .. }
+            | ClientInitializeError::NoCompatibleProtocolVersion { .. }
+    );
+    ConnectError { message: told(error), may_be_legacy: !is_final }
+}
+
+/// An error of the handshake in words.
+fn told(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => format!("it answered: {}", error.message),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<_> = server_supported.iter().map(ToString::to_string).collect();
+            format!(
+                "it speaks only versions of the protocol that are not known here: {}",
+                versions.join(", ")
+            )
+        }
+        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        error => root_cause(error),
+    }
+}
+
+/// An error of a request in words.
+pub(super) fn told_service(error: &ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => error.message.to_string(),
+        error => root_cause(error),
+    }
+}
+
+/// The innermost cause that says something.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,92 @@
+//! What servers of the old protocol ask while a call is open.
+
+use std::sync::Arc;
+
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorData};
+use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
+use tracing::debug;
+
+use super::open_call::OpenCall;
+use super::options::McpOptions;
+use super::question::{self, Answer};
+use super::traffic::Traffic;
+
+/// Answers the requests of a server.
+#[derive(Debug)]
+pub(super) struct Handler {
+    config: ClientConfig,
+    traffic: Traffic,
+    may_send_to_pages: bool,
+}
+
+impl Handler {
+    pub(super) const fn new(config: ClientConfig, traffic: Traffic, options: &McpOptions) -> Self {
+        Self { config, traffic, may_send_to_pages: options.may_send_to_pages }
+    }
+
+    /// Puts a question to the user whose call it belongs to.
+    async fn ask(
+        &self,
+        params: &ElicitRequestParams,
+        origin: Option<&InboundStreamOrigin>,
+    ) -> Answer {
+        let Some(call) = self.caller(origin) else { return Answer::cancel() };
+        let params = serde_json::to_value(params).unwrap_or_default();
+        let question = match question::read(&params, self.may_send_to_pages) {
+            Ok(question) => question,
+            Err(reason) => {
+                call.note_not_asked(reason);
+                return Answer::decline();
+            }
+        };
+        let asking = call.asking();
+        let given = call.reporter.ask_and_wait(question).await;
+        drop(asking);
+        question::answer(&given)
+    }
+
+    /// The call that a question belongs to. **Nobody is asked on behalf of someone else**: if the
+    /// transport cannot tell, and calls of several sessions are open, it belongs to none.
+    fn caller(&self, origin: Option<&InboundStreamOrigin>) -> Option<Arc<OpenCall>> {
+        if let Some(call) = self.traffic.call_of(origin) {
+            return Some(call);
+        }
+        let open = self.traffic.open_calls();
+        let first = open.first()?;
+        if open.iter().all(|call| call.session == first.session) {
+            return open.into_iter().next();
+        }
+        for call in &open {
+            call.note_not_asked(
+                "it asked a question while calls of several users were open, and it could not be \
+                 told whom to ask; set `connections: per_session` for this server"
+                    .to_owned(),
+            );
+        }
+        None
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        self.config.clone()
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let origin = context.extensions.get::<InboundStreamOrigin>();
+        let answer = self.ask(&request, origin).await;
+        debug!(?answer, "the server's question is answered");
+        let mut result = ElicitResult::new(match answer.action {
+            "accept" => ElicitationAction::Accept,
+            "decline" => ElicitationAction::Decline,
+            _ => ElicitationAction::Cancel,
+        });
+        result.content = answer.content;
+        Ok(result)
+    }
+}

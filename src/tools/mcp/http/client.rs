@@ -1,0 +1,283 @@
+//! rmcp's requests over HTTP.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
+};
+use hyper::http::request::Builder;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorData, GetExtensions as _, ServerJsonRpcMessage,
+};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use super::events::events;
+use super::params::ParamHeaders;
+use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
+use crate::text::cut;
+use crate::tools::mcp::auth::Authorizer;
+use crate::tools::mcp::message;
+use crate::tools::outbound::{Body, Client, OutboundError};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+type Error = StreamableHttpError<OutboundError>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// Sends rmcp's requests.
+#[derive(Debug, Clone)]
+pub(in crate::tools::mcp) struct HttpClient {
+    client: Client,
+    auth: Option<Arc<Authorizer>>,
+}
+
+impl HttpClient {
+    pub(in crate::tools::mcp) const fn new(client: Client, auth: Option<Arc<Authorizer>>) -> Self {
+        Self { client, auth }
+    }
+
+    /// Sends a request. If it is not authorized, it is sent once more with a new token.
+    async fn send(&self, request: Builder, body: Bytes) -> Result<Response<Body>, Error> {
+        let request = request.header(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("tether/", env!("CARGO_PKG_VERSION"))),
+        );
+        let invalid =
+            |_| Error::UnexpectedServerResponse(Cow::Borrowed("the request cannot be sent"));
+        let request = request.body(body).map_err(invalid)?;
+        let Some(auth) = &self.auth else {
+            return self.client.send(request).await.map_err(Error::Client);
+        };
+        let with = |token: &str| {
+            let mut request = request.clone();
+            if let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) {
+                request.headers_mut().insert(AUTHORIZATION, value);
+            }
+            request
+        };
+        let refused = |reason: String| Error::UnexpectedServerResponse(reason.into());
+        let token = auth.token().await.map_err(refused)?;
+        let response = match &token {
+            Some(token) => self.client.send(with(token)).await,
+            None => self.client.send(request.clone()).await,
+        };
+        let response = response.map_err(Error::Client)?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let challenge = header(response.headers(), &WWW_AUTHENTICATE).map(str::to_owned);
+        drop(response);
+        let renewed = auth.renew(token.as_deref(), challenge.as_deref()).await.map_err(refused)?;
+        self.client.send(with(&renewed)).await.map_err(Error::Client)
+    }
+}
+
+fn with_headers(mut request: Builder, session: Option<&str>, headers: Headers) -> Builder {
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    match session {
+        Some(session) => request.header(SESSION_ID, session),
+        None => request,
+    }
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Whether a `Content-Type` is this one, whatever its parameters are.
+fn is_of(content_type: Option<&str>, kind: &str) -> bool {
+    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case(kind)
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = OutboundError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let had_session = session.is_some();
+        let mut request = Request::post(&*uri)
+            .header(CONTENT_TYPE, JSON)
+            .header(ACCEPT, format!("{JSON}, {EVENTS}"));
+        if let Some(ParamHeaders(params)) = param_headers(&message) {
+            for (name, value) in params {
+                request = request.header(name, value);
+            }
+        }
+        let request = with_headers(request, session.as_deref(), headers);
+        let body = serde_json::to_vec(&message)?;
+        let response = self.send(request, body.into()).await?;
+        answer(response, &message, had_session).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Error> {
+        let request = Request::builder().method(Method::DELETE).uri(&*uri);
+        let response =
+            self.send(with_headers(request, Some(&session), headers), Bytes::new()).await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Ok(()),
+            status if status.is_success() => Ok(()),
+            status => Err(status_error(status, response.headers())),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
+        let mut request = Request::get(&*uri).header(ACCEPT, EVENTS);
+        if let Some(id) = last_event_id {
+            request = request.header(LAST_EVENT_ID, id);
+        }
+        let request = with_headers(request, session.as_deref(), headers);
+        let response = self.send(request, Bytes::new()).await?;
+        let (status, headers) = (response.status(), response.headers());
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            return Err(Error::ServerDoesNotSupportSse);
+        }
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(Error::SessionExpired);
+        }
+        if let Some(error) = auth_error(status, headers) {
+            return Err(error);
+        }
+        if !status.is_success() {
+            return Err(status_error(status, headers));
+        }
+        let content_type = header(headers, &CONTENT_TYPE);
+        if !is_of(content_type, EVENTS) {
+            return Err(Error::UnexpectedContentType(content_type.map(str::to_owned)));
+        }
+        // Whatever is answered on a stream that is resumed is the result of a call.
+        Ok(events(response.into_body(), true))
+    }
+}
+
+fn param_headers(message: &ClientJsonRpcMessage) -> Option<&ParamHeaders> {
+    let ClientJsonRpcMessage::Request(request) = message else { return None };
+    let ClientRequest::CallToolRequest(call) = &request.request else { return None };
+    call.extensions().get::<ParamHeaders>()
+}
+
+/// Reads the answer to a message.
+async fn answer(
+    response: Response<Body>,
+    message: &ClientJsonRpcMessage,
+    had_session: bool,
+) -> Result<StreamableHttpPostResponse, Error> {
+    let (head, body) = response.into_parts();
+    let (status, headers) = (head.status, &head.headers);
+    if let Some(error) = auth_error(status, headers) {
+        return Err(error);
+    }
+    if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    if status == StatusCode::NOT_FOUND && had_session {
+        return Err(Error::SessionExpired);
+    }
+    let session = header(headers, &SESSION_ID).map(str::to_owned);
+    let content_type = header(headers, &CONTENT_TYPE).map(str::to_owned);
+    let is_json = is_of(content_type.as_deref(), JSON);
+    if !status.is_success() {
+        return failure(status, headers, is_json, body, message).await;
+    }
+    let awaits_nothing = !matches!(message, ClientJsonRpcMessage::Request(_));
+    if awaits_nothing {
+        // Whatever it says, nobody has asked.
+        return Ok(StreamableHttpPostResponse::Accepted);
+    }
+    let is_raw = message::is_raw(message);
+    if is_of(content_type.as_deref(), EVENTS) {
+        return Ok(StreamableHttpPostResponse::Sse(events(body, is_raw), session));
+    }
+    if !is_json {
+        return Err(Error::UnexpectedContentType(content_type));
+    }
+    let body = body.collect(MESSAGE_BYTES_MAX).await.map_err(Error::Client)?;
+    let read = message::read(&String::from_utf8_lossy(&body), is_raw)?;
+    Ok(StreamableHttpPostResponse::Json(read, session))
+}
+
+/// Reads an answer that is no success. An error of the protocol in it is the server's answer.
+async fn failure(
+    status: StatusCode,
+    headers: &HeaderMap,
+    is_json: bool,
+    body: Body,
+    message: &ClientJsonRpcMessage,
+) -> Result<StreamableHttpPostResponse, Error> {
+    let transient = status_error(status, headers);
+    let body = body.collect(ERROR_BYTES_MAX).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    let read = is_json.then(|| serde_json::from_str::<ServerJsonRpcMessage>(&text)).transpose();
+    let told = match read {
+        Ok(Some(ServerJsonRpcMessage::Error(error))) => Some(error.error),
+        _ => None,
+    };
+    let ClientJsonRpcMessage::Request(request) = message else { return Err(transient) };
+    let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_));
+    let error = match told {
+        Some(error) => error,
+        // Servers before 2026-07-28 refuse the probe in many ways.
+        None if is_probe && status.is_client_error() => {
+            ErrorData::invalid_request(format!("HTTP status {}", status.as_u16()), None)
+        }
+        None if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
+            return Err(transient);
+        }
+        None => {
+            let told = cut(text.trim(), 200);
+            let message = format!("HTTP status {}: {told}", status.as_u16());
+            return Err(Error::UnexpectedServerResponse(message.into()));
+        }
+    };
+    let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+    Ok(StreamableHttpPostResponse::Json(answer, None))
+}
+
+fn status_error(status: StatusCode, headers: &HeaderMap) -> Error {
+    let retry_after = header(headers, &hyper::header::RETRY_AFTER).map(str::to_owned);
+    HttpStatusError::new(status.as_u16(), retry_after).into()
+}
+
+fn auth_error(status: StatusCode, headers: &HeaderMap) -> Option<Error> {
+    let challenge = header(headers, &WWW_AUTHENTICATE).unwrap_or_default().to_owned();
+    match status {
+        StatusCode::UNAUTHORIZED => Some(Error::AuthRequired(AuthRequiredError::new(challenge))),
+        StatusCode::FORBIDDEN => {
+            Some(Error::InsufficientScope(InsufficientScopeError::new(challenge, None)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! The events of a response (Server-Sent Events, WHATWG HTML), with results wrapped.
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use sse_stream::Sse;
+
+use crate::limits::mcp::MESSAGE_BYTES_MAX;
+use crate::tools::mcp::message;
+use crate::tools::outbound::{Body, OutboundError};
+
+/// What a stream of events fails with.
+type SseError = rmcp::transport::streamable_http_client::SseError;
+
+/// The events of a body. With `is_raw`, the results in them are read by ourselves.
+pub(super) fn events(body: Body, is_raw: bool) -> BoxStream<'static, Result<Sse, SseError>> {
+    let pieces = stream::unfold(Some((body, Size::default())), |state| async {
+        let (mut body, mut size) = state?;
+        let piece = match body.chunk().await? {
+            Ok(piece) => piece,
+            Err(error) => return Some((Err(error), None)),
+        };
+        if size.grows_too_large(&piece) {
+            let error = OutboundError::TooLarge {
+                host: "the server".to_owned(),
+                bytes_max: MESSAGE_BYTES_MAX,
+            };
+            return Some((Err(error), None));
+        }
+        Some((Ok(piece), Some((body, size))))
+    });
+    let events = sse_stream::SseStream::from_bytes_stream(pieces);
+    let events = events.map(move |event| {
+        event.map(|mut event| {
+            if let (true, Some(data)) = (is_raw, &event.data)
+                && let std::borrow::Cow::Owned(wrapped) = message::wrap(data)
+            {
+                event.data = Some(wrapped);
+            }
+            event
+        })
+    });
+    events.boxed()
+}
+
+/// How long the event is that is being read: the bytes since the last empty line.
+#[derive(Debug, Default)]
+struct Size {
+    bytes: usize,
+    /// How many line ends were just read.
+    ends: usize,
+}
+
+impl Size {
+    fn grows_too_large(&mut self, piece: &[u8]) -> bool {
+        for byte in piece {
+            match byte {
+                b'\n' => self.ends += 1,
+                b'\r' => {}
+                _ => self.ends = 0,
+            }
+            self.bytes += 1;
+            if self.ends > 1 {
+                self.bytes = 0;
+            }
+            if self.bytes > MESSAGE_BYTES_MAX {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_events_size_is_limited_and_many_events_are_not() {
+        let line = vec![b'x'; 1000];
+        let mut size = Size::default();
+        for _ in 0..=MESSAGE_BYTES_MAX / 1000 {
+            assert!(!size.grows_too_large(&line));
+            assert!(!size.grows_too_large(b"\r\n\r\n"));
+        }
+        let mut size = Size::default();
+        assert!(!size.grows_too_large(&vec![b'x'; MESSAGE_BYTES_MAX - 1]));
+        assert!(!size.grows_too_large(b"\n"));
+        assert!(size.grows_too_large(b"x"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Messages on their way from a server to rmcp.
+//!
+//! rmcp guesses from the shape of a result what it is, and loses whatever it does not expect: one
+//! malformed tool costs the whole list. Results of calls and lists are therefore wrapped, so that
+//! they arrive as they are, and read by this module's neighbours.
+
+use std::borrow::Cow;
+
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage, ServerResult};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The member that a wrapped result has.
+const WRAPPED: &str = "tether/result";
+
+/// The members that a response has.
+#[derive(Deserialize)]
+struct Envelope<'m> {
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    #[serde(borrow)]
+    result: Option<&'m RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'m, str>>,
+}
+
+/// Whether the answer to a message is read by ourselves.
+pub(super) fn is_raw(message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Request(request) = message else { return false };
+    matches!(
+        request.request,
+        ClientRequest::CallToolRequest(_) | ClientRequest::ListToolsRequest(_)
+    )
+}
+
+/// A message with its result wrapped, if it has one.
+pub(super) fn wrap(message: &str) -> Cow<'_, str> {
+    let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(message) else {
+        return message.into();
+    };
+    match envelope {
+        Envelope { id: Some(id), result: Some(result), method: None } => {
+            let (id, result) = (id.get(), result.get());
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"{WRAPPED}":{result}}}}}"#).into()
+        }
+        _ => message.into(),
+    }
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// If it is no message of the protocol.
+pub(super) fn read(message: &str, is_raw: bool) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    if is_raw { serde_json::from_str(&wrap(message)) } else { serde_json::from_str(message) }
+}
+
+/// The result as the server sent it; `None` if the result is of another kind.
+pub(super) fn unwrap(result: ServerResult) -> Option<Value> {
+    match result {
+        ServerResult::CustomResult(custom) => match custom.0 {
+            Value::Object(mut members) => members.remove(WRAPPED),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_arrive_as_they_are() {
+        for result in [
+            json!({"content": [{"type": "unheard-of"}], "isError": "maybe"}),
+            json!({"tools": [{"name": 5}]}),
+            json!({}),
+            json!([1]),
+        ] {
+            let sent = json!({"jsonrpc": "2.0", "id": 7, "result": result}).to_string();
+            let ServerJsonRpcMessage::Response(read) = read(&sent, true).unwrap() else {
+                panic!("{sent}");
+            };
+            assert_eq!(unwrap(read.result), Some(result));
+        }
+    }
+
+    #[test]
+    fn other_messages_are_not_touched() {
+        for message in [
+            r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+            "noise",
+        ] {
+            assert_eq!(wrap(message), message);
+        }
+    }
+}

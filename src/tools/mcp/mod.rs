@@ -1,0 +1,32 @@
+//! Tools of MCP servers (Model Context Protocol), versions 2025-03-26 to 2026-07-28, over standard
+//! input and output or streamable HTTP.
+//!
+//! ```text
+//!   McpServer::follow ──> task: connection ──> list ──> Offering { McpTool .. }
+//!                           │ owns                          │ calls
+//!                           v                               v
+//!                         process or HTTP <── Guard <── rmcp's Peer
+//! ```
+//! Only this module knows `rmcp`. It keeps the handshake, the ids and HTTP's sessions; whatever
+//! servers send is read here, tool by tool and result by result, within limits.
+
+mod auth;
+mod connection;
+mod handler;
+mod http;
+mod link;
+mod list;
+mod message;
+mod open_call;
+mod options;
+mod question;
+mod restarts;
+mod result;
+mod server;
+mod stdio;
+mod tool;
+mod traffic;
+
+pub use auth::{Algorithm, AuthOptions, Proof, SigningKey};
+pub use options::{Connections, HttpReach, McpOptions, Protocol, Reach};
+pub use server::McpServer;

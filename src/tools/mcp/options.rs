@@ -1,0 +1,104 @@
+//! How an MCP server is reached and used.
+
+use std::time::Duration;
+
+use url::Url;
+
+use super::auth::AuthOptions;
+use crate::limits::mcp as limits;
+use crate::tools::outbound::Client;
+use crate::tools::process;
+use crate::tools::source::EntryRules;
+
+/// An MCP server, as an operator describes it.
+#[derive(Debug, Clone)]
+pub struct McpOptions {
+    /// How its tools are named and treated.
+    pub rules: EntryRules,
+    /// How it is reached.
+    pub reach: Reach,
+    /// Which protocol it speaks.
+    pub protocol: Protocol,
+    /// Whether turns wait for it.
+    pub is_required: bool,
+    /// Who shares a connection.
+    pub connections: Connections,
+    /// The longest wait for a connection and its handshake.
+    pub connect_timeout: Duration,
+    /// The longest silence of a call.
+    pub silence_max: Duration,
+    /// The longest call, however much it reports.
+    pub call_max: Duration,
+    /// The longest result, in bytes of JSON.
+    pub result_bytes_max: usize,
+    /// Whether it may send the user to a page.
+    pub may_send_to_pages: bool,
+    /// What its list of tools must be, if anything.
+    pub pin: Option<String>,
+}
+
+impl McpOptions {
+    /// The usual ones.
+    #[must_use]
+    pub const fn new(rules: EntryRules, reach: Reach) -> Self {
+        Self {
+            rules,
+            reach,
+            protocol: Protocol::Auto,
+            is_required: false,
+            connections: Connections::Shared,
+            connect_timeout: limits::CONNECT_TIMEOUT,
+            silence_max: crate::limits::turn::TOOL_TIMEOUT,
+            call_max: limits::CALL_MAX,
+            result_bytes_max: limits::RESULT_BYTES_MAX,
+            may_send_to_pages: false,
+            pin: None,
+        }
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum Reach {
+    /// It is a program that is started.
+    Program(Box<process::Options>),
+    /// It is a program that is not on this machine.
+    Missing(String),
+    /// Over HTTP.
+    Http(Box<HttpReach>),
+}
+
+/// How a server is reached over HTTP.
+#[derive(Debug, Clone)]
+pub struct HttpReach {
+    /// Its address.
+    pub url: Url,
+    /// Header fields of every request.
+    pub headers: Vec<(String, String)>,
+    /// How requests are authorized, if `headers` do not do it.
+    pub auth: Option<AuthOptions>,
+    /// Sends the requests.
+    pub client: Client,
+}
+
+/// Which protocol a server speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Find out.
+    #[default]
+    Auto,
+    /// MCP 2026-07-28 or later: without a handshake.
+    Modern,
+    /// MCP up to 2025-11-25.
+    Legacy,
+}
+
+/// Who shares a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Connections {
+    /// All sessions.
+    #[default]
+    Shared,
+    /// Nobody: each session has its own.
+    PerSession,
+}

@@ -1,0 +1,208 @@
+//! Questions of servers to users (MCP, elicitation), and their answers.
+
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::text::quote;
+use crate::tools::source::clean_text;
+use crate::tools::{Clarification, Given};
+
+/// The longest question, in characters.
+const QUESTION_CHARS_MAX: usize = 4096;
+
+/// A user's answer, as servers read it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    pub(super) action: &'static str,
+    pub(super) content: Option<Value>,
+}
+
+impl Answer {
+    pub(super) const fn decline() -> Self {
+        Self { action: "decline", content: None }
+    }
+
+    pub(super) const fn cancel() -> Self {
+        Self { action: "cancel", content: None }
+    }
+
+    /// The answer as JSON (`ElicitResult`).
+    pub(super) fn to_json(&self) -> Value {
+        match &self.content {
+            Some(content) => json!({ "action": self.action, "content": content }),
+            None => json!({ "action": self.action }),
+        }
+    }
+}
+
+/// Words in the names of fields that ask for something to be kept secret, and what it is.
+const SECRETS: &[(&str, &str)] = &[
+    ("password", "a password"),
+    ("passwd", "a password"),
+    ("passphrase", "a password"),
+    ("secret", "a secret"),
+    ("api_key", "a key"),
+    ("apikey", "a key"),
+    ("private_key", "a key"),
+    ("access_token", "a token"),
+    ("auth_token", "a token"),
+    ("token", "a token"),
+    ("credit_card", "a card"),
+    ("card_number", "a card"),
+    ("cvv", "a card"),
+    ("cvc", "a card"),
+];
+
+/// Reads the parameters of `elicitation/create`.
+///
+/// # Errors
+/// Why the question is not put to the user: lower case, no full stop.
+pub(super) fn read(params: &Value, may_send_to_pages: bool) -> Result<Clarification, String> {
+    let message = params.get("message").and_then(Value::as_str).unwrap_or_default();
+    let message = clean_text(message, QUESTION_CHARS_MAX);
+    match params.get("mode").and_then(Value::as_str) {
+        Some("url") => page(params, &message, may_send_to_pages),
+        None | Some("form") => form(params, message),
+        Some(other) => Err(format!("its question has the unknown mode {}", quote(other))),
+    }
+}
+
+fn page(params: &Value, message: &str, may: bool) -> Result<Clarification, String> {
+    if !may {
+        return Err(
+            "it wants to send the user to a page; `elicit_urls: true` allows that".to_owned()
+        );
+    }
+    let url = params.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
+    let url = url.filter(|url| url.scheme() == "https" && url.host_str().is_some());
+    let url = url.ok_or("it wants to send the user to something that is no https page")?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it wants to send the user to an address with a password in it".to_owned());
+    }
+    let host = url.host_str().unwrap_or_default();
+    let question = format!("{message}\n\nThis leads to {host}.");
+    Ok(Clarification::page(question.trim_start(), url))
+}
+
+fn form(params: &Value, message: String) -> Result<Clarification, String> {
+    let schema = params.get("requestedSchema").cloned().unwrap_or_else(|| json!({}));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
+        if let Some(kind) = secret(name, property) {
+            return Err(format!(
+                "it asked the user for {kind}, which nobody should give to a model's tool"
+            ));
+        }
+    }
+    let mut schema = schema;
+    if let Some(schema) = schema.as_object_mut() {
+        schema.shift_remove("$schema");
+        schema.entry("type").or_insert_with(|| "object".into());
+    }
+    crate::tools::check_parameters(&schema)
+        .map_err(|error| format!("its form cannot be used: {error}"))?;
+    Ok(Clarification::form(message, schema))
+}
+
+/// What secret a field asks for, if it does.
+fn secret(name: &str, property: &Value) -> Option<&'static str> {
+    let text = |key: &str| property.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("format") == "password" {
+        return Some("a password");
+    }
+    let title = text("title");
+    [name, title].into_iter().find_map(|words| {
+        let words = snake(words);
+        let padded = format!("_{words}_");
+        let found = SECRETS.iter().find(|(word, _)| padded.contains(&format!("_{word}_")));
+        found.map(|(_, kind)| *kind)
+    })
+}
+
+/// `apiKey`, `API key` and `api-key` as `api_key`.
+fn snake(words: &str) -> String {
+    let mut snake = String::new();
+    let mut was_lower = false;
+    for char in words.chars() {
+        if char.is_ascii_uppercase() && was_lower {
+            snake.push('_');
+        }
+        was_lower = char.is_ascii_lowercase() || char.is_ascii_digit();
+        snake.push(if char.is_alphanumeric() { char.to_ascii_lowercase() } else { '_' });
+    }
+    snake
+}
+
+/// What a user's answer means to a server.
+pub(super) fn answer(given: &Given) -> Answer {
+    match given {
+        Given::Content(content) => Answer { action: "accept", content: Some(content.clone()) },
+        // A page that the user will visit, or not.
+        Given::Option(option) if option.id == "accept" => {
+            Answer { action: "accept", content: None }
+        }
+        Given::Option(_) | Given::Refused(_) | Given::Declined => Answer::decline(),
+        Given::Text(_) | Given::Approved { .. } | Given::Cancelled => Answer::cancel(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_that_ask_for_secrets_are_not_shown() {
+        let form = |name: &str, property: Value| {
+            let schema = json!({ "type": "object", "properties": { name: property } });
+            read(&json!({ "message": "?", "requestedSchema": schema }), false)
+        };
+        let text = || json!({ "type": "string" });
+        for name in
+            ["password", "apiKey", "API_KEY", "access-token", "cardNumber", "token", "user secret"]
+        {
+            assert!(form(name, text()).is_err(), "{name}");
+        }
+        assert!(form("x", json!({ "type": "string", "title": "Your Password" })).is_err());
+        assert!(form("x", json!({ "type": "string", "format": "password" })).is_err());
+        for name in ["name", "keyboard", "tokens", "discard", "cardinality", "secretary"] {
+            assert!(form(name, text()).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn pages_are_allowed_by_the_operator_and_are_https() {
+        let page = |url: &str, may| {
+            read(&json!({ "mode": "url", "message": "Sign in.", "url": url }), may)
+        };
+        let shown = page("https://example.org/a?b", true).unwrap();
+        assert_eq!(shown.url.as_deref(), Some("https://example.org/a?b"));
+        assert_eq!(shown.question, "Sign in.\n\nThis leads to example.org.");
+        assert!(page("https://example.org/", false).unwrap_err().contains("elicit_urls"));
+        for url in ["http://example.org/", "javascript:alert(1)", "https://a:b@example.org/", "x"] {
+            assert!(page(url, true).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_a_question_with_its_schema() {
+        let schema = json!({ "properties": { "size": { "type": "string", "enum": ["s", "m"] } }, "required": ["size"] });
+        let question =
+            read(&json!({ "message": "Which\u{202e} size?", "requestedSchema": schema }), false)
+                .unwrap();
+        assert_eq!(question.question, "Which size?");
+        assert_eq!(question.options.len(), 2);
+        let bad = json!({ "type": "array" });
+        assert!(read(&json!({ "message": "?", "requestedSchema": bad }), false).is_err());
+    }
+
+    #[test]
+    fn answers_are_as_servers_read_them() {
+        let content = json!({ "size": "s" });
+        assert_eq!(
+            answer(&Given::Content(content.clone())).to_json(),
+            json!({ "action": "accept", "content": content })
+        );
+        assert_eq!(answer(&Given::Declined).to_json(), json!({ "action": "decline" }));
+        assert_eq!(answer(&Given::Cancelled).to_json(), json!({ "action": "cancel" }));
+    }
+}

@@ -1,0 +1,316 @@
+//! The task that owns a server's connection.
+//!
+//! ```text
+//!               ┌─ no ──> failed ─┐
+//!   starting ── connected?        ├── pause: none, 1 s, 2 s .. 60 s ──> connected? ..
+//!               └─ yes ─> ready ──┘
+//!                          │ ^
+//!             its list     │ │ its connection ends: reconnecting, its tools stay on offer, and
+//!             changes ─────┘ │ calls wait for a while
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, info, warn};
+
+use super::auth::Authorizer;
+use super::connection::{Connection, Era, connect};
+use super::link::{Current, Link, OwnConnections};
+use super::list::{self, Listed, Listing};
+use super::options::{Connections, McpOptions, Protocol, Reach};
+use super::restarts::Restarts;
+use super::result::Reading;
+use super::tool::{McpTool, Shared};
+use crate::limits::mcp as limits;
+use crate::tools::Entry;
+use crate::tools::schema::Schema;
+use crate::tools::source::{LeftOut, Offering, SourceReport, SourceState};
+
+/// An MCP server as a source of tools.
+#[derive(Debug)]
+pub struct McpServer {
+    options: Arc<McpOptions>,
+    auth: Option<Arc<Authorizer>>,
+    sandbox: Option<Vec<&'static str>>,
+}
+
+impl McpServer {
+    /// A server that is not connected.
+    #[must_use]
+    pub fn new(options: McpOptions) -> Self {
+        let auth = match &options.reach {
+            Reach::Http(reach) => reach.auth.clone().map(|auth| {
+                Arc::new(Authorizer::new(auth, reach.url.clone(), reach.client.clone()))
+            }),
+            Reach::Program(_) | Reach::Missing(_) => None,
+        };
+        Self { options: Arc::new(options), auth, sandbox: None }
+    }
+
+    /// The same, whose process is restricted by these layers.
+    #[must_use]
+    pub fn restricted_by(self, layers: Vec<&'static str>) -> Self {
+        Self { sandbox: Some(layers), ..self }
+    }
+
+    /// What is known of it before it is connected.
+    #[must_use]
+    pub fn starting(&self) -> SourceReport {
+        self.report(SourceState::Starting)
+    }
+
+    fn report(&self, state: SourceState) -> SourceReport {
+        let source = self.options.rules.source.clone();
+        SourceReport {
+            is_required: self.options.is_required,
+            sandbox: self.sandbox.clone(),
+            program: match &self.options.reach {
+                Reach::Program(program) => Some(program.program.clone()),
+                _ => None,
+            },
+            ..SourceReport::new(source, state)
+        }
+    }
+
+    /// Connects to it, and keeps it connected as long as anyone follows what it offers. **Has to be
+    /// called inside of a runtime.**
+    #[must_use]
+    pub fn follow(self) -> watch::Receiver<Offering> {
+        let first = Offering { report: self.starting(), tools: Vec::new() };
+        let (offers, receiver) = watch::channel(first);
+        let (shared, _) = watch::channel(Current::default());
+        let owner = Owner {
+            server: self,
+            offers,
+            shared,
+            restarts: Restarts::default(),
+            era: None,
+            names: HashMap::new(),
+        };
+        tokio::spawn(owner.run());
+        receiver
+    }
+
+    /// The hash of its list of tools, and how many there are, for `pin`.
+    ///
+    /// # Errors
+    /// Why that cannot be known.
+    pub async fn pin(&self) -> Result<(String, usize), String> {
+        let connected = connect(&self.options, self.auth.as_ref(), None).await;
+        let connection = connected.map_err(|error| error.message)?;
+        let listing = list::list(&connection).await?;
+        let count = listing.tools.len() + listing.left_out.len();
+        Ok((listing.pin, count))
+    }
+}
+
+/// The owner of a server's connection.
+struct Owner {
+    server: McpServer,
+    offers: watch::Sender<Offering>,
+    shared: watch::Sender<Current>,
+    restarts: Restarts,
+    /// The era that was found out; it belongs to the server.
+    era: Option<Era>,
+    /// The tools of the last list, by name, with the digests of their definitions.
+    names: HashMap<String, String>,
+}
+
+impl Owner {
+    /// Ends as soon as nobody follows the server any more.
+    async fn run(mut self) {
+        let offers = self.offers.clone();
+        let lives = async {
+            loop {
+                self.live().await;
+                sleep(self.restarts.pause(Instant::now())).await;
+            }
+        };
+        tokio::select! {
+            () = lives => {}
+            () = offers.closed() => {}
+        }
+    }
+
+    /// Connects, and serves until the connection ends.
+    async fn live(&mut self) {
+        let options = Arc::clone(&self.server.options);
+        let connected = connect(&options, self.server.auth.as_ref(), self.era).await;
+        let connection = match connected {
+            Ok(connection) => Arc::new(connection),
+            Err(error) => {
+                // The server may have been replaced by one of the other era.
+                if options.protocol == Protocol::Auto {
+                    self.era = None;
+                }
+                self.fail(error.message);
+                return;
+            }
+        };
+        self.era = Some(connection.era);
+        let mut changes = connection.traffic.changes();
+        changes.mark_unchanged();
+        if let Err(error) = self.offer(&connection).await {
+            self.fail(error);
+            return;
+        }
+        self.restarts.began(Instant::now());
+        let is_modern = connection.era == Era::Modern;
+        let why = tokio::select! {
+            why = connection.ended() => why,
+            () = self.keep_current(&connection, changes) => return,
+            () = connection.follow_changes(), if is_modern => return,
+        };
+        self.lose(&why);
+    }
+
+    /// Asks for the list again whenever it has changed.
+    async fn keep_current(
+        &mut self,
+        connection: &Arc<Connection>,
+        mut changes: watch::Receiver<u64>,
+    ) {
+        loop {
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            // Changes come in bursts.
+            sleep(limits::CHANGE_PAUSE).await;
+            changes.mark_unchanged();
+            if let Err(error) = self.offer(connection).await {
+                warn!(
+                    server = &*self.server.options.rules.source.name,
+                    error, "its tools stay as they were"
+                );
+            }
+        }
+    }
+
+    /// Publishes what the server offers now.
+    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), String> {
+        let listing = list::list(connection).await?;
+        let options = &self.server.options;
+        if let Some(pin) = &options.pin
+            && *pin != listing.pin
+        {
+            return Err(format!(
+                "its tools are not those that `pin` names, so none is offered: found {}; look at \
+                 what changed before you pin it",
+                listing.pin
+            ));
+        }
+        let connected = Current { connection: Some(Arc::clone(connection)), error: None };
+        self.shared.send_replace(connected);
+        let offering = self.offering(connection, listing);
+        self.note_changes(&offering);
+        self.offers.send_replace(offering);
+        Ok(())
+    }
+
+    fn offering(&self, connection: &Connection, listing: Listing) -> Offering {
+        let options = &self.server.options;
+        let mut report = self.server.report(SourceState::Ready);
+        report.era = Some(connection.era.name());
+        report.version = Some(connection.version.clone());
+        report.left_out = listing.left_out;
+        report.error = listing.cut;
+        let link = Link { shared: self.shared.subscribe(), own: self.own_connections() };
+        let mut tools = Vec::new();
+        for listed in listing.tools {
+            let name = listed.declared.name.clone();
+            match entry(listed, options, &link) {
+                Ok(tool) => tools.push(tool),
+                Err(reason) => report.left_out.push(LeftOut { name, reason }),
+            }
+        }
+        Offering { report, tools }
+    }
+
+    fn own_connections(&self) -> Option<Arc<OwnConnections>> {
+        let McpServer { options, auth, .. } = &self.server;
+        (options.connections == Connections::PerSession)
+            .then(|| Arc::new(OwnConnections::new(Arc::clone(options), auth.clone())))
+    }
+
+    /// Logs by name what has changed since the last list.
+    fn note_changes(&mut self, offering: &Offering) {
+        let is_first = self.names.is_empty();
+        let now: HashMap<String, String> = offering
+            .tools
+            .iter()
+            .map(|tool| (tool.spec().name.clone(), tool.spec().digest()))
+            .collect();
+        if !is_first {
+            let server = &*self.server.options.rules.source.name;
+            for (name, digest) in &now {
+                match self.names.get(name) {
+                    None => info!(server, tool = name, "a new tool"),
+                    Some(before) if before != digest => {
+                        info!(server, tool = name, "a tool has changed");
+                    }
+                    Some(_) => {}
+                }
+            }
+            for name in self.names.keys().filter(|name| !now.contains_key(*name)) {
+                info!(server, tool = name, "a tool is gone");
+            }
+        }
+        self.names = now;
+    }
+
+    /// There is no connection, or nothing to offer over it.
+    fn fail(&self, error: String) {
+        debug!(server = &*self.server.options.rules.source.name, error, "no connection");
+        let told: Arc<str> = error.as_str().into();
+        self.shared.send_replace(Current { connection: None, error: Some(told) });
+        let was_ready = matches!(
+            self.offers.borrow().report.state,
+            SourceState::Ready | SourceState::Reconnecting
+        );
+        let is_pinned_out = error.contains("`pin`");
+        if was_ready && !is_pinned_out && !self.restarts.has_given_up() {
+            self.offers.send_modify(|offering| {
+                offering.report.state = SourceState::Reconnecting;
+                offering.report.error = Some(error);
+            });
+            return;
+        }
+        let mut report = self.server.report(SourceState::Failed);
+        report.error = Some(error);
+        self.offers.send_replace(Offering { report, tools: Vec::new() });
+    }
+
+    /// The connection has ended.
+    fn lose(&self, why: &str) {
+        self.shared.send_replace(Current::default());
+        self.offers.send_modify(|offering| {
+            offering.report.state = SourceState::Reconnecting;
+            offering.report.error = Some(why.to_owned());
+        });
+    }
+}
+
+/// A tool that can be offered.
+fn entry(listed: Listed, options: &McpOptions, link: &Link) -> Result<Entry, String> {
+    let Listed { declared, output, params } = listed;
+    let name = declared.name.clone();
+    let mut spec = options.rules.spec(declared)?;
+    let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
+    spec.policy.timeout = Some(options.call_max.max(silence_max));
+    // A schema that cannot be used only means that results are not checked.
+    let output = output.and_then(|schema| Schema::compile(&schema).ok());
+    let shared = Shared {
+        name,
+        params,
+        reading: Reading { output, is_trusted: options.rules.is_trusted },
+        link: link.clone(),
+        silence_max,
+        result_bytes_max: options.result_bytes_max,
+        may_send_to_pages: options.may_send_to_pages,
+    };
+    let tool = McpTool::new(Arc::new(spec), Arc::new(shared));
+    Entry::new(Arc::new(tool)).map_err(|error| error.to_string())
+}

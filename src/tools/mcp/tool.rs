@@ -1,0 +1,362 @@
+//! A tool of an MCP server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
+    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::{Map, Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Connection, told_service};
+use super::http::params::{Param, ParamHeaders};
+use super::link::Link;
+use super::open_call::OpenCall;
+use super::result::{self, Reading};
+use super::{message, question};
+use crate::limits::mcp::{QUESTIONS_MAX, RECONNECT_WAIT, STATE_BYTES_MAX, STATE_PAUSE};
+use crate::tools::{CallContext, Given, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+
+/// A tool of an MCP server.
+#[derive(Debug)]
+pub(super) struct McpTool {
+    spec: Arc<ToolSpec>,
+    shared: Arc<Shared>,
+}
+
+/// What calls of a tool share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// The server's own name for it.
+    pub(super) name: String,
+    /// The arguments that are repeated in headers.
+    pub(super) params: Vec<Param>,
+    pub(super) reading: Reading,
+    pub(super) link: Link,
+    pub(super) silence_max: Duration,
+    pub(super) result_bytes_max: usize,
+    pub(super) may_send_to_pages: bool,
+}
+
+impl McpTool {
+    pub(super) const fn new(spec: Arc<ToolSpec>, shared: Arc<Shared>) -> Self {
+        Self { spec, shared }
+    }
+}
+
+impl Tool for McpTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { shared.run(arguments, context).await })
+    }
+}
+
+impl Shared {
+    async fn run(
+        &self,
+        arguments: Value,
+        mut context: CallContext,
+    ) -> Result<ToolResult, ToolFault> {
+        let mut exchange = match context.resumption.take() {
+            Some(resumption) => match Exchange::resume(resumption.state, &resumption.given) {
+                Ok(exchange) => exchange,
+                Err(reason) => return Ok(ToolResult::error(reason)),
+            },
+            None => Exchange::default(),
+        };
+        loop {
+            if let Some(next) = exchange.questions.first() {
+                let question = match question::read(&next.params, self.may_send_to_pages) {
+                    Ok(question) => question,
+                    // The server decides what becomes of a call whose question is not asked.
+                    Err(reason) => {
+                        exchange.not_asked = Some(reason);
+                        exchange.answer(&question::Answer::decline());
+                        continue;
+                    }
+                };
+                let state = exchange.to_json();
+                match context.reporter.ask_again(question, state).await {}
+            }
+            let result = self.send(&arguments, &context, &exchange).await?;
+            match exchange.go_on(result) {
+                Step::Done(result) => return Ok(self.read(result, exchange.not_asked.as_deref())),
+                Step::Ask => {}
+                Step::Later => sleep(STATE_PAUSE).await,
+                Step::Wrong(reason) => return Ok(ToolResult::error(reason)),
+            }
+        }
+    }
+
+    /// Sends the request of a call, or of its continuation.
+    async fn send(
+        &self,
+        arguments: &Value,
+        context: &CallContext,
+        exchange: &Exchange,
+    ) -> Result<Value, ToolFault> {
+        let connection = self.connection(context).await?;
+        let call = Arc::new(OpenCall::new(Arc::clone(&context.session), context.reporter.clone()));
+        let request = self.request(arguments, exchange, &call);
+        let handle =
+            connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        let handle = match handle.await {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.fault(&error, &connection).await),
+        };
+        let mut cancel = CancelOnDrop::new(connection.peer.clone(), handle.id.clone());
+        let answer = tokio::select! {
+            answer = handle.await_response() => answer,
+            () = call.silence(self.silence_max) => {
+                let seconds = self.silence_max.as_secs_f64();
+                return Err(ToolFault::transient(format!("the server said nothing for {seconds} s")));
+            }
+        };
+        cancel.disarm();
+        let answer = match answer {
+            Ok(answer) => answer,
+            // Bad arguments come as either kind of error.
+            Err(ServiceError::McpError(error))
+                if error.code != ErrorCode::INTERNAL_ERROR || !connection.is_over() =>
+            {
+                return Ok(
+                    json!({ "isError": true, "content": [{ "type": "text", "text": error.message }] }),
+                );
+            }
+            Err(error) => return Err(self.fault(&error, &connection).await),
+        };
+        let Some(mut result) = message::unwrap(answer) else {
+            return Err(ToolFault::permanent(
+                "the server answered with something that is no result",
+            ));
+        };
+        if let (Some(reason), Some(members)) = (call.not_asked(), result.as_object_mut()) {
+            members.insert(NOT_ASKED.to_owned(), reason.into());
+        }
+        Ok(result)
+    }
+
+    async fn connection(&self, context: &CallContext) -> Result<Arc<Connection>, ToolFault> {
+        let connected = timeout(RECONNECT_WAIT, self.link.connection(&context.session)).await;
+        match connected {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(reason)) => Err(ToolFault::transient(reason).before_sending()),
+            Err(_) => Err(ToolFault::transient("the server is being reconnected").before_sending()),
+        }
+    }
+
+    fn request(
+        &self,
+        arguments: &Value,
+        exchange: &Exchange,
+        call: &Arc<OpenCall>,
+    ) -> ClientRequest {
+        let mut params = CallToolRequestParams::new(self.name.clone());
+        params.arguments = arguments.as_object().cloned();
+        params.request_state.clone_from(&exchange.state);
+        if !exchange.answers.is_empty() {
+            let answers = exchange.answers.iter();
+            params.input_responses =
+                Some(answers.map(|(key, answer)| (key.clone(), answer.clone())).collect());
+        }
+        let mut request = CallToolRequest::new(params);
+        let extensions = request.extensions_mut();
+        extensions.insert(Arc::clone(call));
+        if !self.params.is_empty() {
+            extensions.insert(ParamHeaders::of(&self.params, arguments));
+        }
+        ClientRequest::CallToolRequest(request)
+    }
+
+    /// What is wrong with a request that has no answer.
+    async fn fault(&self, error: &ServiceError, connection: &Connection) -> ToolFault {
+        match error {
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
+                let why = connection.ended().await;
+                ToolFault::transient(&*why)
+            }
+            ServiceError::TransportSend(_) => {
+                let told = told_service(error);
+                let is_refused = told.contains("authorized") || told.contains("scope");
+                if is_refused {
+                    ToolFault::permanent("not authorized by the server")
+                } else {
+                    ToolFault::transient(format!("the server cannot be reached: {told}"))
+                }
+            }
+            error => ToolFault::transient(told_service(error)),
+        }
+    }
+
+    fn read(&self, mut result: Value, not_asked: Option<&str>) -> ToolResult {
+        let noted = result.as_object_mut().and_then(|members| members.remove(NOT_ASKED));
+        let noted = noted.as_ref().and_then(Value::as_str).or(not_asked);
+        let read = match result::read(result, &self.reading) {
+            Ok(read) => read.capped(self.result_bytes_max),
+            Err(reason) => {
+                return ToolResult::error(format!("the server's result is malformed: {reason}"));
+            }
+        };
+        match (read.error.as_deref(), noted) {
+            (Some(error), Some(reason)) => ToolResult::error(format!("{error} ({reason})")),
+            _ => read,
+        }
+    }
+}
+
+/// A member that notes why a question was not put to the user.
+const NOT_ASKED: &str = "tether/not_asked";
+
+/// What has been exchanged in a call that takes several requests (MCP 2026-07-28, multi round-trip
+/// requests).
+#[derive(Debug, Default)]
+struct Exchange {
+    /// What the server wants back, byte by byte.
+    state: Option<String>,
+    /// The answers to its last questions, by its own keys.
+    answers: Vec<(String, Value)>,
+    /// Its questions that have not been put to the user.
+    questions: Vec<Asked>,
+    rounds: u64,
+    not_asked: Option<String>,
+}
+
+/// A question of a server.
+#[derive(Debug)]
+struct Asked {
+    key: String,
+    params: Value,
+}
+
+/// What comes next in a call.
+enum Step {
+    Done(Value),
+    Ask,
+    /// The server wants to be asked again a little later.
+    Later,
+    Wrong(String),
+}
+
+impl Exchange {
+    fn answer(&mut self, answer: &question::Answer) {
+        let Asked { key, .. } = self.questions.remove(0);
+        self.answers.push((key, answer.to_json()));
+    }
+
+    /// Goes on with a result, which may be a question.
+    fn go_on(&mut self, mut result: Value) -> Step {
+        let kind = result.get("resultType").and_then(Value::as_str).unwrap_or("complete");
+        match kind {
+            "input_required" => {}
+            "task" => {
+                return Step::Wrong(
+                    "the server made a task of the call, which is not supported".to_owned(),
+                );
+            }
+            _ => return Step::Done(result),
+        }
+        self.rounds += 1;
+        if self.rounds > QUESTIONS_MAX {
+            return Step::Wrong(format!(
+                "the server asked more than {QUESTIONS_MAX} times in one call"
+            ));
+        }
+        self.answers.clear();
+        self.state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
+        if self.state.as_ref().is_some_and(|state| state.len() > STATE_BYTES_MAX) {
+            return Step::Wrong("the server's question has too much state".to_owned());
+        }
+        let requests = result.get_mut("inputRequests").map(Value::take);
+        let Some(Value::Object(requests)) = requests else {
+            return match &self.state {
+                Some(_) => Step::Later,
+                None => {
+                    Step::Wrong("the server asked nothing, and did not say how to go on".to_owned())
+                }
+            };
+        };
+        for (key, mut request) in requests {
+            let is_question = request.get("method") == Some(&json!("elicitation/create"));
+            let params = request.get_mut("params").map(Value::take).unwrap_or_default();
+            if !is_question {
+                return Step::Wrong(
+                    "the server wants something from the client that is not supported".to_owned(),
+                );
+            }
+            self.questions.push(Asked { key, params });
+        }
+        Step::Ask
+    }
+
+    /// What has to be stored until the user answers.
+    fn to_json(&self) -> Value {
+        let questions: Vec<Value> =
+            self.questions.iter().map(|it| json!([it.key, it.params])).collect();
+        let answers: Map<String, Value> = self.answers.iter().cloned().collect();
+        json!({ "state": self.state, "answers": answers, "questions": questions, "rounds": self.rounds })
+    }
+
+    /// Goes on with an answer to the first question.
+    fn resume(mut stored: Value, given: &Given) -> Result<Self, String> {
+        let unusable = || "what was stored of the call cannot be read".to_owned();
+        let Some(Value::Array(questions)) = stored.get_mut("questions").map(Value::take) else {
+            return Err(unusable());
+        };
+        let mut exchange = Self {
+            state: stored["state"].as_str().map(str::to_owned),
+            rounds: stored["rounds"].as_u64().unwrap_or_default(),
+            ..Self::default()
+        };
+        if let Some(Value::Object(answers)) = stored.get_mut("answers").map(Value::take) {
+            exchange.answers = answers.into_iter().collect();
+        }
+        for question in questions {
+            let Ok((key, params)) = serde_json::from_value::<(String, Value)>(question) else {
+                return Err(unusable());
+            };
+            exchange.questions.push(Asked { key, params });
+        }
+        if exchange.questions.is_empty() {
+            return Err(unusable());
+        }
+        exchange.answer(&question::answer(given));
+        Ok(exchange)
+    }
+}
+
+/// Tells the server that nobody waits for an answer any more.
+struct CancelOnDrop {
+    open: Option<(Peer<RoleClient>, RequestId)>,
+}
+
+impl CancelOnDrop {
+    const fn new(peer: Peer<RoleClient>, id: RequestId) -> Self {
+        Self { open: Some((peer, id)) }
+    }
+
+    fn disarm(&mut self) {
+        self.open = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.open.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        drop(runtime.spawn(async move {
+            let reason = "nobody waits for the answer".to_owned();
+            let params = CancelledNotificationParam::new(Some(id), Some(reason));
+            let notification = CancelledNotification::new(params);
+            let _ = peer
+                .send_notification(ClientNotification::CancelledNotification(notification))
+                .await;
+        }));
+    }
+}

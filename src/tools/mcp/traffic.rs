@@ -1,0 +1,304 @@
+//! What goes over one connection: which requests are open, and what the server sends about them.
+//!
+//! ```text
+//!   rmcp ── send ────> Guard ──> transport ──> server
+//!   rmcp <─ receive ── Guard <── transport <── server
+//!                        │
+//!                        ├─ answers to requests that are not open: dropped
+//!                        ├─ progress: to its call, in order; dropped once the call is over
+//!                        ├─ "the list of tools has changed": to the server's task
+//!                        └─ more notifications than anyone needs: dropped
+//! ```
+//! rmcp would run each notification in a task of its own, so that progress arrives out of order,
+//! after the result, and without limit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, ClientNotification, ClientRequest, GetExtensions as _, NumberOrString,
+    ProgressToken, RequestId, RequestMetaObject, ServerNotification,
+};
+use rmcp::service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::open_call::OpenCall;
+use crate::limits::mcp::NOTIFICATIONS_PER_SEC_MAX;
+
+/// The requests of one connection, and what is known of them. Copies share it.
+#[derive(Debug, Clone)]
+pub(super) struct Traffic {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    requests: Mutex<Requests>,
+    /// How often the server said that its list of tools has changed.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Requests {
+    /// Requests without an answer, by their ids on the wire.
+    open: HashMap<RequestId, Request>,
+    /// Calls by their progress tokens.
+    by_token: HashMap<ProgressToken, Arc<OpenCall>>,
+    /// Ids of calls on the wire, by rmcp's.
+    ids: HashMap<RequestId, RequestId>,
+    /// The next id of a call on the wire. No other connection has used it, so that a server that
+    /// remembers requests never takes one for another.
+    next: i64,
+    notifications: Budget,
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+struct Request {
+    /// Its id in rmcp.
+    id: RequestId,
+    call: Option<(ProgressToken, Arc<OpenCall>)>,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        let requests = Requests {
+            open: HashMap::new(),
+            by_token: HashMap::new(),
+            ids: HashMap::new(),
+            next: first_id(),
+            notifications: Budget::default(),
+        };
+        let (changes, _) = watch::channel(0);
+        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), changes }) }
+    }
+}
+
+/// A number below 2^52, so that every language can hold it and a few billion after it.
+fn first_id() -> i64 {
+    let [a, b, c, d, ..] = *uuid::Uuid::new_v4().as_bytes();
+    i64::from(u32::from_be_bytes([a, b, c, d])) << 20
+}
+
+impl Traffic {
+    /// Says when the list of tools has changed.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// Notes that the list of tools has changed.
+    pub(super) fn note_change(&self) {
+        self.shared.changes.send_modify(|count| *count += 1);
+    }
+
+    /// The calls that are open.
+    pub(super) fn open_calls(&self) -> Vec<Arc<OpenCall>> {
+        self.shared.requests.lock().by_token.values().cloned().collect()
+    }
+
+    /// The open call to which a server's own request belongs, if its transport can tell.
+    pub(super) fn call_of(&self, origin: Option<&InboundStreamOrigin>) -> Option<Arc<OpenCall>> {
+        let Some(InboundStreamOrigin::OutboundRequest(id)) = origin else { return None };
+        let requests = self.shared.requests.lock();
+        let request = requests.open.get(id)?;
+        request.call.as_ref().map(|(_, call)| Arc::clone(call))
+    }
+
+    fn outgoing(&self, message: &mut TxJsonRpcMessage<RoleClient>) {
+        let mut requests = self.shared.requests.lock();
+        match message {
+            TxJsonRpcMessage::<RoleClient>::Request(sent) => {
+                requests.begin(&sent.request, &mut sent.id);
+            }
+            TxJsonRpcMessage::<RoleClient>::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &mut sent.notification
+                    && let Some(id) = &mut cancelled.params.request_id
+                {
+                    requests.cancel(id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The message as rmcp gets it; `None` if it ends here.
+    fn incoming(
+        &self,
+        message: RxJsonRpcMessage<RoleClient>,
+    ) -> Option<RxJsonRpcMessage<RoleClient>> {
+        match message {
+            RxJsonRpcMessage::<RoleClient>::Response(mut answer) => {
+                answer.id = self.answered(&answer.id)?;
+                Some(RxJsonRpcMessage::<RoleClient>::Response(answer))
+            }
+            RxJsonRpcMessage::<RoleClient>::Error(mut answer) => {
+                if let Some(id) = answer.id {
+                    answer.id = Some(self.answered(&id)?);
+                }
+                Some(RxJsonRpcMessage::<RoleClient>::Error(answer))
+            }
+            RxJsonRpcMessage::<RoleClient>::Notification(sent) => {
+                if self.takes(&sent.notification) {
+                    return None;
+                }
+                Some(RxJsonRpcMessage::<RoleClient>::Notification(sent))
+            }
+            request @ RxJsonRpcMessage::<RoleClient>::Request(_) => Some(request),
+        }
+    }
+
+    /// The id in rmcp of a request that is answered; `None` if it is not open.
+    fn answered(&self, id: &RequestId) -> Option<RequestId> {
+        let ended = self.shared.requests.lock().end(id);
+        if ended.is_none() {
+            debug!(%id, "an answer to nothing that is open");
+        }
+        ended
+    }
+
+    /// Whether a notification is dealt with here.
+    fn takes(&self, notification: &ServerNotification) -> bool {
+        let mut requests = self.shared.requests.lock();
+        let is_too_much = !requests.notifications.spend();
+        match notification {
+            ServerNotification::ProgressNotification(progress) => {
+                let params = &progress.params;
+                match requests.by_token.get(&params.progress_token) {
+                    Some(call) if !is_too_much => call.progress(params),
+                    // Also in a flood, the call is alive.
+                    Some(call) => call.hear(),
+                    None => {}
+                }
+                true
+            }
+            ServerNotification::ToolListChangedNotification(_) => {
+                drop(requests);
+                self.note_change();
+                true
+            }
+            // Without it, a subscription would not begin.
+            ServerNotification::SubscriptionsAcknowledgedNotification(_) => false,
+            // Servers log to standard error as well, and logging over the protocol is deprecated.
+            ServerNotification::LoggingMessageNotification(_) => true,
+            _ => is_too_much,
+        }
+    }
+}
+
+impl Requests {
+    fn begin(&mut self, request: &ClientRequest, id: &mut RequestId) {
+        let own = id.clone();
+        let call = match request {
+            ClientRequest::CallToolRequest(call) => {
+                *id = NumberOrString::Number(self.next);
+                self.next += 1;
+                self.ids.insert(own.clone(), id.clone());
+                open_call(call)
+            }
+            // The server need not answer a probe, and may do so while it is asked to initialize.
+            ClientRequest::InitializeRequest(_) => {
+                self.open.clear();
+                None
+            }
+            _ => None,
+        };
+        if let Some((token, call)) = &call {
+            self.by_token.insert(token.clone(), Arc::clone(call));
+        }
+        self.open.insert(id.clone(), Request { id: own, call });
+    }
+
+    /// Ends a request; `id` becomes the one on the wire.
+    fn cancel(&mut self, id: &mut RequestId) {
+        if let Some(on_wire) = self.ids.get(id) {
+            *id = on_wire.clone();
+        }
+        // rmcp does not wait for the answer, so that it may come whenever it likes.
+        self.end(&id.clone());
+    }
+
+    fn end(&mut self, id: &RequestId) -> Option<RequestId> {
+        // Some servers answer with the number as text.
+        let number = || Some(NumberOrString::Number(id.to_string().parse().ok()?));
+        let request = self.open.remove(id).or_else(|| self.open.remove(&number()?))?;
+        self.ids.remove(&request.id);
+        if let Some((token, _)) = request.call {
+            self.by_token.remove(&token);
+        }
+        Some(request.id)
+    }
+}
+
+fn open_call(call: &CallToolRequest) -> Option<(ProgressToken, Arc<OpenCall>)> {
+    let open = call.extensions().get::<Arc<OpenCall>>()?;
+    let token = call.extensions().get::<RequestMetaObject>()?.get_progress_token()?;
+    Some((token, Arc::clone(open)))
+}
+
+/// How many notifications are still looked at in this second.
+#[derive(Debug)]
+struct Budget {
+    since: Instant,
+    left: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { since: Instant::now(), left: NOTIFICATIONS_PER_SEC_MAX }
+    }
+}
+
+impl Budget {
+    fn spend(&mut self) -> bool {
+        if self.since.elapsed() >= Duration::from_secs(1) {
+            *self = Self::default();
+        }
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}
+
+/// A transport whose traffic is watched.
+#[derive(Debug)]
+pub(super) struct Guard<T> {
+    transport: T,
+    traffic: Traffic,
+}
+
+impl<T> Guard<T> {
+    pub(super) const fn new(transport: T, traffic: Traffic) -> Self {
+        Self { transport, traffic }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        mut message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.traffic.outgoing(&mut message);
+        self.transport.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = self.transport.receive().await?;
+            if let Some(message) = self.traffic.incoming(message) {
+                return Some(message);
+            }
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.transport.close()
+    }
+}
