@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -28,10 +27,10 @@ use super::auth::Authorizer;
 use super::handler::Handler;
 use super::http::HttpClient;
 use super::options::{McpOptions, Protocol, Reach};
+use super::program::Program;
 use super::stdio::Stdio;
 use super::traffic::{Guard, Traffic};
 use crate::limits::mcp as limits;
-use crate::tools::process::{Child, Stderr, describe};
 
 /// The protocol's two eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,16 +196,19 @@ async fn connect_as(
         Reach::Missing(reason) => Err(ConnectError::fatal(reason.clone())),
         Reach::Program(program) => {
             let name = Arc::clone(&options.rules.source.name);
-            let on_line = Box::new(move |line: &str| debug!(server = &*name, line, "stderr"));
-            let started = Child::start(program, Some(on_line));
-            let mut child = started.map_err(|error| ConnectError::fatal(error.to_string()))?;
-            let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            let started = Program::start(name, program);
+            let (program, pipes) =
+                started.map_err(|error| ConnectError::fatal(error.to_string()))?;
+            let Some((input, output)) = pipes else {
                 return Err(ConnectError::fatal("the program has no input or output"));
             };
-            let transport = Guard::new(Stdio::new(input, output), traffic.clone());
-            match Box::pin(handshake(transport, options, traffic, probe, Some(child))).await {
+            let stdio = Stdio::new(input, output, program.exited.clone());
+            let transport = Guard::new(stdio, traffic.clone());
+            let connected =
+                Box::pin(handshake(transport, options, traffic, probe, Some(program))).await;
+            match connected {
                 Ok(connection) => Ok(connection),
-                Err((error, child)) => Err(of_program(error, child).await),
+                Err((error, program)) => Err(of_program(error, program).await),
             }
         }
         Reach::Http(reach) => {
@@ -259,15 +261,15 @@ async fn handshake<T>(
     options: &McpOptions,
     traffic: Traffic,
     probe: Probe,
-    child: Option<Child>,
-) -> Result<Connection, (ClientInitializeError, Option<Child>)>
+    program: Option<Program>,
+) -> Result<Connection, (ClientInitializeError, Option<Program>)>
 where
     T: Transport<RoleClient> + 'static,
 {
     let handler = Handler::new(client_config(options), traffic.clone(), options);
     let service = match serve_client_with_lifecycle(handler, transport, probe.mode()).await {
         Ok(service) => service,
-        Err(error) => return Err((error, child)),
+        Err(error) => return Err((error, program)),
     };
     let peer = service.peer().clone();
     let info = peer.peer_info();
@@ -278,11 +280,8 @@ where
     let (end_sender, end) = watch::channel(None);
     tokio::spawn(async move {
         let _ = service.waiting().await;
-        let why = match child {
-            Some(child) => {
-                let stderr = child.stderr.clone();
-                told_end(child, &stderr).await
-            }
+        let why = match program {
+            Some(program) => program.told_end().await,
             None => "the connection was lost".to_owned(),
         };
         end_sender.send_replace(Some(why.into()));
@@ -290,36 +289,15 @@ where
     Ok(Connection { peer, traffic, era, version: version.to_string(), has_tools, end, stop })
 }
 
-/// How a program ended, with the last line that it wrote to standard error.
-async fn told_end(mut child: Child, stderr: &Stderr) -> String {
-    // It closes its output before it exits.
-    let status = timeout(Duration::from_millis(500), child.wait()).await;
-    let how = match status {
-        Ok(Ok(status)) => describe(status),
-        _ => "it closed its output".to_owned(),
-    };
-    let _ = child.end().await;
-    match stderr.last_lines(1) {
-        line if line.is_empty() => format!("the server ended: {how}"),
-        line => format!("the server ended: {how}; {line}"),
-    }
-}
-
-async fn of_program(error: ClientInitializeError, child: Option<Child>) -> ConnectError {
+async fn of_program(error: ClientInitializeError, program: Option<Program>) -> ConnectError {
     let may_be_legacy = !matches!(error, ClientInitializeError::Cancelled);
-    let message = match (error, child) {
-        (
-            ClientInitializeError::ConnectionClosed(_)
-            | ClientInitializeError::TransportError { .. },
-            Some(child),
-        ) => {
-            let stderr = child.stderr.clone();
-            told_end(child, &stderr).await
-        }
-        (error, child) => {
-            drop(child);
-            told(&error)
-        }
+    let is_end = matches!(
+        error,
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }
+    );
+    let message = match program {
+        Some(program) if is_end => program.told_end().await,
+        _ => told(&error),
     };
     ConnectError { message, may_be_legacy }
 }

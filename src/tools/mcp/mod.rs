@@ -19,6 +19,7 @@ mod list;
 mod message;
 mod open_call;
 mod options;
+mod program;
 mod question;
 mod restarts;
 mod result;

@@ -153,26 +153,27 @@ impl Owner {
         self.era = Some(connection.era);
         let mut changes = connection.traffic.changes();
         changes.mark_unchanged();
-        if let Err(error) = self.offer(&connection).await {
-            self.fail(error);
+        if let Err(NotOffered { reason, .. }) = self.offer(&connection).await {
+            self.fail(reason);
             return;
         }
         self.restarts.began(Instant::now());
         let is_modern = connection.era == Era::Modern;
         let why = tokio::select! {
             why = connection.ended() => why,
-            () = self.keep_current(&connection, changes) => return,
+            reason = self.keep_current(&connection, changes) => return self.withdraw(reason),
             () = connection.follow_changes(), if is_modern => return,
         };
         self.lose(&why);
     }
 
-    /// Asks for the list again whenever it has changed.
+    /// Asks for the list again whenever it has changed. Ends if the list is no longer the pinned
+    /// one, with the reason.
     async fn keep_current(
         &mut self,
         connection: &Arc<Connection>,
         mut changes: watch::Receiver<u64>,
-    ) {
+    ) -> String {
         loop {
             if changes.changed().await.is_err() {
                 return std::future::pending().await;
@@ -180,27 +181,30 @@ impl Owner {
             // Changes come in bursts.
             sleep(limits::CHANGE_PAUSE).await;
             changes.mark_unchanged();
-            if let Err(error) = self.offer(connection).await {
-                warn!(
-                    server = &*self.server.options.rules.source.name,
-                    error, "its tools stay as they were"
-                );
+            match self.offer(connection).await {
+                Ok(()) => {}
+                Err(NotOffered { reason, is_final: true }) => return reason,
+                Err(NotOffered { reason, .. }) => {
+                    let server = &*self.server.options.rules.source.name;
+                    warn!(server, reason, "its tools stay as they were");
+                }
             }
         }
     }
 
     /// Publishes what the server offers now.
-    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), String> {
-        let listing = list::list(connection).await?;
-        let options = &self.server.options;
-        if let Some(pin) = &options.pin
+    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotOffered> {
+        let not_listed = |reason| NotOffered { reason, is_final: false };
+        let listing = list::list(connection).await.map_err(not_listed)?;
+        if let Some(pin) = &self.server.options.pin
             && *pin != listing.pin
         {
-            return Err(format!(
+            let reason = format!(
                 "its tools are not those that `pin` names, so none is offered: found {}; look at \
                  what changed before you pin it",
                 listing.pin
-            ));
+            );
+            return Err(NotOffered { reason, is_final: true });
         }
         let connected = Current { connection: Some(Arc::clone(connection)), error: None };
         self.shared.send_replace(connected);
@@ -261,23 +265,27 @@ impl Owner {
         self.names = now;
     }
 
-    /// There is no connection, or nothing to offer over it.
+    /// There is no connection, or no list. Tools that were there stay on offer for a while.
     fn fail(&self, error: String) {
         debug!(server = &*self.server.options.rules.source.name, error, "no connection");
-        let told: Arc<str> = error.as_str().into();
-        self.shared.send_replace(Current { connection: None, error: Some(told) });
-        let was_ready = matches!(
-            self.offers.borrow().report.state,
-            SourceState::Ready | SourceState::Reconnecting
-        );
-        let is_pinned_out = error.contains("`pin`");
-        if was_ready && !is_pinned_out && !self.restarts.has_given_up() {
-            self.offers.send_modify(|offering| {
-                offering.report.state = SourceState::Reconnecting;
-                offering.report.error = Some(error);
-            });
+        let state = self.offers.borrow().report.state;
+        let was_there = matches!(state, SourceState::Ready | SourceState::Reconnecting);
+        if !was_there || self.restarts.has_given_up() {
+            self.withdraw(error);
             return;
         }
+        let told: Arc<str> = error.as_str().into();
+        self.shared.send_replace(Current { connection: None, error: Some(told) });
+        self.offers.send_modify(|offering| {
+            offering.report.state = SourceState::Reconnecting;
+            offering.report.error = Some(error);
+        });
+    }
+
+    /// Offers nothing.
+    fn withdraw(&self, error: String) {
+        let told: Arc<str> = error.as_str().into();
+        self.shared.send_replace(Current { connection: None, error: Some(told) });
         let mut report = self.server.report(SourceState::Failed);
         report.error = Some(error);
         self.offers.send_replace(Offering { report, tools: Vec::new() });
@@ -291,6 +299,13 @@ impl Owner {
             offering.report.error = Some(why.to_owned());
         });
     }
+}
+
+/// Why a list is not offered.
+struct NotOffered {
+    reason: String,
+    /// Whether what was offered before must not be offered any more.
+    is_final: bool,
 }
 
 /// A tool that can be offered.

@@ -12,6 +12,7 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex as AsyncMutex;
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::message;
@@ -27,11 +28,14 @@ pub(super) struct Stdio {
     lines: Lines,
     /// Requests whose results are read by ourselves.
     raw: Arc<Mutex<HashSet<RequestId>>>,
+    /// Set once the process has exited, though what it has started may hold the output.
+    exited: CancellationToken,
 }
 
 impl Stdio {
-    pub(super) fn new(input: ChildStdin, output: ChildStdout) -> Self {
+    pub(super) fn new(input: ChildStdin, output: ChildStdout, exited: CancellationToken) -> Self {
         Self {
+            exited,
             input: Arc::new(AsyncMutex::new(Some(input))),
             output,
             lines: Lines::default(),
@@ -109,8 +113,12 @@ impl Transport<RoleClient> for Stdio {
                 }
             }
             let room = self.lines.room();
-            let read = self.output.read_buf(room).await;
-            if !matches!(read, Ok(1..)) {
+            let read = tokio::select! {
+                biased;
+                read = self.output.read_buf(room) => read.ok(),
+                () = self.exited.cancelled() => None,
+            };
+            if !matches!(read, Some(1..)) {
                 return None;
             }
         }

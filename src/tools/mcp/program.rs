@@ -1,0 +1,75 @@
+//! A server's process, watched until it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::debug;
+
+use crate::tools::process::{Child, Options, ProcessError, describe};
+
+/// A server's process. **Dropping it ends the process and everything that it has started.**
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Set once the process has exited. What it has started may still hold its output.
+    pub(super) exited: CancellationToken,
+    end: watch::Receiver<Option<Arc<str>>>,
+    _stop: DropGuard,
+}
+
+/// How long a process may take to exit that has closed its output.
+const EXIT_WAIT: Duration = Duration::from_millis(500);
+
+impl Program {
+    /// Starts a process. Its standard error goes to the log.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub(super) fn start(
+        name: Arc<str>,
+        options: &Options,
+    ) -> Result<(Self, Option<(ChildStdin, ChildStdout)>), ProcessError> {
+        let on_line = Box::new(move |line: &str| debug!(server = &*name, line, "stderr"));
+        let mut child = Child::start(options, Some(on_line))?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (exited, stop) = (CancellationToken::new(), CancellationToken::new());
+        let (sender, end) = watch::channel(None);
+        tokio::spawn(watch_over(child, exited.clone(), stop.clone(), sender));
+        Ok((Self { exited, end, _stop: stop.drop_guard() }, pipes))
+    }
+
+    /// How it ended, once its output is closed.
+    pub(super) async fn told_end(&self) -> String {
+        let mut end = self.end.clone();
+        let ended = timeout(EXIT_WAIT, end.wait_for(Option::is_some)).await;
+        match ended {
+            Ok(Ok(told)) => told.as_deref().unwrap_or_default().to_owned(),
+            _ => "the server closed its output".to_owned(),
+        }
+    }
+}
+
+async fn watch_over(
+    mut child: Child,
+    exited: CancellationToken,
+    stop: CancellationToken,
+    end: watch::Sender<Option<Arc<str>>>,
+) {
+    let status = tokio::select! {
+        status = child.wait() => Some(status),
+        () = stop.cancelled() => None,
+    };
+    if let Some(status) = status {
+        let how = status.map_or_else(|error| error.to_string(), describe);
+        let told = match child.stderr.last_lines(1) {
+            line if line.is_empty() => format!("the server ended: {how}"),
+            line => format!("the server ended: {how}; {line}"),
+        };
+        end.send_replace(Some(told.into()));
+    }
+    exited.cancel();
+    child.end().await;
+}

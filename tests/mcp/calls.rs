@@ -1,0 +1,75 @@
+//! Calls that servers answer late, wrongly, or not at all.
+
+use tether::tools::Reporter;
+
+use super::*;
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_fails_the_call_and_no_other() {
+    let mut bad = Bad::start("long_line");
+    let result = bad.call("odd", "").await.unwrap();
+    assert_eq!(result.error.as_deref(), Some("the server answered with more than 4 MiB"));
+    assert_eq!(bad.says("echo", "still there").await, json!({ "text": "still there" }));
+    assert_eq!(bad.starts(), 1);
+}
+
+#[tokio::test]
+async fn a_silent_call_is_given_up_and_cancelled() {
+    let mut bad = Bad::start_with("silence", |options| {
+        options.silence_max = Duration::from_millis(300);
+    });
+    let fault = bad.call("odd", "").await.unwrap_err();
+    assert_eq!(
+        (fault.message.as_str(), fault.transient),
+        ("the server said nothing for 0.3 s", true)
+    );
+    bad.hears("cancelled").await;
+    assert_eq!(bad.says("echo", "next").await, json!({ "text": "next" }));
+}
+
+#[tokio::test]
+async fn a_call_that_reports_is_not_silent() {
+    let mut bad = Bad::start_with("slow", |options| {
+        options.silence_max = Duration::from_millis(900);
+    });
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "slow but alive" }));
+}
+
+#[tokio::test]
+async fn an_abandoned_call_is_cancelled() {
+    let mut bad = Bad::start("silence");
+    let odd = bad.tool("odd").await;
+    let call = tokio::spawn(odd.call(json!({ "text": "" }), CallContext::first("call")));
+    bad.hears("called").await;
+    call.abort();
+    bad.hears("cancelled").await;
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_delays_nothing() {
+    let mut bad = Bad::start("flood");
+    let odd = bad.tool("odd").await;
+    let (reporter, _reports) = Reporter::new();
+    let context = CallContext { reporter, ..CallContext::first("call") };
+    let result = within(odd.call(json!({ "text": "" }), context)).await.unwrap();
+    assert_eq!(result.data, Some(json!({ "text": "done" })));
+}
+
+#[tokio::test]
+async fn answers_to_nothing_and_second_answers_are_ignored() {
+    let mut bad = Bad::start("stray");
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));
+    assert_eq!(bad.says("echo", "fine").await, json!({ "text": "fine" }));
+    assert_eq!(bad.starts(), 1);
+}
+
+#[tokio::test]
+async fn malformed_results_and_errors_are_told() {
+    let mut bad = Bad::start("malformed_result");
+    let result = bad.call("odd", "").await.unwrap();
+    let expected = "the server's result is malformed: its `content` is not a list";
+    assert_eq!(result.error.as_deref(), Some(expected));
+    let mut bad = Bad::start("error_result");
+    let result = bad.call("odd", "").await.unwrap();
+    assert_eq!(result.error.as_deref(), Some("the text is not nice"));
+}

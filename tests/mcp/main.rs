@@ -1,0 +1,151 @@
+//! MCP servers on a bad day: each has a clear outcome, and leaves nothing behind.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
+mod calls;
+mod lists;
+mod questions;
+mod starts;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tether::tools::mcp::{Connections, McpOptions, McpServer, Protocol, Reach};
+use tether::tools::process::{self, Confinement, environment, find_program};
+use tether::tools::source::{EntryRules, Offering, SourceState};
+use tether::tools::{
+    CallContext, Entry, Registry, Source, SourceKind, Tool, ToolFault, ToolResult,
+};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// A server that behaves in this way, and what it offers.
+struct Bad {
+    directory: TempDir,
+    /// What happens to it, a line each. Closes when the last of its processes is gone.
+    events: BufReader<pipe::Receiver>,
+    offers: watch::Receiver<Offering>,
+}
+
+impl Bad {
+    fn start(behaviour: &str) -> Self {
+        Self::start_with(behaviour, |_| {})
+    }
+
+    fn start_with(behaviour: &str, change: impl FnOnce(&mut McpOptions)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let events = events(&directory);
+        let mut options = options(behaviour, &directory);
+        change(&mut options);
+        Self { offers: McpServer::new(options).follow(), events, directory }
+    }
+
+    /// Waits until this holds of what it offers.
+    async fn until(&mut self, wanted: impl Fn(&Offering) -> bool) -> Offering {
+        within(self.offers.wait_for(wanted)).await.unwrap().clone()
+    }
+
+    async fn ready(&mut self) -> Offering {
+        self.until(|offering| offering.report.state == SourceState::Ready).await
+    }
+
+    async fn failed(&mut self) -> String {
+        let failed = self.until(|offering| offering.report.state == SourceState::Failed).await;
+        failed.report.error.unwrap()
+    }
+
+    /// Its tool of this name.
+    async fn tool(&mut self, name: &str) -> Arc<dyn Tool> {
+        tool(self.ready().await, name)
+    }
+
+    /// Calls a tool of it once.
+    async fn call(&mut self, name: &str, text: &str) -> Result<ToolResult, ToolFault> {
+        let tool = self.tool(name).await;
+        within(tool.call(json!({ "text": text }), CallContext::first("call"))).await
+    }
+
+    /// What a call says, if it succeeds.
+    async fn says(&mut self, name: &str, text: &str) -> Value {
+        let result = self.call(name, text).await.unwrap();
+        assert!(result.success, "{result:?}");
+        result.data.unwrap()
+    }
+
+    /// Waits until this has happened.
+    async fn hears(&mut self, expected: &str) {
+        within(async {
+            let mut line = String::new();
+            while line.trim_end() != expected {
+                line.clear();
+                self.events.read_line(&mut line).await.unwrap();
+            }
+        })
+        .await;
+    }
+
+    /// Lets go of it, and waits until none of its processes is left.
+    async fn closes(mut self) {
+        drop(self.offers);
+        let mut rest = Vec::new();
+        within(self.events.read_to_end(&mut rest)).await.unwrap();
+    }
+
+    /// How often it was started.
+    fn starts(&self) -> usize {
+        std::fs::read_to_string(self.directory.path().join("starts")).unwrap().lines().count()
+    }
+}
+
+/// The pipe in which servers tell what happens.
+fn events(directory: &TempDir) -> BufReader<pipe::Receiver> {
+    let path = directory.path().join("events");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    BufReader::new(pipe::OpenOptions::new().open_receiver(path).unwrap())
+}
+
+fn options(behaviour: &str, directory: &TempDir) -> McpOptions {
+    let environment = environment(own_environment(), &[], &[]);
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
+    let program = find_program("python3".as_ref(), path, None).unwrap();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    let process = process::Options {
+        program,
+        arguments: vec![script.into(), behaviour.into(), directory.path().into()],
+        environment,
+        directory: None,
+        has_input: true,
+        confinement: Confinement::default(),
+        launcher: None,
+    };
+    let rules = EntryRules::new(Source::entry(SourceKind::Mcp, "bad"));
+    let rules = EntryRules { prefix: String::new(), is_trusted: true, ..rules };
+    McpOptions::new(rules, Reach::Program(Box::new(process)))
+}
+
+fn tool(offering: Offering, name: &str) -> Arc<dyn Tool> {
+    let mut registry = Registry::default();
+    for entry in offering.tools {
+        registry.add_entry(entry).unwrap();
+    }
+    Arc::clone(registry.get(name).unwrap())
+}
+
+fn names(offering: &Offering) -> Vec<&str> {
+    offering.tools.iter().map(|entry: &Entry| entry.spec().name.as_str()).collect()
+}
+
+async fn within<T>(wait: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), wait).await.expect("it takes too long")
+}
+
+#[expect(clippy::disallowed_methods, reason = "stands in for the configuration")]
+fn own_environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    std::env::vars_os().collect()
+}

@@ -1,0 +1,49 @@
+//! Questions of servers, and who is asked.
+
+use tether::tools::{Given, Reporter, Resumption};
+
+use super::*;
+
+fn context(session: &str) -> CallContext {
+    let (reporter, _) = Reporter::new();
+    CallContext { session: session.into(), reporter, ..CallContext::first("call") }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_on_behalf_of_another() {
+    let mut bad = Bad::start("asks");
+    let odd = bad.tool("odd").await;
+    // Of this call, no question can be told apart from one of the other.
+    let one = tokio::spawn(odd.call(json!({ "text": "" }), context("a")));
+    let other = tokio::spawn(odd.call(json!({ "text": "" }), context("b")));
+    // The first question may come before the second call: then it belongs to the first.
+    let ended = within(async {
+        tokio::select! {
+            result = one => result,
+            result = other => result,
+        }
+    });
+    let result = ended.await.unwrap().unwrap();
+    assert_eq!(result.data, Some(json!({ "action": "cancel" })));
+}
+
+#[tokio::test]
+async fn a_modern_question_goes_on_with_the_same_state() {
+    let mut bad = Bad::start("modern_asks");
+    let odd = bad.tool("odd").await;
+    let state = json!({
+        "state": "stäte",
+        "answers": {},
+        "questions": [["size", { "message": "Which size?", "requestedSchema": { "type": "object" } }]],
+        "rounds": 1,
+    });
+    let given = Given::Content(json!({ "size": "s", "note": "none" }));
+    let resumption = Some(Resumption { state, given });
+    let context = CallContext { resumption, ..context("a") };
+    let result = within(odd.call(json!({ "text": "" }), context)).await.unwrap();
+    let expected = json!({
+        "state": "stäte",
+        "got": { "size": { "action": "accept", "content": { "size": "s", "note": "none" } } },
+    });
+    assert_eq!(result.data, Some(expected));
+}

@@ -1,0 +1,192 @@
+"""An MCP server that does what real ones do on a bad day, as bytes: `server.py BEHAVIOUR FOLDER`.
+
+The folder has a pipe, `events`, which gets a line for each thing that the test waits for, and which
+closes when the last process is gone; `starts` counts how often it was started. It speaks the protocol of 2025-11-25 unless the behaviour
+begins with `modern`.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+
+BEHAVIOUR, FOLDER = sys.argv[1], sys.argv[2]
+COUNTER = os.path.join(FOLDER, "starts")
+MODERN = BEHAVIOUR.startswith("modern")
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+FORM = {"type": "object", "properties": {"size": {"type": "string", "enum": ["s", "m"]},
+                                         "note": {"type": "string", "default": "none"}},
+        "required": ["size"]}
+
+with open(COUNTER, "a", encoding="utf-8") as file:
+    file.write("started\n")
+with open(COUNTER, encoding="utf-8") as file:
+    STARTS = len(file.readlines())
+
+
+EVENTS = os.open(os.path.join(FOLDER, "events"), os.O_WRONLY)
+
+
+def happened(what):
+    """Tell the test."""
+    os.write(EVENTS, f"{what}\n".encode())
+
+
+def write(text):
+    """Write a line as it is."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def send(**message):
+    """Send a message."""
+    write(json.dumps({"jsonrpc": "2.0", **message}))
+
+
+def tool(name, **more):
+    """Describe a tool."""
+    return {"name": name, "description": f"Tool {name}.", "inputSchema": TEXT, **more}
+
+
+def answer_text(call_id, text):
+    """Answer a call with text."""
+    send(id=call_id, result={"content": [{"type": "text", "text": text}]})
+
+
+def tools(cursor):
+    """Return the page of the list at a cursor."""
+    page = {"tools": [tool("echo", annotations={"readOnlyHint": True}), tool("act"), tool("odd")]}
+    if MODERN:
+        page["resultType"] = "complete"
+    if BEHAVIOUR == "endless_cursor":
+        page = {"tools": [tool(f"t{cursor or 0}")], "nextCursor": str(int(cursor or 0) + 1)}
+    elif BEHAVIOUR == "same_cursor":
+        page["nextCursor"] = "again"
+    elif BEHAVIOUR == "malformed_tool":
+        page["tools"] += [5, {"name": "list", "inputSchema": []}, {"inputSchema": {}}]
+    elif BEHAVIOUR == "changes" and changed:
+        page["tools"] = [tool("echo"), tool("new")]
+    return page
+
+
+changed = False
+answers = {}
+open_calls = {}
+asked = {}
+
+
+def call(call_id, params):
+    """Answer a call."""
+    global changed
+    name = params["name"]
+    happened("called")
+    text = (params.get("arguments") or {}).get("text", "")
+    token = params.get("_meta", {}).get("progressToken")
+    if BEHAVIOUR == "exit_in_call" and name == "act":
+        print("it broke", file=sys.stderr, flush=True)
+        os._exit(3)
+    if BEHAVIOUR == "exit_in_call" and name == "echo" and STARTS == 1:
+        os._exit(3)
+    if name != "odd":
+        answer_text(call_id, text)
+    elif BEHAVIOUR == "long_line":
+        answer_text(call_id, "x" * (12 << 20))
+    elif BEHAVIOUR == "silence":
+        open_calls[call_id] = True
+    elif BEHAVIOUR == "flood":
+        for at in range(20000):
+            send(method="notifications/progress", params={"progressToken": token, "progress": at})
+            if at % 10 == 0:
+                send(method="notifications/tools/list_changed")
+        answer_text(call_id, "done")
+    elif BEHAVIOUR == "slow":
+        for at in range(1, 6):
+            time.sleep(0.3)
+            send(method="notifications/progress",
+                 params={"progressToken": token, "progress": at, "total": 5, "message": f"step {at}"})
+        answer_text(call_id, "slow but alive")
+    elif BEHAVIOUR == "stray":
+        send(id=99999, result={"content": []})
+        send(id=call_id + 1, error={"code": -1, "message": "not yours"})
+        write("this is no message")
+        answer_text(call_id, "mine")
+        answer_text(call_id, "late")
+    elif BEHAVIOUR == "malformed_result":
+        send(id=call_id, result={"content": "not a list"})
+    elif BEHAVIOUR == "error_result":
+        send(id=call_id, error={"code": -32602, "message": "the text is not nice"})
+    elif BEHAVIOUR == "changes":
+        changed = True
+        for _ in range(5):
+            send(method="notifications/tools/list_changed")
+        answer_text(call_id, "changed")
+    elif BEHAVIOUR == "asks":
+        asked["q1"] = call_id
+        send(id="q1", method="elicitation/create",
+             params={"message": "Which size?", "requestedSchema": FORM})
+    elif BEHAVIOUR == "modern_asks":
+        responses, state = params.get("inputResponses"), params.get("requestState")
+        if responses is None:
+            form = {"method": "elicitation/create",
+                    "params": {"mode": "form", "message": "Which size?", "requestedSchema": FORM}}
+            send(id=call_id, result={"resultType": "input_required", "requestState": "st\u00e4te",
+                                     "inputRequests": {"size": form}})
+        else:
+            send(id=call_id, result={"resultType": "complete", "content": [
+                {"type": "text", "text": json.dumps({"state": state, "got": responses})}]})
+    else:
+        answer_text(call_id, text)
+
+
+def handle(message):
+    """Deal with a message."""
+    method, message_id = message.get("method"), message.get("id")
+    if method == "server/discover":
+        if BEHAVIOUR == "exit_on_probe":
+            print("unknown method before initialize", file=sys.stderr, flush=True)
+            os._exit(1)
+        if BEHAVIOUR == "silent_probe":
+            return
+        if MODERN:
+            send(id=message_id, result={
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}}, "ttlMs": 1000, "cacheScope": "public"})
+            return
+        send(id=message_id, error={"code": -32601, "message": "unknown"})
+    elif method == "initialize":
+        if BEHAVIOUR == "never_initializes":
+            return
+        send(id=message_id, result={
+            "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": {"name": "bad", "version": "1"}})
+    elif method == "tools/list":
+        if BEHAVIOUR == "no_list":
+            send(id=message_id, error={"code": -32603, "message": "the database is down"})
+            return
+        send(id=message_id, result=tools((message.get("params") or {}).get("cursor")))
+    elif method == "tools/call":
+        threading.Thread(target=call, args=(message_id, message["params"]), daemon=True).start()
+    elif method == "notifications/cancelled":
+        happened("cancelled")
+    elif method is None and message_id in asked:
+        answer_text(asked.pop(message_id), json.dumps(message["result"]))
+    elif message_id is not None and method is not None:
+        send(id=message_id, error={"code": -32601, "message": "unknown"})
+
+
+if BEHAVIOUR == "noise":
+    write("Welcome to the server!")
+    write("{\"level\": 30, \"msg\": \"listening\"}")
+    write("")
+if BEHAVIOUR == "grandchild":
+    if os.fork() == 0:
+        time.sleep(1000)
+if BEHAVIOUR == "exits_at_once":
+    print("no license", file=sys.stderr, flush=True)
+    sys.exit(7)
+
+for line in sys.stdin:
+    handle(json.loads(line))
+    if BEHAVIOUR == "grandchild" and "tools/list" in line:
+        os._exit(0)

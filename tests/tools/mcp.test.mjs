@@ -1,0 +1,172 @@
+// Real MCP servers: the reference servers over both transports, and one on the official Python SDK,
+// which speaks both eras of the protocol.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { REPOSITORY, callTool, configFile, listTools, tether } from '../lib/binary.mjs';
+import { startGateway } from '../lib/gateway.mjs';
+
+const SERVERS = path.join(REPOSITORY, 'tests/node_modules/@modelcontextprotocol');
+const EVERYTHING = path.join(SERVERS, 'server-everything/dist/index.js');
+const FILESYSTEM = path.join(SERVERS, 'server-filesystem/dist/index.js');
+const SHOP = fileURLToPath(new URL('server.py', import.meta.url));
+const PYTHONPATH = process.env.PYTHONPATH ?? '';
+
+const config = (...mcp) => ({ tools: { builtin: [], mcp } });
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Starts a server that listens on a port, for as long as the test runs. */
+async function serve(t, command, args, env = {}) {
+  const port = await freePort();
+  const child = spawn(command, [...args(port)], { env: { ...process.env, PORT: String(port), ...env }, stdio: 'ignore' });
+  t.after(() => child.kill('SIGKILL'));
+  for (;;) {
+    const isThere = await fetch(`http://127.0.0.1:${port}/mcp`).then(() => true, () => false);
+    if (isThere) return `http://127.0.0.1:${port}/mcp`;
+    assert.equal(child.exitCode, null, 'the server did not start');
+    await new Promise((resolve) => { setTimeout(resolve, 50); });
+  }
+}
+
+const REACHES = {
+  'over standard input and output': async () => ({ command: [process.execPath, EVERYTHING] }),
+  'over HTTP': async (t) => ({ url: await serve(t, process.execPath, () => [EVERYTHING, 'streamableHttp']) }),
+};
+
+for (const [how, reach] of Object.entries(REACHES)) {
+  test(`server-everything ${how}`, async (t) => {
+    const file = await configFile(t, config({ name: 'all', ...await reach(t) }));
+    const { tools, said } = await listTools(file);
+    assert.ok(tools.length >= 13, `${tools.length} tools`);
+    assert.deepEqual(said, [
+      'warning: mcp all: simulate-research-query is not offered: it runs only as a task, which is not supported',
+    ]);
+    const data = async (name, args) => (await callTool(file, `all__${name}`, args)).data;
+    assert.deepEqual(await data('echo', { message: 'ä' }), { text: 'Echo: ä' });
+    assert.deepEqual(await data('get-sum', { a: 2, b: 3 }), { text: 'The sum of 2 and 3 is 5.' });
+    assert.ok((await data('get-structured-content', { location: 'Chicago' })).temperature);
+    assert.equal((await data('get-resource-links', { count: 2 })).links.length, 2);
+    const image = await data('get-tiny-image', {});
+    assert.equal(image.files[0].mime_type, 'image/png');
+  });
+
+  test(`a long call of server-everything ${how} reports its progress`, async (t) => {
+    const file = await configFile(t, config({ name: 'all', ...await reach(t) }));
+    const args = ['tools', 'call', 'all__trigger-long-running-operation', '{"duration":1,"steps":3}'];
+    const { stdout } = await tether([...args, '--events', '--config', file]);
+    const events = stdout.trim().split('\n').map((line) => JSON.parse(line));
+    const progress = events.filter(({ type }) => type === 'tool_progress').map(({ data }) => data.progress);
+    assert.ok(progress.length >= 2 && progress.every((step, at) => at === 0 || step > progress[at - 1]), stdout);
+    assert.equal(events.at(-1).data.tool_result.success, true);
+  });
+
+  test(`a question of server-everything ${how} is asked, and its defaults are filled in`, async (t) => {
+    const file = await configFile(t, config({ name: 'all', ...await reach(t) }));
+    const asked = await callTool(file, 'all__trigger-elicitation-request');
+    assert.equal(asked.clarification.type, 'form');
+    const answer = JSON.stringify({ name: 'Ada' });
+    const { data } = await callTool(file, 'all__trigger-elicitation-request', {}, ['--answer', answer]);
+    assert.match(data.text, /Ada/);
+    assert.match(data.text, /It was a dark and stormy night/);
+    const declined = await callTool(file, 'all__trigger-elicitation-request', {}, ['--answer', 'decline']);
+    assert.match(declined.data.text, /declined/);
+  });
+}
+
+test('a server sees little of the environment', async (t) => {
+  const entry = { name: 'all', command: [process.execPath, EVERYTHING], env: { OWN: 'yes' }, env_inherit: ['PASSED'] };
+  const file = await configFile(t, config(entry));
+  const env = { SESAME: 'secret', PASSED: 'on', TETHER_LOG: 'off' };
+  const { stdout } = await tether(['tools', 'call', 'all__get-env', '--config', file], { env });
+  const { data } = JSON.parse(stdout);
+  assert.equal(data.OWN, 'yes');
+  assert.equal(data.PASSED, 'on');
+  const usual = /^(PATH|HOME|LANG|LC_.*|TZ|TMPDIR|USER|OWN|PASSED)$/;
+  assert.deepEqual(Object.keys(data).filter((name) => !usual.test(name)), []);
+});
+
+test('server-filesystem stays in its directory, and in its sandbox', async (t) => {
+  const directory = await mkdtemp(path.join(tmpdir(), 'tether-files-'));
+  t.after(() => rm(directory, { recursive: true }));
+  await writeFile(path.join(directory, 'note.txt'), 'The code is 4711.');
+  const entry = { name: 'files', command: [process.execPath, FILESYSTEM, directory] };
+  const readable = { mode: 'auto', read: [directory, SERVERS, path.dirname(process.execPath), REPOSITORY, '/'] };
+  const file = await configFile(t, config(entry, { ...entry, name: 'boxed', sandbox: readable }));
+  const read = await callTool(file, 'files__read_text_file', { path: path.join(directory, 'note.txt') });
+  assert.match(JSON.stringify(read.data), /4711/);
+  const outside = await callTool(file, 'files__read_text_file', { path: '/etc/passwd' });
+  assert.match(outside.error, /outside allowed directories/);
+  const target = path.join(directory, 'new.txt');
+  const boxed = await callTool(file, 'boxed__write_file', { path: target, content: 'x' });
+  assert.equal(boxed.success, false, 'the kernel refuses it');
+  const written = await callTool(file, 'files__write_file', { path: target, content: 'x' });
+  assert.equal(written.success, true);
+  assert.equal(await readFile(target, 'utf8'), 'x');
+});
+
+test('the Python SDK in both eras', async (t) => {
+  const command = ['python3', SHOP];
+  const env = { PYTHONPATH };
+  const url = await serve(t, 'python3', (port) => [SHOP, String(port)]);
+  const entries = [
+    { name: 'modern', command, env },
+    { name: 'legacy', command, env, protocol: 'legacy' },
+    { name: 'web', url },
+  ];
+  const gateway = await startGateway(t, config(...entries.map((entry) => ({ ...entry, required: true }))));
+  while ((await fetch(`${gateway.origin}/readyz`)).status !== 200) {
+    await new Promise((resolve) => { setTimeout(resolve, 50); });
+  }
+  const { servers } = await (await fetch(`${gateway.origin}/api/v1/tools`)).json();
+  const eras = servers.filter(({ kind }) => kind === 'mcp').map(({ name, era, version }) => [name, era, version]);
+  assert.deepEqual(eras, [
+    ['modern', 'modern', '2026-07-28'],
+    ['legacy', 'legacy', '2025-11-25'],
+    ['web', 'modern', '2026-07-28'],
+  ]);
+
+  for (const entry of entries) {
+    const { name } = entry;
+    const file = await configFile(t, config(entry));
+    const call = (tool, args, ...options) => callTool(file, `${name}__${tool}`, args, options);
+    assert.deepEqual((await call('add', { a: 2, b: 3 })).data, { result: 5 });
+    assert.equal((await call('fail')).success, false);
+    const asked = await call('order', { item: 'tea' });
+    assert.deepEqual(asked.clarification.options.map(({ id }) => id), ['small', 'large']);
+    // Both of its questions find their answer in this object.
+    const answers = JSON.stringify({ size: 'large', sure: true });
+    const { data } = await call('order', { item: 'tea' }, '--answer', answers);
+    assert.equal(data.result, 'ordered: tea, large, note none, sure True');
+    const declined = await call('order', { item: 'tea' }, '--answer', 'decline');
+    assert.match(declined.error, /decline/);
+  }
+});
+
+test('a pin holds a server to its list', async (t) => {
+  const entry = { name: 'files', command: [process.execPath, FILESYSTEM, tmpdir()] };
+  const { stdout } = await tether(['tools', 'pin', '--config', await configFile(t, config(entry))]);
+  const [, pin] = stdout.match(/^files: (sha256:[0-9a-f]{64}) # \d+ tools$/m) ?? [];
+  assert.ok(pin, stdout);
+  const pinned = await listTools(await configFile(t, config({ ...entry, pin })));
+  assert.ok(pinned.tools.length > 10);
+  const wrong = `sha256:${'0'.repeat(64)}`;
+  const refused = await listTools(await configFile(t, config({ ...entry, pin: wrong })));
+  assert.deepEqual(refused.tools, []);
+  assert.match(refused.said[0], /its tools are not those that `pin` names, so none is offered: found sha256:/);
+});
