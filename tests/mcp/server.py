@@ -1,4 +1,4 @@
-"""An MCP server that does what real ones do on a bad day, as bytes: `server.py BEHAVIOUR FOLDER`.
+"""An MCP server that does what real ones do on a bad day, as bytes: `server.py BEHAVIOUR [FOLDER]`.
 
 The folder has a pipe, `events`, which gets a line for each thing that the test waits for, and which
 closes when the last process is gone; `starts` counts how often it was started. It speaks the protocol of 2025-11-25 unless the behaviour
@@ -11,26 +11,26 @@ import sys
 import threading
 import time
 
-BEHAVIOUR, FOLDER = sys.argv[1], sys.argv[2]
-COUNTER = os.path.join(FOLDER, "starts")
+BEHAVIOUR, FOLDER = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
 MODERN = BEHAVIOUR.startswith("modern")
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 FORM = {"type": "object", "properties": {"size": {"type": "string", "enum": ["s", "m"]},
                                          "note": {"type": "string", "default": "none"}},
         "required": ["size"]}
 
-with open(COUNTER, "a", encoding="utf-8") as file:
-    file.write("started\n")
-with open(COUNTER, encoding="utf-8") as file:
-    STARTS = len(file.readlines())
-
-
-EVENTS = os.open(os.path.join(FOLDER, "events"), os.O_WRONLY)
+STARTS, EVENTS = 1, None
+if FOLDER:
+    with open(os.path.join(FOLDER, "starts"), "a+", encoding="utf-8") as file:
+        file.write("started\n")
+        file.seek(0)
+        STARTS = len(file.readlines())
+    EVENTS = os.open(os.path.join(FOLDER, "events"), os.O_WRONLY)
 
 
 def happened(what):
     """Tell the test."""
-    os.write(EVENTS, f"{what}\n".encode())
+    if EVENTS is not None:
+        os.write(EVENTS, f"{what}\n".encode())
 
 
 def write(text):
@@ -125,6 +125,11 @@ def call(call_id, params):
         asked["q1"] = call_id
         send(id="q1", method="elicitation/create",
              params={"message": "Which size?", "requestedSchema": FORM})
+    elif BEHAVIOUR == "asks_page":
+        asked["q1"] = call_id
+        send(id="q1", method="elicitation/create",
+             params={"mode": "url", "message": "Sign in.", "elicitationId": "1",
+                     "url": "https://login.example.org/start?id=1"})
     elif BEHAVIOUR == "modern_asks":
         responses, state = params.get("inputResponses"), params.get("requestState")
         if responses is None:

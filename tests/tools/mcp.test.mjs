@@ -11,12 +11,10 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { REPOSITORY, callTool, configFile, listTools, tether } from '../lib/binary.mjs';
+import { callTool, configFile, listTools, tether } from '../lib/binary.mjs';
 import { startGateway } from '../lib/gateway.mjs';
+import { EVERYTHING, FILESYSTEM } from '../lib/mcp_servers.mjs';
 
-const SERVERS = path.join(REPOSITORY, 'tests/node_modules/@modelcontextprotocol');
-const EVERYTHING = path.join(SERVERS, 'server-everything/dist/index.js');
-const FILESYSTEM = path.join(SERVERS, 'server-filesystem/dist/index.js');
 const SHOP = fileURLToPath(new URL('server.py', import.meta.url));
 const PYTHONPATH = process.env.PYTHONPATH ?? '';
 
@@ -106,7 +104,7 @@ test('server-filesystem stays in its directory, and in its sandbox', async (t) =
   t.after(() => rm(directory, { recursive: true }));
   await writeFile(path.join(directory, 'note.txt'), 'The code is 4711.');
   const entry = { name: 'files', command: [process.execPath, FILESYSTEM, directory] };
-  const readable = { mode: 'auto', read: [directory, SERVERS, path.dirname(process.execPath), REPOSITORY, '/'] };
+  const readable = { mode: 'auto', read: ['/'] };
   const file = await configFile(t, config(entry, { ...entry, name: 'boxed', sandbox: readable }));
   const read = await callTool(file, 'files__read_text_file', { path: path.join(directory, 'note.txt') });
   assert.match(JSON.stringify(read.data), /4711/);

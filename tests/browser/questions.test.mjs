@@ -1,0 +1,104 @@
+// Questions of tools from outside, on the playground: forms, links, and calls to approve.
+
+import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
+import { startGateway } from '../lib/gateway.mjs';
+import { EVERYTHING, MISBEHAVING } from '../lib/mcp_servers.mjs';
+import { call, startModel } from '../lib/model.mjs';
+
+const SCREENSHOTS = fileURLToPath(new URL('../.cache/screenshots', import.meta.url));
+
+const everything = { name: 'everything', command: [process.execPath, EVERYTHING], required: true };
+
+/** A page whose model says these messages, with these tools. */
+async function start(t, messages, tools) {
+  const upstreams = [await startModel(t, messages)];
+  const gateway = await startGateway(t, { upstreams, tools });
+  const browser = await startBrowser(t);
+  const { page, complaints } = await openPage(browser, gateway.origin);
+  const ask = async (prompt) => {
+    await page.fill('#prompt', prompt);
+    await page.press('#prompt', 'Enter');
+    await page.waitForSelector('.question:not(.closed)');
+  };
+  const picture = async (name) => {
+    await mkdir(SCREENSHOTS, { recursive: true });
+    await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`), fullPage: true });
+  };
+  return { page, ask, picture, complaints };
+}
+
+const results = (page) => page.locator('.call dd:last-of-type pre').allTextContents();
+
+describe('questions on the page', () => {
+  test('a form is shown with who asks, its defaults, and its fields', async (t) => {
+    const messages = [call('everything__trigger-elicitation-request', {}), 'Thank you, Ada.'];
+    const { page, ask, picture, complaints } = await start(t, messages, { mcp: [everything] });
+    await ask('Ask me something.');
+    assert.match(await page.locator('.question .asker').textContent(), /^everything, an MCP server, asks$/);
+    const form = page.locator('.question form.fields');
+    assert.equal(await form.getByLabel('String with default').inputValue(), 'It was a dark and stormy night.');
+    assert.deepEqual(await accessibilityProblems(page), []);
+    await picture('form');
+    await form.getByLabel('String', { exact: false }).first().fill('Ada');
+    await form.getByLabel('Boolean').check();
+    await form.getByRole('button', { name: 'Answer' }).click();
+    await page.waitForFunction(() => document.body.textContent.includes('Thank you, Ada.'));
+    const [result] = (await results(page)).slice(-1);
+    assert.match(result, /Ada/);
+    assert.match(result, /dark and stormy/);
+    assert.match(await page.locator('.user').last().textContent(), /String: Ada/);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a form can be declined', async (t) => {
+    const messages = [call('everything__trigger-elicitation-request', {}), 'As you like.'];
+    const { page, ask } = await start(t, messages, { mcp: [everything] });
+    await ask('Ask me something.');
+    await page.locator('.question').getByRole('button', { name: 'Decline' }).click();
+    await page.waitForFunction(() => document.body.textContent.includes('As you like.'));
+    assert.match((await results(page)).at(-1), /declined/);
+  });
+
+  test('a link is shown with its host, and never opened by itself', async (t) => {
+    const bad = { name: 'login', command: ['python3', MISBEHAVING, 'asks_page'], elicit_urls: true, required: true };
+    const { page, ask, picture } = await start(t, [call('login__odd', {}), 'Welcome.'], { mcp: [bad] });
+    await ask('Sign me in.');
+    const link = page.locator('.question a.page');
+    assert.equal(await link.getAttribute('href'), 'https://login.example.org/start?id=1');
+    assert.match(await page.locator('.question h2').textContent(), /This leads to login\.example\.org/);
+    assert.match(await link.getAttribute('rel'), /noopener/);
+    await picture('link');
+    await page.locator('.question').getByRole('button', { name: 'I will' }).click();
+    await page.waitForFunction(() => document.body.textContent.includes('Welcome.'));
+    assert.match((await results(page)).at(-1), /accept/);
+  });
+
+  test('a call to approve is shown with its arguments and where it comes from', async (t) => {
+    const erase = {
+      name: 'erase', description: 'Erases a file.', command: ['echo', 'erased {file}'], policy: { destructive: true },
+      parameters: { type: 'object', properties: { file: { type: 'string' } }, required: ['file'] },
+    };
+    const messages = [call('erase', { file: 'old.txt' }), 'It is gone.', call('erase', { file: 'new.txt' }), 'It stays.'];
+    const { page, ask, picture } = await start(t, messages, { command: [erase] });
+    await ask('Erase old.txt.');
+    const question = page.locator('.question:not(.closed)');
+    assert.match(await question.locator('.asker').textContent(), /^erase, a program, asks$/);
+    assert.match(await question.locator('pre').textContent(), /erase \{\s*"file": "old\.txt"\s*\}/);
+    assert.deepEqual(await accessibilityProblems(page), []);
+    await picture('approval');
+    await question.locator('button[data-id=approve]').click();
+    await page.waitForFunction(() => document.body.textContent.includes('It is gone.'));
+    assert.match((await results(page)).at(-1), /erased old\.txt/);
+
+    await ask('Erase new.txt.');
+    await page.locator('.question:not(.closed) button[data-id=deny]').click();
+    await page.waitForFunction(() => document.body.textContent.includes('It stays.'));
+    assert.ok((await results(page)).every((result) => !result.includes('erased new.txt')));
+  });
+});

@@ -1,0 +1,28 @@
+// A model that follows a script: each request gets its next message.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
+const frame = (choice) => `data: ${JSON.stringify({ choices: [{ index: 0, ...choice }] })}\n\n`;
+
+/** A call as a model writes it. */
+export const call = (name, args) => `<<function_call>>${JSON.stringify({ name, arguments: args })}`;
+
+/** Starts a model server for the test `t` and returns the upstream of a configuration. */
+export async function startModel(t, messages) {
+  const script = [...messages];
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume().on('end', () => {
+      if (incoming.method === 'GET') {
+        outgoing.end(JSON.stringify({ data: [{ id: 'script' }] }));
+        return;
+      }
+      outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
+      outgoing.write(frame({ delta: { content: script.shift() ?? 'I have nothing more to say.' } }));
+      outgoing.end(`${frame({ delta: {}, finish_reason: 'stop' })}data: [DONE]\n\n`);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => { server.close(); server.closeAllConnections(); });
+  return { name: 'script', base_url: `http://127.0.0.1:${server.address().port}/v1`, model: 'script' };
+}
