@@ -189,6 +189,15 @@ pub mod turn {
     pub const ECHO_BYTES_MIN: usize = 12;
     /// Default of `feedback.max_attempts`, for each kind of mistake.
     pub const FEEDBACK_ATTEMPTS_MAX: u32 = 3;
+    /// Share (a quarter) of the context that descriptions of tools, or one result, may take. The
+    /// conversation needs the rest.
+    pub const TOLD_SHARE: usize = 4;
+    /// Messages of the user by which tools are selected.
+    pub const QUESTIONS_SEARCHED: usize = 3;
+    /// Default of `tools.select.max_told`.
+    pub const TOLD_TOOLS_MAX: usize = 24;
+    /// Default of `tools.select.names`.
+    pub const NAMED_TOOLS_MAX: usize = 100;
     /// Time for a cancelled turn to end. Cancelling drops everything it waits for, so this
     /// allows for an overloaded machine.
     pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -248,6 +257,8 @@ pub mod tools {
     pub const SCHEMA_LINE_BYTES_MAX: usize = 512;
     /// A result's error or instruction, in bytes. These are sentences, not data.
     pub const MESSAGE_BYTES_MAX: usize = 4 * KIB;
+    /// Tools that one search describes. A model that needs more can search again.
+    pub const FOUND_TOOLS_MAX: usize = 5;
     /// An expression to calculate, in bytes. This also bounds the time, because even the most
     /// expensive operations take a few bytes each.
     pub const EXPRESSION_BYTES_MAX: usize = 512;
@@ -490,6 +501,8 @@ pub mod config {
     pub const SIZE_MAX: usize = 1024 * MIB;
     /// Concurrent turns.
     pub const TURNS_MAX: usize = 1_000_000;
+    /// Tools that a model is told about: more than anyone offers.
+    pub const TOLD_TOOLS_MAX: usize = 100_000;
     /// Tools that run concurrently in one turn.
     pub const PARALLEL_MAX: usize = 1024;
     /// Rounds with tools, calls, and attempts in one turn.

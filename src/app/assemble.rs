@@ -94,7 +94,9 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
     }
 }
 
-fn rules(config: &Config) -> Rules {
+/// The rules of all turns.
+#[must_use]
+pub fn rules(config: &Config) -> Rules {
     Rules {
         system_prompt: config.model.system_prompt.clone(),
         call_contract: config.tools.call_contract,
@@ -104,6 +106,7 @@ fn rules(config: &Config) -> Rules {
         continue_after_tool: config.tools.continue_after_tool,
         execution: config.tools.execution,
         confirm: config.tools.confirm,
+        select: config.tools.select.clone(),
         max_parallel: config.tools.max_parallel,
         feedback_attempts: config.feedback.max_attempts,
         temperature_step: config.feedback.temperature_step,

@@ -18,7 +18,7 @@ use crate::gateway::Gateway;
 use crate::server::Timeouts;
 use greeting::Greeting;
 
-pub use assemble::{AssemblyError, Parts, gateway};
+pub use assemble::{AssemblyError, Parts, gateway, rules};
 pub use running::{Running, StartError, start};
 pub use tools::{ToolsError, mcp_servers, tools};
 

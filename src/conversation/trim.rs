@@ -8,8 +8,17 @@ use super::{Conversation, Step, Turn};
 /// for English, code and JSON, which is the safe side.
 #[must_use]
 pub(crate) const fn tokens(text: &str) -> usize {
-    text.len().div_ceil(3) + MESSAGE_TOKENS
+    tokens_of_bytes(text.len())
 }
+
+/// The same for a text of this length, in bytes.
+#[must_use]
+pub(crate) const fn tokens_of_bytes(bytes: usize) -> usize {
+    bytes.div_ceil(BYTES_PER_TOKEN) + MESSAGE_TOKENS
+}
+
+/// See [`tokens`].
+pub(crate) const BYTES_PER_TOKEN: usize = 3;
 
 /// Tokens that a chat template adds around a message.
 const MESSAGE_TOKENS: usize = 4;

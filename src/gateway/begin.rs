@@ -15,7 +15,7 @@ use super::offer::Offer;
 use super::run::run;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::orchestrator::{Driver, Parts, TurnMachine, TurnRequest};
+use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
 use crate::session::{Begun, LoggedTurn, NotBegun, SessionError};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Confirm, RegistryError};
@@ -157,6 +157,10 @@ impl Gateway {
             log.cancel();
         }
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
+        let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
+        let briefing = offer.briefing(&self.rules, nonce, &basis);
+        let (told, tokens) = briefing.told();
+        metrics::tools_told(told, tokens);
         let request = TurnRequest {
             session_id: session_id.clone(),
             turn_id: turn_id.clone(),
@@ -167,7 +171,7 @@ impl Gateway {
             max_tool_loops: new.max_tool_loops,
             tool_choice: new.tool_choice,
             confirm: new.confirm,
-            briefing: offer.briefing(&self.rules, nonce),
+            briefing,
             history,
         };
         let parts = Parts {

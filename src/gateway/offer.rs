@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::orchestrator::{Briefing, Rules};
+use tracing::warn;
+
+use crate::orchestrator::{Basis, Briefing, Rules, Selection};
+use crate::tools::builtin::FindTools;
+use crate::tools::search::Index;
 use crate::tools::{Registry, RegistryError, SourceReport, Toolset};
 
 /// The tools that new turns get. A turn keeps those that it began with.
@@ -13,8 +17,18 @@ pub(super) struct Offer {
     pub(super) sources: Arc<[SourceReport]>,
     /// Why turns have to wait, if a required source is not ready.
     pub(super) awaited: Option<Arc<str>>,
-    /// The briefing on all tools. A turn that may use fewer gets one of its own.
-    briefing: Option<Arc<Briefing>>,
+    teaching: Teaching,
+}
+
+/// How the models of new turns learn about the tools.
+#[derive(Debug, Clone)]
+enum Teaching {
+    /// They are told about all tools, by the same briefing.
+    Same(Arc<Briefing>),
+    /// They are told about all tools. It is a selection that the turn's request has made.
+    Chosen,
+    /// There are too many tools: each turn has a selection.
+    Selected(Arc<Index>),
 }
 
 impl Offer {
@@ -25,28 +39,55 @@ impl Offer {
             let why = source.error.as_deref().unwrap_or("it has not answered yet");
             Arc::from(format!("{}: {why}", source.source))
         });
-        let Toolset { tools, sources } = toolset;
-        let tools = Arc::new(tools);
-        let briefing = Some(brief(rules, None, &tools));
-        Self { tools, sources: sources.into(), awaited, briefing }
+        let Toolset { mut tools, sources } = toolset;
+        let teaching = if rules.can_tell_all(tools.catalog()) {
+            Teaching::Same(brief(rules, None, &tools, &Selection::all(tools.catalog())))
+        } else {
+            let index = Arc::new(Index::of(tools.catalog()));
+            add_finder(rules, &mut tools, &index);
+            Teaching::Selected(index)
+        };
+        Self { tools: Arc::new(tools), sources: sources.into(), awaited, teaching }
     }
 
     /// Only the tools with these names.
     pub(super) fn subset(&self, names: &[String]) -> Result<Self, RegistryError> {
         let tools = Arc::new(self.tools.subset(names)?);
-        Ok(Self { tools, briefing: None, ..self.clone() })
+        Ok(Self { tools, teaching: Teaching::Chosen, ..self.clone() })
     }
 
-    /// The briefing on these tools for a session with this nonce, if markers carry one.
-    pub(super) fn briefing(&self, rules: &Arc<Rules>, nonce: Option<&str>) -> Arc<Briefing> {
-        match &self.briefing {
-            Some(briefing) if nonce.is_none() => Arc::clone(briefing),
-            _ => brief(rules, nonce, &self.tools),
-        }
+    /// The briefing for a turn of a session with this nonce, if markers carry one.
+    pub(super) fn briefing(
+        &self,
+        rules: &Arc<Rules>,
+        nonce: Option<&str>,
+        basis: &Basis<'_>,
+    ) -> Arc<Briefing> {
+        let tools = self.tools.catalog();
+        let selection = match &self.teaching {
+            Teaching::Same(briefing) if nonce.is_none() => return Arc::clone(briefing),
+            Teaching::Same(_) | Teaching::Chosen => Selection::all(tools),
+            Teaching::Selected(index) => Selection::of(rules, tools, index, basis),
+        };
+        brief(rules, nonce, &self.tools, &selection)
     }
 }
 
-fn brief(rules: &Arc<Rules>, nonce: Option<&str>, tools: &Registry) -> Arc<Briefing> {
-    let briefing = Briefing::new(rules, nonce, tools.catalog());
+/// Adds the tool that finds the others. If a tool of an embedder has its name, that one stays.
+fn add_finder(rules: &Rules, tools: &mut Registry, index: &Arc<Index>) {
+    let told_bytes_max = rules.told_bytes();
+    let finder = FindTools::new(tools.catalog().clone(), Arc::clone(index), told_bytes_max);
+    if let Err(error) = tools.add(Arc::new(finder)) {
+        warn!(%error, "models cannot search for tools");
+    }
+}
+
+fn brief(
+    rules: &Arc<Rules>,
+    nonce: Option<&str>,
+    tools: &Registry,
+    selection: &Selection,
+) -> Arc<Briefing> {
+    let briefing = Briefing::selected(rules, nonce, tools.catalog(), selection);
     Arc::new(briefing.expect("`Gateway::new` has checked the parser's settings"))
 }

@@ -1,37 +1,40 @@
-//! A turn's briefing: what its model is told before the conversation begins. It is made once for a
-//! set of tools and shared by every turn that offers them.
+//! A turn's briefing: what its model is told before the conversation begins. If the model can be
+//! told about all tools, the briefing is made once and shared by every turn.
 
 use std::sync::Arc;
 
 use super::call_contract::CallContract;
+use super::known_tools::KnownTools;
 use super::prompt;
 use super::rules::Rules;
+use super::selection::Selection;
 use crate::call_format::CallFormat;
-use crate::conversation::{Turn, trim};
+use crate::conversation::Turn;
 use crate::parser::{SettingsError, Syntax};
-use crate::tools::{Catalog, ToolSpec};
-use crate::upstream::OfferedTool;
+use crate::tools::Catalog;
 
 /// A set of tools, and how the model learns about them.
 #[derive(Debug)]
 pub struct Briefing {
     pub(super) rules: Arc<Rules>,
+    /// The tools that may be called.
     pub(super) tools: Catalog,
-    /// The tools in the form that constraints and native calls need.
-    pub(super) offered: Arc<[OfferedTool]>,
+    /// Those that are told in full.
+    pub(super) told: Catalog,
+    pub(super) known: KnownTools,
+    /// Roughly how many tokens tell about them.
+    pub(super) told_tokens: usize,
     /// The system message.
     pub(super) system: String,
     /// Exchanges shown to the model before the session's own.
     pub(super) examples: Arc<[Turn]>,
     /// How the model's words are read.
     pub(super) syntax: Arc<Syntax>,
-    /// Roughly how many tokens the server adds to its prompt for the tools; 0 if the system
-    /// message lists them instead.
-    pub(super) offer_tokens: usize,
 }
 
 impl Briefing {
-    /// A briefing on `tools`. The marker of calls carries the nonce, if there is one.
+    /// A briefing on `tools`, all of which are told in full. The marker of calls carries the nonce,
+    /// if there is one.
     ///
     /// # Errors
     /// If the parser's settings are not usable.
@@ -40,51 +43,59 @@ impl Briefing {
         nonce: Option<&str>,
         tools: &Catalog,
     ) -> Result<Self, SettingsError> {
+        Self::selected(rules, nonce, tools, &Selection::all(tools))
+    }
+
+    /// A briefing on `tools`, of which the model is told what is selected.
+    ///
+    /// # Errors
+    /// If the parser's settings are not usable.
+    pub fn selected(
+        rules: &Arc<Rules>,
+        nonce: Option<&str>,
+        tools: &Catalog,
+        selection: &Selection,
+    ) -> Result<Self, SettingsError> {
         let syntax = Syntax::new(rules.parser_settings(nonce))?;
         let mut briefing = Self {
             rules: Arc::clone(rules),
             tools: tools.clone(),
-            offered: tools.specs().map(offer).collect(),
+            told: tools.select(&selection.told),
+            known: KnownTools::of(selection, tools),
+            told_tokens: selection.tokens(tools),
             system: String::new(),
             examples: Arc::default(),
             syntax: Arc::new(syntax),
-            offer_tokens: 0,
         };
         match rules.call_contract {
-            CallContract::InText(_) => briefing.teach(),
-            CallContract::Native => briefing.leave_to_server(),
+            CallContract::InText(_) => briefing.teach(selection),
+            CallContract::Native => briefing.leave_to_server(selection),
         }
         Ok(briefing)
     }
 
     /// Lists the tools in the system message and shows how they are called.
-    fn teach(&mut self) {
-        self.system = prompt::system(&self.rules.system_prompt, &self.tools, self.format());
-        self.examples = prompt::examples(&self.tools).into();
+    fn teach(&mut self, selection: &Selection) {
+        let tools = prompt::Tools { all: &self.tools, told: &self.told, selection };
+        self.system = prompt::system(&self.rules.system_prompt, &tools, self.format());
+        self.examples = prompt::examples(&self.told).into();
     }
 
     /// Leaves it to the server to present the tools to the model. The prompt does not teach how to
     /// call them.
-    fn leave_to_server(&mut self) {
-        self.system = prompt::native_system(&self.rules.system_prompt, &self.tools);
-        let of_tool = |spec: &ToolSpec| {
-            trim::tokens(&spec.name)
-                + trim::tokens(&spec.description)
-                + trim::tokens(&spec.told_parameters().to_string())
-        };
-        self.offer_tokens = self.tools.specs().map(of_tool).sum();
+    fn leave_to_server(&mut self, selection: &Selection) {
+        let tools = prompt::Tools { all: &self.tools, told: &self.told, selection };
+        self.system = prompt::native_system(&self.rules.system_prompt, &tools);
+    }
+
+    /// How many tools the model is told about in full, and in roughly how many tokens.
+    #[must_use]
+    pub fn told(&self) -> (usize, usize) {
+        (self.told.specs().len(), self.told_tokens)
     }
 
     /// How calls are written, and what outside data must not contain.
     pub(super) fn format(&self) -> &CallFormat {
         &self.syntax.settings().format
-    }
-}
-
-fn offer(spec: &ToolSpec) -> OfferedTool {
-    OfferedTool {
-        name: spec.name.clone(),
-        description: spec.description.clone(),
-        parameters: spec.told_parameters().clone(),
     }
 }

@@ -281,12 +281,12 @@ impl Driver {
                     return cx.waker().wake_by_ref();
                 }
                 News::Asked { call, name, question, continuation, duration, attempts } => {
-                    self.meter.tool_ended(name, RunEnd::Done, duration);
+                    self.meter.tool_ended(&self.tools.source(&name), name, RunEnd::Done, duration);
                     let duration_ms = millis(duration);
                     Input::ToolAsked { call, question, continuation, duration_ms, attempts }
                 }
                 News::Ended { call, name, run: Run { result, end, attempts, .. }, duration } => {
-                    self.meter.tool_ended(name, end, duration);
+                    self.meter.tool_ended(&self.tools.source(&name), name, end, duration);
                     Input::ToolEnded { call, result, duration_ms: millis(duration), attempts }
                 }
             };

@@ -4,12 +4,14 @@
 //! Small models read these, hence the short sentences, the allowed values in place and the exact
 //! line to write.
 
+use serde_json::json;
+
 use crate::call_format::CallFormat;
 use crate::event::FeedbackReason;
 use crate::limits::tools::FEEDBACK_BYTES_MAX;
 use crate::parser::{ErrorCode, ParseError};
 use crate::text;
-use crate::tools::{InvalidCall, ToolResult};
+use crate::tools::{InvalidCall, ToolResult, ToolSpec};
 use crate::upstream::ToolChoice;
 
 use super::call_contract::CallContract;
@@ -54,6 +56,19 @@ pub(super) fn brief(message: String) -> String {
 /// The arguments break the tool's schema.
 pub(super) fn invalid_arguments(name: &str, refusal: &InvalidCall) -> String {
     format!("The call to {name} was not run. {refusal}\nWrite it again, corrected.")
+}
+
+/// The model knows the tool by name only. This is what it gets instead of the call's result.
+pub(super) fn untold(spec: &ToolSpec) -> ToolResult {
+    let name = &spec.name;
+    let error = format!(
+        "The call to {name} was not run, because you did not know yet what {name} takes. Here is \
+         its description. If it is what you need, call it again, with arguments that fit its \
+         parameters."
+    );
+    let described =
+        json!({ "description": spec.description, "parameters": spec.told_parameters() });
+    ToolResult { data: Some(described), ..ToolResult::error(error) }
 }
 
 /// A reference to a missing result, with the calls that it could have named.

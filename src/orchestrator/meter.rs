@@ -10,7 +10,7 @@ use super::turn::{LogLine, TurnMachine};
 use crate::event::{Event, TurnState};
 use crate::telemetry::metrics::{self, Gauged};
 use crate::telemetry::millis;
-use crate::tools::RunEnd;
+use crate::tools::{RunEnd, Source};
 use crate::upstream::{Delta, RoundFinish};
 
 /// The measurements of one turn.
@@ -107,8 +107,15 @@ impl Meter {
         span
     }
 
-    pub(super) fn tool_ended(&self, name: String, end: RunEnd, duration: Duration) {
-        metrics::tool_ended(name, end.name(), duration);
+    /// A tool of this source has ended.
+    pub(super) fn tool_ended(
+        &self,
+        source: &Source,
+        name: String,
+        end: RunEnd,
+        duration: Duration,
+    ) {
+        metrics::tool_ended(source.to_string(), name, end.name(), duration);
         // Time that passed while the model was still writing did not delay the turn.
         let waited = self.silent_since.map_or(Duration::ZERO, |since| since.elapsed());
         metrics::tool_hidden(duration.saturating_sub(waited));

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::call_contract::CallContract;
 use super::chain::Execution;
 use crate::limits;
 use crate::parser;
-use crate::tools::Confirm;
+use crate::tools::{Confirm, Glob};
 
 /// The rules of a turn, the same for every turn of a gateway.
 #[derive(Debug, Clone)]
@@ -33,6 +35,8 @@ pub struct Rules {
     pub feedback_attempts: u32,
     /// How much each mistake raises the temperature.
     pub temperature_step: f64,
+    /// How many tools the model is told about.
+    pub select: Select,
     /// Rounds with tools per turn.
     pub max_tool_loops: u32,
     /// Calls per turn.
@@ -42,6 +46,27 @@ pub struct Rules {
     pub max_turn_bytes: usize,
     /// How long a turn continues without a reader.
     pub disconnect_grace: Duration,
+}
+
+/// How many tools a model is told about.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Select {
+    /// Tools told in full. With more, the best for each question are selected.
+    pub max_told: usize,
+    /// Names of tools that are always told.
+    pub always: Vec<Glob>,
+    /// Tools told by name only.
+    pub names: usize,
+}
+
+impl Default for Select {
+    fn default() -> Self {
+        Self {
+            max_told: limits::turn::TOLD_TOOLS_MAX,
+            always: Vec::new(),
+            names: limits::turn::NAMED_TOOLS_MAX,
+        }
+    }
 }
 
 impl Default for Rules {
@@ -58,6 +83,7 @@ impl Default for Rules {
             max_parallel: limits::turn::PARALLEL_MAX,
             feedback_attempts: limits::turn::FEEDBACK_ATTEMPTS_MAX,
             temperature_step: limits::turn::TEMPERATURE_STEP,
+            select: Select::default(),
             max_tool_loops: limits::turn::TOOL_LOOPS_MAX,
             max_calls: limits::turn::CALLS_MAX,
             max_turn_bytes: limits::turn::BYTES_MAX,

@@ -16,7 +16,7 @@ use super::tool_task::ToolTask;
 use crate::tools::question::{Asked, Awaits};
 use crate::tools::report::Report;
 use crate::tools::run::{Run, ToolCall};
-use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resumption};
+use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resumption, Source};
 
 /// A turn's running tools. Dropping this stops them.
 pub(super) struct RunningTools {
@@ -82,6 +82,11 @@ impl RunningTools {
         let (running, parked) = (Vec::new(), Vec::new());
         let (session, turn_id) = (session.into(), turn_id.to_owned());
         Self { tools, timeout, session, turn_id, running, parked, next: None }
+    }
+
+    /// Where the tool of this name comes from.
+    pub(super) fn source(&self, name: &str) -> Source {
+        self.tools.get(name).map(|tool| tool.spec().source.clone()).unwrap_or_default()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -54,9 +54,10 @@ pub(crate) fn first_delta(after: Duration) {
     histogram!("tether_first_delta_seconds").record(after);
 }
 
-/// A tool ended with this outcome.
-pub(crate) fn tool_ended(tool: String, outcome: &'static str, duration: Duration) {
-    counter!("tether_tool_calls_total", "tool" => tool.clone(), "outcome" => outcome).increment(1);
+/// A tool of a source ended with this outcome.
+pub(crate) fn tool_ended(source: String, tool: String, outcome: &'static str, duration: Duration) {
+    counter!("tether_tool_calls_total", "source" => source, "tool" => tool.clone(), "outcome" => outcome)
+        .increment(1);
     histogram!("tether_tool_seconds", "tool" => tool).record(duration);
 }
 
@@ -99,6 +100,24 @@ pub(crate) fn tool_source(
     set(gauge!("tether_tool_source_up", &labels()), usize::from(is_ready));
     set(gauge!("tether_tools_offered", &labels()), offered);
     set(gauge!("tether_tools_left_out", &labels()), left_out);
+}
+
+/// An MCP server was connected again.
+pub(crate) fn mcp_restarted(name: &str) {
+    counter!("tether_mcp_restarts_total", "name" => name.to_owned()).increment(1);
+}
+
+/// The tools of an MCP server have changed.
+pub(crate) fn mcp_list_changed(name: &str) {
+    counter!("tether_mcp_list_changes_total", "name" => name.to_owned()).increment(1);
+}
+
+/// A turn's model is told about this many tools, in roughly this many tokens.
+pub(crate) fn tools_told(tools: usize, tokens: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "there are at most thousands")]
+    let [tools, tokens] = [tools, tokens].map(|count| count as f64);
+    histogram!("tether_tools_told").record(tools);
+    histogram!("tether_tools_told_tokens").record(tokens);
 }
 
 /// An upstream failed to answer, so others are asked first for a while.

@@ -13,11 +13,14 @@ use super::schema::{Schema, Violation};
 use crate::limits::tools::{FEEDBACK_NAMES_MAX, NAME_BYTES_MAX};
 use crate::text::quote;
 
-/// The specs of some tools, in configuration order. Copies share them.
+/// The specs of some tools, in configuration order. Copying it is cheap.
 #[derive(Debug, Clone, Default)]
-pub struct Catalog {
-    entries: Vec<Arc<Listed>>,
-    /// Positions in `entries`.
+pub struct Catalog(Arc<Entries>);
+
+#[derive(Debug, Clone, Default)]
+struct Entries {
+    listed: Vec<Arc<Listed>>,
+    /// Positions in `listed`.
     by_name: HashMap<String, usize>,
 }
 
@@ -26,6 +29,16 @@ pub struct Catalog {
 pub(super) struct Listed {
     pub(super) spec: Arc<ToolSpec>,
     pub(super) schema: Schema,
+    /// How long its description to a model is, in bytes.
+    pub(super) told_bytes: usize,
+}
+
+impl Listed {
+    pub(super) fn new(spec: Arc<ToolSpec>, schema: Schema) -> Self {
+        let parameters = spec.told_parameters().to_string();
+        let told_bytes = spec.name.len() + spec.description.len() + parameters.len();
+        Self { spec, schema, told_bytes }
+    }
 }
 
 /// Why a call is not run.
@@ -87,7 +100,7 @@ impl Catalog {
     /// All specs, in order.
     #[must_use]
     pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
-        self.entries.iter().map(|entry| &*entry.spec)
+        self.0.listed.iter().map(|entry| &*entry.spec)
     }
 
     /// All names, in order.
@@ -98,8 +111,15 @@ impl Catalog {
 
     /// Whether there are no tools.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.0.listed.is_empty()
+    }
+
+    /// How long the description of the tool at this position is to a model, in bytes: its name,
+    /// what it does, and its told parameters as JSON.
+    #[must_use]
+    pub fn told_bytes(&self, position: usize) -> usize {
+        self.0.listed[position].told_bytes
     }
 
     /// Checks whether a call may run: its tool exists and its arguments are valid.
@@ -107,7 +127,21 @@ impl Catalog {
     /// # Errors
     /// The reason not to run it.
     pub fn check(&self, name: &str, arguments: &Value) -> Result<(), InvalidCall> {
-        let Some(entry) = self.entry(name) else { return Err(self.not_found(name)) };
+        self.check_knowing(name, arguments, self)
+    }
+
+    /// The same for a model that knows only these tools well. If there is no such tool, they are
+    /// listed to it.
+    ///
+    /// # Errors
+    /// The reason not to run it.
+    pub fn check_knowing(
+        &self,
+        name: &str,
+        arguments: &Value,
+        known: &Self,
+    ) -> Result<(), InvalidCall> {
+        let Some(entry) = self.entry(name) else { return Err(self.not_found(name, known)) };
         let valid = entry.schema.validate(arguments);
         valid.map_err(|violations| InvalidCall::Invalid { violations })
     }
@@ -124,38 +158,47 @@ impl Catalog {
 
     /// Adds a tool after the others. Its name must be new.
     pub(super) fn push(&mut self, listed: Arc<Listed>) {
-        self.by_name.insert(listed.spec.name.clone(), self.entries.len());
-        self.entries.push(listed);
+        let entries = Arc::make_mut(&mut self.0);
+        entries.by_name.insert(listed.spec.name.clone(), entries.listed.len());
+        entries.listed.push(listed);
     }
 
     /// The position of the tool with this name.
-    pub(super) fn position(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.0.by_name.get(name).copied()
+    }
+
+    /// The spec of the tool at this position.
+    #[must_use]
+    pub fn at(&self, position: usize) -> &ToolSpec {
+        &self.0.listed[position].spec
     }
 
     /// The tools at these positions, in this order.
-    pub(super) fn select(&self, positions: &[usize]) -> Self {
+    #[must_use]
+    pub fn select(&self, positions: &[usize]) -> Self {
         let mut selected = Self::default();
         for position in positions {
-            selected.push(Arc::clone(&self.entries[*position]));
+            selected.push(Arc::clone(&self.0.listed[*position]));
         }
         selected
     }
 
     fn entry(&self, name: &str) -> Option<&Arc<Listed>> {
-        self.position(name).map(|position| &self.entries[position])
+        self.position(name).map(|position| &self.0.listed[position])
     }
 
-    fn not_found(&self, name: &str) -> InvalidCall {
-        let names = || self.specs().map(|spec| spec.name.as_str());
+    fn not_found(&self, name: &str, known: &Self) -> InvalidCall {
         let mut alike: Vec<(f64, &str)> =
-            names().map(|known| (closeness(name, known), known)).collect();
+            self.specs().map(|spec| (closeness(name, &spec.name), spec.name.as_str())).collect();
         alike.retain(|(likeness, _)| *likeness >= ALIKE);
         // The sort is stable: equally similar names keep their order.
         alike.sort_by(|a, b| b.0.total_cmp(&a.0));
         alike.truncate(CLOSEST_MAX);
         let closest: Vec<String> = alike.into_iter().map(|(_, name)| name.to_owned()).collect();
-        let others = names().filter(|name| !closest.iter().any(|close| close == name));
+        let listed = known.specs().map(|spec| spec.name.as_str());
+        let others = listed.filter(|name| !closest.iter().any(|close| close == name));
         let available =
             others.take(FEEDBACK_NAMES_MAX - closest.len()).map(str::to_owned).collect();
         InvalidCall::NotFound { name: name.to_owned(), closest, available }
@@ -211,7 +254,7 @@ mod tests {
     fn push(catalog: &mut Catalog, name: &str, parameters: Value) {
         let schema = Schema::compile(&parameters).unwrap();
         let spec = ToolSpec { name: name.into(), parameters, ..ToolSpec::default() };
-        catalog.push(Arc::new(Listed { spec: Arc::new(spec), schema }));
+        catalog.push(Arc::new(Listed::new(Arc::new(spec), schema)));
     }
 
     #[track_caller]

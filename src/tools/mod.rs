@@ -20,6 +20,7 @@ pub(crate) mod report;
 mod result;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub mod search;
 pub mod source;
 mod sources;
 
@@ -40,7 +41,7 @@ pub use report::{Progress, Reporter};
 pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
 pub use run::{Run, RunEnd};
 pub use schema::SchemaError;
-pub use source::{Source, SourceKind, SourceReport};
+pub use source::{Glob, Source, SourceKind, SourceReport};
 pub use sources::{Sources, Toolset};
 
 /// What models and clients are told about a tool.

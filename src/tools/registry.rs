@@ -63,7 +63,7 @@ impl Entry {
                 return Err(RegistryError::BadSchema { name: spec.name.clone(), error });
             }
         };
-        Ok(Self { listed: Arc::new(Listed { spec, schema }), tool })
+        Ok(Self { listed: Arc::new(Listed::new(spec, schema)), tool })
     }
 
     /// What models and clients are told about the tool.
@@ -166,9 +166,13 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn tool(name: &str, parameters: Value) -> Arc<dyn Tool> {
+        described(name, "", parameters)
+    }
+
+    pub(crate) fn described(name: &str, description: &str, parameters: Value) -> Arc<dyn Tool> {
         Arc::new(Named(Arc::new(ToolSpec {
             name: name.into(),
-            description: String::new(),
+            description: description.into(),
             parameters,
             waiting_hint: String::new(),
             policy: Policy::default(),

@@ -159,6 +159,8 @@ pub struct RoundRequest {
     pub(crate) sampling: Sampling,
     /// Tools that the model may call in this round; none in a synthesis.
     pub(crate) tools: Arc<[OfferedTool]>,
+    /// More tools that it may call, of which it knows the names only.
+    pub(crate) named: Arc<[String]>,
     /// Whether the model must call one of them.
     pub(crate) tool_choice: ToolChoice,
     /// How the model writes calls in its text.
@@ -200,6 +202,7 @@ impl RoundRequest {
             messages,
             sampling: self.sampling.clone(),
             tools: Arc::clone(&self.tools),
+            named: Arc::clone(&self.named),
             tool_choice: self.tool_choice.clone(),
             format: self.format.clone(),
         }
@@ -221,6 +224,8 @@ pub struct ChatRequest {
     pub sampling: Sampling,
     /// Tools that the model may call in this round; none in a synthesis.
     pub tools: Arc<[OfferedTool]>,
+    /// More tools that it may call, of which it knows the names only.
+    pub named: Arc<[String]>,
     /// Whether the model must call one of them.
     pub tool_choice: ToolChoice,
     /// How the model writes calls in its text.

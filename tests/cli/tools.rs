@@ -34,6 +34,17 @@ fn tools(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn more_tools_than_a_model_is_told_about_are_pointed_out() {
+    let list = |max_told| {
+        let config = file(&format!("tools: {{demo: true, select: {{max_told: {max_told}}}}}\n"));
+        let output = tether(&["tools", "--config", path(&config)]);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(list(6), "");
+    assert!(list(5).starts_with("note: these are more tools than a model is told about at once"));
+}
+
+#[test]
 fn the_list_says_on_standard_error_what_is_missing() {
     let (status, stdout, stderr) = tools(&[]);
     assert_eq!(status, Some(0));

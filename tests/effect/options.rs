@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Play only the tasks with these ids
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     only: Vec<String>,
+    /// Offer N tools with each single call: those it needs, and others from the file
+    #[arg(long, value_name = "N")]
+    offered: Option<usize>,
     /// Write one JSON line for each task to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) jsonl: Option<PathBuf>,
@@ -50,6 +53,12 @@ pub(crate) struct Setting {
     /// `tool_choice` of each request; `auto` is not sent
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) tool_choice: ToolChoice,
+    /// `tools.select.max_told` of the gateway
+    #[arg(long, value_name = "N")]
+    pub(crate) max_told: Option<usize>,
+    /// `model.context_budget_tokens` of the gateway
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,7 +82,13 @@ impl Options {
             Halves::Report => Some(Half::Report),
             Halves::Both => None,
         };
-        Selection { sets: self.sets.clone(), half, limit: self.limit, only: self.only.clone() }
+        Selection {
+            sets: self.sets.clone(),
+            half,
+            limit: self.limit,
+            only: self.only.clone(),
+            offered: self.offered,
+        }
     }
 }
 

@@ -90,6 +90,12 @@ fn config(task: &Task, setting: &Setting) -> Config {
     let upstreams = vec![UpstreamConfig { name: "measured".to_owned(), kind }];
     let mut config = Config { upstreams, ..Config::default() };
     config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    if let Some(max_told) = setting.max_told {
+        config.tools.select.max_told = max_told;
+    }
+    if let Some(budget) = setting.budget {
+        config.model.context_budget_tokens = budget;
+    }
     // BFCL only asks for calls.
     config.tools.continue_after_tool = task.set != Set::Single;
     config

@@ -1,5 +1,6 @@
 //! The tasks in `tests/data/effect`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -112,6 +113,8 @@ pub(crate) struct Selection {
     pub(crate) limit: Option<usize>,
     /// Ids; all tasks if empty.
     pub(crate) only: Vec<String>,
+    /// How many tools each single call is offered; its own if `None`.
+    pub(crate) offered: Option<usize>,
 }
 
 impl Selection {
@@ -152,7 +155,7 @@ pub(crate) fn load(selection: &Selection) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     for set in Set::ALL.into_iter().filter(|set| selection.sets.contains(set)) {
         tasks.extend(selection.pick(match set {
-            Set::Single => single_calls()?,
+            Set::Single => single_calls(selection.offered)?,
             Set::Turns => turns()?,
             Set::NoNeed => no_need()?,
         }));
@@ -184,8 +187,14 @@ struct RawQuestion {
     expected: Vec<AcceptedCall>,
 }
 
-fn single_calls() -> Result<Vec<Task>, Error> {
-    let file: SingleCallsFile = read("single_calls.json")?;
+fn single_calls(offered: Option<usize>) -> Result<Vec<Task>, Error> {
+    let mut file: SingleCallsFile = read("single_calls.json")?;
+    if let Some(count) = offered {
+        let all: Vec<_> = file.questions.iter().flat_map(|it| it.tools.clone()).collect();
+        for question in &mut file.questions {
+            question.tools = offer(question, &all, count);
+        }
+    }
     let task = |question: RawQuestion| Task {
         set: Set::Single,
         id: question.id,
@@ -196,6 +205,22 @@ fn single_calls() -> Result<Vec<Task>, Error> {
         wanted: Wanted::Calls(question.expected),
     };
     Ok(file.questions.into_iter().map(task).collect())
+}
+
+/// `count` tools for a question, by name: those it needs, its own others, and others from the file.
+/// If the question needs more than `count`, it gets those.
+fn offer(question: &RawQuestion, all: &[Arc<Script>], count: usize) -> Vec<Arc<Script>> {
+    let is_needed = |tool: &&Arc<Script>| question.expected.iter().any(|it| it.name == tool.name);
+    let mut offered: BTreeMap<&str, &Arc<Script>> = BTreeMap::new();
+    for tool in question.tools.iter().filter(is_needed) {
+        offered.insert(&tool.name, tool);
+    }
+    for tool in question.tools.iter().chain(all) {
+        if offered.len() < count {
+            offered.entry(&tool.name).or_insert(tool);
+        }
+    }
+    offered.into_values().cloned().collect()
 }
 
 #[derive(Deserialize)]
@@ -300,7 +325,13 @@ mod tests {
 
     #[test]
     fn a_limit_takes_evenly_from_kinds_and_halves() {
-        let all = || Selection { sets: Vec::new(), half: None, limit: None, only: Vec::new() };
+        let all = || Selection {
+            sets: Vec::new(),
+            half: None,
+            limit: None,
+            only: Vec::new(),
+            offered: None,
+        };
         check(&all(), &["a", "b", "c", "d", "e"]);
         check(&Selection { limit: Some(4), ..all() }, &["a", "c", "d", "e"]);
         check(&Selection { limit: Some(9), ..all() }, &["a", "b", "c", "d", "e"]);

@@ -25,6 +25,7 @@ mod rejoin;
 mod report;
 mod requests;
 mod routes;
+mod selected_tools;
 mod shared_store;
 mod slow_reader;
 mod stream;

@@ -60,6 +60,11 @@ fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
         Ok::<_, CliError>(settle::settled(&mut sources, REQUIRED_SOURCE_WAIT).await)
     })?;
     settle::report(&toolset);
+    if !app::rules(config).can_tell_all(toolset.tools.catalog()) {
+        let note = "these are more tools than a model is told about at once: each question gets \
+                    the best for it, as `tools.select` says";
+        print_diagnostic("note", note);
+    }
     let tools: Vec<&ToolSpec> = toolset.tools.catalog().specs().collect();
     let json = serde_json::to_string_pretty(&json!({ "tools": tools }))
         .map_err(|error| CliError::Failed(error.to_string()))?;

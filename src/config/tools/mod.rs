@@ -21,8 +21,8 @@ use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text};
 use super::values::choice;
 use crate::limits::config as bounds;
-use crate::orchestrator::{CallContract, Execution, Rules};
-use crate::tools::Confirm;
+use crate::orchestrator::{CallContract, Execution, Rules, Select};
+use crate::tools::{Confirm, Glob};
 
 /// `tools`: which tools there are, and how calls run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,6 +37,8 @@ pub struct ToolsConfig {
     pub max_parallel: usize,
     /// Which calls the user is asked to approve.
     pub confirm: Confirm,
+    /// How many tools the model is told about.
+    pub select: Select,
     /// Names of built-in tools, each once.
     pub builtin: Vec<String>,
     /// Whether the demonstration tools are offered too.
@@ -67,14 +69,22 @@ impl ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        let Rules { call_contract, continue_after_tool, execution, max_parallel, confirm, .. } =
-            Rules::default();
+        let Rules {
+            call_contract,
+            continue_after_tool,
+            execution,
+            max_parallel,
+            confirm,
+            select,
+            ..
+        } = Rules::default();
         Self {
             call_contract,
             continue_after_tool,
             execution,
             max_parallel,
             confirm,
+            select,
             builtin: Self::BUILTIN.map(str::to_owned).to_vec(),
             demo: false,
             http: Vec::new(),
@@ -97,6 +107,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
         execution: keys.read("execution", default.execution, choice("execution", executions)),
         max_parallel: keys.read("max_parallel", default.max_parallel, parallel),
         confirm: keys.read("confirm", default.confirm, choice("confirm", &Confirm::ALL)),
+        select: select(keys.section("select"), default.select),
         builtin: keys.list("builtin", default.builtin, builtin),
         demo: keys.read("demo", default.demo, boolean),
         http: keys.sections("http", http::read).unwrap_or_default(),
@@ -110,6 +121,22 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
     }
     keys.finish();
     tools
+}
+
+fn select(mut keys: Keys<'_, '_>, default: Select) -> Select {
+    let glob = |node: &Node| Ok(Glob::new(text(node)?));
+    let count = || integer(0..=bounds::TOLD_TOOLS_MAX, "tools");
+    let select = Select {
+        max_told: keys.read(
+            "max_told",
+            default.max_told,
+            integer(1..=bounds::TOLD_TOOLS_MAX, "tools"),
+        ),
+        always: keys.list("always", default.always, glob),
+        names: keys.read("names", default.names, count()),
+    };
+    keys.finish();
+    select
 }
 
 fn builtin(node: &Node) -> Result<String, Refused> {

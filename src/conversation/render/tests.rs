@@ -462,6 +462,7 @@ fn calls_of_every_outcome_go_back_natively() {
         prompt: Arc::new(context),
         sampling,
         tools,
+        named: Arc::default(),
         tool_choice,
         format,
         asked_first: None,

@@ -13,9 +13,9 @@ use serde_json::Value;
 use super::*;
 use crate::call_format::{CallFormat, HERMES};
 use crate::conversation::render::Context;
-use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
+use crate::tools::builtin::{Calculate, FindTools, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
-use crate::tools::{Catalog, Policy, Registry, Tool, ToolSpec};
+use crate::tools::{Catalog, Policy, Registry, Source, SourceKind, Tool, ToolSpec};
 use crate::upstream::{History, Prompt as _};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
@@ -139,6 +139,17 @@ fn differences_are_shown_line_by_line() {
     check("a\nb", "", "1: - a\n2: - b");
 }
 
+/// The system message of a model that is told about all tools.
+fn system(operator: &str, tools: &Catalog, format: &CallFormat) -> String {
+    let all = Tools { all: tools, told: tools, selection: &Selection::all(tools) };
+    super::system(operator, &all, format)
+}
+
+fn native_system(operator: &str, tools: &Catalog) -> String {
+    let all = Tools { all: tools, told: tools, selection: &Selection::all(tools) };
+    super::native_system(operator, &all)
+}
+
 fn format() -> CallFormat {
     CallFormat::default()
 }
@@ -196,6 +207,45 @@ fn a_prompt_in_a_format_that_models_know() {
 fn prompts_for_servers_that_describe_the_tools() {
     check("native", &native_system(OPERATOR, &registry(builtin())));
     check("native_demo", &native_system(OPERATOR, &with_demo()));
+}
+
+/// Tools of several sources, with the one that finds tools at the end.
+fn many() -> Catalog {
+    let of = |source: &str, name: &str| {
+        let source = if source.is_empty() {
+            Source::builtin()
+        } else {
+            Source::entry(SourceKind::Mcp, source)
+        };
+        let name = name.to_owned();
+        let parameters = serde_json::json!({ "type": "object" });
+        let spec = ToolSpec { name, parameters, source, ..ToolSpec::default() };
+        Arc::new(Named(Arc::new(spec))) as Arc<dyn Tool>
+    };
+    let outside = [
+        of("files", "files__list"),
+        of("files", "files__read"),
+        of("mail", "mail__read"),
+        of("mail", "mail__send"),
+    ];
+    let finder = FindTools::new(Catalog::default(), Arc::default(), 0);
+    registry(builtin().into_iter().chain(outside).chain([Arc::new(finder) as Arc<dyn Tool>]))
+}
+
+#[test]
+fn prompts_with_tools_that_are_told_by_name() {
+    let tools = many();
+    let prompts = |selection: &Selection| {
+        let told = tools.select(&selection.told);
+        let tools = Tools { all: &tools, told: &told, selection };
+        [super::system(OPERATOR, &tools, &format()), super::native_system(OPERATOR, &tools)]
+    };
+    let [system, native] =
+        prompts(&Selection { told: vec![1, 6], named: vec![0, 2, 3, 4], unnamed: 1 });
+    check("selected", &system);
+    check("native_selected", &native);
+    let [unnamed, _] = prompts(&Selection { told: vec![6], named: vec![], unnamed: 6 });
+    assert!(unnamed.contains("\n- 6, without a name here\n"), "{unnamed}");
 }
 
 #[test]

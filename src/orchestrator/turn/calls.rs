@@ -15,6 +15,7 @@ use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
 use crate::orchestrator::repeats::{self, Repeated};
 use crate::text;
+use crate::tools::builtin::FindTools;
 use crate::tools::{InvalidCall, Policy, ToolResult};
 
 /// The result of checking a whole call.
@@ -25,6 +26,8 @@ enum Verdict {
     OverCap,
     /// It repeats an earlier call of the message.
     Repeat,
+    /// The model knows its tool by name only, and not what it takes.
+    Untold,
     /// Something is wrong with it.
     Refused(Rejection),
     /// It waits until it may start.
@@ -82,6 +85,7 @@ impl OpenRound<'_> {
                 self.discard(at);
                 self.round.surplus.get_or_insert(Surplus::Repeats);
             }
+            Verdict::Untold => self.tell_tool(at),
             Verdict::Refused(refusal) => self.refuse(at, refusal),
             Verdict::Taken => {}
         }
@@ -112,6 +116,10 @@ impl OpenRound<'_> {
         if facts.duplicate_of.is_some() && !self.changes_the_world(facts.tool) {
             return Verdict::Repeat;
         }
+        if self.is_untold(at, &written.name) {
+            self.core.calls[at].wait(facts, arguments, is_changed);
+            return Verdict::Untold;
+        }
         let checked = self.check_arguments(at, &written.name, &arguments);
         let verdict = match checked {
             Ok(needs) => {
@@ -122,6 +130,13 @@ impl OpenRound<'_> {
         };
         self.core.calls[at].wait(facts, arguments, is_changed);
         verdict
+    }
+
+    /// Whether the model calls a tool of which it knows only the name. A call that goes on, or that
+    /// was put off, was checked before.
+    fn is_untold(&self, at: CallAt, name: &str) -> bool {
+        let is_new = self.core.calls[at].origin == Origin::Model;
+        is_new && self.core.setup.spec(name).is_some() && !self.core.known.has(name)
     }
 
     /// Checks a call's arguments. Returns the calls whose results they refer to. If there are any,
@@ -136,15 +151,14 @@ impl OpenRound<'_> {
             // It was checked when it began, and its tool may have changed since.
             return Ok(Vec::new());
         }
-        let tools = self.core.setup.tools();
-        let is_known = tools.get(name).is_some();
+        let is_known = self.core.setup.spec(name).is_some();
         let named = if is_known {
             self.core.calls.named(self.round.first_call, at, arguments)?
         } else {
             Vec::new()
         };
         if named.is_empty() {
-            tools.check(name, arguments)?;
+            self.core.setup.check(name, arguments)?;
         }
         Ok(named)
     }
@@ -196,6 +210,17 @@ impl OpenRound<'_> {
         self.end_without_run(at, NotRun::Refused, Outcome::NotRun(result));
         self.round.has_refused = true;
         self.feed_back(Some(at), reason, message);
+    }
+
+    /// Tells the model about a tool that it has called by its bare name. That is no mistake, so it
+    /// does not count as one.
+    fn tell_tool(&mut self, at: CallAt) {
+        let Some(spec) = self.core.setup.spec(self.core.calls[at].name()) else { return };
+        let (name, result) = (spec.name.clone(), feedback::untold(spec));
+        self.core.note_learned(std::iter::once(&*name));
+        self.say_of_call(format!("the model learns what {name} takes before it can call it"));
+        self.end_without_run(at, NotRun::Untold, Outcome::NotRun(result));
+        self.round.has_refused = true;
     }
 
     /// What the model is told about a refusal.
@@ -262,9 +287,9 @@ impl OpenRound<'_> {
     fn start_call(&mut self, at: CallAt) -> Result<(), Rejection> {
         if !self.core.calls[at].needs().is_empty() {
             let resolved = self.core.calls.resolved(self.round.first_call, at)?;
-            let (tools, name) = (self.core.setup.tools(), self.core.calls[at].name());
-            let resolved = tools.without_refused_nulls(name, resolved);
-            tools.check(name, &resolved)?;
+            let (setup, name) = (&self.core.setup, self.core.calls[at].name());
+            let resolved = setup.tools().without_refused_nulls(name, resolved);
+            setup.check(name, &resolved)?;
             self.core.calls[at].resolve(resolved)?;
         }
         let call = &self.core.calls[at];
@@ -329,6 +354,9 @@ impl OpenRound<'_> {
         if let Some((name, arguments)) = call.whole() {
             let arguments = arguments.to_value();
             self.core.repeats.note(name, arguments, call.policy(), &result, Some(round));
+        }
+        if self.core.setup.is_finder(self.core.calls[at].name()) {
+            self.core.note_learned(FindTools::found(&result));
         }
         self.core.calls[at].end(Outcome::Ended(result));
         self.say_of_tool(EventDraft::ToolCompleted { call: at, duration_ms, attempts });

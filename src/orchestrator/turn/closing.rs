@@ -152,9 +152,10 @@ impl Core {
         self.results().next().is_some()
     }
 
-    /// The successful tools and their results.
+    /// The successful tools and their results. What is said about other tools is for the model.
     fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
         let calls = self.record.steps.iter().flat_map(Step::calls);
+        let calls = calls.filter(|call| !self.setup.is_finder(&call.name));
         calls.filter_map(|call| match &call.outcome {
             Outcome::Ended(result) if result.success && result.clarification.is_none() => {
                 Some((&*call.name, result))

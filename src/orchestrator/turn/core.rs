@@ -14,9 +14,11 @@ use crate::conversation::{self, Outcome, UtteranceKind};
 use crate::event::Usage;
 use crate::limits;
 use crate::orchestrator::call::{CallAt, Calls, Origin};
+use crate::orchestrator::call_contract::CallContract;
+use crate::orchestrator::known_tools::KnownTools;
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::repeats::Repeats;
-use crate::upstream::{OfferedTool, PassedOver, RoundRequest, Sampling, ToolChoice};
+use crate::upstream::{PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// See the module docs.
 #[derive(Debug)]
@@ -30,6 +32,10 @@ pub(super) struct Core {
     pub(super) record: Arc<conversation::Turn>,
     pub(super) repeats: Repeats,
     pub(super) mistakes: MistakeCounts,
+    /// The tools that the model knows when a round begins.
+    pub(super) known: KnownTools,
+    /// Tools that it has learned about since.
+    learned: Vec<String>,
     /// How many times in a row the model has answered with nothing, including in earlier turns.
     pub(super) empty_answers: u32,
     /// Whether the model answered without a required call and was told so.
@@ -70,6 +76,8 @@ impl Core {
             record: Arc::new(setup.record()),
             repeats: setup.repeats(),
             mistakes: MistakeCounts::default(),
+            known: setup.request.briefing.known.clone(),
+            learned: Vec::new(),
             empty_answers: setup.request.history.empty_answers(),
             was_reminded_to_call: false,
             is_tainted: setup.is_tainted(),
@@ -91,18 +99,29 @@ impl Core {
 
     /// Asks the model, with its tools.
     pub(super) fn ask(&mut self) -> Round {
-        let briefing = &self.setup.request.briefing;
-        let tools = Arc::clone(&briefing.offered);
-        let tool_choice = if tools.is_empty() { ToolChoice::Auto } else { self.tool_choice() };
-        let system = briefing.system.clone();
-        let request = self.round_request(system, None, tools, tool_choice);
+        self.learn_tools();
+        let is_free = self.known.offered.is_empty();
+        let tool_choice = if is_free { ToolChoice::Auto } else { self.tool_choice() };
+        let system = self.setup.request.briefing.system.clone();
+        let request = self.round_request(system, None, self.known.clone(), tool_choice);
         Round::new(self.start(request), self.calls.end())
+    }
+
+    /// From the next round on, the model knows these tools.
+    pub(super) fn note_learned<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        self.learned.extend(names.map(str::to_owned));
+    }
+
+    fn learn_tools(&mut self) {
+        let learned = std::mem::take(&mut self.learned);
+        self.known.learn(learned.iter().filter_map(|name| self.setup.spec(name)));
     }
 
     /// Asks the model for its closing answer, with this message and without tools.
     pub(super) fn ask_to_close(&mut self, closing: &'static str) -> Message {
         let system = self.setup.rules().system_prompt.clone();
-        let request = self.round_request(system, Some(closing), Arc::default(), ToolChoice::Auto);
+        let none = KnownTools::default();
+        let request = self.round_request(system, Some(closing), none, ToolChoice::Auto);
         self.start(request)
     }
 
@@ -117,11 +136,14 @@ impl Core {
         &self,
         system: String,
         closing: Option<&'static str>,
-        tools: Arc<[OfferedTool]>,
+        tools: KnownTools,
         tool_choice: ToolChoice,
     ) -> RoundRequest {
         let (rules, request) = (self.setup.rules(), &self.setup.request);
-        let offer_tokens = if tools.is_empty() { 0 } else { request.briefing.offer_tokens };
+        let offer_tokens = match rules.call_contract {
+            CallContract::InText(_) => 0,
+            CallContract::Native => tools.tokens(),
+        };
         let context = Context {
             system,
             examples: Arc::clone(&request.briefing.examples),
@@ -134,7 +156,8 @@ impl Core {
         RoundRequest {
             prompt: Arc::new(context),
             sampling: self.sampling(),
-            tools,
+            tools: tools.offered,
+            named: tools.named,
             tool_choice,
             format: self.setup.format().clone(),
             asked_first: self.answering.fallback,

@@ -124,6 +124,8 @@ pub enum NotRun {
     OverCap,
     /// It repeats an earlier call.
     Repeated,
+    /// The model knew its tool by name only, and is told what it takes.
+    Untold,
     /// The user is asked to approve it.
     Unapproved,
 }
@@ -137,6 +139,7 @@ impl NotRun {
             Self::Skipped => "skipped",
             Self::OverCap => "over_cap",
             Self::Repeated => "repeated",
+            Self::Untold => "untold",
             Self::Unapproved => "unapproved",
         }
     }

@@ -14,7 +14,10 @@ use crate::orchestrator::repeats::{self, Repeats};
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::rules::Rules;
 use crate::parser::{Arguments, Parser};
-use crate::tools::{Catalog, Continuation, Given, Policy, Resumption, ToolSpec};
+use crate::tools::builtin::FindTools;
+use crate::tools::{
+    Catalog, Continuation, Given, InvalidCall, Policy, Resumption, Source, ToolSpec,
+};
 use crate::upstream::ToolChoice;
 
 /// The request, and what follows from it.
@@ -42,8 +45,20 @@ impl Setup {
         &self.request.briefing.tools
     }
 
+    /// Checks whether a call may run. If there is no such tool, those are listed that the model
+    /// has been told about.
+    pub(super) fn check(&self, name: &str, arguments: &Value) -> Result<(), InvalidCall> {
+        self.tools().check_knowing(name, arguments, &self.request.briefing.told)
+    }
+
     pub(super) fn spec(&self, name: &str) -> Option<&ToolSpec> {
         self.tools().get(name)
+    }
+
+    /// Whether this is the tool that finds other tools.
+    pub(super) fn is_finder(&self, name: &str) -> bool {
+        let spec = self.spec(name).filter(|_| name == FindTools::NAME);
+        spec.is_some_and(|spec| spec.source == Source::builtin())
     }
 
     pub(super) fn policy(&self, name: &str) -> Option<Policy> {
@@ -180,7 +195,7 @@ impl Setup {
     pub(super) fn guard(&self) -> ResultGuard {
         let TurnRequest { briefing, history, .. } = &self.request;
         let mut guard = ResultGuard::new(
-            briefing.tools.names(),
+            briefing.told.names(),
             self.format().row().result[0],
             self.wants_json(),
         );

@@ -279,7 +279,8 @@ impl OpenRound<'_> {
         let Round { message, has_refused, .. } = &*self.round;
         // The user's answer was for more than the deferred lookups.
         let is_resumed = message.round == 0;
-        let only_results = message.notes.is_empty() && !has_refused && !is_resumed;
+        let has_searched = self.calls().iter().any(|it| self.core.setup.is_finder(it.name()));
+        let only_results = message.notes.is_empty() && !has_refused && !is_resumed && !has_searched;
         let completed = |call: &CallDraft| call.standing() == Standing::Completed;
         if !is_resumed && self.calls().iter().any(completed) {
             self.end_tools();

@@ -4,10 +4,12 @@
 pub(crate) mod calculate;
 mod clock;
 pub mod demo;
+mod find_tools;
 pub(crate) mod get_current_time;
 
 pub use calculate::Calculate;
 pub use clock::Clock;
+pub use find_tools::FindTools;
 pub use get_current_time::GetCurrentTime;
 
 #[cfg(test)]

@@ -15,12 +15,14 @@ pub(super) struct Restarts {
     /// How often in a row it did not stay.
     in_a_row: u32,
     healthy_since: Option<Instant>,
+    was_there: bool,
 }
 
 impl Restarts {
-    /// The server is connected.
-    pub(super) fn began(&mut self, now: Instant) {
+    /// The server is connected. Returns whether it had been connected before.
+    pub(super) fn began(&mut self, now: Instant) -> bool {
         self.healthy_since = Some(now);
+        std::mem::replace(&mut self.was_there, true)
     }
 
     pub(super) fn has_given_up(&self) -> bool {

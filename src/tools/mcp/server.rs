@@ -25,6 +25,7 @@ use super::restarts::Restarts;
 use super::result::Reading;
 use super::tool::{McpTool, Shared};
 use crate::limits::mcp as limits;
+use crate::telemetry::metrics;
 use crate::tools::Entry;
 use crate::tools::schema::Schema;
 use crate::tools::source::{LeftOut, Offering, SourceReport, SourceState};
@@ -157,7 +158,10 @@ impl Owner {
             self.fail(reason);
             return;
         }
-        self.restarts.began(Instant::now());
+        let server = &*options.rules.source.name;
+        if self.restarts.began(Instant::now()) {
+            metrics::mcp_restarted(server);
+        }
         let is_modern = connection.era == Era::Modern;
         let why = tokio::select! {
             why = connection.ended() => why,
@@ -241,28 +245,29 @@ impl Owner {
 
     /// Logs by name what has changed since the last list.
     fn note_changes(&mut self, offering: &Offering) {
-        let is_first = self.names.is_empty();
         let now: HashMap<String, String> = offering
             .tools
             .iter()
             .map(|tool| (tool.spec().name.clone(), tool.spec().digest()))
             .collect();
-        if !is_first {
-            let server = &*self.server.options.rules.source.name;
-            for (name, digest) in &now {
-                match self.names.get(name) {
-                    None => info!(server, tool = name, "a new tool"),
-                    Some(before) if before != digest => {
-                        info!(server, tool = name, "a tool has changed");
-                    }
-                    Some(_) => {}
+        let before = std::mem::replace(&mut self.names, now);
+        if before.is_empty() || before == self.names {
+            return;
+        }
+        let server = &*self.server.options.rules.source.name;
+        metrics::mcp_list_changed(server);
+        for (name, digest) in &self.names {
+            match before.get(name) {
+                None => info!(server, tool = name, "a new tool"),
+                Some(before) if before != digest => {
+                    info!(server, tool = name, "a tool has changed");
                 }
-            }
-            for name in self.names.keys().filter(|name| !now.contains_key(*name)) {
-                info!(server, tool = name, "a tool is gone");
+                Some(_) => {}
             }
         }
-        self.names = now;
+        for name in before.keys().filter(|name| !self.names.contains_key(*name)) {
+            info!(server, tool = name, "a tool is gone");
+        }
     }
 
     /// There is no connection, or no list. Tools that were there stay on offer for a while.

@@ -21,12 +21,15 @@ impl Constraint {
     /// because there is nothing to restrict the model to.
     #[must_use]
     pub(crate) fn request_fields(&self, round: &ChatRequest) -> Option<Map<String, Value>> {
-        let ChatRequest { tools, tool_choice, format, .. } = round;
+        let ChatRequest { tools, named, tool_choice, format, .. } = round;
         if tools.is_empty() {
             return None;
         }
         match self {
-            Self::LlamaGrammar => Some(llama_grammar::request_fields(tools, tool_choice, format)),
+            Self::LlamaGrammar => Some({
+                let callable = llama_grammar::Callable { tools, named };
+                llama_grammar::request_fields(callable, tool_choice, format)
+            }),
         }
     }
 }

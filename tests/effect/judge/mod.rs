@@ -6,6 +6,7 @@ mod shown;
 pub(crate) mod subset;
 
 use serde::Serialize;
+use tether::tools::builtin::FindTools;
 
 use crate::record::{Call, Transcript, Turn, Written};
 use crate::tasks::Wanted;
@@ -48,7 +49,11 @@ pub(crate) fn judge(wanted: &Wanted, turns: &[Turn], transcript: &Transcript) ->
     let mut calls = turns.iter().flat_map(|turn| &turn.calls);
     match wanted {
         Wanted::Calls(accepted) => {
-            let first: Vec<&Call> = calls.clone().filter(|call| call.round == 1).collect();
+            // A search for tools only prepares the calls.
+            let asked = || calls.clone().filter(|call| call.name != FindTools::NAME);
+            let first_round = asked().map(|call| call.round).min();
+            let first: Vec<&Call> =
+                asked().filter(|call| Some(call.round) == first_round).collect();
             let is_right = first.len() == accepted.len()
                 && each_has_its_own(accepted, &first, |accepted, call| {
                     accepted.name == call.name

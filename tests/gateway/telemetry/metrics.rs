@@ -117,10 +117,10 @@ async fn each_decision_is_counted_where_it_belongs() {
     samples.check(
         "tether_tool_calls_total",
         &[
-            ("{tool=\"calculate\",outcome=\"done\"}", 7),
-            ("{tool=\"lookup_contacts\",outcome=\"done\"}", 2),
-            ("{tool=\"send_message\",outcome=\"done\"}", 1),
-            ("{tool=\"send_message\",outcome=\"failed\"}", 1),
+            ("{source=\"builtin\",tool=\"calculate\",outcome=\"done\"}", 7),
+            ("{source=\"builtin\",tool=\"lookup_contacts\",outcome=\"done\"}", 2),
+            ("{source=\"builtin\",tool=\"send_message\",outcome=\"done\"}", 1),
+            ("{source=\"builtin\",tool=\"send_message\",outcome=\"failed\"}", 1),
         ],
     );
     samples.check(

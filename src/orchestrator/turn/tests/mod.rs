@@ -22,6 +22,7 @@ mod closing;
 mod continuations;
 mod driving;
 mod injections;
+mod known;
 mod native;
 mod peek;
 mod progress;

@@ -30,7 +30,7 @@ impl Scene {
     }
 
     /// A whole call at once.
-    fn calls(&mut self, index: u32, name: &str, arguments: &str) -> &mut Self {
+    pub(super) fn calls(&mut self, index: u32, name: &str, arguments: &str) -> &mut Self {
         self.begins_call(index).argues(index, arguments).completes_call(index, name, arguments)
     }
 }
@@ -218,7 +218,7 @@ fn offered_tools_count_toward_the_budget() {
         let scene = Scene::of(TurnRequest { briefing, history, ..request() });
         scene.rounds[0].messages.len()
     };
-    let offered = native(400, &tools()).offer_tokens;
+    let offered = native(400, &tools()).known.tokens();
     for budget in [400, 600, 800, 1000, 4000] {
         assert_eq!(
             messages(budget + offered, tools()),

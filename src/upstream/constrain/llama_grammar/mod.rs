@@ -34,15 +34,25 @@ use crate::upstream::{OfferedTool, ToolChoice};
 /// llama.cpp's number for a trigger that is a word.
 const TRIGGER_WORD: u8 = 1;
 
-/// The request fields that restrict llama.cpp to calls of `tools`.
+/// What a model may call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Callable<'a> {
+    /// Tools with arguments that fit their parameters.
+    pub(crate) tools: &'a [OfferedTool],
+    /// Tools whose names alone the model knows. It need not guess what they take: they are called
+    /// without arguments, and are described to it then.
+    pub(crate) named: &'a [String],
+}
+
+/// The request fields that restrict llama.cpp to these calls.
 #[must_use]
 pub(crate) fn request_fields(
-    tools: &[OfferedTool],
+    callable: Callable<'_>,
     choice: &ToolChoice,
     format: &CallFormat,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
-    fields.insert("grammar".to_owned(), grammar(tools, choice, format).into());
+    fields.insert("grammar".to_owned(), grammar(callable, choice, format).into());
     // A lazy grammar would let a model that must call write text instead.
     if *choice == ToolChoice::Auto {
         fields.insert("grammar_lazy".to_owned(), true.into());
@@ -52,10 +62,14 @@ pub(crate) fn request_fields(
     fields
 }
 
-/// A grammar of free text that may contain calls of `tools`. If a call is required, the grammar
+/// A grammar of free text that may contain these calls. If a call is required, the grammar
 /// begins with it, without free text.
 #[must_use]
-pub(crate) fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
+pub(crate) fn grammar(
+    Callable { tools, named }: Callable<'_>,
+    choice: &ToolChoice,
+    format: &CallFormat,
+) -> String {
     let Row { body: Body::Json(keys), closer, between, .. } = format.row();
     let opener = format.opener();
     let mut rules = Rules::new();
@@ -66,13 +80,20 @@ pub(crate) fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallF
     rules.push("root", &root);
 
     let tools: Vec<_> = tools.iter().filter(|tool| choice.allows(&tool.name)).collect();
+    let bare: Vec<String> = named
+        .iter()
+        .filter(|name| choice.allows(name))
+        .map(|name| json_literal(&Value::from(name.as_str())))
+        .collect();
     let between = spelled(between);
     let more = format!("({between} {} call){{0,{}}}", literal(opener), GRAMMAR_CALLS_MAX - 1);
     rules.push("calls", &format!("call {more} {between}?"));
     let names: Vec<String> = (0..tools.len()).map(|index| format!("tool-{index}")).collect();
+    let bare_rule = (!bare.is_empty()).then(|| "bare".to_owned());
+    let any_tool = names.iter().chain(&bare_rule).cloned().collect::<Vec<_>>().join(" | ");
     // After the opener, every call starts the same way, up to the name.
     let name_key = key(keys.name[0]);
-    let mut call = format!("[ \\n]? \"{{\" s {name_key} s ({}) s \"}}\"", names.join(" | "));
+    let mut call = format!("[ \\n]? \"{{\" s {name_key} s ({any_tool}) s \"}}\"");
     if let Some(closer) = closer {
         let _ = write!(call, " [ \\n]? {}", literal(closer.text));
     }
@@ -82,6 +103,10 @@ pub(crate) fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallF
         let arguments = schema::push_arguments(&mut rules, name, &tool.parameters);
         let tool_name = json_literal(&Value::from(tool.name.as_str()));
         rules.push(name, &format!("{tool_name} s \",\" s {arguments_key} s {arguments}"));
+    }
+    if let Some(rule) = bare_rule {
+        let bare = bare.join(" | ");
+        rules.push(&rule, &format!("({bare}) s \",\" s {arguments_key} s \"{{}}\""));
     }
     rules.push_json();
     rules.into_text()

@@ -4,9 +4,9 @@
 
 mod gbnf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{grammar, request_fields};
+use super::Callable;
 use crate::call_format::{CallFormat, HERMES};
 use crate::limits::upstream::{GRAMMAR_CALLS_MAX, GRAMMAR_ITEMS_MAX, GRAMMAR_TOOL_BYTES_MAX};
 use crate::upstream::{OfferedTool, ToolChoice};
@@ -16,6 +16,19 @@ const MARKER: &str = "<<function_call>>";
 
 fn format() -> CallFormat {
     CallFormat::default()
+}
+
+/// The grammar of calls of these tools.
+fn grammar(tools: &[OfferedTool], choice: &ToolChoice, format: &CallFormat) -> String {
+    super::grammar(Callable { tools, named: &[] }, choice, format)
+}
+
+fn request_fields(
+    tools: &[OfferedTool],
+    choice: &ToolChoice,
+    format: &CallFormat,
+) -> Map<String, Value> {
+    super::request_fields(Callable { tools, named: &[] }, choice, format)
 }
 
 fn tool(name: &str, parameters: Value) -> OfferedTool {
@@ -451,6 +464,26 @@ fn a_required_call_is_enforced_from_the_first_byte() {
         assert!(!grammar.accepts("") && !grammar.accepts("Hello."));
         assert!(!grammar.accepts(&format!("So: {}", call("g"))));
     }
+}
+
+#[test]
+fn tools_known_by_name_are_called_without_arguments() {
+    let tools = [tool("f", json!({"type": "object"}))];
+    let named = ["g".to_owned(), "h".to_owned()];
+    let of = |choice| {
+        let callable = Callable { tools: &tools, named: &named };
+        Grammar::parse(&super::grammar(callable, &choice, &format()))
+    };
+    let call =
+        |name, arguments| format!("{MARKER} {{\"name\": \"{name}\", \"arguments\": {arguments}}}");
+    let any = of(ToolChoice::Auto);
+    for name in ["f", "g", "h"] {
+        assert!(any.accepts(&call(name, "{}")), "{name}");
+    }
+    assert!(any.accepts(&call("f", r#"{"a": 1}"#)) && !any.accepts(&call("g", r#"{"a": 1}"#)));
+    assert!(!any.accepts(&call("i", "{}")));
+    let only = of(ToolChoice::Named("h".to_owned()));
+    assert!(only.accepts(&call("h", "{}")) && !only.accepts(&call("g", "{}")));
 }
 
 #[test]

@@ -1,0 +1,180 @@
+//! Which tools a turn's model is told about in full, and which by name only.
+//!
+//! ```text
+//!   all tools fit ───────────> told, in the order of the configuration
+//!   too many, or too long ───> told:  always │ used in this session │ best for the question │ find_tools
+//!                              named: the best of the rest
+//! ```
+//! Many descriptions confuse small models and fill up their context. Large models do better with
+//! all tools in sight, so nothing is hidden entirely: names are cheap, and `find_tools` tells the
+//! rest.
+
+use super::rules::Rules;
+use crate::conversation::{Conversation, Opening, Step, trim};
+use crate::limits::turn::{QUESTIONS_SEARCHED, TOLD_SHARE};
+use crate::tools::Catalog;
+use crate::tools::builtin::FindTools;
+use crate::tools::search::Index;
+use crate::upstream::ToolChoice;
+
+/// What a model is told about some tools, as positions in their catalog.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The tools told in full, in this order.
+    pub(super) told: Vec<usize>,
+    /// The tools told by name, in the order of the catalog.
+    pub(super) named: Vec<usize>,
+    /// How many more there are.
+    pub(super) unnamed: usize,
+}
+
+impl Rules {
+    /// Whether a model can be told about all of these tools in full.
+    #[must_use]
+    pub fn can_tell_all(&self, tools: &Catalog) -> bool {
+        let count = tools.specs().len();
+        let told: usize = (0..count).map(|at| tool_tokens(tools, at)).sum();
+        count <= self.select.max_told && told <= self.told_tokens()
+    }
+
+    /// Tokens that the descriptions of selected tools may take.
+    #[must_use]
+    const fn told_tokens(&self) -> usize {
+        self.context_budget_tokens / TOLD_SHARE
+    }
+
+    /// The same in bytes.
+    #[must_use]
+    pub const fn told_bytes(&self) -> usize {
+        self.told_tokens() * trim::BYTES_PER_TOKEN
+    }
+}
+
+fn tool_tokens(tools: &Catalog, position: usize) -> usize {
+    trim::tokens_of_bytes(tools.told_bytes(position))
+}
+
+/// What a turn's tools are selected by.
+#[derive(Debug)]
+pub struct Basis<'a> {
+    /// The user's words, or an answer to a question.
+    pub opening: &'a Opening,
+    /// The turns before.
+    pub history: &'a Conversation,
+    /// A tool that must be called is told.
+    pub tool_choice: &'a ToolChoice,
+}
+
+impl Selection {
+    /// All of these tools, in full.
+    #[must_use]
+    pub fn all(tools: &Catalog) -> Self {
+        Self { told: (0..tools.specs().len()).collect(), ..Self::default() }
+    }
+
+    /// Roughly how many tokens tell about the tools that are told in full.
+    pub(super) fn tokens(&self, tools: &Catalog) -> usize {
+        self.told.iter().map(|at| tool_tokens(tools, *at)).sum()
+    }
+
+    /// Whether some tools are not told in full.
+    #[must_use]
+    pub(super) const fn is_partial(&self) -> bool {
+        !self.named.is_empty() || self.unnamed > 0
+    }
+
+    /// The tools for a turn. `index` is an index of `tools`.
+    #[must_use]
+    pub fn of(rules: &Rules, tools: &Catalog, index: &Index, basis: &Basis<'_>) -> Self {
+        let mut picked = Picked { tools, told: Vec::new(), room: rules.told_tokens() };
+        let finder = tools.position(FindTools::NAME);
+        let is_always = |at: &usize| {
+            let name = &tools.at(*at).name;
+            *basis.tool_choice == ToolChoice::Named(name.clone())
+                || rules.select.always.iter().any(|glob| glob.matches(name))
+        };
+        let count = tools.specs().len();
+        for at in (0..count).filter(is_always) {
+            picked.push(at);
+        }
+        for at in used(tools, basis.history, rules.select.max_told) {
+            picked.push_if_fits(at, rules.select.max_told);
+        }
+        let found = index.find(&texts(basis));
+        for at in found.iter().filter(|at| Some(**at) != finder) {
+            picked.push_if_fits(*at, rules.select.max_told);
+        }
+        if let Some(at) = finder {
+            picked.push(at);
+        }
+        let told = picked.told;
+
+        let mut is_listed = vec![false; count];
+        for at in &told {
+            is_listed[*at] = true;
+        }
+        let mut named: Vec<usize> = Vec::new();
+        for at in found.into_iter().chain(0..count) {
+            if named.len() < rules.select.names && !is_listed[at] {
+                is_listed[at] = true;
+                named.push(at);
+            }
+        }
+        named.sort_unstable();
+        let unnamed = count - told.len() - named.len();
+        Self { told, named, unnamed }
+    }
+}
+
+/// The tools picked so far.
+struct Picked<'a> {
+    tools: &'a Catalog,
+    told: Vec<usize>,
+    /// Tokens left for more.
+    room: usize,
+}
+
+impl Picked<'_> {
+    fn push(&mut self, at: usize) {
+        if !self.told.contains(&at) {
+            self.room = self.room.saturating_sub(tool_tokens(self.tools, at));
+            self.told.push(at);
+        }
+    }
+
+    fn push_if_fits(&mut self, at: usize, most: usize) {
+        if self.told.len() < most && tool_tokens(self.tools, at) <= self.room {
+            self.push(at);
+        }
+    }
+}
+
+/// The tools that the session has called, at most `most`: the latest ones, the earliest of them
+/// first, so that the prompt of the next turn begins as this one's does.
+fn used(tools: &Catalog, history: &Conversation, most: usize) -> Vec<usize> {
+    let mut used = Vec::new();
+    let calls =
+        history.turns().rev().flat_map(|turn| turn.steps.iter().rev()).flat_map(Step::calls);
+    for at in calls.filter_map(|call| tools.position(&call.name)) {
+        if used.len() < most && !used.contains(&at) {
+            used.push(at);
+        }
+    }
+    used.reverse();
+    used
+}
+
+/// The user's last messages. The older one is, the less it counts.
+fn texts<'q>(basis: &'q Basis<'q>) -> Vec<(&'q str, f32)> {
+    let before = basis.history.turns().rev().map(|turn| &*turn.prompt);
+    let now = match basis.opening {
+        Opening::Prompt(words) => Some(&**words),
+        // What the user chose says little about tools; the question before it does.
+        Opening::Answer(_) => None,
+    };
+    let weights = std::iter::successors(Some(1.0_f32), |weight| Some(weight / 2.0));
+    now.into_iter().chain(before).take(QUESTIONS_SEARCHED).zip(weights).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Tools that the model knows by name only.
+
+use super::chains::call_with;
+use super::*;
+use crate::orchestrator::{Basis, Select, Selection};
+use crate::tools::builtin::FindTools;
+use crate::tools::registry::tests::described;
+use crate::tools::search::Index;
+
+/// A turn whose model is told about `calculate`, and knows `read_file` and `send_mail` by name.
+fn scene() -> Scene {
+    scene_with(|_| {})
+}
+
+fn scene_with(change: impl FnOnce(&mut TurnRequest)) -> Scene {
+    let mut tools = Registry::default();
+    tools.add(Arc::new(Calculate::new())).unwrap();
+    let path = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string"}},
+        "required": ["path"]
+    });
+    tools.add(described("read_file", "The content of a file.", path)).unwrap();
+    tools.add(described("send_mail", "Sends a mail.", json!({"type": "object"}))).unwrap();
+    let index = Arc::new(Index::of(tools.catalog()));
+    let finder = FindTools::new(tools.catalog().clone(), Arc::clone(&index), 1000);
+    tools.add(Arc::new(finder)).unwrap();
+    let select = Select { max_told: 1, ..Select::default() };
+    let rules = Arc::new(Rules { select, ..Rules::default() });
+    let mut request = request();
+    let opening = Opening::Prompt("Calculate something.".to_owned());
+    let basis =
+        Basis { opening: &opening, history: &request.history, tool_choice: &request.tool_choice };
+    let selection = Selection::of(&rules, tools.catalog(), &index, &basis);
+    let briefing = Briefing::selected(&rules, None, tools.catalog(), &selection).unwrap();
+    request.briefing = Arc::new(briefing);
+    change(&mut request);
+    Scene::of(request)
+}
+
+/// A briefing by other rules on the same selection.
+fn selected(rules: Rules, tools: &Catalog) -> Arc<Briefing> {
+    let selection = Selection { told: vec![0, 3], named: vec![1, 2], unnamed: 0 };
+    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
+}
+
+impl Scene {
+    /// The tools of the last round: those in full, and those by name.
+    fn knows(&self) -> (Vec<&str>, Vec<&str>) {
+        let round = self.rounds.last().unwrap();
+        let named = round.named.iter().map(|name| &**name).collect();
+        (round.tools.iter().map(|tool| &*tool.name).collect(), named)
+    }
+}
+
+const READ: &str = "<<function_call>> {\"name\": \"read_file\", \"arguments\": {}}\n";
+
+#[test]
+fn a_call_by_bare_name_gets_the_description_and_the_next_one_runs() {
+    let mut scene = scene();
+    assert_eq!(scene.knows(), (vec!["calculate", "find_tools"], vec!["read_file", "send_mail"]));
+    scene.says(READ).stops();
+    assert_eq!(scene.not_run, ["call_1 at 1: untold"]);
+    assert_eq!(scene.knows(), (vec!["calculate", "find_tools", "read_file"], vec!["send_mail"]));
+    let told = scene.last_message().text_content().unwrap().into_owned();
+    assert!(told.contains("\"description\":\"The content of a file.\""), "{told}");
+    assert!(told.contains("\"required\":[\"path\"]"), "{told}");
+    scene.says(&call_with("read_file", &json!({"path": "a.txt"}))).stops();
+    assert_eq!(scene.deeds.last().unwrap(), "start call_2 read_file {\"path\":\"a.txt\"}");
+}
+
+#[test]
+fn it_is_no_mistake() {
+    let mut scene = scene();
+    scene.says(READ).stops();
+    assert!(!scene.types().contains(&"feedback"));
+    let status = &scene.event("status")["message"];
+    assert_eq!(status, "the model learns what read_file takes before it can call it");
+    assert_eq!(scene.rounds[1].sampling, scene.rounds[0].sampling, "no warmer");
+    scene.says(READ).stops();
+    assert_eq!(scene.event("feedback")["attempt"], 1, "but to ignore the description is one");
+}
+
+#[test]
+fn even_fitting_arguments_are_a_guess() {
+    let mut scene = scene();
+    let call = call_with("send_mail", &json!({}));
+    scene.says(&call).stops();
+    assert_eq!(scene.not_run, ["call_1 at 1: untold"]);
+    scene.says(&call).stops();
+    assert_eq!(scene.deeds.last().unwrap(), "start call_2 send_mail {}");
+}
+
+#[test]
+fn what_is_learned_holds_from_the_next_message_on() {
+    let mut scene = scene();
+    let call = call_with("send_mail", &json!({"to": "a"}));
+    scene.says(&call).says(&call_with("send_mail", &json!({"to": "b"}))).stops();
+    assert_eq!(scene.not_run, ["call_1 at 1: untold", "call_2 at 2: untold"]);
+}
+
+#[test]
+fn what_is_found_can_be_called() {
+    let mut scene = scene();
+    scene.says(&call_with("find_tools", &json!({"query": "file"}))).stops();
+    let found = json!({"tools": [{"name": "read_file"}, {"name": "no_such_tool"}]});
+    scene.tool_returns(0, ToolResult::data(found));
+    assert_eq!(scene.knows(), (vec!["calculate", "find_tools", "read_file"], vec!["send_mail"]));
+    scene.says(&call_with("read_file", &json!({"path": "a.txt"}))).stops();
+    assert_eq!(scene.deeds.last().unwrap(), "start call_2 read_file {\"path\":\"a.txt\"}");
+}
+
+#[test]
+fn a_search_goes_on_even_where_results_end_the_turn() {
+    let mut scene = scene_with(|request| {
+        let rules = Rules { continue_after_tool: false, ..Rules::clone(&request.briefing.rules) };
+        request.briefing = selected(rules, &request.briefing.tools);
+    });
+    scene.says(&call_with("find_tools", &json!({"query": "mail"}))).stops();
+    scene.tool_returns(0, ToolResult::data(json!({"tools": [{"name": "send_mail"}]})));
+    assert!(!scene.turn.is_over());
+    scene.says(&call_with("send_mail", &json!({}))).stops();
+    scene.tool_returns(1, ok());
+    scene.ends("stop", "");
+}
+
+#[test]
+fn a_tool_of_another_source_teaches_nothing() {
+    let mut scene = scene();
+    scene.says(SUM).stops();
+    scene.tool_returns(0, ToolResult::data(json!({"tools": [{"name": "read_file"}]})));
+    assert_eq!(scene.knows().0, ["calculate", "find_tools"]);
+}
+
+#[test]
+fn descriptions_of_tools_are_no_answer_to_the_user() {
+    let mut scene = scene();
+    scene.says(&call_with("find_tools", &json!({"query": "file"}))).stops();
+    scene.tool_returns(0, ToolResult::data(json!({"tools": [{"name": "read_file"}]})));
+    for _ in 0..3 {
+        scene.says(" ").stops();
+    }
+    scene.fails("empty_response");
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_tools_that_are_told() {
+    let mut scene = scene();
+    scene.says(&call_with("wether", &json!({}))).stops();
+    let feedback = scene.event("feedback")["message"].as_str().unwrap();
+    assert!(feedback.contains("Available: calculate, find_tools."), "{feedback}");
+    scene.says(&call_with("reed_file", &json!({}))).stops();
+    let feedback = scene.event("feedback")["message"].as_str().unwrap();
+    assert!(feedback.contains("Did you mean read_file?"), "{feedback}");
+}
+
+#[test]
+fn native_calls_learn_too() {
+    let mut scene = scene_with(|request| {
+        let rules =
+            Rules { call_contract: CallContract::Native, ..Rules::clone(&request.briefing.rules) };
+        request.briefing = selected(rules, &request.briefing.tools);
+    });
+    scene.calls(0, "read_file", "{}").finishes(RoundFinish::ToolCalls);
+    assert_eq!(scene.knows().0, ["calculate", "find_tools", "read_file"]);
+}
