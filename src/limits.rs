@@ -231,7 +231,7 @@ pub mod turn {
 
 /// Limits of tools, their arguments and their results.
 pub mod tools {
-    use super::{Duration, KIB};
+    use super::{Duration, KIB, MIB};
 
     /// Longest tool name, in bytes; every model server accepts it.
     pub const NAME_BYTES_MAX: usize = 64;
@@ -270,9 +270,15 @@ pub mod tools {
     /// A demonstration message, in characters.
     pub const TEXT_CHARS_MAX: usize = 2000;
 
-    /// A tool's result as JSON text, in bytes. A longer result is cut, and the model is told:
-    /// it would push the conversation out of the context.
-    pub const OUTPUT_BYTES_MAX: usize = 32 * KIB;
+    /// A tool's result as JSON text, in bytes. A longer result is cut. What a model is told of it
+    /// depends on its context.
+    pub const OUTPUT_BYTES_MAX: usize = 256 * KIB;
+    /// A question to the user as JSON text, in bytes: half a frame of an event stream.
+    pub const QUESTION_BYTES_MAX: usize = 32 * KIB;
+    /// A file that a tool returns, in bytes. A longer one is not kept.
+    pub const FILE_BYTES_MAX: usize = 8 * MIB;
+    /// Files of one result that are kept.
+    pub const FILES_MAX: usize = 16;
     /// Nesting depth of a result's data. Deeper JSON is not parsed, so whatever was parsed can
     /// be read back.
     pub const DATA_DEPTH_MAX: usize = 128;
@@ -401,6 +407,10 @@ pub mod session {
     /// Bytes of finished turns' logs kept for all sessions together. The oldest are dropped
     /// first; their turns can no longer be rejoined.
     pub const ALL_TURN_LOG_BYTES_MAX: usize = 256 * MIB;
+    /// Bytes of the files that a session's tools return. The oldest go first.
+    pub const ARTIFACT_BYTES_MAX: usize = 32 * MIB;
+    /// The same for all sessions together.
+    pub const ALL_ARTIFACT_BYTES_MAX: usize = 512 * MIB;
     /// Tools whose calls the user has approved for the rest of a session.
     pub const APPROVALS_MAX: usize = 64;
     /// Idempotency keys remembered per session.

@@ -103,8 +103,15 @@ fn of_call(call: &Call) -> usize {
 }
 
 fn of_result(result: &ToolResult) -> usize {
-    let ToolResult { success: _, data, next_action: _, clarification, error, instruction_for_ai } =
-        result;
+    let ToolResult {
+        success: _,
+        data,
+        next_action: _,
+        clarification,
+        error,
+        instruction_for_ai,
+        files: _,
+    } = result;
     let words = [error, instruction_for_ai].into_iter().flatten().map(String::capacity);
     words.sum::<usize>()
         + data.as_ref().map_or(0, of_value)

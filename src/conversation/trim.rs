@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::{Conversation, Step, Turn};
+use crate::limits::tools::OUTPUT_BYTES_MIN;
+use crate::limits::turn::TOLD_SHARE;
 
 /// A rough count of the tokens in a text. Tokenizers differ; three bytes per token overestimates
 /// for English, code and JSON, which is the safe side.
@@ -19,6 +21,12 @@ pub(crate) const fn tokens_of_bytes(bytes: usize) -> usize {
 
 /// See [`tokens`].
 pub(crate) const BYTES_PER_TOKEN: usize = 3;
+
+/// How long one result may be for a model with a context of `budget` tokens, in bytes.
+#[must_use]
+pub(crate) fn result_bytes(budget: usize) -> usize {
+    (budget / TOLD_SHARE).saturating_mul(BYTES_PER_TOKEN).max(OUTPUT_BYTES_MIN)
+}
 
 /// Tokens that a chat template adds around a message.
 const MESSAGE_TOKENS: usize = 4;

@@ -181,6 +181,7 @@ impl Gateway {
             tools: offer.tools,
             tool_timeout: self.tool_timeout,
             parked: self.parked.clone(),
+            artifacts: self.sessions.artifacts(),
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());

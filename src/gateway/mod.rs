@@ -20,7 +20,7 @@ use tracing::warn;
 use crate::limits;
 use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::{SettingsError, Syntax};
-use crate::session::store::{MemoryStore, MemoryUsage, Store};
+use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
 use crate::session::{Cancel, Found, SessionError, Sessions, Snapshot};
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
@@ -132,6 +132,14 @@ impl Gateway {
         seen: u64,
     ) -> Result<Found, SessionError> {
         self.sessions.find_turn(session_id, turn_id, seen).await
+    }
+
+    /// A file that a tool returned, if it is still kept.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn artifact(&self, id: &str) -> Result<Option<Artifact>, SessionError> {
+        Ok(self.sessions.artifacts().get(id).await?)
     }
 
     /// Cancels the turn of a session that runs on this node.

@@ -20,7 +20,7 @@ use super::parked_calls::ParkedCalls;
 use super::running_tools::{News, RunningTools};
 use super::turn::{Input, Output, TurnMachine};
 use crate::conversation;
-use crate::session::Writer;
+use crate::session::{Artifacts, Writer};
 use crate::telemetry::millis;
 use crate::tools::Registry;
 use crate::tools::run::{Run, RunEnd};
@@ -41,6 +41,8 @@ pub(crate) struct Parts {
     pub(crate) tool_timeout: Duration,
     /// The calls that wait for answers.
     pub(crate) parked: ParkedCalls,
+    /// Where the files of tools are kept.
+    pub(crate) artifacts: Artifacts,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
@@ -87,9 +89,14 @@ impl Driver {
     /// with the head of the response.
     #[must_use]
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { turn, writer, route, tools, tool_timeout, parked } = parts;
+        let Parts { turn, writer, route, tools, tool_timeout, parked, artifacts } = parts;
         let mut driver = Self {
-            tools: RunningTools::new(tools, tool_timeout, turn.session_id(), turn.turn_id()),
+            tools: RunningTools::new(
+                (tools, artifacts),
+                tool_timeout,
+                turn.session_id(),
+                turn.turn_id(),
+            ),
             session_id: turn.session_id().to_owned(),
             turn,
             writer,

@@ -13,6 +13,7 @@ use tracing::Span;
 use super::call::CallAt;
 use super::parked_calls::ParkedCall;
 use super::tool_task::ToolTask;
+use crate::session::Artifacts;
 use crate::tools::question::{Asked, Awaits};
 use crate::tools::report::Report;
 use crate::tools::run::{Run, ToolCall};
@@ -22,6 +23,7 @@ use crate::tools::{Clarification, Continuation, Given, Progress, Registry, Resum
 pub(super) struct RunningTools {
     /// The tools that the turn's briefing lists.
     tools: Arc<Registry>,
+    artifacts: Artifacts,
     /// The longest run of a tool without a limit of its own.
     timeout: Duration,
     /// Makes the calls' idempotency keys unique.
@@ -74,14 +76,14 @@ impl fmt::Debug for RunningTools {
 
 impl RunningTools {
     pub(super) fn new(
-        tools: Arc<Registry>,
+        (tools, artifacts): (Arc<Registry>, Artifacts),
         timeout: Duration,
         session: &str,
         turn_id: &str,
     ) -> Self {
         let (running, parked) = (Vec::new(), Vec::new());
         let (session, turn_id) = (session.into(), turn_id.to_owned());
-        Self { tools, timeout, session, turn_id, running, parked, next: None }
+        Self { tools, artifacts, timeout, session, turn_id, running, parked, next: None }
     }
 
     /// Where the tool of this name comes from.
@@ -112,7 +114,7 @@ impl RunningTools {
             resumption,
             session: Arc::clone(&self.session),
         };
-        let tool = ToolTask::start(tool_call, self.timeout, span);
+        let tool = ToolTask::start(tool_call, self.artifacts.clone(), self.timeout, span);
         self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
     }
 
@@ -232,6 +234,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::session::store::MemoryStore;
     use crate::tools::run::RunEnd;
     use crate::tools::{CallContext, Policy, Tool, ToolFuture, ToolSpec};
 
@@ -271,7 +274,8 @@ mod tests {
         };
         let mut tools = Registry::default();
         tools.add(Arc::new(Brittle(Arc::new(spec)))).unwrap();
-        RunningTools::new(Arc::new(tools), Duration::from_secs(1), "s", "t")
+        let artifacts = Artifacts::new(Arc::new(MemoryStore::new(Duration::MAX)));
+        RunningTools::new((Arc::new(tools), artifacts), Duration::from_secs(1), "s", "t")
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument as _, Span, debug, error};
 
+use crate::session::Artifacts;
 use crate::telemetry::millis;
 use crate::tools::report::{Reporter, Reports};
 use crate::tools::run::{self, Run, ToolCall};
@@ -31,11 +33,20 @@ impl fmt::Debug for ToolTask {
 
 impl ToolTask {
     /// Starts a call. `timeout` limits tools that set no limit of their own.
-    pub(super) fn start(call: ToolCall, timeout: Duration, span: Span) -> Self {
+    pub(super) fn start(
+        call: ToolCall,
+        artifacts: Artifacts,
+        timeout: Duration,
+        span: Span,
+    ) -> Self {
         let (name, begun) = (call.tool.spec().name.clone(), Instant::now());
         let (reporter, reports) = Reporter::new();
         let run = async move {
-            let run = run::run(call, reporter, timeout).await;
+            let session = Arc::clone(&call.session);
+            let mut run = run::run(call, reporter, timeout).await;
+            if !run.result.files.is_empty() {
+                artifacts.keep(&session, &mut run.result).await;
+            }
             let (outcome, attempts) = (run.end.name(), run.attempts);
             let duration_ms = millis(begun.elapsed());
             debug!(outcome, attempts, duration_ms, "tool ended");

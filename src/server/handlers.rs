@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
+    HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
@@ -19,10 +22,13 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume, single};
 use super::{App, query};
 use crate::gateway::BegunTurn;
-use crate::session::store::MemoryUsage;
+use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{Cancel, Found, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
+
+/// The name of a file, in characters.
+const NAME_CHARS_MAX: usize = 100;
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -78,6 +84,7 @@ async fn dispatch(
         (&Method::DELETE, Route::Session(id)) => forget(id, app).await,
         (_, Route::Session(id)) if reads => transcript(id, app).await,
         (_, Route::Tools) if reads => Ok(tools(app)),
+        (_, Route::Artifact(id)) if reads => artifact(id, app).await,
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
         (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
         (_, Route::Metrics) if reads => Ok(metrics_text(app)),
@@ -163,6 +170,36 @@ fn tools(app: &App) -> Reply {
     json_reply(StatusCode::OK, &json!({ "tools": tools, "servers": *servers }))
 }
 
+/// A file that a tool returned. A stranger may have made it, so a browser must not take it for a
+/// page of this server: it saves the file, or shows an image or a sound where a page asks for it.
+async fn artifact(id: &str, app: &App) -> Result<Reply, Refusal> {
+    let artifact = app.gateway.artifact(id).await?.ok_or(Refusal::NO_ARTIFACT)?;
+    let Artifact { name, mime_type, bytes, .. } = artifact;
+    let mut reply = whole_reply(StatusCode::OK, bytes, "application/octet-stream");
+    let headers = reply.headers_mut();
+    if let Ok(mime_type) = HeaderValue::try_from(mime_type) {
+        headers.insert(CONTENT_TYPE, mime_type);
+    }
+    headers.insert(CONTENT_DISPOSITION, disposition(name.as_deref()));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let alone = HeaderValue::from_static("default-src 'none'; sandbox; frame-ancestors 'none'");
+    headers.insert(CONTENT_SECURITY_POLICY, alone);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600, immutable"));
+    Ok(reply)
+}
+
+/// An attachment with this name (RFC 6266), in letters that every client takes.
+fn disposition(name: Option<&str>) -> HeaderValue {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "._- ".contains(char);
+    let plain = |char| if is_plain(char) { char } else { '_' };
+    let name: String = name.unwrap_or_default().chars().take(NAME_CHARS_MAX).map(plain).collect();
+    let attachment = match name.trim_matches(['.', ' ']) {
+        "" => "attachment".to_owned(),
+        name => format!("attachment; filename=\"{name}\""),
+    };
+    HeaderValue::try_from(attachment).expect("it has plain letters only")
+}
+
 /// An upstream's failure may show its address, so only clients with a key see it.
 async fn ready(app: &App, headers: &HeaderMap) -> Reply {
     if app.gateway.is_draining() {
@@ -190,8 +227,9 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 }
 
 fn metrics_text(app: &App) -> Reply {
-    let MemoryUsage { sessions, session_bytes, turn_log_bytes } = app.gateway.memory_usage();
-    metrics::memory(sessions, session_bytes, turn_log_bytes);
+    let MemoryUsage { sessions, session_bytes, turn_log_bytes, artifact_bytes } =
+        app.gateway.memory_usage();
+    metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes);
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

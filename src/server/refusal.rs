@@ -59,6 +59,9 @@ impl Refusal {
         Self::Unknown("no such session; a session begins with its first turn");
     pub(super) const NO_TURN: Self =
         Self::Unknown("no such turn in this session; leave turn_id out for the latest");
+    pub(super) const NO_ARTIFACT: Self = Self::Unknown(
+        "no such file: it was never there, its session is gone, or newer files have taken its place",
+    );
     pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
     pub(super) const TURN_GONE: Self =
         Self::Gone("the events of this turn are no longer kept; read its outcome from the session");

@@ -11,6 +11,7 @@ use super::dialect::Dialect;
 use super::dialect::native::Native;
 use super::query;
 use crate::limits;
+use crate::session::ARTIFACTS;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -30,6 +31,7 @@ pub(super) enum Route<'a> {
     ChatCancel,
     Session(Cow<'a, str>),
     Tools,
+    Artifact(&'a str),
     Live,
     Ready,
     Metrics,
@@ -47,11 +49,19 @@ impl<'a> Route<'a> {
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
-            path => match path.strip_prefix(SESSIONS) {
-                Some(id) if !id.is_empty() && !id.contains('/') => Self::Session(query::decode(id)),
-                _ => Self::None,
-            },
+            path => Self::with_id(path),
         }
+    }
+
+    fn with_id(path: &'a str) -> Self {
+        let id_after = |prefix| {
+            let id = path.strip_prefix(prefix);
+            id.filter(|id| !id.is_empty() && !id.contains('/'))
+        };
+        if let Some(id) = id_after(SESSIONS) {
+            return Self::Session(query::decode(id));
+        }
+        id_after(ARTIFACTS).map_or(Self::None, Self::Artifact)
     }
 
     /// The name for metrics, the same for all addresses of a kind.
@@ -62,6 +72,7 @@ impl<'a> Route<'a> {
             Self::ChatCancel => "chat_cancel",
             Self::Session(_) => "session",
             Self::Tools => "tools",
+            Self::Artifact(_) => "artifact",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",

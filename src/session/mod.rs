@@ -5,6 +5,7 @@
 //! on any client. Between turns, a session is a record in a [`store`]; while a turn runs, it is
 //! here as well.
 
+mod artifacts;
 mod codec;
 mod lease;
 pub(crate) mod log;
@@ -23,6 +24,7 @@ use crate::event::TurnState;
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
 
+pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;

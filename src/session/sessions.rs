@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::{debug, warn};
 
+use super::artifacts::Artifacts;
 use super::codec;
 use super::lease::OwnedLease;
 use super::log::Writer;
@@ -220,6 +221,12 @@ impl Sessions {
         }
         let is_known = self.store.load(session_id).await?.is_some();
         Ok(if is_known { Cancel::NothingRuns } else { Cancel::NoSession })
+    }
+
+    /// Where the files of its tools are kept.
+    #[must_use]
+    pub(crate) fn artifacts(&self) -> Artifacts {
+        Artifacts::new(Arc::clone(&self.store))
     }
 
     /// Forgets a session and cancels the turn of it that runs on this node. False if there is no

@@ -7,8 +7,8 @@ use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::limits::session as limits;
 use running::Claimed;
 use store::{
-    Batch, Lease, MemoryStore, MemoryUsage, NodeId, Store, StoreError, StoreFuture, StoredLog,
-    StoredRecord,
+    Artifact, Batch, Lease, MemoryStore, MemoryUsage, NodeId, Store, StoreError, StoreFuture,
+    StoredLog, StoredRecord,
 };
 
 fn memory() -> Arc<dyn Store> {
@@ -335,6 +335,14 @@ impl Store for Slow {
         seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>> {
         Box::pin(async move { self.pass().await?.read(session_id, turn_id, seen).await })
+    }
+
+    fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.pass().await?.keep_artifact(session_id, artifact).await })
+    }
+
+    fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
+        Box::pin(async move { self.pass().await?.artifact(id).await })
     }
 
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {

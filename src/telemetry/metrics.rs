@@ -138,10 +138,16 @@ pub(crate) fn reader_cut() {
 
 /// Sets the gauges for what is in memory: the number of sessions, their size, and the size of
 /// their finished turns' logs.
-pub(crate) fn memory(sessions: usize, session_bytes: usize, turn_log_bytes: usize) {
+pub(crate) fn memory(
+    sessions: usize,
+    session_bytes: usize,
+    turn_log_bytes: usize,
+    artifact_bytes: usize,
+) {
     #[expect(clippy::cast_precision_loss, reason = "no memory has more than 2^53 bytes")]
     let set = |gauge: Gauge, value: usize| gauge.set(value as f64);
     set(gauge!("tether_sessions"), sessions);
     set(gauge!("tether_session_bytes"), session_bytes);
     set(gauge!("tether_turn_log_bytes"), turn_log_bytes);
+    set(gauge!("tether_artifact_bytes"), artifact_bytes);
 }

@@ -38,7 +38,10 @@ pub use policy::{Confirm, Policy, PolicyPatch};
 pub use question::{Continuation, Given, Resumption};
 pub use registry::{Entry, Registry, RegistryError, check_parameters, is_tool_name};
 pub use report::{Progress, Reporter};
-pub use result::{Clarification, ClarificationOption, NextAction, ToolResult};
+pub(crate) use result::shortened;
+pub use result::{
+    Clarification, ClarificationOption, ListedFile, NextAction, ToolFile, ToolResult,
+};
 pub use run::{Run, RunEnd};
 pub use schema::SchemaError;
 pub use source::{Glob, Source, SourceKind, SourceReport};

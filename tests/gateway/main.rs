@@ -7,6 +7,7 @@
 mod support;
 
 mod access;
+mod artifacts;
 mod call_formats;
 mod cancel;
 mod clarification;

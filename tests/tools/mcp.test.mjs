@@ -61,7 +61,7 @@ for (const [how, reach] of Object.entries(REACHES)) {
     assert.ok((await data('get-structured-content', { location: 'Chicago' })).temperature);
     assert.equal((await data('get-resource-links', { count: 2 })).links.length, 2);
     const image = await data('get-tiny-image', {});
-    assert.equal(image.files[0].mime_type, 'image/png');
+    assert.deepEqual(image.artifacts.map(({ kind, mime_type }) => [kind, mime_type]), [['image', 'image/png']]);
   });
 
   test(`a long call of server-everything ${how} reports its progress`, async (t) => {

@@ -21,7 +21,7 @@ use crate::telemetry::millis;
 use crate::tools::question::{Asked, Awaits};
 use crate::tools::report::{Report, Reporter};
 use crate::tools::run::{self, Run, ToolCall};
-use crate::tools::{Clarification, Given, Progress, Resumption, Tool, ToolResult, form};
+use crate::tools::{Clarification, Given, Progress, Resumption, Tool, ToolFile, ToolResult, form};
 
 /// Runs the tool and writes its result on one line, or its events.
 ///
@@ -58,10 +58,18 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
             Ok(ended) => ended?,
             Err(_) => (ToolResult::error("the tool did not answer in time and was stopped"), 1),
         };
+        let result = with_files_named(result);
         call.lines.result(&result, begun.elapsed(), attempts)?;
         let is_done = result.success && result.clarification.is_none();
         if is_done { Ok(()) } else { Err(CliError::Silent) }
     })
+}
+
+/// The result with its files in its data: without a session, there is nowhere to keep them.
+fn with_files_named(mut result: ToolResult) -> ToolResult {
+    let files: Vec<_> = result.files.iter().map(ToolFile::listed).collect();
+    result.list_files(&files);
+    result
 }
 
 fn read_arguments(written: &str) -> Result<Value, CliError> {

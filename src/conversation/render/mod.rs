@@ -31,6 +31,15 @@ enum Form {
     Words,
 }
 
+/// How results are written.
+#[derive(Debug, Clone, Copy)]
+struct Style<'a> {
+    /// How calls are written, which results must not look like.
+    format: &'a CallFormat,
+    /// Longer results are abridged to about so many bytes of JSON.
+    result_bytes_max: usize,
+}
+
 /// Everything that a model is told, in the conversation's own terms. It is rendered for each
 /// upstream when that one is asked, because each may take a different form.
 #[derive(Debug, Clone, Default)]
@@ -72,29 +81,30 @@ const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form) -> Vec<Message> {
     let Context { system, examples, history, current, closing, format, budget } = context;
+    let style = Style { format, result_bytes_max: trim::result_bytes(*budget) };
     let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };
     for turn in examples {
-        render_turn(&mut messages, turn, 0, form, format);
+        render_turn(&mut messages, turn, 0, form, style);
     }
-    let shown: usize = examples.iter().map(|turn| turn_tokens(turn, format)).sum();
+    let shown: usize = examples.iter().map(|turn| turn_tokens(turn, style)).sum();
     let last_word = closing.map_or(0, trim::tokens);
     let budget = budget.saturating_sub(trim::tokens(system) + shown + last_word);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
-    let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, format));
+    let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, style));
     let room = budget.saturating_sub(prompts.sum());
-    let (current, taken) = shorten::to_fit(current, room, |turn| turn_tokens(turn, format));
+    let (current, taken) = shorten::to_fit(current, room, |turn| turn_tokens(turn, style));
     let keep = trim::kept(
         history,
         needed,
         budget.saturating_sub(taken),
-        |turn| opening_tokens(turn, format),
-        |step| step_tokens(step, format),
+        |turn| opening_tokens(turn, style),
+        |step| step_tokens(step, style),
     );
     for (turn, first_step) in keep {
-        render_turn(&mut messages, turn, first_step, form, format);
+        render_turn(&mut messages, turn, first_step, form, style);
     }
-    render_turn(&mut messages, &current, 0, form, format);
+    render_turn(&mut messages, &current, 0, form, style);
     if let Some(closing) = closing {
         say(&mut messages, Role::User, closing);
     }
@@ -106,20 +116,24 @@ fn render_turn(
     turn: &Turn,
     first_step: usize,
     form: Form,
-    format: &CallFormat,
+    style: Style<'_>,
 ) {
-    say(messages, Role::User, &opening::told(turn, format));
+    say(messages, Role::User, &opening::told(turn, style.format));
     for step in &turn.steps[first_step..] {
         match form {
             Form::Native => {
                 let calls_before = messages.iter().map(|message| message.calls().count()).sum();
-                native::render(messages, step, calls_before, format);
+                native::render(messages, step, calls_before, style);
             }
-            Form::Text | Form::Words => text::render(messages, step, format, form),
+            Form::Text | Form::Words => text::render(messages, step, style, form),
         }
     }
     if let Some(question) = turn.questions.first() {
-        say(messages, Role::Assistant, &inert::text(&question.clarification.question, format));
+        say(
+            messages,
+            Role::Assistant,
+            &inert::text(&question.clarification.question, style.format),
+        );
     }
     let is_answered = messages.last().is_some_and(|last| last.role == Role::Assistant);
     match turn.ending {
@@ -137,18 +151,18 @@ fn render_turn(
     }
 }
 
-fn turn_tokens(turn: &Turn, format: &CallFormat) -> usize {
-    let steps = turn.steps.iter().map(|step| step_tokens(step, format));
-    opening_tokens(turn, format) + steps.sum::<usize>()
+fn turn_tokens(turn: &Turn, style: Style<'_>) -> usize {
+    let steps = turn.steps.iter().map(|step| step_tokens(step, style));
+    opening_tokens(turn, style) + steps.sum::<usize>()
 }
 
-fn opening_tokens(turn: &Turn, format: &CallFormat) -> usize {
-    trim::tokens(&opening::told(turn, format))
+fn opening_tokens(turn: &Turn, style: Style<'_>) -> usize {
+    trim::tokens(&opening::told(turn, style.format))
 }
 
-fn step_tokens(step: &Step, format: &CallFormat) -> usize {
+fn step_tokens(step: &Step, style: Style<'_>) -> usize {
     let mut messages = Vec::new();
-    text::render(&mut messages, step, format, Form::Text);
+    text::render(&mut messages, step, style, Form::Text);
     messages.iter().filter_map(Message::text_content).map(|words| trim::tokens(&words)).sum()
 }
 

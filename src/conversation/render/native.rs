@@ -3,8 +3,7 @@
 //! Anything else the model is told after a call goes into the tool messages: the strictest
 //! templates (Mistral's) reject a user message there.
 
-use super::{Form, has_said, results, say, speak, spoken};
-use crate::call_format::CallFormat;
+use super::{Form, Style, has_said, results, say, speak, spoken};
 use crate::conversation::Step;
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
@@ -17,7 +16,7 @@ pub(super) fn render(
     messages: &mut Vec<Message>,
     step: &Step,
     calls_before: usize,
-    format: &CallFormat,
+    style: Style<'_>,
 ) {
     let id = |at: usize| format!("call{:05}", calls_before + at + 1);
     let calls: Vec<_> = step
@@ -29,12 +28,13 @@ pub(super) fn render(
             arguments: call.arguments.as_str().to_owned(),
         })
         .collect();
-    let spoken = spoken::parts(step, format, Form::Native, calls);
+    let spoken = spoken::parts(step, style.format, Form::Native, calls);
     if has_said(&spoken) {
         speak(messages, spoken);
     }
     for (at, call) in step.calls().enumerate() {
-        messages.push(Message::result(id(at), results::json(&call.result(), format)));
+        let json = results::json(&call.result(), style.format, style.result_bytes_max);
+        messages.push(Message::result(id(at), json));
     }
     for note in &step.notes {
         let is_after_results = messages.last().is_some_and(|last| last.role == Role::Tool);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::inert;
+use super::{Style, inert};
 use crate::call_format::CallFormat;
 use crate::conversation::Call;
 use crate::limits::tools::NAME_BYTES_MAX;
@@ -18,9 +18,10 @@ use crate::limits::turn::RESULT_LINES_MAX;
 use crate::text;
 use crate::tools::{Clarification, NextAction, ToolResult};
 
-/// A result as JSON: just its data if there is nothing else, otherwise an object.
-pub(crate) fn json(result: &ToolResult, format: &CallFormat) -> String {
-    match result {
+/// A result as JSON: just its data if there is nothing else, otherwise an object. It is abridged to
+/// about `bytes_max`.
+pub(crate) fn json(result: &ToolResult, format: &CallFormat, bytes_max: usize) -> String {
+    match &*result.told(bytes_max) {
         ToolResult {
             success: true,
             data: Some(data),
@@ -28,7 +29,7 @@ pub(crate) fn json(result: &ToolResult, format: &CallFormat) -> String {
             clarification: None,
             ..
         } => inert::json(data, format),
-        _ => inert::json(&Told::of(result), format),
+        told => inert::json(&Told::of(told), format),
     }
 }
 
@@ -78,14 +79,17 @@ fn name(call: &Call, format: &CallFormat) -> String {
 }
 
 /// Adds `` `NAME` (ID) returned: JSON ``.
-pub(super) fn push_json(told: &mut String, call: &Call, format: &CallFormat) {
-    let (name, result) = (name(call, format), json(&call.result(), format));
+pub(super) fn push_json(told: &mut String, call: &Call, style: Style<'_>) {
+    let Style { format, result_bytes_max } = style;
+    let (name, result) = (name(call, format), json(&call.result(), format, result_bytes_max));
     format.push_result(told, &heading(&name, &call.call_id), &result);
 }
 
 /// Adds a call's result as `key: value` lines under a heading in words.
-pub(super) fn push_lines(told: &mut String, call: &Call, format: &CallFormat) {
+pub(super) fn push_lines(told: &mut String, call: &Call, style: Style<'_>) {
+    let Style { format, result_bytes_max } = style;
     let (name, result) = (name(call, format), call.result());
+    let result = result.told(result_bytes_max);
     let heading = if result.success { "found" } else { "answered" };
     let _ = write!(told, "Here is what {name} {heading}:\n{}", lines(&result, Some(format)));
 }
@@ -206,7 +210,7 @@ mod tests {
                 r#"{"data":{"time":"12:00","by":"\u003csun>"},"instruction_for_ai":"Round it."}"#,
             ),
         ] {
-            assert_eq!(json(&result, &CallFormat::marker("<<f>>")), expected);
+            assert_eq!(json(&result, &CallFormat::marker("<<f>>"), 10_000), expected);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Form, has_said, inert, results, say, speak, spoken};
+use super::{Form, Style, has_said, inert, results, say, speak, spoken};
 use crate::call_format::CallFormat;
 use crate::conversation::{Call, Found, Retry, Step};
 use crate::upstream::{Message, Role};
@@ -31,21 +31,21 @@ fn call_again(retry: &Retry, format: &CallFormat) -> String {
 const CHECKING: &str = "Let me check.";
 
 /// Renders a step in full, or as words with only the results of its calls.
-pub(super) fn render(messages: &mut Vec<Message>, step: &Step, format: &CallFormat, form: Form) {
-    let spoken = spoken::parts(step, format, form, Vec::new());
+pub(super) fn render(messages: &mut Vec<Message>, step: &Step, style: Style<'_>, form: Form) {
+    let spoken = spoken::parts(step, style.format, form, Vec::new());
     if has_said(&spoken) {
         speak(messages, spoken);
     } else if form == Form::Words && step.calls().any(|call| !call.is_repeat()) {
         say(messages, Role::Assistant, CHECKING);
     }
-    let told = told(step, format, form);
+    let told = told(step, style, form);
     if !told.is_empty() {
         say(messages, Role::User, &told);
     }
 }
 
 /// What the model is told: each call's result, then any notes or what to do now.
-fn told(step: &Step, format: &CallFormat, form: Form) -> String {
+fn told(step: &Step, style: Style<'_>, form: Form) -> String {
     let mut told = String::new();
     for call in step.calls() {
         match form {
@@ -53,16 +53,16 @@ fn told(step: &Step, format: &CallFormat, form: Form) -> String {
             Form::Words if call.is_repeat() => {}
             Form::Words => {
                 push_separator(&mut told, "\n\n");
-                results::push_lines(&mut told, call, format);
+                results::push_lines(&mut told, call, style);
             }
             Form::Text | Form::Native => {
                 push_separator(&mut told, "\n");
-                results::push_json(&mut told, call, format);
+                results::push_json(&mut told, call, style);
             }
         }
     }
     if form != Form::Words
-        && let Some(request) = request(step, format)
+        && let Some(request) = request(step, style.format)
     {
         push_separator(&mut told, "\n");
         told.push_str(&request);

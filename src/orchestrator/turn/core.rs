@@ -247,7 +247,8 @@ impl Core {
         let mutates = |name: &str| self.setup.policy(name).is_some_and(|policy| policy.mutates);
         step.retry = prerequisites::call_to_retry(&self.record.steps, &step, mutates);
         for call in step.calls() {
-            let json = || results::json(&call.result(), self.setup.format());
+            let (format, most) = (self.setup.format(), self.setup.result_bytes_max());
+            let json = || results::json(&call.result(), format, most);
             self.script.guard.learn_result(json);
         }
         if !step.parts.is_empty() || !step.notes.is_empty() {

@@ -4,7 +4,7 @@ use super::TurnMachine;
 use super::calls::Run;
 use super::queue::{Action, EventDraft};
 use super::state::{OpenRound, State};
-use crate::limits::tools::{OUTPUT_BYTES_MAX, PROGRESS_INTERVAL, RESUMPTION_STATE_BYTES_MAX};
+use crate::limits::tools::{PROGRESS_INTERVAL, QUESTION_BYTES_MAX, RESUMPTION_STATE_BYTES_MAX};
 use crate::limits::turn::PROGRESS_SHARE;
 use crate::orchestrator::call::{CallAt, CallDraft, Reported};
 use crate::text::json_len;
@@ -32,7 +32,7 @@ impl TurnMachine {
         if !self.core.calls.get(call).is_some_and(CallDraft::is_running) {
             return;
         }
-        let mut result = ToolResult::clarification(question).checked().capped(OUTPUT_BYTES_MAX);
+        let mut result = ToolResult::clarification(question).checked().capped(QUESTION_BYTES_MAX);
         if let Continuation::Again { state } = &continuation
             && json_len(state) > RESUMPTION_STATE_BYTES_MAX
         {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::TurnRequest;
 use crate::call_format::CallFormat;
 use crate::conversation::render::results;
-use crate::conversation::{self, Answer, Approval, Opening, Outcome, Question, Step};
+use crate::conversation::{self, Answer, Approval, Opening, Outcome, Question, Step, trim};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
 use crate::orchestrator::call::{Origin, Written};
 use crate::orchestrator::repeats::{self, Repeats};
@@ -68,6 +68,11 @@ impl Setup {
     /// How calls are written.
     pub(super) fn format(&self) -> &CallFormat {
         self.request.briefing.format()
+    }
+
+    /// How long a result may be for the model, in bytes.
+    pub(super) fn result_bytes_max(&self) -> usize {
+        trim::result_bytes(self.rules().context_budget_tokens)
     }
 
     /// Bytes that the turn's events may take.
@@ -208,7 +213,8 @@ impl Setup {
         }
         let last = &before[before.len().saturating_sub(GUARDED_CALLS)..];
         for call in examples.iter().chain(last) {
-            guard.learn_result(|| results::json(&call.result(), self.format()));
+            let most = self.result_bytes_max();
+            guard.learn_result(|| results::json(&call.result(), self.format(), most));
         }
         guard
     }

@@ -17,7 +17,8 @@ fn asked(tool: &str, arguments: Value) -> Value {
     let Poll::Ready(result) = call.poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("they only compute")
     };
-    serde_json::from_str(&results::json(&result.unwrap(), &CallFormat::default())).unwrap()
+    serde_json::from_str(&results::json(&result.unwrap(), &CallFormat::default(), usize::MAX))
+        .unwrap()
 }
 
 fn lookup(name: &str) -> (&'static str, Value) {

@@ -6,6 +6,7 @@
 //!   session   record    version 7, bytes     compared and set
 //!             lease     node, epoch 3        names who may write
 //!             logs      turn -> batches      appended to, read from a place
+//!             files     id -> bytes          kept, read whole
 //! ```
 //!
 //! A gateway takes the lease of a session, loads the record, runs a turn, saves the record,
@@ -80,7 +81,17 @@ pub trait Store: fmt::Debug + Send + Sync {
         seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>>;
 
-    /// Forgets a session with its lease and its logs; false if it has no record.
+    /// Keeps a file that a tool of the session has returned. If the session's files become too
+    /// long together, the oldest go.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if there is no such session.
+    fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()>;
+
+    /// The file with this id, if it is still kept.
+    fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>>;
+
+    /// Forgets a session with its lease, its logs and its files; false if it has no record.
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool>;
 
     /// Drops expired sessions, in a store that does not expire them by itself.
@@ -115,6 +126,19 @@ pub struct Lease {
     pub epoch: u64,
     /// Which lease of the session it is. No two of a store are alike.
     pub grant: u64,
+}
+
+/// A file that a tool has returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// 128 random bits as 32 hexadecimal digits: who does not know it cannot guess it.
+    pub id: String,
+    /// A name for people.
+    pub name: Option<String>,
+    /// Its media type, as the tool gave it.
+    pub mime_type: String,
+    /// What it contains.
+    pub bytes: Bytes,
 }
 
 /// A version of a record. No two writes of a store give the same one.
@@ -152,6 +176,8 @@ pub struct MemoryUsage {
     pub session_bytes: usize,
     /// Bytes of the logs of their finished turns.
     pub turn_log_bytes: usize,
+    /// Bytes of the files that their tools returned.
+    pub artifact_bytes: usize,
 }
 
 /// Why a store does not do as asked.

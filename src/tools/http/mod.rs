@@ -37,7 +37,7 @@ pub use source::OpenApiSource;
 pub use written::{Mistake, WrittenBody, WrittenRequest};
 
 use self::request::Filled;
-use self::response::{Answer, Outcome};
+use self::response::Answer;
 use super::outbound::{Body, Client, OutboundError};
 use super::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
 use crate::limits::http_tools::BODY_BYTES_MAX;
@@ -156,10 +156,7 @@ impl HttpOptions {
             header: &header,
             body,
         };
-        Ok(response::read(&answer, &self.result, Timestamp::now()).map(|outcome| match outcome {
-            Outcome::Result(result) => result,
-            Outcome::File(file) => file.described(),
-        }))
+        Ok(response::read(&answer, &self.result, Timestamp::now()))
     }
 }
 

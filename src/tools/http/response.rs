@@ -8,7 +8,7 @@ use super::{Mistake, html};
 use crate::http;
 use crate::limits::http_tools::{DETAIL_BYTES_MAX, MEDIA_TYPE_BYTES_MAX};
 use crate::text::cut;
-use crate::tools::{ToolFault, ToolResult};
+use crate::tools::{ToolFault, ToolFile, ToolResult};
 
 /// Which part of a JSON answer is the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,32 +45,6 @@ pub(super) struct Answer<'a> {
     pub(super) body: Bytes,
 }
 
-/// What became of a call.
-#[derive(Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
-pub(super) enum Outcome {
-    /// A result.
-    Result(ToolResult),
-    /// Something that a model cannot read.
-    File(File),
-}
-
-/// Something that a model cannot read.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct File {
-    pub(super) media_type: String,
-    pub(super) bytes: Bytes,
-}
-
-impl File {
-    /// What it is, in place of what it contains.
-    pub(super) fn described(&self) -> ToolResult {
-        let Self { media_type, bytes } = self;
-        ToolResult::data(json!({ "file": { "media_type": media_type, "bytes": bytes.len() } }))
-            .with_instruction("the result is a file that cannot be read as text; say what it is")
-    }
-}
-
 /// Reads an answer at the time `now`.
 ///
 /// # Errors
@@ -79,7 +53,7 @@ pub(super) fn read(
     answer: &Answer<'_>,
     options: &ResultOptions,
     now: Timestamp,
-) -> Result<Outcome, ToolFault> {
+) -> Result<ToolResult, ToolFault> {
     let Answer { host, status, .. } = *answer;
     if let Some(coding) = answer.coding() {
         let coding = cut(coding, MEDIA_TYPE_BYTES_MAX);
@@ -107,7 +81,7 @@ pub(super) fn read(
         _ => {
             let detail = answer.detail();
             let message = format!("{host} answered with HTTP status {status}{detail}");
-            Ok(Outcome::Result(ToolResult::error(message)))
+            Ok(ToolResult::error(message))
         }
     }
 }
@@ -117,7 +91,7 @@ impl Answer<'_> {
         http::unknown_coding((self.header)("content-encoding"), "identity")
     }
 
-    fn success(&self, options: &ResultOptions) -> Outcome {
+    fn success(&self, options: &ResultOptions) -> ToolResult {
         if self.is_head {
             let fields = ["content-type", "content-length", "last-modified", "etag"];
             let fields = fields.iter().filter_map(|name| {
@@ -126,14 +100,14 @@ impl Answer<'_> {
             });
             let headers: Map<String, Value> = fields.collect();
             let data = json!({ "status": self.status, "headers": headers });
-            return Outcome::Result(ToolResult::data(data));
+            return ToolResult::data(data);
         }
         if self.body.is_empty() {
-            return Outcome::Result(ToolResult::data(json!({ "status": self.status })));
+            return ToolResult::data(json!({ "status": self.status }));
         }
         let content_type = (self.header)("content-type").unwrap_or_default();
         let kind = Kind::of(content_type, &self.body);
-        Outcome::Result(match kind {
+        match kind {
             Kind::Json => self.json(options),
             // What was chosen of JSON cannot be chosen of anything else.
             _ if options.pointer.is_some() => {
@@ -143,10 +117,11 @@ impl Answer<'_> {
             Kind::Text => text_result(&decode(content_type, &self.body)),
             Kind::Html => text_result(&html::text(&decode(content_type, &self.body))),
             Kind::File => {
-                let media_type = media_type(content_type);
-                return Outcome::File(File { media_type, bytes: self.body.clone() });
+                let mime_type = media_type(content_type);
+                let file = ToolFile { name: None, mime_type, bytes: self.body.clone() };
+                ToolResult::data(json!({})).with_files(vec![file])
             }
-        })
+        }
     }
 
     fn json(&self, options: &ResultOptions) -> ToolResult {

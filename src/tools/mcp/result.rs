@@ -1,11 +1,19 @@
 //! The result of a call, out of what a server sends.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::limits::mcp::ERROR_TEXT_BYTES_MAX;
 use crate::text::cut;
-use crate::tools::ToolResult;
 use crate::tools::schema::Schema;
+use crate::tools::{ToolFile, ToolResult};
+
+/// The name or the media type of a file, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// An address, in bytes.
+const URI_BYTES_MAX: usize = 2048;
 
 /// How a tool's results are read.
 #[derive(Debug, Default)]
@@ -26,7 +34,7 @@ pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, S
     };
     let structured = members.remove("structuredContent").filter(|value| !value.is_null());
     let content = match members.remove("content") {
-        Some(Value::Array(blocks)) => Content::read(blocks),
+        Some(Value::Array(blocks)) => Content::read(&blocks)?,
         None => Content::default(),
         Some(_) => return Err("its `content` is not a list".to_owned()),
     };
@@ -40,18 +48,21 @@ pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, S
         let told: Vec<String> = violations.iter().take(3).map(|it| it.of("result")).collect();
         return Err(format!("it does not fit the tool's own outputSchema: {}", told.join("; ")));
     }
-    let mut data = match structured {
-        Some(value @ Value::Object(_)) => {
-            if reading.is_trusted && value.get("next_action").is_some() {
-                return Ok(ToolResult::from_value(value));
-            }
-            value
+    let mut result = match structured {
+        Some(value) if reading.is_trusted && value.get("next_action").is_some() => {
+            ToolResult::from_value(value)
         }
-        Some(value) => json!({ "value": value }),
-        None => content.data(),
+        Some(mut value) => {
+            content.take_files_out_of(&mut value);
+            let is_object = value.is_object();
+            ToolResult::data(if is_object { value } else { json!({ "value": value }) })
+        }
+        None => ToolResult::data(content.data()),
     };
-    content.add_to(&mut data);
-    Ok(ToolResult::data(data))
+    if let Some(data) = &mut result.data {
+        content.add_to(data);
+    }
+    Ok(result.with_files(content.files.into_iter().map(|file| file.file).collect()))
 }
 
 fn failure(structured: Option<&Value>, content: &Content) -> ToolResult {
@@ -69,39 +80,87 @@ fn failure(structured: Option<&Value>, content: &Content) -> ToolResult {
 #[derive(Debug, Default, PartialEq)]
 struct Content {
     texts: Vec<String>,
+    /// Texts that the model is not told.
+    for_user: Vec<String>,
     links: Vec<Value>,
-    /// What models cannot read, in words.
-    files: Vec<Value>,
+    files: Vec<Encoded>,
+}
+
+/// A file, and how it was sent.
+#[derive(Debug, PartialEq)]
+struct Encoded {
+    file: ToolFile,
+    base64: String,
 }
 
 impl Content {
-    fn read(blocks: Vec<Value>) -> Self {
+    fn read(blocks: &[Value]) -> Result<Self, String> {
         let mut content = Self::default();
         for block in blocks {
-            content.add(&block);
+            content.add(block)?;
         }
-        content
+        Ok(content)
     }
 
-    fn add(&mut self, block: &Value) {
-        let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
-        match block.get("type").and_then(Value::as_str) {
-            Some("text") => self.texts.extend(text(block, "text")),
-            Some(kind @ ("image" | "audio")) => {
-                let bytes = text(block, "data").map_or(0, |data| data.len() / 4 * 3);
-                let mime_type = text(block, "mimeType").unwrap_or_default();
-                self.files.push(json!({ "kind": kind, "mime_type": mime_type, "bytes": bytes }));
-            }
+    fn add(&mut self, block: &Value) -> Result<(), String> {
+        let resource = block.get("resource").unwrap_or(&Value::Null);
+        match text(block, "type") {
+            Some("text") => self.add_text(block, text(block, "text")),
+            Some("image" | "audio") => self.add_file(block, text(block, "data"), None)?,
             Some("resource_link") => self.links.push(link(block)),
-            Some("resource") => {
-                let resource = block.get("resource").unwrap_or(&Value::Null);
-                match text(resource, "text") {
-                    Some(words) => self.texts.push(words),
-                    None => self.links.push(link(resource)),
+            Some("resource") => match (text(resource, "text"), text(resource, "blob")) {
+                (Some(words), _) => self.add_text(block, Some(words)),
+                (None, Some(blob)) => {
+                    let name = text(resource, "uri").and_then(|uri| uri.rsplit('/').next());
+                    self.add_file(resource, Some(blob), name)?;
                 }
+                (None, None) => self.links.push(link(resource)),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, block: &Value, words: Option<&str>) {
+        let audience = block["annotations"]["audience"].as_array();
+        let is_for_user = audience.is_some_and(|all| all.len() == 1 && all[0] == "user");
+        let texts = if is_for_user { &mut self.for_user } else { &mut self.texts };
+        texts.extend(words.map(str::to_owned));
+    }
+
+    fn add_file(
+        &mut self,
+        block: &Value,
+        base64: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), String> {
+        let base64 = base64.unwrap_or_default();
+        let bytes = STANDARD.decode(base64).map_err(|_| "a file in it is not base64".to_owned())?;
+        let mime_type = text(block, "mimeType").filter(|it| !it.is_empty());
+        let file = ToolFile {
+            name: name.filter(|name| !name.is_empty()).map(|name| cut(name, NAME_BYTES_MAX)),
+            mime_type: cut(mime_type.unwrap_or("application/octet-stream"), NAME_BYTES_MAX),
+            bytes: bytes.into(),
+        };
+        self.files.push(Encoded { file, base64: base64.to_owned() });
+        Ok(())
+    }
+
+    /// Removes files that are also among the blocks. Servers repeat them, and nobody can read them
+    /// there.
+    fn take_files_out_of(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if self.has_file(text) => "(see artifacts)".clone_into(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.take_files_out_of(item)),
+            Value::Object(members) => {
+                members.values_mut().for_each(|member| self.take_files_out_of(member));
             }
             _ => {}
         }
+    }
+
+    fn has_file(&self, base64: &str) -> bool {
+        !base64.is_empty() && self.files.iter().any(|file| file.base64 == base64)
     }
 
     /// What the texts say: one JSON object as data, anything else as text.
@@ -113,20 +172,25 @@ impl Content {
             return object;
         }
         let is_empty = self.texts.is_empty();
-        if is_empty && !(self.links.is_empty() && self.files.is_empty()) {
+        let has_more = [self.links.len(), self.files.len(), self.for_user.len()] != [0, 0, 0];
+        if is_empty && has_more {
             return json!({});
         }
         json!({ "text": self.texts.join("\n") })
     }
 
-    fn add_to(self, data: &mut Value) {
+    fn add_to(&self, data: &mut Value) {
         let Some(data) = data.as_object_mut() else { return };
-        add(data, "links", self.links);
-        add(data, "files", self.files);
+        add(data, "links", &self.links);
+        add(data, "for_user", &self.for_user);
     }
 }
 
-fn add(data: &mut Map<String, Value>, key: &str, list: Vec<Value>) {
+fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+fn add(data: &mut Map<String, Value>, key: &str, list: &[impl Clone + Into<Value>]) {
     if !list.is_empty() && !data.contains_key(key) {
         data.insert(key.to_owned(), list.into());
     }
@@ -137,7 +201,7 @@ fn link(resource: &Value) -> Value {
     let mut link = Map::new();
     for (from, to) in [("uri", "uri"), ("name", "name"), ("mimeType", "mime_type")] {
         if let Some(value) = resource.get(from).and_then(Value::as_str) {
-            link.insert(to.to_owned(), cut(value, 2048).into());
+            link.insert(to.to_owned(), cut(value, URI_BYTES_MAX).into());
         }
     }
     link.into()
@@ -174,14 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_files_are_named() {
-        let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png" });
-        let files = json!([{ "kind": "image", "mime_type": "image/png", "bytes": 3 }]);
-        check(json!({ "content": [image] }), json!({ "files": files }));
-        check(
-            json!({ "content": [text("See."), image] }),
-            json!({ "text": "See.", "files": files }),
-        );
+    fn links_are_named() {
         let linked = json!({ "type": "resource_link", "uri": "a://b", "name": "b", "mimeType": "text/plain" });
         let links = json!([{ "uri": "a://b", "name": "b", "mime_type": "text/plain" }]);
         check(json!({ "content": [linked] }), json!({ "links": links }));
@@ -189,6 +246,42 @@ mod tests {
             json!({ "type": "resource", "resource": { "uri": "a://b", "text": "words" } });
         check(json!({ "content": [embedded] }), json!({ "text": "words" }));
         check(json!({ "content": [{ "type": "new" }, 5] }), json!({ "text": "" }));
+    }
+
+    #[test]
+    fn files_travel_beside_the_data() {
+        let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png" });
+        let blob = json!({ "type": "resource",
+            "resource": { "uri": "demo://a/b.gz", "mimeType": "application/gzip", "blob": "AAA=" } });
+        let result = json!({ "content": [text("See."), image, blob] });
+        let read = read(result, &Reading::default()).unwrap();
+        assert_eq!(read.data, Some(json!({ "text": "See." })));
+        let files: Vec<_> = read
+            .files
+            .iter()
+            .map(|file| (file.name.as_deref(), &*file.mime_type, file.bytes.len()))
+            .collect();
+        assert_eq!(files, [(None, "image/png", 3), (Some("b.gz"), "application/gzip", 2)]);
+    }
+
+    #[test]
+    fn a_file_is_not_repeated_in_the_data() {
+        let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png" });
+        let structured = json!({ "pictures": [{ "data": "AAAA", "width": 1 }] });
+        let result = json!({ "content": [image], "structuredContent": structured });
+        check(result, json!({ "pictures": [{ "data": "(see artifacts)", "width": 1 }] }));
+    }
+
+    #[test]
+    fn what_is_for_the_user_alone_is_kept_apart() {
+        let for_both = |audience: Value| {
+            let note =
+                json!({ "type": "text", "text": "b", "annotations": { "audience": audience } });
+            json!({ "content": [text("a"), note] })
+        };
+        check(for_both(json!(["user"])), json!({ "text": "a", "for_user": ["b"] }));
+        check(for_both(json!(["user", "assistant"])), json!({ "text": "a\nb" }));
+        check(for_both(json!(["assistant"])), json!({ "text": "a\nb" }));
     }
 
     #[test]
@@ -208,9 +301,11 @@ mod tests {
 
     #[test]
     fn malformed_results_say_what_is_wrong() {
-        for (result, says) in
-            [(json!([]), "not an object"), (json!({ "content": "text" }), "not a list")]
-        {
+        for (result, says) in [
+            (json!([]), "not an object"),
+            (json!({ "content": "text" }), "not a list"),
+            (json!({ "content": [{ "type": "image", "data": "?" }] }), "not base64"),
+        ] {
             assert!(read(result, &Reading::default()).unwrap_err().contains(says));
         }
         let output = Schema::compile(

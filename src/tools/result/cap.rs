@@ -32,12 +32,12 @@ pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
     result.data = result.data.take().and_then(|data| {
         const KEY_BYTES: usize = r#""data":,"#.len();
         let rest = json_len(&result) + KEY_BYTES;
-        shrink(data, bytes_max.saturating_sub(rest))
+        shortened(data, bytes_max.saturating_sub(rest))
     });
     result
 }
 
-fn note(bytes: usize) -> String {
+pub(super) fn note(bytes: usize) -> String {
     format!(
         "This result was too long ({bytes} bytes) and is shown in part. Say so if the answer \
          depends on the rest, or call the tool again for less."
@@ -45,7 +45,7 @@ fn note(bytes: usize) -> String {
 }
 
 /// As much of `value` as fits into `budget` bytes of JSON; `None` if nothing does.
-fn shrink(value: Value, budget: usize) -> Option<Value> {
+pub(crate) fn shortened(value: Value, budget: usize) -> Option<Value> {
     if json_len(&value) <= budget {
         return Some(value);
     }
@@ -71,7 +71,7 @@ fn shrink_array(items: Vec<Value>, budget: usize) -> Option<Value> {
             left = room - bytes;
             kept.push(item);
         } else {
-            kept.extend(shrink(item, room));
+            kept.extend(shortened(item, room));
             break;
         }
     }
@@ -103,7 +103,7 @@ fn shrink_object(fields: Map<String, Value>, budget: usize) -> Option<Value> {
     let kept = fields.into_iter().zip(rooms);
     let kept = kept.filter(|(_, room)| *room > 0);
     Some(Value::Object(
-        kept.filter_map(|((key, value), room)| Some((key, shrink(value, room)?))).collect(),
+        kept.filter_map(|((key, value), room)| Some((key, shortened(value, room)?))).collect(),
     ))
 }
 

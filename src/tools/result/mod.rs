@@ -5,13 +5,17 @@
 //! about failures.
 
 mod cap;
+mod file;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::cap::shortened;
+pub use self::file::{ListedFile, ToolFile};
 use super::form;
 
 /// A tool's result. In a valid one, [`clarification`](Self::clarification) and
@@ -34,6 +38,9 @@ pub struct ToolResult {
     /// One thing that the model should do with the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_for_ai: Option<String>,
+    /// What models cannot read, until it is kept and listed in the data.
+    #[serde(skip)]
+    pub files: Vec<ToolFile>,
 }
 
 impl ToolResult {
@@ -47,6 +54,7 @@ impl ToolResult {
             clarification: None,
             error: None,
             instruction_for_ai: None,
+            files: Vec::new(),
         }
     }
 
@@ -60,6 +68,7 @@ impl ToolResult {
             clarification: None,
             error: Some(message.into()),
             instruction_for_ai: None,
+            files: Vec::new(),
         }
     }
 
@@ -73,6 +82,7 @@ impl ToolResult {
             clarification: Some(clarification),
             error: None,
             instruction_for_ai: None,
+            files: Vec::new(),
         }
     }
 

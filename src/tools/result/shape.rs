@@ -44,7 +44,16 @@ pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problem
     check_rules(success, next_action, clarification.as_ref(), error.as_deref(), &mut problems);
     match (success, next_action) {
         (Some(success), Some(next_action)) if problems.0.is_empty() => {
-            Ok(ToolResult { success, data, next_action, clarification, error, instruction_for_ai })
+            let files = Vec::new();
+            Ok(ToolResult {
+                success,
+                data,
+                next_action,
+                clarification,
+                error,
+                instruction_for_ai,
+                files,
+            })
         }
         _ => Err(problems),
     }

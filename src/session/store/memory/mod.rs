@@ -1,5 +1,7 @@
 //! Sessions in memory, limited in number, bytes and age. They end with the process.
 
+mod files;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::ready;
 use std::sync::Arc;
@@ -9,9 +11,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use self::files::Files;
 use super::{
-    Batch, Lease, MemoryUsage, NodeId, Store, StoreError, StoreFuture, StoredLog, StoredRecord,
-    Version,
+    Artifact, Batch, Lease, MemoryUsage, NodeId, Store, StoreError, StoreFuture, StoredLog,
+    StoredRecord, Version,
 };
 use crate::limits::session as limits;
 
@@ -29,6 +32,7 @@ struct Bounds {
     sessions: usize,
     session_bytes: usize,
     turn_log_bytes: usize,
+    artifact_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +45,7 @@ struct State {
     last_version: u64,
     session_bytes: usize,
     turn_log_bytes: usize,
+    files: Files,
 }
 
 /// Orders the logs of all sessions by age.
@@ -76,6 +81,7 @@ impl MemoryStore {
             sessions: limits::SESSIONS_MAX,
             session_bytes: limits::ALL_BYTES_MAX,
             turn_log_bytes: limits::ALL_TURN_LOG_BYTES_MAX,
+            artifact_bytes: limits::ALL_ARTIFACT_BYTES_MAX,
         };
         Self { ttl, bounds, state: Mutex::default() }
     }
@@ -239,6 +245,7 @@ impl State {
             self.logs.remove(&log.ticket);
             self.turn_log_bytes -= log.bytes;
         }
+        self.files.forget(session);
         Some(entry)
     }
 
@@ -352,6 +359,21 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(log)))
     }
 
+    fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()> {
+        let mut state = self.state.lock();
+        let kept = match state.sessions.get(session_id).map(|entry| Arc::clone(&entry.id)) {
+            Some(session) => Ok(state.files.keep(&session, artifact, self.bounds.artifact_bytes)),
+            None => Err(StoreError::Superseded),
+        };
+        drop(state);
+        Box::pin(ready(kept.map(drop)))
+    }
+
+    fn artifact<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Artifact>> {
+        let artifact = self.state.lock().files.get(id).cloned();
+        Box::pin(ready(Ok(artifact)))
+    }
+
     fn forget<'a>(&'a self, session_id: &'a str) -> StoreFuture<'a, bool> {
         Box::pin(ready(Ok(self.forget_now(session_id))))
     }
@@ -367,6 +389,7 @@ impl Store for MemoryStore {
             sessions: state.sessions.len(),
             session_bytes: state.session_bytes,
             turn_log_bytes: state.turn_log_bytes,
+            artifact_bytes: state.files.bytes(),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 const TTL: Duration = Duration::from_secs(60);
 
 fn bounded(sessions: usize, session_bytes: usize, turn_log_bytes: usize) -> MemoryStore {
-    let bounds = Bounds { sessions, session_bytes, turn_log_bytes };
+    let bounds = Bounds { sessions, session_bytes, turn_log_bytes, artifact_bytes: usize::MAX };
     MemoryStore { bounds, ..MemoryStore::new(TTL) }
 }
 

@@ -10,7 +10,7 @@ fn outcome(
     headers: &[(&str, &str)],
     body: &[u8],
     options: &ResultOptions,
-) -> Result<Outcome, ToolFault> {
+) -> Result<ToolResult, ToolFault> {
     let header =
         |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     let body = Bytes::copy_from_slice(body);
@@ -20,10 +20,7 @@ fn outcome(
 
 #[track_caller]
 fn result(status: u16, content_type: &str, body: &[u8], options: &ResultOptions) -> ToolResult {
-    match outcome(status, &[("content-type", content_type)], body, options) {
-        Ok(Outcome::Result(result)) => result,
-        other => panic!("{other:?}"),
-    }
+    outcome(status, &[("content-type", content_type)], body, options).unwrap()
 }
 
 #[track_caller]
@@ -69,7 +66,7 @@ fn text_is_text_and_html_its_words() {
 fn an_empty_answer_is_its_status() {
     check("application/json", "", json!({"status": 200}));
     let none = outcome(204, &[], b"", &ResultOptions::default()).unwrap();
-    assert_eq!(none, Outcome::Result(ToolResult::data(json!({"status": 204}))));
+    assert_eq!(none, ToolResult::data(json!({"status": 204})));
 }
 
 #[test]
@@ -84,7 +81,7 @@ fn the_answer_to_head_is_its_header() {
     let answer = Answer { host: "a.example", status: 200, is_head: true, header: &header, body };
     let read = read(&answer, &ResultOptions::default(), Timestamp::UNIX_EPOCH).unwrap();
     let data = json!({"status": 200, "headers": {"content-length": "1234", "etag": "\"v1\""}});
-    assert_eq!(read, Outcome::Result(ToolResult::data(data)));
+    assert_eq!(read, ToolResult::data(data));
 }
 
 #[test]
@@ -97,15 +94,10 @@ fn what_a_model_cannot_read_is_a_file() {
         ("application/octet-stream", b"text", "application/octet-stream"),
     ] {
         let headers = [("content-type", content_type)];
-        let Ok(Outcome::File(file)) = outcome(200, &headers, body, &ResultOptions::default())
-        else {
-            panic!("{content_type}")
-        };
-        assert_eq!((&*file.media_type, &*file.bytes), (media_type, body));
-        let described = file.described();
-        let expected = json!({"file": {"media_type": media_type, "bytes": body.len()}});
-        assert_eq!(described.data, Some(expected));
-        assert!(described.success && described.instruction_for_ai.is_some());
+        let result = outcome(200, &headers, body, &ResultOptions::default()).unwrap();
+        let [file] = &result.files[..] else { panic!("{result:?}") };
+        assert_eq!((&*file.mime_type, &*file.bytes), (media_type, body));
+        assert_eq!((result.success, result.data), (true, Some(json!({}))));
     }
 }
 

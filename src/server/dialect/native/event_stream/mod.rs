@@ -21,6 +21,7 @@ use crate::limits::stream as limits;
 use crate::server::dialect::Encoder;
 use crate::session::Record;
 use crate::session::log::encode::{fitting, serialize};
+use crate::tools::shortened;
 
 /// The encoder of Tether's own event stream.
 #[derive(Debug)]
@@ -77,8 +78,8 @@ fn push_head(out: &mut BytesMut, record: &Record<'_>) {
     out.extend_from_slice(b"\ndata: ");
 }
 
-/// Writes an event that is too long for a frame with its longest fields cut: text to the length
-/// that fits, anything else to `null`. `<field>_truncated` gives the original length.
+/// Writes an event that is too long for a frame with its longest fields cut: text and results to
+/// the length that fits, anything else to `null`. `<field>_truncated` gives the original length.
 fn push_shortened(out: &mut BytesMut, data: &[u8]) {
     /// The most bytes of JSON per field; three such fields and the rest fit into a frame.
     const FIELD_BYTES_MAX: usize = limits::FRAME_BYTES_MAX / 4;
@@ -97,6 +98,9 @@ fn push_shortened(out: &mut BytesMut, data: &[u8]) {
             truncated.push((format!("{name}_truncated"), Value::from(bytes)));
             match field {
                 Value::String(text) => text.truncate(fitting(text, FIELD_BYTES_MAX)),
+                field if name == "tool_result" => {
+                    *field = shortened(field.take(), FIELD_BYTES_MAX).unwrap_or_default();
+                }
                 field => *field = Value::Null,
             }
         }

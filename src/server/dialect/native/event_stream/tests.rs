@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::event::{Event, Summary, TurnFinish, Usage};
 use crate::session::log::tests::records;
+use crate::tools::ToolResult;
 use crate::upstream::sse::Decoder;
 
 /// The bytes that a client receives for a turn's events.
@@ -67,6 +68,26 @@ fn a_result_that_does_not_fit_is_cut_and_says_so() {
     assert_eq!(data["text_truncated"], json!(text.len() + 2));
     assert!(text.starts_with(data["text"].as_str().unwrap()));
     assert_eq!(data["finish_reason"], "stop");
+}
+
+#[test]
+fn a_long_result_keeps_its_shape() {
+    let rows: Vec<Value> = (0..20_000).map(|n| json!({ "n": n })).collect();
+    let result = ToolResult::data(json!({ "id": 7, "rows": rows }));
+    let event = Event::ToolCompleted {
+        call_id: "call_1",
+        tool_name: "f",
+        tool_result: &result,
+        duration_ms: 1,
+        attempts: 1,
+    };
+    let frame = encoded(&[event]);
+    assert!(frame.len() <= limits::FRAME_BYTES_MAX, "{}", frame.len());
+    let data = &read(&frame)[0].2["data"];
+    let shown = &data["tool_result"];
+    assert_eq!((&shown["success"], &shown["data"]["id"]), (&json!(true), &json!(7)));
+    assert_eq!(shown["data"]["rows"][1], json!({ "n": 1 }));
+    assert!(data["tool_result_truncated"].as_u64() > Some(limits::FRAME_BYTES_MAX as u64));
 }
 
 #[test]

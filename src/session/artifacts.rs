@@ -1,0 +1,69 @@
+//! The files that tools return: kept with their session, for everyone who may read it.
+
+use std::sync::Arc;
+
+use tracing::warn;
+use uuid::Uuid;
+
+use super::store::{Artifact, Store, StoreError};
+use crate::limits::tools::{FILE_BYTES_MAX, FILES_MAX};
+use crate::tools::{ListedFile, ToolFile, ToolResult};
+
+/// Keeps files in a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Artifacts(Arc<dyn Store>);
+
+/// Where clients read a file, before its id.
+pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
+
+impl Artifacts {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self(store)
+    }
+
+    /// Keeps the files of a result, and lists them in its data, each with its address. Whatever
+    /// cannot be kept is listed with the reason.
+    pub(crate) async fn keep(&self, session_id: &str, result: &mut ToolResult) {
+        let mut listed = Vec::new();
+        for (at, file) in std::mem::take(&mut result.files).into_iter().enumerate() {
+            let list = file.listed();
+            listed.push(match self.keep_one(session_id, at, file).await {
+                Ok(id) => {
+                    let url = Some(format!("{ARTIFACTS}{id}"));
+                    ListedFile { id: Some(id), url, ..list }
+                }
+                Err(reason) => ListedFile { error: Some(reason), ..list },
+            });
+        }
+        result.list_files(&listed);
+    }
+
+    async fn keep_one(
+        &self,
+        session_id: &str,
+        at: usize,
+        file: ToolFile,
+    ) -> Result<String, String> {
+        let ToolFile { name, mime_type, bytes } = file;
+        if bytes.len() > FILE_BYTES_MAX {
+            return Err(format!("not kept: longer than {} MiB", FILE_BYTES_MAX >> 20));
+        }
+        if at >= FILES_MAX {
+            return Err(format!("not kept: a result may have {FILES_MAX} files"));
+        }
+        let id = Uuid::new_v4().simple().to_string();
+        let artifact = Artifact { id: id.clone(), name, mime_type, bytes };
+        match self.0.keep_artifact(session_id, artifact).await {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                warn!(%error, "a tool's file is not kept");
+                Err("not kept: the session store does not take it".to_owned())
+            }
+        }
+    }
+
+    /// The file with this id, if it is still kept.
+    pub(crate) async fn get(&self, id: &str) -> Result<Option<Artifact>, StoreError> {
+        self.0.artifact(id).await
+    }
+}

@@ -1,0 +1,36 @@
+// Files that tools return, on the playground.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
+import { startGateway } from '../lib/gateway.mjs';
+import { EVERYTHING } from '../lib/mcp_servers.mjs';
+import { call, startModel } from '../lib/model.mjs';
+
+const SCREENSHOT = fileURLToPath(new URL('../.cache/screenshots/image.png', import.meta.url));
+
+test('an image is shown below its call, and any other file can be saved', async (t) => {
+  const messages = [
+    call('everything__get-tiny-image', {}) + call('everything__get-resource-reference', { resourceType: 'Blob', resourceId: 1 }),
+    'That is the logo.',
+  ];
+  const upstreams = [await startModel(t, messages)];
+  const mcp = [{ name: 'everything', command: [process.execPath, EVERYTHING], required: true }];
+  const gateway = await startGateway(t, { upstreams, tools: { mcp } });
+  const browser = await startBrowser(t);
+  const { page, complaints } = await openPage(browser, gateway.origin);
+  await page.fill('#prompt', 'Show me the logo.');
+  await page.press('#prompt', 'Enter');
+  const image = page.locator('.file img');
+  await image.waitFor();
+  await page.waitForFunction(() => document.querySelector('.file img').naturalWidth > 0);
+  assert.match(await image.getAttribute('alt'), /^image, image\/png, \d+ KiB$/);
+  await page.waitForFunction(() => document.body.textContent.includes('That is the logo.'));
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('.file a').last().click()]);
+  assert.match(download.suggestedFilename(), /^1(\.txt)?$/);
+  assert.deepEqual(await accessibilityProblems(page), []);
+  assert.deepEqual(complaints, []);
+  await page.screenshot({ path: SCREENSHOT, fullPage: true });
+});
