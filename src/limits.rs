@@ -559,8 +559,6 @@ pub mod mcp {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
     /// The longest call, however much it reports.
     pub const CALL_MAX: Duration = Duration::from_secs(300);
-    /// The longest result, in bytes of JSON.
-    pub const RESULT_BYTES_MAX: usize = 256 * KIB;
     /// The longest message, in bytes: a line, an event or a body.
     pub const MESSAGE_BYTES_MAX: usize = 4 * MIB;
     /// What is read of an HTTP answer that is an error, in bytes.

@@ -173,6 +173,9 @@ mod examples {
     }
 }
 
+#[path = "config/imports.rs"]
+mod imports;
+
 #[path = "config/mistakes.rs"]
 mod mistakes;
 

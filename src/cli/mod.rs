@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Run the gateway
     Serve(ServeArgs),
     /// Check a configuration and print the effective one, with secrets redacted
-    Check(ConfigArgs),
+    Check(CheckArgs),
     /// Parse a model's raw output from standard input and print the events as JSON lines
     Parse(ParseArgs),
     /// List the tools offered to the model, with their schemas, or run one of them
@@ -100,6 +100,17 @@ pub(crate) struct ConfigArgs {
     /// Configuration file; without it, the built-in defaults apply
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// Options of `tether check`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckArgs {
+    /// Also start or ask every source of tools, and say what to set for what is found
+    #[arg(long)]
+    pub(crate) probe: bool,
+    /// The configuration file.
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
 }
 
 /// Options of `tether parse`.

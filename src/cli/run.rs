@@ -7,7 +7,7 @@ use clap::Parser as _;
 
 use super::{
     Cli, CliError, Command, ConfigArgs, ParseArgs, ServeArgs, ToolsAction, check, completions,
-    exit, parse, tools,
+    exit, parse, print_diagnostic, tools,
 };
 use crate::app::{self, Parts};
 use crate::config::{self, Config, Overrides};
@@ -74,5 +74,9 @@ fn serve(args: &ServeArgs, out: &mut impl io::Write) -> Result<(), CliError> {
 }
 
 fn load(args: &ConfigArgs) -> Result<Config, CliError> {
-    Ok(config::load(args.config.as_deref(), &Overrides::default())?)
+    let config = config::load(args.config.as_deref(), &Overrides::default())?;
+    for warning in &config.tools.import_warnings {
+        print_diagnostic("warning", warning);
+    }
+    Ok(config)
 }

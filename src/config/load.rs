@@ -12,12 +12,10 @@ use hyper::Uri;
 use super::check::{check, check_whole};
 use super::mistake::{ConfigError, Mistake};
 use super::raw::{Node, Place, Value};
+use super::surroundings::{Environment, Surroundings};
 use super::{Config, ModelServerConfig, Secret, UpstreamConfig, UpstreamKind};
 use crate::limits::config::{DEPTH_MAX, FILE_BYTES_MAX};
 use crate::tools::process;
-
-/// Looks up a variable in the environment of the process or of a test.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Command-line options that override the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,10 +38,15 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
         return load_text("built-in defaults", "", overrides, &environment);
     };
     let name = path.display().to_string();
-    let text = read(path).map_err(|mistake| ConfigError::new(&name, vec![mistake]))?;
+    let text =
+        read_text(path).map_err(|message| ConfigError::new(&name, vec![whole_file(message)]))?;
     let mut config = load_text(&name, &text, overrides, &environment)?;
-    config.tools.resolve(path.parent().unwrap_or_else(|| Path::new("")));
-    Ok(config)
+    let mistakes = config.tools.resolve(&Surroundings {
+        folder: path.parent().unwrap_or_else(|| Path::new("")),
+        environment: &environment,
+        read: &read_text,
+    });
+    if mistakes.is_empty() { Ok(config) } else { Err(ConfigError::new(&name, mistakes)) }
 }
 
 /// The environment of a program: the usual variables of this process, those in `inherit`, and
@@ -83,15 +86,14 @@ pub fn load_text(
     if mistakes.is_empty() { Ok(config) } else { Err(ConfigError::new(source_name, mistakes)) }
 }
 
-fn read(path: &Path) -> Result<String, Mistake> {
-    let bytes =
-        read_bounded(path).map_err(|error| whole_file(format!("cannot read the file: {error}")))?;
+fn read_text(path: &Path) -> Result<String, String> {
+    let bytes = read_bounded(path).map_err(|error| format!("cannot read the file: {error}"))?;
     if bytes.len() > FILE_BYTES_MAX {
-        return Err(whole_file(format!("the file is longer than {FILE_BYTES_MAX} bytes")));
+        return Err(format!("the file is longer than {FILE_BYTES_MAX} bytes"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        whole_file(format!("invalid UTF-8 at byte {valid}"))
+        format!("invalid UTF-8 at byte {valid}")
     })
 }
 

@@ -14,6 +14,7 @@ mod mistake;
 mod raw;
 mod reader;
 mod secret;
+mod surroundings;
 mod tools;
 mod upstream;
 mod values;
@@ -23,13 +24,15 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-pub use self::load::{Environment, Overrides, load, load_text, process_environment};
+pub use self::load::{Overrides, load, load_text, process_environment};
 pub use self::mistake::{ConfigError, Mistake};
 pub use self::raw::Place;
 pub use self::secret::Secret;
+pub use self::surroundings::Environment;
 pub use self::tools::{
-    AccessConfig, AuthConfig, BodyConfig, CommandConfig, DocumentAt, HttpConfig, McpConfig,
-    OpenApiConfig, RequestConfig, ResultConfig, SandboxConfig, SandboxMode, Shown, ToolsConfig,
+    AccessConfig, AuthConfig, BodyConfig, CommandConfig, DocumentAt, HttpConfig, ImportConfig,
+    McpConfig, OpenApiConfig, RequestConfig, ResultConfig, SandboxConfig, SandboxMode, Shown,
+    ToolsConfig,
 };
 pub use self::upstream::{
     Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,
@@ -183,6 +186,7 @@ impl Config {
                  is empty: anyone who can reach it can use the models and the tools"
             ));
         }
+        warnings.extend(self.tools.import_warnings.iter().cloned());
         warnings
     }
 }

@@ -152,6 +152,12 @@ impl<'n, 'm> Keys<'n, 'm> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
+    /// Where a key is, as mistakes show it: for values that are checked later.
+    pub(super) fn place_of(&self, key: &str) -> (Place, String) {
+        let entry = self.entries.iter().find(|entry| entry.key == key);
+        (entry.map_or(self.place, |entry| entry.node.place), self.path_of(key))
+    }
+
     /// The section under a key; empty if the key is absent.
     pub(super) fn section(&mut self, key: &'static str) -> Keys<'n, '_> {
         let path = self.path_of(key);

@@ -82,10 +82,7 @@ pub(super) fn name(node: &Node) -> Result<String, Refused> {
 /// Reads the name of an entry, which comes before the names of its tools.
 pub(super) fn entry_name(node: &Node) -> Result<String, Refused> {
     let name = text(node)?;
-    let is_begin = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let is_rest = |byte: u8| is_begin(&byte) || matches!(byte, b'_' | b'-');
-    let fits = (1..=ENTRY_NAME_BYTES_MAX).contains(&name.len());
-    if fits && name.bytes().next().as_ref().is_some_and(is_begin) && name.bytes().all(is_rest) {
+    if is_entry_name(name) {
         return Ok(name.to_owned());
     }
     let most = ENTRY_NAME_BYTES_MAX;
@@ -93,6 +90,14 @@ pub(super) fn entry_name(node: &Node) -> Result<String, Refused> {
         node,
         format!("a name of 1 to {most} of a-z 0-9 _ -, a letter or digit first"),
     ))
+}
+
+pub(super) fn is_entry_name(name: &str) -> bool {
+    let is_begin = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_rest = |byte: u8| is_begin(&byte) || matches!(byte, b'_' | b'-');
+    (1..=ENTRY_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().next().as_ref().is_some_and(is_begin)
+        && name.bytes().all(is_rest)
 }
 
 /// Reads a marker, except one that the parser could never find, or would find everywhere.

@@ -235,7 +235,7 @@ fn mistakes_in_servers_are_told_at_their_key() {
         ),
         (
             "{name: a, command: [x], max_result_bytes: 1}",
-            ".max_result_bytes: found `1`, expected a whole number of bytes from 1024 to 4194304",
+            ".max_result_bytes: found `1`, expected a whole number of bytes from 1024 to 262144",
         ),
     ] {
         let told = load(&format!("tools: {{mcp: [{entry}]}}")).unwrap_err().to_string();

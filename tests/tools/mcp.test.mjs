@@ -118,6 +118,46 @@ test('server-filesystem stays in its directory, and in its sandbox', async (t) =
   assert.equal(await readFile(target, 'utf8'), 'x');
 });
 
+test("another program's file of servers is imported", async (t) => {
+  const directory = await mkdtemp(path.join(tmpdir(), 'tether-files-'));
+  t.after(() => rm(directory, { recursive: true }));
+  await writeFile(path.join(directory, 'note.txt'), 'The code is 4711.');
+  const file = await configFile(t, config({ import: 'mcp.json' }));
+  await writeFile(path.join(path.dirname(file), 'mcp.json'), `{
+    // What an editor writes.
+    "servers": {
+      "Our Files": { "type": "stdio", "command": ${JSON.stringify(process.execPath)}, "args": [${JSON.stringify(FILESYSTEM)}, "\${FOLDER}"] },
+      "old": { "type": "sse", "url": "https://mcp.example.org/sse" },
+    },
+  }`);
+  const env = { FOLDER: directory };
+  const args = JSON.stringify({ path: path.join(directory, 'note.txt') });
+  const { stdout } = await tether(['tools', 'call', 'our_files__read_text_file', args, '--config', file], { env });
+  assert.match(stdout, /4711/);
+  const { said } = await listTools(file);
+  assert.match(said[0], /mcp our_files: the environment variable FOLDER is not set/);
+  assert.match(said[1], /mcp old: it speaks HTTP\+SSE, which MCP has replaced/);
+});
+
+test('check --probe says what to set for what it finds', async (t) => {
+  const file = await configFile(t, config(
+    { name: 'files', command: [process.execPath, FILESYSTEM, '.'] },
+    { name: 'broken', command: [process.execPath, '-e', 'console.error("I need SESAME"); process.exit(3)'] },
+  ));
+  const { status, stdout, stderr } = await tether(['check', '--probe', '--config', file]);
+  assert.equal(status, 0);
+  assert.match(stdout, /^server:/);
+  assert.match(stderr, /note: mcp files: it offers 14 tools over MCP 2025-11-25/);
+  assert.match(stderr, /mcp files: set `protocol: legacy`/);
+  assert.match(stderr, /mcp files: 14 of its tools count as changing something.*`trust: true`/);
+  assert.match(stderr, /warning: mcp broken: .*I need SESAME/);
+  assert.match(stderr, /note: mcp broken: run its `command` by hand; .*`env_inherit`/);
+  assert.match(stderr, /note: 14 tools take about \d+ of 8192 tokens of context/);
+  const [, pin] = /mcp files: set `pin: (sha256:[0-9a-f]{64})`/.exec(stderr);
+  const pins = await tether(['tools', 'pin', '--config', file]);
+  assert.ok(pins.stdout.includes(pin));
+});
+
 test('the Python SDK in both eras', async (t) => {
   const command = ['python3', SHOP];
   const env = { PYTHONPATH };

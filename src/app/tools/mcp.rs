@@ -66,6 +66,9 @@ pub(super) fn server(
 }
 
 fn reach(entry: &McpConfig, programs: &Programs) -> Result<Reach, ToolsError> {
+    if let Some(problem) = &entry.problem {
+        return Ok(Reach::Missing(problem.clone()));
+    }
     if let Some(url) = &entry.url {
         let headers = entry.headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));

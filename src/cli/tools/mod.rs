@@ -1,7 +1,7 @@
 //! `tether tools`: prints the tools as they are described to the model, or runs one of them.
 
 mod call;
-mod settle;
+pub(super) mod settle;
 
 use std::io::Write;
 

@@ -14,11 +14,14 @@ pub use command::{CommandConfig, SandboxConfig, SandboxMode};
 pub use http::{
     AccessConfig, BodyConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig, ResultConfig,
 };
-pub use mcp::{AuthConfig, McpConfig};
+use mcp::Imported;
+pub use mcp::{AuthConfig, ImportConfig, McpConfig};
 pub use shown::Shown;
 
+use super::mistake::Mistake;
 use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text};
+use super::surroundings::Surroundings;
 use super::values::choice;
 use crate::limits::config as bounds;
 use crate::orchestrator::{CallContract, Execution, Rules, Select};
@@ -48,21 +51,52 @@ pub struct ToolsConfig {
     /// Tools that are programs.
     pub command: Vec<CommandConfig>,
     /// MCP servers.
+    #[serde(serialize_with = "mcp::written")]
     pub mcp: Vec<McpConfig>,
+    /// Files of MCP servers that have not been read yet.
+    #[serde(skip)]
+    pub imports: Vec<ImportConfig>,
+    /// What the imported files say that is not taken over, a sentence each.
+    #[serde(skip)]
+    pub import_warnings: Vec<String>,
 }
 
 impl ToolsConfig {
     /// The names that `tools.builtin` accepts.
     pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
 
-    /// Takes relative paths of files from this directory, that of the configuration.
-    pub(super) fn resolve(&mut self, directory: &Path) {
+    /// Finds the files that the configuration names, and reads those that it imports.
+    pub(super) fn resolve(&mut self, around: &Surroundings<'_>) -> Vec<Mistake> {
         for entry in &mut self.http {
             if let HttpConfig::OpenApi(entry) = entry
                 && let DocumentAt::File(path) = &mut entry.openapi
             {
-                *path = directory.join(&*path);
+                *path = around.path(path);
             }
+        }
+        let imports = std::mem::take(&mut self.imports);
+        let import = |import: &ImportConfig| {
+            let imported = import.servers(around)?;
+            self.take_over(&import.path, imported);
+            Ok(())
+        };
+        imports.iter().map(import).filter_map(Result::err).collect()
+    }
+
+    /// Adds imported servers. Names that are taken already stay with who has them.
+    fn take_over(&mut self, path: &Path, imported: Imported) {
+        let file = path.display();
+        let warnings = imported.warnings.iter().map(|warning| format!("{file}: {warning}"));
+        self.import_warnings.extend(warnings);
+        for server in imported.servers {
+            let name = &server.name;
+            if self.mcp.iter().any(|other| other.name == *name) {
+                self.import_warnings.push(format!(
+                    "{file}: {name} is left out: there is another entry of this name"
+                ));
+                continue;
+            }
+            self.mcp.push(server);
         }
     }
 }
@@ -90,6 +124,8 @@ impl Default for ToolsConfig {
             http: Vec::new(),
             command: Vec::new(),
             mcp: Vec::new(),
+            imports: Vec::new(),
+            import_warnings: Vec::new(),
         }
     }
 }
@@ -101,6 +137,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
     let contracts: Vec<_> = CallContract::all().collect();
     let contract = choice("call_contract", &contracts);
     let parallel = integer(1..=bounds::PARALLEL_MAX, "calls");
+    let (mcp, imports) = mcp::read(&mut keys);
     let tools = ToolsConfig {
         call_contract: keys.read("call_contract", default.call_contract, contract),
         continue_after_tool: keys.read("continue_after_tool", default.continue_after_tool, boolean),
@@ -112,7 +149,9 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ToolsConfig {
         demo: keys.read("demo", default.demo, boolean),
         http: keys.sections("http", http::read).unwrap_or_default(),
         command: keys.sections("command", command::read).unwrap_or_default(),
-        mcp: keys.sections("mcp", mcp::read).unwrap_or_default(),
+        mcp,
+        imports,
+        import_warnings: Vec::new(),
     };
     for (index, name) in tools.builtin.iter().enumerate() {
         if tools.builtin.iter().take(index).any(|earlier| earlier == name) {

@@ -32,9 +32,14 @@ impl Rules {
     /// Whether a model can be told about all of these tools in full.
     #[must_use]
     pub fn can_tell_all(&self, tools: &Catalog) -> bool {
-        let count = tools.specs().len();
-        let told: usize = (0..count).map(|at| tool_tokens(tools, at)).sum();
-        count <= self.select.max_told && told <= self.told_tokens()
+        tools.specs().len() <= self.select.max_told
+            && self.told_tokens_of(tools) <= self.told_tokens()
+    }
+
+    /// About how many tokens the descriptions of these tools take.
+    #[must_use]
+    pub fn told_tokens_of(&self, tools: &Catalog) -> usize {
+        (0..tools.specs().len()).map(|at| tool_tokens(tools, at)).sum()
     }
 
     /// Tokens that the descriptions of selected tools may take.

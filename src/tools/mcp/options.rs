@@ -6,6 +6,7 @@ use url::Url;
 
 use super::auth::AuthOptions;
 use crate::limits::mcp as limits;
+use crate::limits::tools::OUTPUT_BYTES_MAX;
 use crate::tools::outbound::Client;
 use crate::tools::process;
 use crate::tools::source::EntryRules;
@@ -50,7 +51,7 @@ impl McpOptions {
             connect_timeout: limits::CONNECT_TIMEOUT,
             silence_max: crate::limits::turn::TOOL_TIMEOUT,
             call_max: limits::CALL_MAX,
-            result_bytes_max: limits::RESULT_BYTES_MAX,
+            result_bytes_max: OUTPUT_BYTES_MAX,
             may_send_to_pages: false,
             pin: None,
         }

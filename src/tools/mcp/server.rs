@@ -225,6 +225,7 @@ impl Owner {
         report.version = Some(connection.version.clone());
         report.left_out = listing.left_out;
         report.error = listing.cut;
+        report.pin = Some(listing.pin);
         let link = Link { shared: self.shared.subscribe(), own: self.own_connections() };
         let mut tools = Vec::new();
         for listed in listing.tools {

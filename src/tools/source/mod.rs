@@ -129,6 +129,9 @@ pub struct SourceReport {
     /// Why it offers nothing, or the last thing that went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The hash of its list of tools, for MCP servers that have been asked.
+    #[serde(skip)]
+    pub pin: Option<String>,
     /// Whether turns wait for it.
     #[serde(skip)]
     pub is_required: bool,
@@ -193,6 +196,7 @@ impl SourceReport {
             program: None,
             left_out: Vec::new(),
             error: None,
+            pin: None,
             is_required: false,
         }
     }

@@ -1,10 +1,15 @@
-//! `tools.mcp[]`: MCP servers.
+//! `tools.mcp[]`: MCP servers, and files of them.
+
+mod import;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use url::Url;
+
+pub use import::ImportConfig;
+pub(super) use import::Imported;
 
 use super::command::{SandboxConfig, SandboxMode, as_map, path, sandbox, scalar};
 use super::http::{by_glob, range, ranges, url_text_opt};
@@ -15,6 +20,7 @@ use crate::config::values::{choice, entry_name};
 use crate::config::{Secret, seconds};
 use crate::limits::config as bounds;
 use crate::limits::mcp as limits;
+use crate::limits::tools::OUTPUT_BYTES_MAX;
 use crate::tools::PolicyPatch;
 use crate::tools::mcp::{Algorithm, AuthOptions, Connections, Proof, Protocol, SigningKey};
 use crate::tools::outbound::Cidr;
@@ -81,6 +87,9 @@ pub struct McpConfig {
     pub max_call: Duration,
     /// The longest result.
     pub max_result_bytes: usize,
+    /// Why an imported server cannot be used.
+    #[serde(skip)]
+    pub problem: Option<String>,
 }
 
 /// How the gateway is authorized by a server: client credentials.
@@ -121,8 +130,32 @@ impl AuthConfig {
     }
 }
 
-/// Reads an entry.
-pub(super) fn read(mut keys: Keys<'_, '_>) -> McpConfig {
+/// Reads the list: servers, and files of them.
+pub(super) fn read(keys: &mut Keys<'_, '_>) -> (Vec<McpConfig>, Vec<ImportConfig>) {
+    let (mut servers, mut imports) = (Vec::new(), Vec::new());
+    keys.sections("mcp", |keys| {
+        if keys.has("import") {
+            imports.push(import(keys));
+        } else {
+            servers.push(server(keys));
+        }
+    });
+    (servers, imports)
+}
+
+fn import(mut keys: Keys<'_, '_>) -> ImportConfig {
+    let own = ["name", "command", "url", "env", "cwd", "headers", "auth", "prefix", "pin"];
+    keys.refuse_all(&own, "does not apply to an import: it is for one server");
+    let place = keys.place_of("import");
+    let path = keys.read("import", PathBuf::new(), |node| text(node).map(PathBuf::from));
+    let sandbox = Some(program_sandbox(&mut keys));
+    let env_inherit = keys.list("env_inherit", Vec::new(), |node| text(node).map(str::to_owned));
+    let each = McpConfig { env_inherit, sandbox, ..shared(&mut keys) };
+    keys.finish();
+    ImportConfig { path, each, place }
+}
+
+fn server(mut keys: Keys<'_, '_>) -> McpConfig {
     let name = keys.required("name", String::new(), entry_name);
     let is_program = keys.has("command");
     if is_program == keys.has("url") {
@@ -138,32 +171,50 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> McpConfig {
     } else {
         keys.refuse_all(&["env", "env_inherit", "cwd", "sandbox"], not_for);
     }
-    let protocols =
-        &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
-    let sharing = &[("shared", Connections::Shared), ("per_session", Connections::PerSession)];
     let one = |node: &Node| text(node).map(str::to_owned);
     let secret = |node: &Node| text(node).map(|text| Secret::new(text.to_owned()));
-    let glob = |node: &Node| text(node).map(Glob::new);
-    let time = || wait(bounds::WAIT_MIN..=bounds::WAIT_MAX);
-    let no_sandbox = SandboxConfig { mode: SandboxMode::Off, ..SandboxConfig::default() };
-    let sandbox = is_program
-        .then(|| if keys.has("sandbox") { sandbox(keys.section("sandbox")) } else { no_sandbox });
     let config = McpConfig {
         command: keys.list("command", Vec::new(), scalar),
         env: keys.pairs("env", secret),
         env_inherit: keys.list("env_inherit", Vec::new(), one),
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
-        sandbox,
+        sandbox: is_program.then(|| program_sandbox(&mut keys)),
         url: keys.read("url", None, |node| url(node).map(Some)),
         headers: keys.pairs("headers", secret),
         auth: (!is_program && keys.has("auth")).then(|| auth(keys.section("auth"))),
+        prefix: keys.read("prefix", format!("{name}__"), one),
+        pin: keys.read("pin", None, |node| pin(node).map(Some)),
+        name,
+        ..shared(&mut keys)
+    };
+    if is_program && config.command.is_empty() {
+        keys.refuse("command", "expected a list: the program and its arguments".to_owned());
+    }
+    keys.finish();
+    config
+}
+
+/// Programs are not restricted unless the entry says so: most need the network or a cache.
+fn program_sandbox(keys: &mut Keys<'_, '_>) -> SandboxConfig {
+    if keys.has("sandbox") {
+        return sandbox(keys.section("sandbox"));
+    }
+    SandboxConfig { mode: SandboxMode::Off, ..SandboxConfig::default() }
+}
+
+/// Reads what can hold for several servers. The rest is empty.
+fn shared(keys: &mut Keys<'_, '_>) -> McpConfig {
+    let protocols =
+        &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
+    let sharing = &[("shared", Connections::Shared), ("per_session", Connections::PerSession)];
+    let glob = |node: &Node| text(node).map(Glob::new);
+    let time = || wait(bounds::WAIT_MIN..=bounds::WAIT_MAX);
+    McpConfig {
         protocol: keys.read("protocol", Protocol::Auto, choice("protocol", protocols)),
         trust: keys.read("trust", false, boolean),
-        prefix: keys.read("prefix", format!("{name}__"), one),
         allow: keys.list("allow", vec![Glob::new("*")], glob),
         deny: keys.list("deny", Vec::new(), glob),
-        policy: policies(&mut keys),
-        pin: keys.read("pin", None, |node| pin(node).map(Some)),
+        policy: policies(keys),
         required: keys.read("required", false, boolean),
         connections: keys.read("connections", Connections::Shared, choice("connections", sharing)),
         elicit_urls: keys.read("elicit_urls", false, boolean),
@@ -171,16 +222,22 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> McpConfig {
         max_call: keys.read("max_call_sec", limits::CALL_MAX, time()),
         max_result_bytes: keys.read(
             "max_result_bytes",
-            limits::RESULT_BYTES_MAX,
-            integer(bounds::SIZE_MIN..=limits::MESSAGE_BYTES_MAX, "bytes"),
+            OUTPUT_BYTES_MAX,
+            integer(bounds::SIZE_MIN..=OUTPUT_BYTES_MAX, "bytes"),
         ),
-        name,
-    };
-    if is_program && config.command.is_empty() {
-        keys.refuse("command", "expected a list: the program and its arguments".to_owned());
+        name: String::new(),
+        command: Vec::new(),
+        env: Vec::new(),
+        env_inherit: Vec::new(),
+        cwd: None,
+        sandbox: None,
+        url: None,
+        headers: Vec::new(),
+        auth: None,
+        prefix: String::new(),
+        pin: None,
+        problem: None,
     }
-    keys.finish();
-    config
 }
 
 fn auth(mut keys: Keys<'_, '_>) -> AuthConfig {
@@ -206,6 +263,14 @@ fn auth(mut keys: Keys<'_, '_>) -> AuthConfig {
     auth
 }
 
+/// Writes the servers that can be used: the others could not be read again.
+pub(super) fn written<S: Serializer>(
+    servers: &[McpConfig],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(servers.iter().filter(|server| server.problem.is_none()))
+}
+
 fn url(node: &Node) -> Result<Url, Refused> {
     let expected = "an http or https URL without user and password";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
@@ -226,13 +291,13 @@ fn pin(node: &Node) -> Result<String, Refused> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn algorithm_name<S: serde::Serializer>(it: &Algorithm, serializer: S) -> Result<S::Ok, S::Error> {
+fn algorithm_name<S: Serializer>(it: &Algorithm, serializer: S) -> Result<S::Ok, S::Error> {
     let named = Algorithm::ALL.iter().find(|(_, algorithm)| algorithm == it);
     serializer.serialize_str(named.map_or("", |(name, _)| name))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn protocol_name<S: serde::Serializer>(it: &Protocol, serializer: S) -> Result<S::Ok, S::Error> {
+fn protocol_name<S: Serializer>(it: &Protocol, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match it {
         Protocol::Auto => "auto",
         Protocol::Modern => "modern",
@@ -241,10 +306,7 @@ fn protocol_name<S: serde::Serializer>(it: &Protocol, serializer: S) -> Result<S
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn connections_name<S: serde::Serializer>(
-    it: &Connections,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn connections_name<S: Serializer>(it: &Connections, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match it {
         Connections::Shared => "shared",
         Connections::PerSession => "per_session",

@@ -1,26 +1,35 @@
 //! `tether check`: prints the effective configuration, or all mistakes in it.
 
+mod tools;
+
 use std::io::Write;
 
-use super::{CliError, ConfigArgs, print_diagnostic};
+use super::{CheckArgs, CliError, print_diagnostic};
 use crate::app;
 use crate::config::{self, Overrides};
 use crate::tools::SourceReport;
 
 /// Writes the effective configuration as YAML, with secrets redacted. On standard error, warns
 /// about settings that are allowed but probably unintended, and says what tools become of it on
-/// this machine.
+/// this machine. With `--probe`, the sources of tools are asked.
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
 /// file requires; [`CliError::Io`] if `out` fails.
-pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliError> {
-    let config = config::load(args.config.as_deref(), &Overrides::default())?;
+pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError> {
+    let config = config::load(args.config.config.as_deref(), &Overrides::default())?;
     for warning in config.warnings() {
         print_diagnostic("warning", warning);
     }
     for source in &app::tools(&config).map_err(CliError::usage)?.toolset().sources {
         note(source);
+        // Once they have been asked, there may be more.
+        if !args.probe {
+            warn(source);
+        }
+    }
+    if args.probe {
+        tools::probe(&config)?;
     }
     let yaml = config.to_yaml().map_err(|error| CliError::Failed(error.to_string()))?;
     out.write_all(yaml.as_bytes())?;
@@ -28,9 +37,9 @@ pub(super) fn run(args: &ConfigArgs, out: &mut impl Write) -> Result<(), CliErro
     Ok(())
 }
 
-/// Says what an entry of `tools` runs, what restricts it, and which of its tools are left out.
+/// Says what an entry of `tools` runs, and what restricts it.
 fn note(source: &SourceReport) {
-    let SourceReport { source, program, sandbox, left_out, .. } = source;
+    let SourceReport { source, program, sandbox, .. } = source;
     if let Some(program) = program {
         let layers = sandbox.as_deref().unwrap_or_default();
         let held = if layers.is_empty() { "nothing".to_owned() } else { layers.join(", ") };
@@ -39,7 +48,11 @@ fn note(source: &SourceReport) {
             format!("{source}: runs {}, restricted by: {held}", program.display()),
         );
     }
-    for tool in left_out {
-        print_diagnostic("warning", tool.of(source));
+}
+
+/// Says which of its tools are left out.
+fn warn(source: &SourceReport) {
+    for tool in &source.left_out {
+        print_diagnostic("warning", tool.of(&source.source));
     }
 }

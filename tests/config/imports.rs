@@ -1,0 +1,107 @@
+//! `import`: files of MCP servers, which other programs keep too.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// Loads a configuration that stands beside these files.
+fn load_beside(text: &str, files: &[(&str, &str)]) -> (TempDir, Result<Config, ConfigError>) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let path = folder.path().join("tether.yml");
+    fs::write(&path, text).unwrap();
+    let config = config::load(Some(&path), &Overrides::default());
+    (folder, config)
+}
+
+fn names(config: &Config) -> Vec<&str> {
+    config.tools.mcp.iter().map(|server| &*server.name).collect()
+}
+
+const FILES: &str = r#"{"mcpServers": {"files": {"command": "npx", "args": ["files"]}}}"#;
+
+#[test]
+fn servers_of_a_file_join_those_of_the_configuration() {
+    let text = "tools: {mcp: [{import: mcp.json, trust: true, deny: [write_*]}, {name: own, command: [x]}]}";
+    let (_folder, config) = load_beside(text, &[("mcp.json", FILES)]);
+    let config = config.unwrap();
+    assert_eq!(names(&config), ["own", "files"]);
+    let [own, files] = &*config.tools.mcp else { panic!("{config:?}") };
+    assert_eq!(files.command, ["npx", "files"]);
+    assert!(files.trust && files.deny.len() == 1 && files.prefix == "files__");
+    assert!(!own.trust);
+}
+
+#[test]
+fn the_effective_configuration_has_them_as_entries() {
+    let (_folder, config) =
+        load_beside("tools: {mcp: [{import: mcp.json}]}", &[("mcp.json", FILES)]);
+    let config = config.unwrap();
+    assert_eq!(load(&config.to_yaml().unwrap()), Ok(config));
+}
+
+#[test]
+fn a_name_that_is_taken_stays_with_who_has_it() {
+    let text = "tools: {mcp: [{import: a.json}, {import: b.json}, {name: own, command: [x]}]}";
+    let b = FILES.replace("npx", "second");
+    let a = FILES.replace("}}}", "}, \"own\": {\"command\": \"other\"}}}");
+    let (_folder, config) = load_beside(text, &[("a.json", &a), ("b.json", &b)]);
+    let config = config.unwrap();
+    assert_eq!(names(&config), ["own", "files"]);
+    assert_eq!(config.tools.mcp[1].command, ["npx", "files"]);
+    assert_eq!(
+        config.warnings(),
+        [
+            "a.json: own is left out: there is another entry of this name",
+            "b.json: files is left out: there is another entry of this name"
+        ]
+    );
+}
+
+#[test]
+fn a_server_that_cannot_be_used_costs_nothing_but_itself() {
+    let file = FILES
+        .replace("}}}", "}, \"old\": {\"type\": \"sse\", \"url\": \"https://a.example/sse\"}}}");
+    let (_folder, config) =
+        load_beside("tools: {mcp: [{import: mcp.json}]}", &[("mcp.json", &file)]);
+    let config = config.unwrap();
+    assert_eq!(names(&config), ["files", "old"]);
+    assert!(config.tools.mcp[1].problem.as_ref().unwrap().contains("streamable HTTP"));
+    assert_eq!(names(&load(&config.to_yaml().unwrap()).unwrap()), ["files"]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_mistake_at_its_key() {
+    let text = "tools:\n  mcp:\n    - import: mcp.json\n";
+    let mistake = |files: &[(&str, &str)]| {
+        let (folder, config) = load_beside(text, files);
+        let told = config.unwrap_err().to_string();
+        told.replace(&*folder.path().to_string_lossy(), "")
+    };
+    assert_eq!(
+        mistake(&[]),
+        "/tether.yml:3:15: tools.mcp[0].import: /mcp.json: cannot read the file: No such file or \
+         directory (os error 2)"
+    );
+    assert!(
+        mistake(&[("mcp.json", "{")]).contains("tools.mcp[0].import: /mcp.json: it is not JSON")
+    );
+    assert!(mistake(&[("mcp.json", "{}")]).contains("neither `mcpServers` nor `servers`"));
+    let most = 1 << 20;
+    assert!(mistake(&[("mcp.json", &" ".repeat(most))]).contains("it has neither"));
+    assert!(mistake(&[("mcp.json", &" ".repeat(most + 1))]).contains("longer than 1048576 bytes"));
+}
+
+#[test]
+fn what_belongs_to_one_server_is_refused_for_a_file() {
+    for key in
+        ["name: a", "command: [x]", "url: 'https://a.example'", "prefix: a__", "headers: {A: b}"]
+    {
+        let told = load(&format!("tools: {{mcp: [{{import: mcp.json, {key}}}]}}")).unwrap_err();
+        assert!(told.to_string().contains("does not apply to an import"), "{told}");
+    }
+}
