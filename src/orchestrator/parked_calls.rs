@@ -117,3 +117,100 @@ fn give_up(call: ParkedCall) {
     let _ = call.answer.send(Given::Cancelled);
     call.tool.detach();
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+    use tokio::time::advance;
+    use tracing::Span;
+
+    use super::*;
+    use crate::limits::session::TTL;
+    use crate::session::Artifacts;
+    use crate::session::store::MemoryStore;
+    use crate::tools::question::Awaits;
+    use crate::tools::report::Report;
+    use crate::tools::run::ToolCall;
+    use crate::tools::{CallContext, Clarification, Tool, ToolFuture, ToolResult, ToolSpec};
+
+    /// A tool that asks, and tells what it is given.
+    #[derive(Debug)]
+    struct Asks(Arc<ToolSpec>, UnboundedSender<Given>);
+
+    impl Tool for Asks {
+        fn spec(&self) -> &Arc<ToolSpec> {
+            &self.0
+        }
+
+        fn call(&self, _: Value, context: CallContext) -> ToolFuture {
+            let sender = self.1.clone();
+            Box::pin(async move {
+                let given = context.reporter.ask_and_wait(Clarification::default()).await;
+                let _ = sender.send(given);
+                Ok(ToolResult::data(json!({})))
+            })
+        }
+    }
+
+    /// A call that has asked, and what its tool is given.
+    async fn call(call_id: &str) -> (ParkedCall, UnboundedReceiver<Given>) {
+        let (sender, given) = mpsc::unbounded_channel();
+        let spec = ToolSpec { name: "asks".to_owned(), ..ToolSpec::default() };
+        let call = ToolCall {
+            tool: Arc::new(Asks(Arc::new(spec), sender)),
+            arguments: json!({}),
+            idempotency_key: call_id.into(),
+            resumption: None,
+            session: "s".into(),
+        };
+        let artifacts = Artifacts::new(Arc::new(MemoryStore::new(TTL)));
+        let tool = ToolTask::start(call, artifacts, PARK_TIMEOUT * 2, Span::none());
+        let report = std::future::poll_fn(|cx| tool.reports.poll(cx)).await;
+        let Report::Question { question, .. } = report else { panic!("{report:?}") };
+        let Awaits::Open(answer) = question.awaits else { panic!("it does not wait") };
+        (ParkedCall { call_id: call_id.to_owned(), tool, answer }, given)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_its_time_and_no_longer() {
+        let parked = ParkedCalls::default();
+        let (call, mut given) = call("call_1").await;
+        parked.park("s", call);
+        let instant = std::time::Duration::from_millis(1);
+        tokio::task::yield_now().await;
+        advance(PARK_TIMEOUT - instant).await;
+        assert!(parked.holds("s", "call_1") && given.try_recv().is_err());
+        advance(instant * 2).await;
+        assert_eq!(given.recv().await, Some(Given::Cancelled));
+        assert_eq!(parked.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_call_too_many_is_given_up_at_once() {
+        let parked = ParkedCalls::default();
+        let mut waiting = Vec::new();
+        for number in 0..PARKED_CALLS_MAX {
+            let (call, given) = call(&number.to_string()).await;
+            parked.park("s", call);
+            waiting.push(given);
+        }
+        assert_eq!(parked.len(), PARKED_CALLS_MAX);
+        let (call, mut given) = call("over").await;
+        parked.park("s", call);
+        assert_eq!(given.recv().await, Some(Given::Cancelled));
+        assert!(!parked.holds("s", "over") && parked.len() == PARKED_CALLS_MAX);
+        assert!(waiting.iter_mut().all(|given| given.try_recv().is_err()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_forgotten_session_takes_its_calls_along_and_no_others() {
+        let parked = ParkedCalls::default();
+        let ((one, mut one_given), (other, _other_given)) = (call("1").await, call("1").await);
+        parked.park("one", one);
+        parked.park("other", other);
+        parked.forget("one");
+        assert_eq!(one_given.recv().await, None, "it is stopped");
+        assert!(!parked.holds("one", "1") && parked.holds("other", "1"));
+    }
+}

@@ -18,6 +18,7 @@ mod http2;
 mod idempotency;
 mod leaks;
 mod limits;
+mod mcp_questions;
 mod native;
 mod ndjson;
 mod nonce;

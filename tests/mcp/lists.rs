@@ -45,7 +45,8 @@ async fn a_list_that_changes_is_taken_over() {
 async fn with_a_pin_a_changed_list_is_not_offered() {
     let directory = tempfile::tempdir().unwrap();
     let _events = events(&directory);
-    let (pin, count) = McpServer::new(options("changes", &directory)).pin().await.unwrap();
+    let (pin, count) =
+        McpServer::new(server::options("changes", Some(directory.path()))).pin().await.unwrap();
     assert_eq!(count, 3);
     let mut bad = Bad::start_with("changes", |options| options.pin = Some(pin));
     assert_eq!(names(&bad.ready().await), ["echo", "act", "odd"]);

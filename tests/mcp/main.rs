@@ -7,18 +7,17 @@ mod lists;
 mod questions;
 mod starts;
 
-use std::path::PathBuf;
+#[path = "../support/mcp.rs"]
+mod server;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tether::tools::mcp::{Connections, McpOptions, McpServer, Protocol, Reach};
-use tether::tools::process::{self, Confinement, environment, find_program};
-use tether::tools::source::{EntryRules, Offering, SourceState};
-use tether::tools::{
-    CallContext, Entry, Registry, Source, SourceKind, Tool, ToolFault, ToolResult,
-};
+use tether::tools::source::{Offering, SourceState};
+use tether::tools::{CallContext, Entry, Registry, Tool, ToolFault, ToolResult};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -40,7 +39,7 @@ impl Bad {
     fn start_with(behaviour: &str, change: impl FnOnce(&mut McpOptions)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let events = events(&directory);
-        let mut options = options(behaviour, &directory);
+        let mut options = server::options(behaviour, Some(directory.path()));
         change(&mut options);
         Self { offers: McpServer::new(options).follow(), events, directory }
     }
@@ -110,25 +109,6 @@ fn events(directory: &TempDir) -> BufReader<pipe::Receiver> {
     BufReader::new(pipe::OpenOptions::new().open_receiver(path).unwrap())
 }
 
-fn options(behaviour: &str, directory: &TempDir) -> McpOptions {
-    let environment = environment(own_environment(), &[], &[]);
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
-    let program = find_program("python3".as_ref(), path, None).unwrap();
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
-    let process = process::Options {
-        program,
-        arguments: vec![script.into(), behaviour.into(), directory.path().into()],
-        environment,
-        directory: None,
-        has_input: true,
-        confinement: Confinement::default(),
-        launcher: None,
-    };
-    let rules = EntryRules::new(Source::entry(SourceKind::Mcp, "bad"));
-    let rules = EntryRules { prefix: String::new(), is_trusted: true, ..rules };
-    McpOptions::new(rules, Reach::Program(Box::new(process)))
-}
-
 fn tool(offering: Offering, name: &str) -> Arc<dyn Tool> {
     let mut registry = Registry::default();
     for entry in offering.tools {
@@ -143,9 +123,4 @@ fn names(offering: &Offering) -> Vec<&str> {
 
 async fn within<T>(wait: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(30), wait).await.expect("it takes too long")
-}
-
-#[expect(clippy::disallowed_methods, reason = "stands in for the configuration")]
-fn own_environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    std::env::vars_os().collect()
 }

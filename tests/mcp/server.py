@@ -121,10 +121,15 @@ def call(call_id, params):
         for _ in range(5):
             send(method="notifications/tools/list_changed")
         answer_text(call_id, "changed")
-    elif BEHAVIOUR == "asks":
-        asked["q1"] = call_id
-        send(id="q1", method="elicitation/create",
+    elif BEHAVIOUR in ("asks", "asks_and_ends"):
+        question = f"q{call_id}"
+        asked[question] = call_id
+        send(id=question, method="elicitation/create",
              params={"message": "Which size?", "requestedSchema": FORM})
+        if BEHAVIOUR == "asks_and_ends":
+            time.sleep(0.5)
+            happened("ended")
+            os._exit(3)
     elif BEHAVIOUR == "asks_page":
         asked["q1"] = call_id
         send(id="q1", method="elicitation/create",
@@ -175,6 +180,7 @@ def handle(message):
     elif method == "notifications/cancelled":
         happened("cancelled")
     elif method is None and message_id in asked:
+        happened(f"answered {message['result']['action']}")
         answer_text(asked.pop(message_id), json.dumps(message["result"]))
     elif message_id is not None and method is not None:
         send(id=message_id, error={"code": -32601, "message": "unknown"})

@@ -7,6 +7,7 @@ pub(crate) mod client;
 pub(crate) mod events;
 pub(crate) mod gateway;
 pub(crate) mod h2;
+pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod process;
 pub(crate) mod responses;

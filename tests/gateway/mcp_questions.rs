@@ -1,0 +1,235 @@
+//! Questions of MCP servers, of both eras, through turns: asked, answered, declined, dropped, lost.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tether::limits::session::TTL;
+use tether::session::store::{MemoryStore, Store};
+use tether::tools::mcp::McpServer;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::net::unix::pipe;
+
+use crate::support::events::{names, outcome};
+use crate::support::gateway::{STREAM, Setup};
+use crate::support::model::call;
+use crate::support::{Frame, Gateway, Model, mcp, within};
+
+/// A model, and a gateway with a server that asks for a size.
+struct Shop {
+    model: Model,
+    gateway: Gateway,
+    /// What happens to the server.
+    events: Lines<BufReader<pipe::Receiver>>,
+    _folder: TempDir,
+}
+
+/// Adds the server, and gives what happens to it.
+fn add(setup: &mut Setup, behaviour: &str) -> (TempDir, Lines<BufReader<pipe::Receiver>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let events = BufReader::new(pipe::OpenOptions::new().open_receiver(path).unwrap()).lines();
+    let mut options = mcp::options(behaviour, Some(folder.path()));
+    options.is_required = true;
+    let server = McpServer::new(options);
+    setup.tools.push_live(server.starting(), move || server.follow());
+    (folder, events)
+}
+
+impl Shop {
+    async fn open(behaviour: &str) -> Self {
+        Self::open_with(behaviour, Model::listen(), None).await
+    }
+
+    async fn open_with(behaviour: &str, model: Model, store: Option<Arc<dyn Store>>) -> Self {
+        let mut server = None;
+        let gateway = Gateway::with(model.address, |setup| {
+            server = Some(add(setup, behaviour));
+            setup.store = store;
+        })
+        .await;
+        let (folder, events) = server.unwrap();
+        Self { model, gateway, events, _folder: folder }
+    }
+
+    /// Runs a turn that calls the tool that asks.
+    async fn order(&mut self, session: &str) -> Vec<Frame> {
+        let body = json!({"session_id": session, "prompt": "A shirt, please."});
+        let mut stream = self.gateway.turn(&body).await;
+        let round = self.model.round().await;
+        round.answer(&call("odd", &json!({"text": "shirt"}))).await;
+        stream.rest().await
+    }
+
+    /// The question that such a turn ends with.
+    async fn asked(&mut self, session: &str) -> Value {
+        let frames = self.order(session).await;
+        assert_eq!(outcome(&frames), "clarification_needed", "{frames:#?}");
+        frames[frames.len() - 2].data.clone()
+    }
+
+    /// Runs a turn with this body, in which the model only speaks. Returns what the model was
+    /// told, and the events.
+    async fn turn(&mut self, body: &Value) -> (String, Vec<Frame>) {
+        let mut stream = self.gateway.turn(body).await;
+        let round = self.model.round().await;
+        let told = round.request.contents();
+        round.answer("Well.").await;
+        // Not the rest, because the session may have been begun by another gateway.
+        (told, stream.up_to("turn_completed").await)
+    }
+
+    /// Waits until this has happened to the server.
+    async fn hears(&mut self, expected: &str) {
+        within(async { while self.events.next_line().await.unwrap().unwrap() != expected {} })
+            .await;
+    }
+}
+
+fn answer(session: &str, asked: &Value, response: &Value) -> Value {
+    let mut response = response.clone();
+    response["clarification_id"] = asked["clarification_id"].clone();
+    json!({"session_id": session, "clarification_response": response})
+}
+
+/// The data of the only result of a turn.
+#[track_caller]
+fn result(frames: &[Frame]) -> &Value {
+    let mut results = frames.iter().filter(|frame| frame.event == "tool_completed");
+    let result = &results.next().unwrap().data["tool_result"];
+    assert!(results.next().is_none(), "{frames:#?}");
+    result
+}
+
+const FILLED_IN: &str = r#"{"size":"m"}"#;
+
+#[tokio::test]
+async fn an_answer_goes_on_with_the_call_before_the_model_speaks() {
+    for behaviour in ["asks", "modern_asks"] {
+        let mut shop = Shop::open(behaviour).await;
+        let asked = shop.asked("s").await;
+        assert_eq!(asked["type"], "form");
+        assert_eq!(asked["question"], "Which size?");
+        assert_eq!(asked["source"], json!({"kind": "mcp", "name": "bad"}));
+        assert_eq!(asked["schema"]["properties"]["size"]["enum"], json!(["s", "m"]));
+        let content: Value = serde_json::from_str(FILLED_IN).unwrap();
+        let response = answer("s", &asked, &json!({"content": content}));
+        let (told, frames) = shop.turn(&response).await;
+        let begins: Vec<_> =
+            names(&frames).into_iter().filter(|name| name.starts_with("tool_")).collect();
+        assert_eq!(begins[..2], ["tool_started", "tool_completed"], "{behaviour}");
+        let text = result(&frames)["data"].to_string();
+        for part in ["accept", "size", "\"note", "none"] {
+            assert!(text.replace('\\', "").contains(part), "{behaviour}: {part}: {text}");
+        }
+        assert!(told.contains("accept"), "{behaviour}: {told}");
+        assert_eq!(outcome(&frames), "stop");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_the_form_is_refused_and_may_be_repeated() {
+    let mut shop = Shop::open("asks").await;
+    let asked = shop.asked("s").await;
+    let wrong = answer("s", &asked, &json!({"content": {"size": "xl"}}));
+    let reply = shop.gateway.post(STREAM, &wrong).await;
+    assert_eq!(reply.refusal().0, 400, "{}", reply.message());
+    let right = answer("s", &asked, &json!({"selected_option": {"id": "s"}}));
+    let (_, frames) = shop.turn(&right).await;
+    assert!(result(&frames)["data"].to_string().contains("accept"));
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_the_server() {
+    for behaviour in ["asks", "modern_asks"] {
+        for action in ["decline", "cancel"] {
+            let mut shop = Shop::open(behaviour).await;
+            let asked = shop.asked("s").await;
+            let (_, frames) = shop.turn(&answer("s", &asked, &json!({"action": action}))).await;
+            let text = result(&frames)["data"].to_string();
+            assert!(text.contains(action), "{behaviour}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_prompt_cancels_the_question() {
+    let mut shop = Shop::open("asks").await;
+    let asked = shop.asked("s").await;
+    let (told, frames) = shop.turn(&json!({"session_id": "s", "prompt": "Never mind."})).await;
+    assert!(told.contains("\"Which size?\" was left unanswered"), "{told}");
+    assert!(!names(&frames).contains(&"tool_started"));
+    shop.hears("answered cancel").await;
+    let late = answer("s", &asked, &json!({"content": {"size": "s"}}));
+    let reply = shop.gateway.post(STREAM, &late).await;
+    assert_eq!((reply.refusal().0, &*reply.refusal().1), (409, "clarification_stale"));
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_takes_its_question_along() {
+    let mut shop = Shop::open("asks").await;
+    shop.asked("s").await;
+    let request = crate::support::client::request("DELETE", "/api/v1/sessions/s", &[], "");
+    assert_eq!(shop.gateway.exchange(request).await.head.status, 204);
+    // The call is not left to wait in the server either.
+    shop.hears("cancelled").await;
+}
+
+#[tokio::test]
+async fn of_two_sessions_that_share_a_connection_only_one_is_asked() {
+    let mut shop = Shop::open("asks").await;
+    let asked = shop.asked("a").await;
+    // Which of the two open calls asks cannot be known, so nobody is asked for the other.
+    let body = json!({"session_id": "b", "prompt": "A shirt, please."});
+    let mut stream = shop.gateway.turn(&body).await;
+    shop.model.round().await.answer(&call("odd", &json!({"text": "shirt"}))).await;
+    shop.model.round().await.answer("Well.").await;
+    let frames = stream.rest().await;
+    assert_eq!(outcome(&frames), "stop", "{frames:#?}");
+    assert!(result(&frames)["data"].to_string().contains("cancel"));
+    let response = answer("a", &asked, &json!({"content": {"size": "s"}}));
+    let (_, frames) = shop.turn(&response).await;
+    assert!(result(&frames)["data"].to_string().contains("accept"));
+}
+
+#[tokio::test]
+async fn a_question_of_the_old_protocol_is_lost_with_its_gateway_and_the_model_is_told() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(TTL));
+    let mut one = Shop::open_with("asks", Model::listen(), Some(Arc::clone(&store))).await;
+    let asked = one.asked("s").await;
+    drop(one);
+    let mut two = Shop::open_with("asks", Model::listen(), Some(store)).await;
+    let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
+    let reply = two.gateway.post(STREAM, &response).await;
+    assert_eq!((reply.refusal().0, &*reply.refusal().1), (409, "clarification_expired"));
+    let (told, frames) = two.turn(&json!({"session_id": "s", "prompt": "Go on."})).await;
+    assert!(told.contains("\"Which size?\" was left unanswered"), "{told}");
+    assert_eq!(outcome(&frames), "stop");
+}
+
+#[tokio::test]
+async fn an_answer_for_a_server_that_has_ended_says_so() {
+    let mut shop = Shop::open("asks_and_ends").await;
+    let asked = shop.asked("s").await;
+    shop.hears("ended").await;
+    let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
+    let (told, frames) = shop.turn(&response).await;
+    let result = result(&frames);
+    assert_eq!(result["success"], false, "{result}");
+    assert!(told.contains("the server ended"), "{result} {told}");
+}
+
+#[tokio::test]
+async fn a_modern_question_outlives_its_gateway() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(TTL));
+    let mut one = Shop::open_with("modern_asks", Model::listen(), Some(Arc::clone(&store))).await;
+    let asked = one.asked("s").await;
+    drop(one);
+    let mut two = Shop::open_with("modern_asks", Model::listen(), Some(store)).await;
+    let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
+    let (_, frames) = two.turn(&response).await;
+    let text = result(&frames)["data"].to_string();
+    assert!(text.contains("accept") && text.contains("st"), "{text}");
+}
