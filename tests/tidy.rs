@@ -85,6 +85,7 @@ const ROWS: &[Row] = &[
     row("tools/mcp", Io, &["limits"]),
     row("tools/mcp/auth/mod.rs", Io, &["limits", "text"]),
     row("tools/mcp/auth/discovery", Io, &[]),
+    row("tools/mcp/exchange", Nothing, &["limits"]),
     row("tools/mcp/http", Io, &["limits", "text"]),
     row("tools/mcp/http/events", Io, &["limits"]),
     row("tools/mcp/http/params", Io, &["text"]),

@@ -121,7 +121,7 @@ fn give_up(call: ParkedCall) {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+    use tokio::sync::mpsc::{self, Receiver, Sender};
     use tokio::time::advance;
     use tracing::Span;
 
@@ -136,7 +136,7 @@ mod tests {
 
     /// A tool that asks, and tells what it is given.
     #[derive(Debug)]
-    struct Asks(Arc<ToolSpec>, UnboundedSender<Given>);
+    struct Asks(Arc<ToolSpec>, Sender<Given>);
 
     impl Tool for Asks {
         fn spec(&self) -> &Arc<ToolSpec> {
@@ -147,15 +147,15 @@ mod tests {
             let sender = self.1.clone();
             Box::pin(async move {
                 let given = context.reporter.ask_and_wait(Clarification::default()).await;
-                let _ = sender.send(given);
+                let _ = sender.send(given).await;
                 Ok(ToolResult::data(json!({})))
             })
         }
     }
 
     /// A call that has asked, and what its tool is given.
-    async fn call(call_id: &str) -> (ParkedCall, UnboundedReceiver<Given>) {
-        let (sender, given) = mpsc::unbounded_channel();
+    async fn call(call_id: &str) -> (ParkedCall, Receiver<Given>) {
+        let (sender, given) = mpsc::channel(1);
         let spec = ToolSpec { name: "asks".to_owned(), ..ToolSpec::default() };
         let call = ToolCall {
             tool: Arc::new(Asks(Arc::new(spec), sender)),
@@ -179,7 +179,7 @@ mod tests {
         parked.park("s", call);
         let instant = std::time::Duration::from_millis(1);
         tokio::task::yield_now().await;
-        advance(PARK_TIMEOUT - instant).await;
+        advance(PARK_TIMEOUT.saturating_sub(instant)).await;
         assert!(parked.holds("s", "call_1") && given.try_recv().is_err());
         advance(instant * 2).await;
         assert_eq!(given.recv().await, Some(Given::Cancelled));

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -207,4 +208,56 @@ test('a pin holds a server to its list', async (t) => {
   const refused = await listTools(await configFile(t, config({ ...entry, pin: wrong })));
   assert.deepEqual(refused.tools, []);
   assert.match(refused.said[0], /its tools are not those that `pin` names, so none is offered: found sha256:/);
+});
+
+/** A modern server over HTTP, whose tool wants its argument in another header after the first list. */
+async function startMoving(t) {
+  const calls = [];
+  let lists = 0;
+  const tool = (header) => ({
+    name: 'read', description: 'Reads.',
+    inputSchema: { type: 'object', properties: { zone: { type: 'string', 'x-mcp-header': header } } },
+  });
+  const results = {
+    'server/discover': () => ({ supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, ttlMs: 1000, cacheScope: 'public' }),
+    'tools/list': () => { lists += 1; return { tools: [tool(lists === 1 ? 'Region' : 'Zone')], ttlMs: 1000, cacheScope: 'public' }; },
+    'tools/call': ({ name, arguments: args }) => ({ content: [{ type: 'text', text: `${name} ${args.zone}` }] }),
+  };
+  const server = createHttpServer(async (incoming, outgoing) => {
+    const body = JSON.parse(Buffer.concat(await incoming.toArray()).toString() || '{}');
+    const reply = (status, answer) => {
+      outgoing.writeHead(status, { 'content-type': 'application/json' });
+      outgoing.end(JSON.stringify({ jsonrpc: '2.0', id: body.id, ...answer }));
+    };
+    const result = results[body.method];
+    if (!result) return reply(404, { error: { code: -32601, message: 'unknown method' } });
+    if (body.method === 'tools/call') {
+      const { 'mcp-param-region': region, 'mcp-param-zone': zone } = incoming.headers;
+      calls.push({ region, zone });
+      if (!zone) return reply(400, { error: { code: -32020, message: 'Mcp-Param-Zone is missing' } });
+    }
+    return reply(200, { result: { resultType: 'complete', ...result(body.params) } });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => { server.close(); server.closeAllConnections(); });
+  return { url: `http://127.0.0.1:${server.address().port}/mcp`, calls };
+}
+
+test('a call whose headers have changed is made again with the new ones, once', async (t) => {
+  const { url, calls } = await startMoving(t);
+  const file = await configFile(t, config({ name: 'moving', url, protocol: 'modern' }));
+  const result = await callTool(file, 'moving__read', { zone: 'eu' });
+  assert.deepEqual(calls, [{ region: 'eu', zone: undefined }, { region: undefined, zone: 'eu' }]);
+  assert.deepEqual(result.data, { text: 'read eu' });
+});
+
+test('with a pin, a changed list is not called either', async (t) => {
+  const first = await startMoving(t);
+  const entry = { name: 'moving', url: first.url, protocol: 'modern' };
+  const { stdout } = await tether(['tools', 'pin', '--config', await configFile(t, config(entry))]);
+  const [, pin] = /(sha256:[0-9a-f]{64})/.exec(stdout);
+  const { url, calls } = await startMoving(t);
+  const result = await callTool(await configFile(t, config({ ...entry, url, pin })), 'moving__read', { zone: 'eu' });
+  assert.equal(calls.length, 1);
+  assert.match(result.error, /Mcp-Param-Zone is missing/);
 });

@@ -12,6 +12,7 @@
 
 mod auth;
 mod connection;
+mod exchange;
 mod handler;
 mod http;
 mod link;

@@ -331,6 +331,7 @@ fn entry(listed: Listed, options: &McpOptions, link: &Link) -> Result<Entry, Str
         silence_max,
         result_bytes_max: options.result_bytes_max,
         may_send_to_pages: options.may_send_to_pages,
+        pin: options.pin.clone(),
     };
     let tool = McpTool::new(Arc::new(spec), Arc::new(shared));
     Entry::new(Arc::new(tool)).map_err(|error| error.to_string())

@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId,
+    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, told_service};
+use super::exchange::{Exchange, Step};
 use super::http::params::{Param, ParamHeaders};
 use super::link::Link;
 use super::open_call::OpenCall;
 use super::result::{self, Reading};
-use super::{message, question};
-use crate::limits::mcp::{QUESTIONS_MAX, RECONNECT_WAIT, STATE_BYTES_MAX, STATE_PAUSE};
-use crate::tools::{CallContext, Given, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use super::{list, message, question};
+use crate::limits::mcp::{RECONNECT_WAIT, STATE_PAUSE};
+use crate::tools::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
 
 /// A tool of an MCP server.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) silence_max: Duration,
     pub(super) result_bytes_max: usize,
     pub(super) may_send_to_pages: bool,
+    /// What the server's list of tools must be.
+    pub(super) pin: Option<String>,
 }
 
 impl McpTool {
@@ -104,22 +107,14 @@ impl Shared {
     ) -> Result<Value, ToolFault> {
         let connection = self.connection(context).await?;
         let call = Arc::new(OpenCall::new(Arc::clone(&context.session), context.reporter.clone()));
-        let request = self.request(arguments, exchange, &call);
-        let handle =
-            connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
-        let handle = match handle.await {
-            Ok(handle) => handle,
-            Err(error) => return Err(self.fault(&error, &connection).await),
-        };
-        let mut cancel = CancelOnDrop::new(connection.peer.clone(), handle.id.clone());
-        let answer = tokio::select! {
-            answer = handle.await_response() => answer,
-            () = call.silence(self.silence_max) => {
-                let seconds = self.silence_max.as_secs_f64();
-                return Err(ToolFault::transient(format!("the server said nothing for {seconds} s")));
-            }
-        };
-        cancel.disarm();
+        let request = |params: &[Param]| self.request(arguments, exchange, &call, params);
+        let mut answer = self.answer(&connection, &call, request(&self.params)).await?;
+        if let Err(ServiceError::McpError(error)) = &answer
+            && error.code == HEADER_MISMATCH
+            && let Some(params) = self.params_now(&connection).await
+        {
+            answer = self.answer(&connection, &call, request(&params)).await?;
+        }
         let answer = match answer {
             Ok(answer) => answer,
             // Bad arguments come as either kind of error.
@@ -143,6 +138,44 @@ impl Shared {
         Ok(result)
     }
 
+    /// Sends a request and waits for its answer, as long as the server is not silent.
+    async fn answer(
+        &self,
+        connection: &Connection,
+        call: &OpenCall,
+        request: ClientRequest,
+    ) -> Result<Result<ServerResult, ServiceError>, ToolFault> {
+        let handle =
+            connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        let handle = match handle.await {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.fault(&error, connection).await),
+        };
+        let mut cancel = CancelOnDrop::new(connection.peer.clone(), handle.id.clone());
+        let answer = tokio::select! {
+            answer = handle.await_response() => answer,
+            () = call.silence(self.silence_max) => {
+                let seconds = self.silence_max.as_secs_f64();
+                return Err(ToolFault::transient(format!("the server said nothing for {seconds} s")));
+            }
+        };
+        cancel.disarm();
+        Ok(answer)
+    }
+
+    /// Which arguments the server wants in headers by now; `None` if the tool must not be called
+    /// any more.
+    async fn params_now(&self, connection: &Connection) -> Option<Vec<Param>> {
+        // What this turn was told stays; the next one gets the new list.
+        connection.traffic.note_change();
+        let listing = list::list(connection).await.ok()?;
+        if self.pin.as_ref().is_some_and(|pin| *pin != listing.pin) {
+            return None;
+        }
+        let mut tools = listing.tools.into_iter();
+        Some(tools.find(|tool| tool.declared.name == self.name)?.params)
+    }
+
     async fn connection(&self, context: &CallContext) -> Result<Arc<Connection>, ToolFault> {
         let connected = timeout(RECONNECT_WAIT, self.link.connection(&context.session)).await;
         match connected {
@@ -157,6 +190,7 @@ impl Shared {
         arguments: &Value,
         exchange: &Exchange,
         call: &Arc<OpenCall>,
+        repeated: &[Param],
     ) -> ClientRequest {
         let mut params = CallToolRequestParams::new(self.name.clone());
         params.arguments = arguments.as_object().cloned();
@@ -169,8 +203,8 @@ impl Shared {
         let mut request = CallToolRequest::new(params);
         let extensions = request.extensions_mut();
         extensions.insert(Arc::clone(call));
-        if !self.params.is_empty() {
-            extensions.insert(ParamHeaders::of(&self.params, arguments));
+        if !repeated.is_empty() {
+            extensions.insert(ParamHeaders::of(repeated, arguments));
         }
         ClientRequest::CallToolRequest(request)
     }
@@ -211,125 +245,11 @@ impl Shared {
     }
 }
 
+/// The server's list of tools has changed, so that other arguments belong into headers.
+const HEADER_MISMATCH: ErrorCode = ErrorCode(-32020);
+
 /// A member that notes why a question was not put to the user.
 const NOT_ASKED: &str = "tether/not_asked";
-
-/// What has been exchanged in a call that takes several requests (MCP 2026-07-28, multi round-trip
-/// requests).
-#[derive(Debug, Default)]
-struct Exchange {
-    /// What the server wants back, byte by byte.
-    state: Option<String>,
-    /// The answers to its last questions, by its own keys.
-    answers: Vec<(String, Value)>,
-    /// Its questions that have not been put to the user.
-    questions: Vec<Asked>,
-    rounds: u64,
-    not_asked: Option<String>,
-}
-
-/// A question of a server.
-#[derive(Debug)]
-struct Asked {
-    key: String,
-    params: Value,
-}
-
-/// What comes next in a call.
-enum Step {
-    Done(Value),
-    Ask,
-    /// The server wants to be asked again a little later.
-    Later,
-    Wrong(String),
-}
-
-impl Exchange {
-    fn answer(&mut self, answer: &question::Answer) {
-        let Asked { key, .. } = self.questions.remove(0);
-        self.answers.push((key, answer.to_json()));
-    }
-
-    /// Goes on with a result, which may be a question.
-    fn go_on(&mut self, mut result: Value) -> Step {
-        let kind = result.get("resultType").and_then(Value::as_str).unwrap_or("complete");
-        match kind {
-            "input_required" => {}
-            "task" => {
-                return Step::Wrong(
-                    "the server made a task of the call, which is not supported".to_owned(),
-                );
-            }
-            _ => return Step::Done(result),
-        }
-        self.rounds += 1;
-        if self.rounds > QUESTIONS_MAX {
-            return Step::Wrong(format!(
-                "the server asked more than {QUESTIONS_MAX} times in one call"
-            ));
-        }
-        self.answers.clear();
-        self.state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
-        if self.state.as_ref().is_some_and(|state| state.len() > STATE_BYTES_MAX) {
-            return Step::Wrong("the server's question has too much state".to_owned());
-        }
-        let requests = result.get_mut("inputRequests").map(Value::take);
-        let Some(Value::Object(requests)) = requests else {
-            return match &self.state {
-                Some(_) => Step::Later,
-                None => {
-                    Step::Wrong("the server asked nothing, and did not say how to go on".to_owned())
-                }
-            };
-        };
-        for (key, mut request) in requests {
-            let is_question = request.get("method") == Some(&json!("elicitation/create"));
-            let params = request.get_mut("params").map(Value::take).unwrap_or_default();
-            if !is_question {
-                return Step::Wrong(
-                    "the server wants something from the client that is not supported".to_owned(),
-                );
-            }
-            self.questions.push(Asked { key, params });
-        }
-        Step::Ask
-    }
-
-    /// What has to be stored until the user answers.
-    fn to_json(&self) -> Value {
-        let questions: Vec<Value> =
-            self.questions.iter().map(|it| json!([it.key, it.params])).collect();
-        let answers: Map<String, Value> = self.answers.iter().cloned().collect();
-        json!({ "state": self.state, "answers": answers, "questions": questions, "rounds": self.rounds })
-    }
-
-    /// Goes on with an answer to the first question.
-    fn resume(mut stored: Value, given: &Given) -> Result<Self, String> {
-        let unusable = || "what was stored of the call cannot be read".to_owned();
-        let Some(Value::Array(questions)) = stored.get_mut("questions").map(Value::take) else {
-            return Err(unusable());
-        };
-        let mut exchange = Self {
-            state: stored["state"].as_str().map(str::to_owned),
-            rounds: stored["rounds"].as_u64().unwrap_or_default(),
-            ..Self::default()
-        };
-        if let Some(Value::Object(answers)) = stored.get_mut("answers").map(Value::take) {
-            exchange.answers = answers.into_iter().collect();
-        }
-        for question in questions {
-            let Ok((key, params)) = serde_json::from_value::<(String, Value)>(question) else {
-                return Err(unusable());
-            };
-            exchange.questions.push(Asked { key, params });
-        }
-        if exchange.questions.is_empty() {
-            return Err(unusable());
-        }
-        exchange.answer(&question::answer(given));
-        Ok(exchange)
-    }
-}
 
 /// Tells the server that nobody waits for an answer any more.
 struct CancelOnDrop {

@@ -1,0 +1,127 @@
+//! A call that takes several requests (MCP 2026-07-28, multi round-trip requests).
+//!
+//! ```text
+//!   call ──> input_required {questions, state} ── answers, state ──> input_required .. ──> complete
+//! ```
+
+use serde_json::{Map, Value, json};
+
+use super::question;
+use crate::limits::mcp::{QUESTIONS_MAX, STATE_BYTES_MAX};
+use crate::tools::Given;
+
+/// What has been exchanged so far.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// What the server wants back, byte by byte.
+    pub(super) state: Option<String>,
+    /// The answers to its last questions, by its own keys.
+    pub(super) answers: Vec<(String, Value)>,
+    /// Its questions that have not been put to the user.
+    pub(super) questions: Vec<Asked>,
+    rounds: u64,
+    pub(super) not_asked: Option<String>,
+}
+
+/// A question of a server.
+#[derive(Debug)]
+pub(super) struct Asked {
+    key: String,
+    pub(super) params: Value,
+}
+
+/// What comes next in a call.
+pub(super) enum Step {
+    Done(Value),
+    Ask,
+    /// The server wants to be asked again a little later.
+    Later,
+    Wrong(String),
+}
+
+impl Exchange {
+    pub(super) fn answer(&mut self, answer: &question::Answer) {
+        let Asked { key, .. } = self.questions.remove(0);
+        self.answers.push((key, answer.to_json()));
+    }
+
+    /// Goes on with a result, which may be a question.
+    pub(super) fn go_on(&mut self, mut result: Value) -> Step {
+        let kind = result.get("resultType").and_then(Value::as_str).unwrap_or("complete");
+        match kind {
+            "input_required" => {}
+            "task" => {
+                return Step::Wrong(
+                    "the server made a task of the call, which is not supported".to_owned(),
+                );
+            }
+            _ => return Step::Done(result),
+        }
+        self.rounds += 1;
+        if self.rounds > QUESTIONS_MAX {
+            return Step::Wrong(format!(
+                "the server asked more than {QUESTIONS_MAX} times in one call"
+            ));
+        }
+        self.answers.clear();
+        self.state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
+        if self.state.as_ref().is_some_and(|state| state.len() > STATE_BYTES_MAX) {
+            return Step::Wrong("the server's question has too much state".to_owned());
+        }
+        let requests = result.get_mut("inputRequests").map(Value::take);
+        let Some(Value::Object(requests)) = requests else {
+            return match &self.state {
+                Some(_) => Step::Later,
+                None => {
+                    Step::Wrong("the server asked nothing, and did not say how to go on".to_owned())
+                }
+            };
+        };
+        for (key, mut request) in requests {
+            let is_question = request.get("method") == Some(&json!("elicitation/create"));
+            let params = request.get_mut("params").map(Value::take).unwrap_or_default();
+            if !is_question {
+                return Step::Wrong(
+                    "the server wants something from the client that is not supported".to_owned(),
+                );
+            }
+            self.questions.push(Asked { key, params });
+        }
+        Step::Ask
+    }
+
+    /// What has to be stored until the user answers.
+    pub(super) fn to_json(&self) -> Value {
+        let questions: Vec<Value> =
+            self.questions.iter().map(|it| json!([it.key, it.params])).collect();
+        let answers: Map<String, Value> = self.answers.iter().cloned().collect();
+        json!({ "state": self.state, "answers": answers, "questions": questions, "rounds": self.rounds })
+    }
+
+    /// Goes on with an answer to the first question.
+    pub(super) fn resume(mut stored: Value, given: &Given) -> Result<Self, String> {
+        let unusable = || "what was stored of the call cannot be read".to_owned();
+        let Some(Value::Array(questions)) = stored.get_mut("questions").map(Value::take) else {
+            return Err(unusable());
+        };
+        let mut exchange = Self {
+            state: stored["state"].as_str().map(str::to_owned),
+            rounds: stored["rounds"].as_u64().unwrap_or_default(),
+            ..Self::default()
+        };
+        if let Some(Value::Object(answers)) = stored.get_mut("answers").map(Value::take) {
+            exchange.answers = answers.into_iter().collect();
+        }
+        for question in questions {
+            let Ok((key, params)) = serde_json::from_value::<(String, Value)>(question) else {
+                return Err(unusable());
+            };
+            exchange.questions.push(Asked { key, params });
+        }
+        if exchange.questions.is_empty() {
+            return Err(unusable());
+        }
+        exchange.answer(&question::answer(given));
+        Ok(exchange)
+    }
+}
