@@ -551,6 +551,22 @@ pub mod outbound {
     pub const REDIRECTS_MAX: usize = 3;
 }
 
+/// Limits of authorization servers.
+pub mod oauth {
+    use std::time::Duration;
+
+    use super::KIB;
+
+    /// How long a token may take to arrive, with the search for who gives it.
+    pub const TIMEOUT: Duration = Duration::from_secs(20);
+    /// An answer of an authorization server, in bytes.
+    pub const ANSWER_BYTES_MAX: usize = 256 * KIB;
+    /// How long a token is used that does not say how long it holds.
+    pub const LIFE_DEFAULT: Duration = Duration::from_secs(300);
+    /// How long a signed statement of the client holds.
+    pub const ASSERTION_LIFE: Duration = Duration::from_secs(60);
+}
+
 /// Limits of MCP servers and what they send.
 pub mod mcp {
     use super::{Duration, KIB, MIB};
@@ -599,14 +615,6 @@ pub mod mcp {
     pub const RESTARTS_WITHIN: Duration = Duration::from_secs(600);
     /// ... after which a server is left alone for this long.
     pub const RESTARTS_PAUSE: Duration = Duration::from_secs(300);
-    /// How long a token may take to arrive, with the search for who gives it.
-    pub const AUTH_TIMEOUT: Duration = Duration::from_secs(20);
-    /// An answer of an authorization server, in bytes.
-    pub const AUTH_BYTES_MAX: usize = 256 * KIB;
-    /// How long a token is used that does not say how long it holds.
-    pub const TOKEN_LIFE_DEFAULT: Duration = Duration::from_secs(300);
-    /// How long a signed statement of the client holds.
-    pub const ASSERTION_LIFE: Duration = Duration::from_secs(60);
     /// How long a session's own connection is kept without a call.
     pub const OWN_CONNECTION_AGE: Duration = Duration::from_secs(600);
 }

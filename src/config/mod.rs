@@ -30,9 +30,9 @@ pub use self::raw::Place;
 pub use self::secret::Secret;
 pub use self::surroundings::Environment;
 pub use self::tools::{
-    AccessConfig, AuthConfig, BodyConfig, CommandConfig, DocumentAt, HttpConfig, ImportConfig,
-    McpConfig, OpenApiConfig, RequestConfig, ResultConfig, SandboxConfig, SandboxMode, Shown,
-    ToolsConfig,
+    AccessConfig, AuthConfig, BodyConfig, CommandConfig, CredentialConfig, DocumentAt, HttpConfig,
+    ImportConfig, McpConfig, OpenApiConfig, RequestConfig, ResultConfig, SandboxConfig,
+    SandboxMode, Shown, ToolsConfig,
 };
 pub use self::upstream::{
     Constrain, EmbeddedConfig, ModelServerConfig, UpstreamConfig, UpstreamKind, base_url,

@@ -88,22 +88,34 @@ impl<'n, 'm> Keys<'n, 'm> {
         key: &'static str,
         reader: impl Fn(&'n Node) -> Result<T, Refused>,
     ) -> Vec<(String, T)> {
-        let Some(entry) = self.entry(key) else { return Vec::new() };
-        let entries = match &entry.node.value {
-            Value::Map(entries) => entries.as_slice(),
-            Value::Null | Value::Unreadable => &[],
-            other => {
-                let message = format!("found {}, expected a mapping", quote(other));
-                self.note(entry.node.place, key, message);
-                &[]
-            }
-        };
+        let pairs = self.mapping(key);
         let read = |pair: &'n Pair| {
             let value =
                 self.value(&format!("{key}.{}", shorten(&pair.key)), &pair.node, &reader)?;
             Some((pair.key.clone(), value))
         };
-        entries.iter().filter_map(read).collect()
+        pairs.iter().filter_map(read).collect()
+    }
+
+    /// The same, for values that may also be sections.
+    pub(super) fn pairs_or_sections<T>(
+        &mut self,
+        key: &'static str,
+        reader: impl Fn(&'n Node) -> Result<T, Refused>,
+        section: impl Fn(Keys<'n, '_>) -> T,
+    ) -> Vec<(String, T)> {
+        let pairs = self.mapping(key);
+        let read = |pair: &'n Pair| {
+            let name = format!("{key}.{}", shorten(&pair.key));
+            let value = match pair.node.value {
+                Value::Map(_) => {
+                    section(Keys::new(self.path_of(&name), &pair.node, &mut *self.mistakes))
+                }
+                _ => self.value(&name, &pair.node, &reader)?,
+            };
+            Some((pair.key.clone(), value))
+        };
+        pairs.iter().filter_map(read).collect()
     }
 
     /// Reads a list element by element, or returns the default.
@@ -226,6 +238,19 @@ impl<'n, 'm> Keys<'n, 'm> {
     fn entry(&mut self, key: &'static str) -> Option<&'n Pair> {
         self.known.push(key);
         self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    fn mapping(&mut self, key: &'static str) -> &'n [Pair] {
+        let Some(entry) = self.entry(key) else { return &[] };
+        match &entry.node.value {
+            Value::Map(entries) => entries,
+            Value::Null | Value::Unreadable => &[],
+            other => {
+                let message = format!("found {}, expected a mapping", quote(other));
+                self.note(entry.node.place, key, message);
+                &[]
+            }
+        }
     }
 
     fn elements(&mut self, key: &'static str) -> Option<&'n [Node]> {

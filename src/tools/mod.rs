@@ -11,6 +11,7 @@ pub(crate) mod fault;
 pub(crate) mod form;
 pub mod http;
 pub mod mcp;
+pub mod oauth;
 pub mod outbound;
 mod policy;
 pub mod process;

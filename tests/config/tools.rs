@@ -47,6 +47,30 @@ fn keys(entry: &Value) -> BTreeSet<String> {
 }
 
 #[test]
+fn a_security_scheme_takes_a_key_or_client_credentials() {
+    let entry = |auth: &str| {
+        load(&format!(
+            "tools: {{http: [{{name: a, openapi: a.json, base_url: 'https://a.example', auth: {{s: {auth}}}}}]}}"
+        ))
+    };
+    let full = "{token_url: 'https://id.example/token', client_id: me, client_secret: sesame}";
+    let yaml = entry(full).unwrap().to_yaml().unwrap();
+    assert!(yaml.contains("token_url: https://id.example/token"), "{yaml}");
+    assert!(!yaml.contains("sesame"), "{yaml}");
+    assert!(entry("sesame").is_ok());
+    for (auth, message) in [
+        ("{client_id: me, client_secret: x}", ".auth.s.token_url: expected a value"),
+        ("{token_url: 'ftp://a', client_id: me, client_secret: x}", ".auth.s.token_url: found"),
+        ("{token_url: 'https://a.example', client_id: me}", ".auth.s: expected one of"),
+        ("{token_url: 'https://a.example', client_id: me, client_secret: x, x: 1}", ".auth.s.x: "),
+        ("[a]", ".auth.s: found"),
+    ] {
+        let told = entry(auth).unwrap_err().to_string();
+        assert!(told.contains(message), "{auth}: {told}");
+    }
+}
+
+#[test]
 fn a_program_needs_a_name_a_description_and_a_command() {
     let told = load("tools: {command: [{}]}").unwrap_err().to_string();
     for key in ["name", "description"] {

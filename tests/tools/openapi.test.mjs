@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, readdir } from 'node:fs/promises';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -167,3 +167,29 @@ for (const file of await documents('json')) {
     assert.deepEqual(impossible, IMPOSSIBLE[name] ?? []);
   });
 }
+
+test('a document with OAuth is used with tokens that the gateway gets', async (t) => {
+  const seen = [];
+  const server = createServer((incoming, outgoing) => {
+    incoming.resume();
+    seen.push([incoming.url, incoming.headers.authorization]);
+    const isToken = incoming.url === '/token';
+    const answer = isToken ? { access_token: 't0k', token_type: 'Bearer', expires_in: 60 } : { pets: 3 };
+    outgoing.writeHead(200, { 'content-type': 'application/json' });
+    outgoing.end(JSON.stringify(answer));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => { server.close(); server.closeAllConnections(); });
+  const origin = `http://127.0.0.1:${server.address().port}`;
+  const document = {
+    openapi: '3.1.0', info: { title: 'pets', version: '1' }, security: [{ shop: ['read'] }],
+    components: { securitySchemes: { shop: { type: 'oauth2', flows: { clientCredentials: { tokenUrl: 'https://elsewhere.example.org', scopes: {} } } } } },
+    paths: { '/pets': { get: { operationId: 'countPets' } } },
+  };
+  const local = { allow_private: ['127.0.0.1'] };
+  const auth = { shop: { token_url: `${origin}/token`, client_id: 'me', client_secret: 'sesame', ...local } };
+  const file = await configFile(t, config({ name: 'pets', openapi: 'pets.json', base_url: origin, auth, ...local }));
+  await writeFile(path.join(path.dirname(file), 'pets.json'), JSON.stringify(document));
+  assert.deepEqual((await callTool(file, 'pets__countPets')).data, { pets: 3 });
+  assert.deepEqual(seen, [['/token', `Basic ${btoa('me:sesame')}`], ['/pets', 'Bearer t0k']]);
+});

@@ -5,10 +5,12 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::{AccessConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig};
+use crate::config::{
+    AccessConfig, CredentialConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig,
+};
 use crate::limits::openapi::DOCUMENT_BYTES_MAX;
 use crate::tools::http::openapi::{Credential, OpenApiOptions};
-use crate::tools::http::{HttpOptions, HttpTool, OpenApiSource};
+use crate::tools::http::{Bearer, HttpOptions, HttpTool, OpenApiSource};
 use crate::tools::outbound::{Addresses, Client, ClientOptions};
 use crate::tools::source::{EntryRules, LeftOut, Offering, SourceKind};
 use crate::tools::{Entry, Source, Sources, ToolSpec};
@@ -47,8 +49,8 @@ fn request(entry: &RequestConfig) -> Offering {
             source: source.clone(),
             ..ToolSpec::default()
         };
-        let options =
-            HttpOptions { request, result: entry.result(), client: client(&entry.access) };
+        let (result, client) = (entry.result(), client(&entry.access));
+        let options = HttpOptions { request, bearer: None, result, client };
         Entry::new(Arc::new(HttpTool::new(spec, options))).map_err(|error| error.to_string())
     };
     match tool() {
@@ -63,8 +65,7 @@ fn request(entry: &RequestConfig) -> Offering {
 fn openapi(entry: &OpenApiConfig) -> OpenApiSource {
     let rules = EntryRules::new(Source::entry(SourceKind::Http, entry.name.as_str()));
     let prefix = entry.prefix.clone().unwrap_or_else(|| rules.prefix.clone());
-    let credential = |key: &crate::config::Secret| Credential(key.reveal().to_owned());
-    let credentials = entry.auth.iter().map(|(name, key)| (name.clone(), credential(key)));
+    let credentials = entry.auth.iter().map(|(name, it)| (name.clone(), credential(it)));
     OpenApiSource {
         rules: EntryRules { prefix, policy: entry.policy.clone(), is_trusted: true, ..rules },
         options: OpenApiOptions {
@@ -76,6 +77,18 @@ fn openapi(entry: &OpenApiConfig) -> OpenApiSource {
         },
         client: client(&entry.access),
         timeout: entry.access.timeout,
+    }
+}
+
+fn credential(config: &CredentialConfig) -> Credential {
+    match config {
+        CredentialConfig::Key(key) => Credential::Key(key.reveal().to_owned()),
+        CredentialConfig::Client(config) => match (config.credentials(), &config.token_url) {
+            (Ok(credentials), Some(url)) => {
+                Credential::Client(Arc::new(Bearer::new(credentials, url.clone())))
+            }
+            _ => unreachable!("`config` only accepts credentials that can be used"),
+        },
     }
 }
 

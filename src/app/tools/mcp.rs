@@ -74,7 +74,7 @@ fn reach(entry: &McpConfig, programs: &Programs) -> Result<Reach, ToolsError> {
         let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         // Whoever wrote the address has chosen it, private or not.
         let client = Client::new(ClientOptions::new(Addresses::Of(url.clone())));
-        let auth = match entry.auth.as_ref().map(AuthConfig::options).transpose() {
+        let auth = match entry.auth.as_ref().map(AuthConfig::credentials).transpose() {
             Ok(auth) => auth,
             Err(reason) => return Ok(Reach::Missing(reason)),
         };

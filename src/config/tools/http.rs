@@ -7,8 +7,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use url::Url;
 
+use super::address::{range, ranges, url_text};
+use super::auth::{self, AuthConfig};
 use super::command::{as_map, parameters, some_seconds, tool_name, words};
-use super::policy::{policies, policy};
+use super::policy::{by_glob, policies, policy};
 use super::shown::{Shown, shown};
 use crate::config::Secret;
 use crate::config::raw::Node;
@@ -122,7 +124,7 @@ pub struct OpenApiConfig {
     pub exclude: Vec<Select>,
     /// Keys for the document's security schemes.
     #[serde(serialize_with = "as_map")]
-    pub auth: Vec<(String, Secret)>,
+    pub auth: Vec<(String, CredentialConfig)>,
     /// What comes before the names of the tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
@@ -132,6 +134,16 @@ pub struct OpenApiConfig {
     /// Changes to policies, by patterns for the names of operations.
     #[serde(serialize_with = "by_glob")]
     pub policy: Vec<(Glob, PolicyPatch)>,
+}
+
+/// What the operator has for a security scheme.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum CredentialConfig {
+    /// A key.
+    Key(Secret),
+    /// The right to tokens.
+    Client(Box<AuthConfig>),
 }
 
 /// Where a document is.
@@ -236,7 +248,11 @@ fn read_openapi(mut keys: Keys<'_, '_>) -> OpenApiConfig {
         base_url: keys.required("base_url", no_base, base_url),
         include: keys.list("include", Vec::new(), select),
         exclude: keys.list("exclude", Vec::new(), select),
-        auth: keys.pairs("auth", secret),
+        auth: keys.pairs_or_sections(
+            "auth",
+            |node| secret(node).map(CredentialConfig::Key),
+            |keys| CredentialConfig::Client(Box::new(auth::of_http(keys))),
+        ),
         prefix: keys.read("prefix", None, |node| text(node).map(|text| Some(text.to_owned()))),
         access: access(&mut keys),
         policy: policies(&mut keys),
@@ -298,11 +314,6 @@ fn select(node: &Node) -> Result<Select, Refused> {
     text(node).map(Select::parse)
 }
 
-pub(super) fn range(node: &Node) -> Result<Cidr, Refused> {
-    let expected = "a range of addresses, such as `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`";
-    text(node)?.parse().map_err(|_| Refused::new(node, expected))
-}
-
 fn secret(node: &Node) -> Result<Secret, Refused> {
     text(node).map(|text| Secret::new(text.to_owned()))
 }
@@ -329,27 +340,4 @@ fn document_at(node: &Node) -> Result<DocumentAt, Refused> {
         _ if text.is_empty() => Err(Refused::new(node, "an https URL, or a file")),
         _ => Ok(DocumentAt::File(PathBuf::from(text))),
     }
-}
-
-fn url_text<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(url.as_str())
-}
-
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-pub(super) fn url_text_opt<S: Serializer>(
-    url: &Option<Url>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(url.as_ref().map_or("", Url::as_str))
-}
-
-pub(super) fn ranges<S: Serializer>(ranges: &[Cidr], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(ranges.iter().map(ToString::to_string))
-}
-
-pub(super) fn by_glob<S: Serializer>(
-    policies: &[(Glob, PolicyPatch)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(policies.iter().map(|(glob, patch)| (glob.to_string(), patch)))
 }

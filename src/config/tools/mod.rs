@@ -1,5 +1,7 @@
 //! `tools`: which tools there are, and how calls run.
 
+mod address;
+mod auth;
 mod command;
 mod http;
 mod mcp;
@@ -10,12 +12,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub use auth::AuthConfig;
 pub use command::{CommandConfig, SandboxConfig, SandboxMode};
 pub use http::{
-    AccessConfig, BodyConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig, ResultConfig,
+    AccessConfig, BodyConfig, CredentialConfig, DocumentAt, HttpConfig, OpenApiConfig,
+    RequestConfig, ResultConfig,
 };
 use mcp::Imported;
-pub use mcp::{AuthConfig, ImportConfig, McpConfig};
+pub use mcp::{ImportConfig, McpConfig};
 pub use shown::Shown;
 
 use super::mistake::Mistake;

@@ -1,5 +1,7 @@
 //! An operator's changes to the policies of tools.
 
+use serde::Serializer;
+
 use crate::config::reader::{Keys, boolean, wait};
 use crate::config::values::choice;
 use crate::limits::config as bounds;
@@ -34,4 +36,11 @@ pub(super) fn policy(mut keys: Keys<'_, '_>) -> PolicyPatch {
 pub(super) fn policies(keys: &mut Keys<'_, '_>) -> Vec<(Glob, PolicyPatch)> {
     let policies = keys.named_sections("policy", policy);
     policies.into_iter().map(|(pattern, patch)| (Glob::new(pattern), patch)).collect()
+}
+
+pub(super) fn by_glob<S: Serializer>(
+    policies: &[(Glob, PolicyPatch)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(policies.iter().map(|(glob, patch)| (glob.to_string(), patch)))
 }

@@ -7,6 +7,7 @@
 //! (`openapi`). Nothing here repeats a request: whether a call is retried is up to the tool's
 //! policy, which follows from the method ([`RequestTemplate::policy`]).
 
+mod bearer;
 mod encode;
 mod html;
 mod method;
@@ -30,6 +31,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tracing::debug;
 
+pub use bearer::Bearer;
 pub use method::Method;
 pub use request::RequestTemplate;
 pub use response::ResultOptions;
@@ -47,6 +49,8 @@ use crate::limits::http_tools::BODY_BYTES_MAX;
 pub struct HttpOptions {
     /// The request of a call.
     pub request: RequestTemplate,
+    /// Gets the token of each request.
+    pub bearer: Option<Arc<Bearer>>,
     /// Which part of an answer is the result.
     pub result: ResultOptions,
     /// Sends the requests. Tools that share it share its connections.
@@ -92,7 +96,10 @@ impl HttpOptions {
         };
         let request = self.request(filled, context)?;
         let host = request.uri().host().unwrap_or_default().to_owned();
-        let response = self.client.send(request).await?;
+        let response = match &self.bearer {
+            Some(bearer) => bearer.send(&self.client, request).await?,
+            None => self.client.send(request).await?,
+        };
         match self.read(response, &host).await {
             Err(OutboundError::TooLarge { host, bytes_max }) => {
                 let kib = bytes_max / crate::limits::KIB;

@@ -65,11 +65,11 @@ impl OpenApiSource {
     }
 
     fn tool(&self, operation: Operation) -> Result<Entry, String> {
-        let Operation { declared, request } = operation;
+        let Operation { declared, request, bearer } = operation;
         let mut spec = self.rules.spec(declared)?;
         spec.policy.timeout = spec.policy.timeout.or(self.timeout);
-        let options =
-            HttpOptions { request, result: ResultOptions::default(), client: self.client.clone() };
+        let (result, client) = (ResultOptions::default(), self.client.clone());
+        let options = HttpOptions { request, bearer, result, client };
         let tool = HttpTool::new(spec, options);
         Entry::new(Arc::new(tool)).map_err(|error| error.to_string())
     }

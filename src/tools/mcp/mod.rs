@@ -29,6 +29,5 @@ mod stdio;
 mod tool;
 mod traffic;
 
-pub use auth::{Algorithm, AuthOptions, Proof, SigningKey};
 pub use options::{Connections, HttpReach, McpOptions, Protocol, Reach};
 pub use server::McpServer;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::auth::AuthOptions;
 use crate::limits::mcp as limits;
 use crate::limits::tools::OUTPUT_BYTES_MAX;
+use crate::tools::oauth::ClientCredentials;
 use crate::tools::outbound::Client;
 use crate::tools::process;
 use crate::tools::source::EntryRules;
@@ -77,7 +77,7 @@ pub struct HttpReach {
     /// Header fields of every request.
     pub headers: Vec<(String, String)>,
     /// How requests are authorized, if `headers` do not do it.
-    pub auth: Option<AuthOptions>,
+    pub auth: Option<ClientCredentials>,
     /// Sends the requests.
     pub client: Client,
 }

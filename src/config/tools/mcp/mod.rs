@@ -11,9 +11,10 @@ use url::Url;
 pub use import::ImportConfig;
 pub(super) use import::Imported;
 
+use super::address::{url_text_opt, web};
+use super::auth::{self, AuthConfig};
 use super::command::{SandboxConfig, SandboxMode, as_map, path, sandbox, scalar};
-use super::http::{by_glob, range, ranges, url_text_opt};
-use super::policy::policies;
+use super::policy::{by_glob, policies};
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
 use crate::config::values::{choice, entry_name};
@@ -22,8 +23,7 @@ use crate::limits::config as bounds;
 use crate::limits::mcp as limits;
 use crate::limits::tools::OUTPUT_BYTES_MAX;
 use crate::tools::PolicyPatch;
-use crate::tools::mcp::{Algorithm, AuthOptions, Connections, Proof, Protocol, SigningKey};
-use crate::tools::outbound::Cidr;
+use crate::tools::mcp::{Connections, Protocol};
 use crate::tools::source::Glob;
 
 /// An MCP server.
@@ -92,44 +92,6 @@ pub struct McpConfig {
     pub problem: Option<String>,
 }
 
-/// How the gateway is authorized by a server: client credentials.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename = "client_credentials")]
-pub struct AuthConfig {
-    /// The client's id.
-    pub client_id: String,
-    /// Its secret.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_secret: Option<Secret>,
-    /// Its private key, in PKCS #8 as PEM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub private_key_pem: Option<Secret>,
-    /// How the key signs.
-    #[serde(serialize_with = "algorithm_name")]
-    pub signing_algorithm: Algorithm,
-    /// The scopes to ask for.
-    pub scopes: Vec<String>,
-    /// Private addresses at which the authorization server may be.
-    #[serde(serialize_with = "ranges")]
-    pub allow_private: Vec<Cidr>,
-}
-
-impl AuthConfig {
-    /// The options of the authorization.
-    ///
-    /// # Errors
-    /// If the key cannot be used.
-    pub fn options(&self) -> Result<AuthOptions, String> {
-        let proof = match (&self.client_secret, &self.private_key_pem) {
-            (_, Some(pem)) => Proof::Key(SigningKey::read(pem.reveal(), self.signing_algorithm)?),
-            (Some(secret), None) => Proof::Secret(secret.reveal().to_owned()),
-            (None, None) => return Err("it has neither a secret nor a key".to_owned()),
-        };
-        let Self { client_id, scopes, allow_private, .. } = self.clone();
-        Ok(AuthOptions { client_id, proof, scopes, allow_private })
-    }
-}
-
 /// Reads the list: servers, and files of them.
 pub(super) fn read(keys: &mut Keys<'_, '_>) -> (Vec<McpConfig>, Vec<ImportConfig>) {
     let (mut servers, mut imports) = (Vec::new(), Vec::new());
@@ -179,9 +141,9 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
         env_inherit: keys.list("env_inherit", Vec::new(), one),
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
         sandbox: is_program.then(|| program_sandbox(&mut keys)),
-        url: keys.read("url", None, |node| url(node).map(Some)),
+        url: keys.read("url", None, |node| web(node).map(Some)),
         headers: keys.pairs("headers", secret),
-        auth: (!is_program && keys.has("auth")).then(|| auth(keys.section("auth"))),
+        auth: (!is_program && keys.has("auth")).then(|| auth::of_mcp(keys.section("auth"))),
         prefix: keys.read("prefix", format!("{name}__"), one),
         pin: keys.read("pin", None, |node| pin(node).map(Some)),
         name,
@@ -240,45 +202,12 @@ fn shared(keys: &mut Keys<'_, '_>) -> McpConfig {
     }
 }
 
-fn auth(mut keys: Keys<'_, '_>) -> AuthConfig {
-    let kinds = &[("client_credentials", ())];
-    keys.read("type", (), choice("type", kinds));
-    let secret = |node: &Node| text(node).map(|text| Some(Secret::new(text.to_owned())));
-    let one = |node: &Node| text(node).map(str::to_owned);
-    let algorithm = choice("signing_algorithm", &Algorithm::ALL);
-    let auth = AuthConfig {
-        client_id: keys.required("client_id", String::new(), one),
-        client_secret: keys.read("client_secret", None, secret),
-        private_key_pem: keys.read("private_key_pem", None, secret),
-        signing_algorithm: keys.read("signing_algorithm", Algorithm::Es256, algorithm),
-        scopes: keys.list("scopes", Vec::new(), one),
-        allow_private: keys.list("allow_private", Vec::new(), range),
-    };
-    if auth.client_secret.is_some() == auth.private_key_pem.is_some() {
-        keys.refuse_whole("expected one of `client_secret` and `private_key_pem`".to_owned());
-    } else if let Err(reason) = auth.options() {
-        keys.refuse("private_key_pem", reason);
-    }
-    keys.finish();
-    auth
-}
-
 /// Writes the servers that can be used: the others could not be read again.
 pub(super) fn written<S: Serializer>(
     servers: &[McpConfig],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(servers.iter().filter(|server| server.problem.is_none()))
-}
-
-fn url(node: &Node) -> Result<Url, Refused> {
-    let expected = "an http or https URL without user and password";
-    let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
-    let has_secret = !url.username().is_empty() || url.password().is_some();
-    if matches!(url.scheme(), "http" | "https") && !has_secret {
-        return Ok(url);
-    }
-    Err(Refused::hidden(node, expected))
 }
 
 fn pin(node: &Node) -> Result<String, Refused> {
@@ -288,12 +217,6 @@ fn pin(node: &Node) -> Result<String, Refused> {
         return Ok(pin.to_owned());
     }
     Err(Refused::new(node, "a hash as `tether tools pin` prints it: `sha256:` and 64 digits"))
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn algorithm_name<S: Serializer>(it: &Algorithm, serializer: S) -> Result<S::Ok, S::Error> {
-    let named = Algorithm::ALL.iter().find(|(_, algorithm)| algorithm == it);
-    serializer.serialize_str(named.map_or("", |(name, _)| name))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]

@@ -18,6 +18,8 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use url::{Position, Url};
 
@@ -25,9 +27,9 @@ pub use security::{Credential, Credentials};
 pub use select::Select;
 
 use self::schema::Schemas;
-use super::RequestTemplate;
 use super::request::Segment;
 use super::template::Template;
+use super::{Bearer, RequestTemplate};
 use crate::limits::openapi::{DOCUMENT_BYTES_MAX, OPERATIONS_MAX, OPERATIONS_USUAL};
 use crate::tools::source::{Declared, LeftOut};
 
@@ -78,12 +80,14 @@ pub struct Document {
 }
 
 /// An operation that can be a tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Operation {
     /// Its name, description, parameters and effects.
     pub declared: Declared,
     /// Its request.
     pub request: RequestTemplate,
+    /// Gets the tokens of its requests, if it wants some.
+    pub bearer: Option<Arc<Bearer>>,
 }
 
 /// The chosen operations of a document.

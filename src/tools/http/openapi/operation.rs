@@ -96,7 +96,7 @@ impl<'d> Described<'d> {
             body,
             idempotency_header: options.idempotency_header.clone(),
         };
-        security::secure(&options.credentials, root, object, &mut request)?;
+        let bearer = security::secure(&options.credentials, root, object, &mut request)?;
         let definitions = converter.finish()?;
         let mut parameters = json!({ "type": "object", "properties": arguments.properties });
         if !arguments.required.is_empty() {
@@ -112,7 +112,7 @@ impl<'d> Described<'d> {
             parameters,
             effects: Effects::Known(request.policy()),
         };
-        Ok(Operation { declared, request })
+        Ok(Operation { declared, request, bearer })
     }
 
     /// Its summary and its description, whichever say something of their own.

@@ -1,21 +1,27 @@
 //! Keys for the security schemes of a document. They are never arguments: models do not see them.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use serde_json::Value;
 
 use super::{reference, text};
-use crate::tools::http::RequestTemplate;
-use crate::tools::http::encode;
 use crate::tools::http::request::{Header, is_visible};
 use crate::tools::http::template::Template;
+use crate::tools::http::{Bearer, RequestTemplate, encode};
 
 /// What the operator has for the schemes of a document, by their names.
 pub type Credentials = Vec<(String, Credential)>;
 
-/// A key for one security scheme.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credential(pub String);
+/// What the operator has for one security scheme.
+#[derive(Clone)]
+pub enum Credential {
+    /// A key.
+    Key(String),
+    /// The right to tokens.
+    Client(Arc<Bearer>),
+}
 
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -24,7 +30,7 @@ impl std::fmt::Debug for Credential {
 }
 
 /// Adds the keys that an operation wants to its request: those of the first alternative whose
-/// schemes all have one.
+/// schemes all have one. Returns who gets its tokens.
 ///
 /// # Errors
 /// Which schemes have none.
@@ -33,7 +39,7 @@ pub(super) fn secure(
     root: &Value,
     operation: &Value,
     request: &mut RequestTemplate,
-) -> Result<(), String> {
+) -> Result<Option<Arc<Bearer>>, String> {
     let security = operation.get("security").or_else(|| root.get("security"));
     let alternatives = security.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mut missing = Vec::new();
@@ -42,16 +48,13 @@ pub(super) fn secure(
             alternative.as_object().into_iter().flatten().map(|(name, _)| &**name).collect();
         match parts(credentials, root, &names) {
             Ok(parts) => {
-                for part in parts {
-                    part.add(request);
-                }
-                return Ok(());
+                return Ok(parts.into_iter().filter_map(|part| part.add(request)).last());
             }
             Err(reason) => missing.push(reason),
         }
     }
     match missing.as_slice() {
-        [] => Ok(()),
+        [] => Ok(None),
         reasons => Err(reasons.join(", or ")),
     }
 }
@@ -61,10 +64,12 @@ pub(super) fn secure(
 enum Part {
     Header(String, String),
     Query(String, String),
+    /// The header `Authorization`, for each request anew.
+    Token(Arc<Bearer>),
 }
 
 impl Part {
-    fn add(self, request: &mut RequestTemplate) {
+    fn add(self, request: &mut RequestTemplate) -> Option<Arc<Bearer>> {
         match self {
             Self::Header(name, value) => {
                 // A parameter of this name would be a second one.
@@ -80,6 +85,17 @@ impl Part {
                 let field = format!("{}={}", encode::strict(&name), encode::strict(&value));
                 request.fixed_query.push_str(&field);
             }
+            Self::Token(bearer) => return Some(bearer),
+        }
+        None
+    }
+
+    /// The header field that it is in.
+    fn header(&self) -> Option<&str> {
+        match self {
+            Self::Header(name, _) => Some(name),
+            Self::Query(..) => None,
+            Self::Token(_) => Some("authorization"),
         }
     }
 }
@@ -89,19 +105,18 @@ fn parts(credentials: &Credentials, root: &Value, names: &[&str]) -> Result<Vec<
     let schemes = root.pointer("/components/securitySchemes");
     let part = |name: &&str| {
         let credential = credentials.iter().find(|(known, _)| known == name);
-        let Some((_, Credential(key))) = credential else {
+        let Some((_, credential)) = credential else {
             return Err(format!("it needs a key for `{name}` in `auth`"));
         };
         let scheme = schemes.and_then(|schemes| schemes.get(*name));
         let scheme = scheme.ok_or_else(|| format!("the document has no scheme `{name}`"))?;
-        let part = part(reference::resolve(root, scheme)?, key);
+        let part = part(reference::resolve(root, scheme)?, credential);
         part.ok_or_else(|| format!("the kind of its security scheme `{name}` is not supported"))
     };
     let parts: Vec<Part> = names.iter().map(part).collect::<Result<_, _>>()?;
     let is_twice = |(at, part): (usize, &Part)| {
-        let Part::Header(name, _) = part else { return false };
         let before = parts.iter().take(at);
-        before.into_iter().any(|part| matches!(part, Part::Header(other, _) if other == name))
+        part.header().is_some() && before.into_iter().any(|other| other.header() == part.header())
     };
     if parts.iter().enumerate().any(is_twice) {
         let names = names.join("` and `");
@@ -110,24 +125,31 @@ fn parts(credentials: &Credentials, root: &Value, names: &[&str]) -> Result<Vec<
     Ok(parts)
 }
 
-/// Where a key goes; `None` for kinds that are not supported, cookies among them.
-fn part(scheme: &Value, key: &str) -> Option<Part> {
+/// Where a credential goes; `None` for kinds that are not supported, cookies among them.
+fn part(scheme: &Value, credential: &Credential) -> Option<Part> {
+    let kind = text(scheme, "type")?;
+    let http = || text(scheme, "scheme").map(str::to_ascii_lowercase);
+    let takes_tokens = match kind {
+        "oauth2" | "openIdConnect" => true,
+        "http" => http()? == "bearer",
+        _ => false,
+    };
+    let key = match credential {
+        Credential::Key(key) => key,
+        Credential::Client(bearer) => return takes_tokens.then(|| Part::Token(Arc::clone(bearer))),
+    };
     let header =
         |value: String| is_visible(&value).then(|| Part::Header("authorization".to_owned(), value));
-    match text(scheme, "type")? {
+    match kind {
+        _ if takes_tokens => header(format!("Bearer {key}")),
+        "http" if http()? == "basic" => header(format!("Basic {}", BASE64.encode(key))),
         "apiKey" => match (text(scheme, "in")?, text(scheme, "name")?) {
             ("header", name) if is_visible(key) => {
-                Some(Part::Header(name.to_ascii_lowercase(), key.to_owned()))
+                Some(Part::Header(name.to_ascii_lowercase(), key.clone()))
             }
-            ("query", name) => Some(Part::Query(name.to_owned(), key.to_owned())),
+            ("query", name) => Some(Part::Query(name.to_owned(), key.clone())),
             _ => None,
         },
-        "http" => match &*text(scheme, "scheme")?.to_ascii_lowercase() {
-            "bearer" => header(format!("Bearer {key}")),
-            "basic" => header(format!("Basic {}", BASE64.encode(key))),
-            _ => None,
-        },
-        "oauth2" | "openIdConnect" => header(format!("Bearer {key}")),
         _ => None,
     }
 }

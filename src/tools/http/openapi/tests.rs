@@ -4,6 +4,7 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::tools::http::request::Filled;
+use crate::tools::oauth::{ClientCredentials, Proof};
 use crate::tools::source::Effects;
 
 fn options() -> OpenApiOptions {
@@ -76,7 +77,7 @@ fn check_body(operation: &Operation, arguments: &Value, expected: Option<(&str, 
 #[track_caller]
 fn left_out(rest: &Value) -> String {
     let operations = document("3.0.3", rest).operations(&options()).unwrap();
-    assert_eq!(operations.tools, []);
+    assert!(operations.tools.is_empty());
     operations.left_out.into_iter().next().unwrap().reason
 }
 
@@ -94,7 +95,7 @@ fn only_documents_of_openapi_3_are_read() {
     }
     let read = Document::read(b"openapi: 3.0.3\npaths: {}").unwrap();
     assert_eq!(read.version(), "3.0.3");
-    assert_eq!(read.operations(&options()).unwrap().tools, []);
+    assert!(read.operations(&options()).unwrap().tools.is_empty());
 }
 
 #[test]
@@ -427,7 +428,7 @@ fn keys_go_where_their_scheme_says_and_are_no_arguments() {
                 "components": { "securitySchemes": { "s": scheme, "other": { "type": "mutualTLS" } } },
             }),
         );
-        let credential = Credential("se same".to_owned());
+        let credential = Credential::Key("se same".to_owned());
         let credentials =
             vec![("s".to_owned(), credential.clone()), ("other".to_owned(), credential)];
         let operations = document.operations(&OpenApiOptions { credentials, ..options() }).unwrap();
@@ -465,4 +466,41 @@ fn keys_go_where_their_scheme_says_and_are_no_arguments() {
     assert!(reason.contains("`other` is not supported"), "{reason}");
     let either = json!([{ "other": [] }, { "s": [] }]);
     assert_eq!(scheme(bearer, either).unwrap().headers, authorization("Bearer se same"));
+}
+
+#[test]
+fn the_right_to_tokens_is_for_schemes_that_take_them() {
+    let bearer = || {
+        let credentials = ClientCredentials {
+            client_id: "me".to_owned(),
+            proof: Proof::Secret("sesame".to_owned()),
+            scopes: Vec::new(),
+            allow_private: Vec::new(),
+        };
+        Bearer::new(credentials, Url::parse("https://id.example.org/token").unwrap())
+    };
+    let tool = |scheme: Value| {
+        let document = document(
+            "3.1.0",
+            &json!({
+                "paths": { "/a": { "get": { "operationId": "a", "security": [{ "s": [] }] } } },
+                "components": { "securitySchemes": { "s": scheme } },
+            }),
+        );
+        let credentials = vec![("s".to_owned(), Credential::Client(Arc::new(bearer())))];
+        document.operations(&OpenApiOptions { credentials, ..options() }).unwrap().tools.pop()
+    };
+    for scheme in [
+        json!({ "type": "oauth2", "flows": {} }),
+        json!({ "type": "openIdConnect" }),
+        json!({ "type": "http", "scheme": "bearer" }),
+    ] {
+        assert!(tool(scheme.clone()).unwrap().bearer.is_some(), "{scheme}");
+    }
+    for scheme in [
+        json!({ "type": "http", "scheme": "basic" }),
+        json!({ "type": "apiKey", "in": "header", "name": "X-Key" }),
+    ] {
+        assert!(tool(scheme.clone()).is_none(), "{scheme}");
+    }
 }

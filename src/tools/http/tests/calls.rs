@@ -23,7 +23,7 @@ fn tool_with(written: &WrittenRequest, client: ClientOptions) -> HttpTool {
         ..ToolSpec::default()
     };
     let result = ResultOptions::default();
-    HttpTool::new(spec, HttpOptions { request, result, client: Client::new(client) })
+    HttpTool::new(spec, HttpOptions { request, bearer: None, result, client: Client::new(client) })
 }
 
 fn search(server: &Server, method: &str) -> WrittenRequest {

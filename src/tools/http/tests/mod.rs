@@ -1,6 +1,7 @@
 //! HTTP tools: written requests, filled requests, answers, and calls over real connections.
 
 mod answers;
+mod bearer;
 mod calls;
 mod filling;
 mod mistakes;

@@ -4,12 +4,13 @@ use serde_json::Value;
 use url::Url;
 
 use super::Authorizer;
+use crate::tools::oauth::TokenEndpoint;
 
 /// What a server says when it refuses a request (`WWW-Authenticate`, RFC 9728 section 5.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
     resource_metadata: Option<String>,
-    pub(super) scope: Option<String>,
+    scope: Option<String>,
 }
 
 impl Challenge {
@@ -23,27 +24,14 @@ impl Challenge {
     }
 }
 
-/// Who gives tokens for a server, and for what.
-#[derive(Debug, Clone)]
-pub(super) struct Authority {
-    pub(super) issuer: String,
-    pub(super) token_endpoint: Url,
-    /// Whether the client's secret goes into a header; else it goes into the form.
-    pub(super) takes_basic: bool,
-    /// What the token is for.
-    pub(super) resource: String,
-    /// The scopes that the server has.
-    pub(super) scope: Option<String>,
-}
-
 /// Finds out who gives tokens for a server.
 ///
 /// # Errors
 /// Why nobody was found.
-pub(super) async fn authority(
+pub(super) async fn token_endpoint(
     authorizer: &Authorizer,
     challenge: &Challenge,
-) -> Result<Authority, String> {
+) -> Result<TokenEndpoint, String> {
     let server = &authorizer.server;
     let metadata = resource_metadata(authorizer, challenge).await?;
     let text = |key: &str| metadata.as_ref()?.get(key)?.as_str().map(str::to_owned);
@@ -59,15 +47,15 @@ pub(super) async fn authority(
     let scopes = list("scopes_supported").unwrap_or_default();
     let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
     let scope = (!scopes.is_empty()).then(|| scopes.join(" "));
+    let scope = challenge.scope.clone().or(scope);
     let found = server_metadata(authorizer, &issuer).await?;
-    let token_endpoint = found.get("token_endpoint").and_then(Value::as_str);
-    let token_endpoint = token_endpoint.and_then(|url| Url::parse(url).ok());
-    let token_endpoint =
-        token_endpoint.ok_or("the authorization server names no token_endpoint")?;
+    let url = found.get("token_endpoint").and_then(Value::as_str);
+    let url = url.and_then(|url| Url::parse(url).ok());
+    let url = url.ok_or("the authorization server names no token_endpoint")?;
     let methods = found.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
     let takes_basic =
         methods.is_none_or(|methods| methods.iter().any(|it| it == "client_secret_basic"));
-    Ok(Authority { issuer, token_endpoint, takes_basic, resource, scope })
+    Ok(TokenEndpoint { url, audience: issuer, takes_basic, resource: Some(resource), scope })
 }
 
 async fn resource_metadata(

@@ -26,6 +26,7 @@ use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::text::cut;
 use crate::tools::mcp::auth::Authorizer;
 use crate::tools::mcp::message;
+use crate::tools::oauth::NoToken;
 use crate::tools::outbound::{Body, Client, OutboundError};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -67,7 +68,7 @@ impl HttpClient {
             }
             request
         };
-        let refused = |reason: String| Error::UnexpectedServerResponse(reason.into());
+        let refused = |error: NoToken| Error::UnexpectedServerResponse(error.to_string().into());
         let token = auth.token().await.map_err(refused)?;
         let response = match &token {
             Some(token) => self.client.send(with(token)).await,

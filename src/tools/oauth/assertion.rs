@@ -13,7 +13,7 @@ use ring::signature::{
 };
 use serde_json::json;
 
-use crate::limits::mcp::ASSERTION_LIFE;
+use crate::limits::oauth::ASSERTION_LIFE;
 
 /// How a statement is signed (RFC 7518, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +87,8 @@ impl SigningKey {
         Ok(Self { algorithm, key: Arc::new(key) })
     }
 
-    /// A statement of this client for this authorization server.
-    pub(super) fn assertion(&self, client_id: &str, issuer: &str) -> Result<String, String> {
+    /// A statement of this client for this audience, the authorization server.
+    pub(super) fn assertion(&self, client_id: &str, audience: &str) -> Result<String, String> {
         let encode = |json: serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
         let now = Timestamp::now().as_second();
         let life = i64::try_from(ASSERTION_LIFE.as_secs()).unwrap_or_default();
@@ -96,7 +96,7 @@ impl SigningKey {
         let claims = encode(json!({
             "iss": client_id,
             "sub": client_id,
-            "aud": issuer,
+            "aud": audience,
             "jti": uuid::Uuid::new_v4().to_string(),
             "iat": now,
             "exp": now + life,

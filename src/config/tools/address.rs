@@ -1,0 +1,40 @@
+//! Addresses of servers: URLs, and ranges of addresses.
+
+use serde::Serializer;
+use url::Url;
+
+use crate::config::raw::Node;
+use crate::config::reader::{Refused, text};
+use crate::tools::outbound::Cidr;
+
+/// Reads an address on the web.
+pub(super) fn web(node: &Node) -> Result<Url, Refused> {
+    let expected = "an http or https URL without user and password";
+    let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;
+    let has_secret = !url.username().is_empty() || url.password().is_some();
+    if matches!(url.scheme(), "http" | "https") && !has_secret {
+        return Ok(url);
+    }
+    Err(Refused::hidden(node, expected))
+}
+
+pub(super) fn range(node: &Node) -> Result<Cidr, Refused> {
+    let expected = "a range of addresses, such as `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`";
+    text(node)?.parse().map_err(|_| Refused::new(node, expected))
+}
+
+pub(super) fn url_text<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(url.as_str())
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+pub(super) fn url_text_opt<S: Serializer>(
+    url: &Option<Url>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(url.as_ref().map_or("", Url::as_str))
+}
+
+pub(super) fn ranges<S: Serializer>(ranges: &[Cidr], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(ranges.iter().map(ToString::to_string))
+}
