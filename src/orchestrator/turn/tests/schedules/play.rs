@@ -5,6 +5,7 @@ use super::model::{Begun, Dice, Mood, NativeCall, asks_which, written};
 use super::rules::Witness;
 use super::*;
 use crate::call_format::HERMES;
+use crate::orchestrator::Selection;
 
 /// So long that a few of these exceed a small turn's limit.
 const LONG: &str = "and so on, and so on, and so on, and so on, and so on, and so on, and so on";
@@ -59,6 +60,17 @@ pub(super) struct Play {
     now_ms: u64,
 }
 
+/// A briefing on all tools or, once in a while, on some of them in full and the others by name.
+fn selected(dice: &mut Dice, rules: Rules, tools: &Catalog) -> Arc<Briefing> {
+    let all = 0..tools.specs().len();
+    let (told, named) = match dice.roll(7) {
+        0 => all.partition(|_| dice.roll(2) == 0),
+        _ => (all.collect(), Vec::new()),
+    };
+    let selection = Selection { told, named, unnamed: 0 };
+    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
+}
+
 impl Play {
     /// A turn with this history, and with an answer to the question it may have left open.
     pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
@@ -82,7 +94,7 @@ impl Play {
             max_tool_loops: *dice.pick(&[1, 2, 3, 4, 9]),
             max_calls: *dice.pick(&[1, 2, 3, 6, 32]),
             max_turn_bytes: *dice.pick(&[300, 4096, 4096]),
-            continue_after_tool: dice.roll(4) != 0,
+            continue_after_tool: dice.roll(3) != 0,
             parser: parser::Settings {
                 format,
                 argument_deltas: dice.roll(2) == 0,
@@ -95,7 +107,7 @@ impl Play {
         let form = *dice.pick(&[History::Text, History::Native]);
         let mut tools = tools();
         add_policies(&mut tools);
-        let briefing = briefing(rules, tools.catalog());
+        let briefing = selected(dice, rules, tools.catalog());
         let opening = opening(dice, &history);
         let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));
         let turn_id = turn_id.to_owned();

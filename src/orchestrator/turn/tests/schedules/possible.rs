@@ -186,6 +186,7 @@ not run: refused
 not run: repeated
 not run: skipped
 not run: unapproved
+not run: untold
 progress reported
 put off: a lookup comes later
 put off: not all could be read
@@ -218,6 +219,7 @@ stopped: a tool has ended the chain
 stopped: no tools left
 stopped: too many calls
 stopped: too many unreadable calls
+untold: a call by bare name
 waits: for a barrier
 waits: for room
 waits: for the end of the message

@@ -173,6 +173,7 @@ impl Witness {
                 "over_cap" => "not run: over_cap",
                 "repeated" => "not run: repeated",
                 "unapproved" => "not run: unapproved",
+                "untold" => "not run: untold",
                 _ => "not run: otherwise",
             });
         }
@@ -324,6 +325,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("the model wrote no answer; asking again", "closing: asked again"),
         ("here is what its tools found", "closing: composed from the results"),
         ("cannot be reached", "another upstream answers"),
+        ("the model learns what", "untold: a call by bare name"),
     ];
     let rule = rules.iter().find(|(words, _)| message.contains(words));
     coverage.saw(rule.map_or("status: otherwise", |(_, rule)| rule));
