@@ -136,6 +136,14 @@ impl CallContext {
             session: Arc::default(),
         }
     }
+
+    /// Identifies the call and its attempt to a server, as W3C Trace Context defines it: attempts
+    /// of one call are spans of one trace.
+    pub(crate) fn traceparent(&self) -> String {
+        let call = digest::of_text(&self.idempotency_key);
+        let (trace, span) = (&call[..32], &call[32..40]);
+        format!("00-{trace}-{span}{:08x}-01", self.attempt)
+    }
 }
 
 /// One attempt of a call. Dropping it abandons the call.
@@ -155,4 +163,20 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// The caller catches panics inside the future and turns them into error results. It does the
     /// same if the time runs out.
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_spans_of_one_trace() {
+        let span = |key: &str, attempt| {
+            let traceparent = CallContext { attempt, ..CallContext::first(key) }.traceparent();
+            assert_eq!(traceparent.len(), 55);
+            traceparent.split('-').map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (one, again, other) = (span("a", 1), span("a", 2), span("b", 1));
+        assert!(one[1] == again[1] && one[2] != again[2] && one[1] != other[1]);
+    }
 }

@@ -73,3 +73,9 @@ async fn malformed_results_and_errors_are_told() {
     let result = bad.call("odd", "").await.unwrap();
     assert_eq!(result.error.as_deref(), Some("the text is not nice"));
 }
+
+#[tokio::test]
+async fn a_call_is_traced_and_tells_the_server_nothing_else() {
+    let mut bad = Bad::start("meta");
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "progressToken traceparent" }));
+}

@@ -92,6 +92,8 @@ def call(call_id, params):
         answer_text(call_id, text)
     elif BEHAVIOUR == "long_line":
         answer_text(call_id, "x" * (12 << 20))
+    elif BEHAVIOUR == "meta":
+        answer_text(call_id, " ".join(sorted(params["_meta"])))
     elif BEHAVIOUR == "silence":
         open_calls[call_id] = True
     elif BEHAVIOUR == "flood":

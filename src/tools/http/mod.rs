@@ -20,7 +20,6 @@ mod template;
 mod tests;
 mod written;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,7 +27,6 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, US
 use hyper::{Request, Response};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 use tracing::debug;
 
 pub use bearer::Bearer;
@@ -121,7 +119,7 @@ impl HttpOptions {
             USER_AGENT,
             HeaderValue::from_static(concat!("tether/", env!("CARGO_PKG_VERSION"))),
         );
-        let traceparent = traceparent(context);
+        let traceparent = context.traceparent();
         debug!(tool_call = &*traceparent, attempt = context.attempt, "sending");
         headers.insert("traceparent", value(&traceparent)?);
         let mut body = Bytes::new();
@@ -169,22 +167,4 @@ impl HttpOptions {
 
 fn value(text: &str) -> Result<HeaderValue, ToolFault> {
     HeaderValue::from_str(text).map_err(|_| ToolFault::permanent("a header has an invalid value"))
-}
-
-/// Identifies a call and its attempt to the server (W3C Trace Context): attempts of one call are
-/// spans of one trace.
-fn traceparent(context: &CallContext) -> String {
-    let call = Sha256::digest(context.idempotency_key.as_bytes());
-    let mut text = "00-".to_owned();
-    let hex = |text: &mut String, bytes: &[u8]| {
-        for byte in bytes {
-            let _ = write!(text, "{byte:02x}");
-        }
-    };
-    hex(&mut text, &call[..16]);
-    text.push('-');
-    let span = [&call[16..20], &context.attempt.to_be_bytes()].concat();
-    hex(&mut text, &span);
-    text.push_str("-01");
-    text
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId, ServerResult,
+    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId, RequestMetaObject,
+    ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Value, json};
@@ -107,13 +108,16 @@ impl Shared {
     ) -> Result<Value, ToolFault> {
         let connection = self.connection(context).await?;
         let call = Arc::new(OpenCall::new(Arc::clone(&context.session), context.reporter.clone()));
-        let request = |params: &[Param]| self.request(arguments, exchange, &call, params);
-        let mut answer = self.answer(&connection, &call, request(&self.params)).await?;
+        let send = |params: &[Param]| {
+            let request = self.request(arguments, exchange, &call, params);
+            self.answer(&connection, &call, request, context.traceparent())
+        };
+        let mut answer = send(&self.params).await?;
         if let Err(ServiceError::McpError(error)) = &answer
             && error.code == HEADER_MISMATCH
             && let Some(params) = self.params_now(&connection).await
         {
-            answer = self.answer(&connection, &call, request(&params)).await?;
+            answer = send(&params).await?;
         }
         let answer = match answer {
             Ok(answer) => answer,
@@ -144,10 +148,12 @@ impl Shared {
         connection: &Connection,
         call: &OpenCall,
         request: ClientRequest,
+        traceparent: String,
     ) -> Result<Result<ServerResult, ServiceError>, ToolFault> {
-        let handle =
-            connection.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
-        let handle = match handle.await {
+        let mut meta = RequestMetaObject::new();
+        meta.insert("traceparent".to_owned(), traceparent.into());
+        let options = PeerRequestOptions::no_options().with_meta(meta);
+        let handle = match connection.peer.send_cancellable_request(request, options).await {
             Ok(handle) => handle,
             Err(error) => return Err(self.fault(&error, connection).await),
         };

@@ -88,17 +88,6 @@ async fn a_body_has_its_media_type() {
     assert!(request.ends_with("\r\n\r\n{\"q\":\"a b\"}"), "{request}");
 }
 
-#[test]
-fn attempts_are_spans_of_one_trace() {
-    let context = |key: &str, attempt| CallContext { attempt, ..CallContext::first(key) };
-    let one = traceparent(&context("a", 1));
-    assert_eq!(one.len(), 55);
-    let parts = |text: &str| text.split('-').map(str::to_owned).collect::<Vec<_>>();
-    let (one, again, other) =
-        (parts(&one), parts(&traceparent(&context("a", 2))), parts(&traceparent(&context("b", 1))));
-    assert!(one[1] == again[1] && one[2] != again[2] && one[1] != other[1]);
-}
-
 #[tokio::test]
 async fn arguments_that_do_not_fit_are_told_and_nothing_is_sent() {
     let server = Server::start(Vec::new()).await;
