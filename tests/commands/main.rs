@@ -47,7 +47,7 @@ impl Program {
 
     /// A shell script; the call's `x` is its `$1`.
     fn script(script: &str) -> Self {
-        Self::new(&["sh", "-c", script, "sh", "--", "{x}"])
+        Self::new(&["sh", "-c", script, "--", "{x}"])
     }
 
     fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {

@@ -31,7 +31,7 @@ async fn a_signal_is_an_error_with_its_name() {
 #[tokio::test]
 async fn output_is_cut_at_its_limit_and_the_rest_is_read() {
     for (bytes, is_cut) in [(OUTPUT_BYTES_MAX, false), (OUTPUT_BYTES_MAX + 1, true)] {
-        let program = Program::script("head -c \"$2\" /dev/zero | tr '\\0' x; echo done >&2");
+        let program = Program::script("head -c \"$1\" /dev/zero | tr '\\0' x; echo done >&2");
         let result = program.run(json!({ "x": bytes.to_string() })).await.unwrap();
         let text = result.data.unwrap()["text"].as_str().unwrap().len();
         assert_eq!((text, result.instruction_for_ai.is_some()), (OUTPUT_BYTES_MAX, is_cut));

@@ -36,7 +36,7 @@ async fn files_of_others_can_be_neither_read_nor_written() {
     let secret = directory.path().join("secret");
     std::fs::write(&secret, "s3cret").unwrap();
     let path = json!({ "x": secret.to_str().unwrap() });
-    for script in ["cat \"$2\"", "echo x >> \"$2\"", "rm \"$2\"", "ls \"$(dirname \"$2\")\""] {
+    for script in ["cat \"$1\"", "echo x >> \"$1\"", "rm \"$1\"", "ls \"$(dirname \"$1\")\""] {
         let error = sandboxed(script, required()).fails(path.clone()).await;
         assert!(error.contains("ermission denied"), "{script}: {error}");
     }
@@ -53,13 +53,13 @@ async fn what_is_listed_can_be_read_and_written() {
     std::fs::write(&read, "readable").unwrap();
     std::fs::create_dir(&write).unwrap();
     let sandbox = || Sandbox { read: vec![read.clone()], write: vec![write.clone()], ..required() };
-    let cat = sandboxed("cat \"$2\"", sandbox()).prints(json!({ "x": read.to_str().unwrap() }));
+    let cat = sandboxed("cat \"$1\"", sandbox()).prints(json!({ "x": read.to_str().unwrap() }));
     assert_eq!(cat.await, "readable");
     let error =
-        sandboxed("echo x > \"$2\"", sandbox()).fails(json!({ "x": read.to_str().unwrap() }));
+        sandboxed("echo x > \"$1\"", sandbox()).fails(json!({ "x": read.to_str().unwrap() }));
     assert!(error.await.contains("ermission denied"));
     let made = write.join("made");
-    sandboxed("echo x > \"$2\"", sandbox()).prints(json!({ "x": made.to_str().unwrap() })).await;
+    sandboxed("echo x > \"$1\"", sandbox()).prints(json!({ "x": made.to_str().unwrap() })).await;
     assert_eq!(text_of(&made), "x\n");
 }
 
@@ -119,7 +119,7 @@ async fn the_gateways_environment_stays_closed() {
         return;
     }
     let own = json!({ "x": format!("/proc/{}/environ", std::process::id()) });
-    let error = sandboxed("cat \"$2\"", required()).fails(own).await;
+    let error = sandboxed("cat \"$1\"", required()).fails(own).await;
     assert!(error.contains("ermission denied"), "{error}");
 }
 

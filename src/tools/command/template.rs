@@ -9,6 +9,12 @@
 //!              └ left out if `limit` is    └ one element       └ any text     └ a list alone:
 //!                absent                                                         one element each
 //! ```
+//! Not every `--` ends the options of the program that gets the values:
+//!
+//! ```text
+//! [bwrap, --unshare-all, --, tar, -cf, "{file}"]   it ends those of a wrapper: text follows it
+//! [tar, --exclude, "{skip}", --, "{files}"]        without `skip`, it is the value of --exclude
+//! ```
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -43,6 +49,8 @@ type Pieces = Vec<Piece>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(String),
+    /// `--` before a value.
+    EndOfOptions,
     /// The value of a parameter.
     Value(String),
 }
@@ -102,7 +110,9 @@ impl Template {
                 .collect::<Result<_, _>>()
                 .map(Part::Group),
         });
-        Ok(Self { parts: parts.collect::<Result<_, _>>()? })
+        let mut parts: Vec<Part> = parts.collect::<Result<_, _>>()?;
+        mark_ends_of_options(&mut parts);
+        Ok(Self { parts })
     }
 
     /// The arguments for a call.
@@ -110,13 +120,15 @@ impl Template {
     /// # Errors
     /// Which value cannot be passed on, and why, for the model.
     pub fn fill(&self, values: &Value) -> Result<Vec<String>, String> {
-        let mut filled = Filled { values, arguments: Vec::new(), options_ended: false, bytes: 0 };
+        let mut filled = Filled::new(values);
         for part in &self.parts {
             match part {
                 Part::One(pieces) => filled.push(pieces)?,
                 Part::Group(group) => {
-                    if group.iter().flat_map(|pieces| names(pieces)).all(|name| filled.has(name)) {
+                    if group.iter().all(|pieces| filled.has(pieces)) {
                         group.iter().try_for_each(|pieces| filled.push(pieces))?;
+                    } else if !group.first().is_some_and(|first| is_option(first)) {
+                        filled.leave_out_value();
                     }
                 }
             }
@@ -128,8 +140,27 @@ impl Template {
 fn names(pieces: &[Piece]) -> impl Iterator<Item = &str> {
     pieces.iter().filter_map(|piece| match piece {
         Piece::Value(name) => Some(name.as_str()),
-        Piece::Text(_) => None,
+        Piece::Text(_) | Piece::EndOfOptions => None,
     })
+}
+
+fn is_option(pieces: &[Piece]) -> bool {
+    matches!(pieces, [Piece::Text(text), ..] if text.starts_with('-'))
+}
+
+/// Finds each `--` with a value right after it. Text right after it is a wrapper's program.
+fn mark_ends_of_options(parts: &mut [Part]) {
+    let mut comes_before_value = false;
+    let elements = parts.iter_mut().flat_map(|part| match part {
+        Part::One(pieces) => std::slice::from_mut(pieces),
+        Part::Group(group) => group.as_mut_slice(),
+    });
+    for pieces in elements.rev() {
+        if comes_before_value && *pieces == [Piece::Text("--".to_owned())] {
+            *pieces = vec![Piece::EndOfOptions];
+        }
+        comes_before_value = names(pieces).next().is_some();
+    }
 }
 
 /// Cuts an element at its placeholders: a name in braces. Other braces are text, because scripts are
@@ -185,28 +216,51 @@ struct Filled<'v> {
     arguments: Vec<String>,
     /// Whether `--` was among them: what follows is never an option.
     options_ended: bool,
+    /// Whether the last argument is an option that may have lost its value, so that it takes the
+    /// next argument instead, even `--`.
+    wants_value: bool,
     bytes: usize,
 }
 
-impl Filled<'_> {
-    fn has(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|value| !value.is_null())
+impl<'v> Filled<'v> {
+    const fn new(values: &'v Value) -> Self {
+        Self { values, arguments: Vec::new(), options_ended: false, wants_value: false, bytes: 0 }
+    }
+
+    /// Whether none of an element's values is absent.
+    fn has(&self, pieces: &[Piece]) -> bool {
+        let is_alone = pieces.len() == 1;
+        names(pieces).all(|name| match self.values.get(name) {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(items)) => !is_alone || !items.is_empty(),
+            Some(_) => true,
+        })
+    }
+
+    /// A value is absent that may have belonged to the argument before it.
+    fn leave_out_value(&mut self) {
+        let last = self.arguments.last();
+        self.wants_value |= last.is_some_and(|last| last.starts_with('-') && !last.contains('='));
     }
 
     fn push(&mut self, pieces: &[Piece]) -> Result<(), String> {
         if let [Piece::Value(name)] = pieces {
-            return match self.values.get(name) {
-                None | Some(Value::Null) => Ok(()),
-                Some(Value::Array(items)) => {
+            if !self.has(pieces) {
+                self.leave_out_value();
+                return Ok(());
+            }
+            return match &self.values[name] {
+                Value::Array(items) => {
                     items.iter().try_for_each(|item| self.push_value(name, item))
                 }
-                Some(value) => self.push_value(name, value),
+                value => self.push_value(name, value),
             };
         }
         let mut argument = String::new();
         for piece in pieces {
             match piece {
                 Piece::Text(text) => argument.push_str(text),
+                Piece::EndOfOptions => argument.push_str("--"),
                 Piece::Value(name) => {
                     argument.push_str(&text(self.values.get(name).unwrap_or(&Value::Null)));
                 }
@@ -215,7 +269,7 @@ impl Filled<'_> {
         if let [Piece::Value(name), ..] = pieces {
             self.check_option(name, &argument)?;
         }
-        self.options_ended |= pieces == [Piece::Text("--".to_owned())];
+        self.options_ended |= pieces == [Piece::EndOfOptions] && !self.wants_value;
         self.push_text(argument)
     }
 
@@ -243,6 +297,7 @@ impl Filled<'_> {
                 "the arguments are longer than {ARGUMENTS_BYTES_MAX} bytes; send less"
             ));
         }
+        self.wants_value = false;
         self.arguments.push(argument);
         Ok(())
     }
@@ -293,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_where_their_placeholders_are() {
+    fn each_placeholder_becomes_its_value() {
         let grep = [
             one("-rn"),
             group(&["--max-count", "{limit}"]),
@@ -350,6 +405,35 @@ mod tests {
         let values = json!({"pattern": "-x", "paths": ["--"]});
         check(&[one("{paths}"), one("{pattern}")], &values, refused);
         check(&[one("{deep}")], &json!({"pattern": "", "deep": -7}), refused);
+    }
+
+    #[test]
+    fn an_option_without_its_value_does_not_take_the_end_of_options_for_it() {
+        let refused = Err("must not begin with \"-\"");
+        let absent = json!({"pattern": "-x"});
+        let empty = json!({"pattern": "-x", "paths": []});
+        for values in [&absent, &empty] {
+            let (end, pattern) = (one("--"), one("{pattern}"));
+            let skip = [one("--exclude"), one("{paths}"), end.clone(), pattern.clone()];
+            check(&skip, values, refused);
+            let skip = [one("--exclude"), group(&["{paths}"]), end.clone(), pattern.clone()];
+            check(&skip, values, refused);
+            let skip = [one("-v"), group(&["--exclude", "{paths}"]), end.clone(), pattern.clone()];
+            check(&skip, values, Ok(&["-v", "--", "-x"]));
+            let whole = [one("--color=auto"), one("{paths}"), end, pattern];
+            check(&whole, values, Ok(&["--color=auto", "--", "-x"]));
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_wrappers_options_is_not_that_of_its_programs() {
+        let values = json!({"pattern": "-x", "paths": ["-y"]});
+        let wrapped = [one("--unshare-all"), one("--"), one("tar"), one("{pattern}")];
+        check(&wrapped, &values, Err("must not begin with \"-\""));
+        let ended = [one("-u"), one("--"), one("tar"), one("--"), one("{pattern}"), one("x")];
+        check(&ended, &values, Ok(&["-u", "--", "tar", "--", "-x", "x"]));
+        let grouped = [one("--"), group(&["{paths}"]), one("end"), one("{pattern}")];
+        check(&grouped, &values, Ok(&["--", "-y", "end", "-x"]));
     }
 
     #[test]
