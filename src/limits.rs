@@ -192,7 +192,7 @@ pub mod turn {
     /// Share (a quarter) of the context that descriptions of tools, or one result, may take. The
     /// conversation needs the rest.
     pub const TOLD_SHARE: usize = 4;
-    /// Messages of the user by which tools are selected.
+    /// The user's messages that the selection of tools depends on.
     pub const QUESTIONS_SEARCHED: usize = 3;
     /// Default of `tools.select.max_told`.
     pub const TOLD_TOOLS_MAX: usize = 24;
@@ -561,9 +561,9 @@ pub mod oauth {
     pub const TIMEOUT: Duration = Duration::from_secs(20);
     /// An answer of an authorization server, in bytes.
     pub const ANSWER_BYTES_MAX: usize = 256 * KIB;
-    /// How long a token is used that does not say how long it holds.
+    /// How long to use a token that does not say how long it is valid.
     pub const LIFE_DEFAULT: Duration = Duration::from_secs(300);
-    /// How long a signed statement of the client holds.
+    /// How long a signed statement of the client is valid.
     pub const ASSERTION_LIFE: Duration = Duration::from_secs(60);
 }
 
@@ -597,7 +597,7 @@ pub mod mcp {
     pub const QUESTIONS_MAX: u64 = 10;
     /// What a server may want back with an answer, in bytes. It is stored with the session.
     pub const STATE_BYTES_MAX: usize = 64 * KIB;
-    /// How long to wait before a call goes on that has nothing to ask.
+    /// How long to wait before continuing a call that has nothing to ask.
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
     /// How long a call waits for a server that is being reconnected.
     pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);

@@ -31,7 +31,7 @@ pub enum AssemblyError {
 /// What a configuration names and an embedder may replace.
 #[derive(Debug)]
 pub struct Parts {
-    /// Where the tools that the model is offered come from.
+    /// Where the model's tools come from.
     pub tools: Sources,
     /// Where sessions are kept.
     pub store: Arc<dyn Store>,
@@ -56,7 +56,7 @@ pub fn gateway(config: &Config, parts: Parts) -> Result<Gateway, AssemblyError> 
     gateway_with(config, tools.toolset(), store)
 }
 
-/// Builds a gateway with the tools of a set.
+/// Builds a gateway with the tools of a toolset.
 pub(super) fn gateway_with(
     config: &Config,
     tools: Toolset,

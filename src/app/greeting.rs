@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use crate::tools::SourceReport;
 use crate::tools::source::SourceState;
 
-/// What is said once the gateway listens.
+/// What the gateway prints once it is listening.
 pub(super) struct Greeting<'g> {
     pub(super) address: SocketAddr,
     pub(super) model: &'g str,
@@ -32,7 +32,7 @@ impl Greeting<'_> {
     }
 }
 
-/// An address of this machine, if it listens on all of them: a browser needs one.
+/// The address, or loopback if the gateway listens on all addresses: a browser needs one.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -43,7 +43,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// How many tools there are, of which sources, and where to read why some are missing.
+/// How many tools there are, from which sources, and where to read why some are missing.
 fn offered(sources: &[SourceReport]) -> String {
     let total: usize = sources.iter().map(|source| source.tools).sum();
     let counted = sources.iter().filter(|source| source.tools > 0);

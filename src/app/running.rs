@@ -115,7 +115,7 @@ async fn upkeep(gateway: Arc<Gateway>, page: PrometheusHandle) {
     }
 }
 
-/// Offers new turns what the sources of tools offer, whenever that changes.
+/// Gives new turns the current tools whenever a source changes what it offers.
 async fn offer_changes(mut sources: Sources, gateway: Arc<Gateway>) {
     loop {
         sources.changed().await;
@@ -124,7 +124,7 @@ async fn offer_changes(mut sources: Sources, gateway: Arc<Gateway>) {
     }
 }
 
-/// Logs and counts what is offered, from where, and what was left out and why.
+/// Logs and counts what each source offers, and what was left out and why.
 fn note_sources(sources: &[SourceReport]) {
     for SourceReport { source, state, tools, left_out, error, .. } in sources {
         let (state, left) = (state.name(), left_out.len());

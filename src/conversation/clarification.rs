@@ -167,15 +167,15 @@ pub enum AnswerError {
         known: Vec<String>,
     },
     /// The question has no form to fill in.
-    #[error("this question has no form for content; {}", ways(known))]
+    #[error("this question has no form to fill in; {}", ways(known))]
     ContentNotTaken {
         /// The options' ids.
         known: Vec<String>,
     },
-    /// The form is not filled in as its schema says.
+    /// The content does not fit the form's schema.
     #[error("the content does not fit the form: {0}")]
     InvalidContent(String),
-    /// The call that asked has been given up meanwhile.
+    /// The call that asked has since been given up.
     #[error(
         "question {} has expired: the tool that asked no longer waits for the answer; send a \
          prompt",

@@ -343,7 +343,7 @@ impl Call {
         }
     }
 
-    /// The question that it is waiting with, if any.
+    /// The question to the user that it ended with, if any.
     #[must_use]
     pub(crate) fn asks(&self) -> Option<&Clarification> {
         match &self.outcome {

@@ -34,7 +34,7 @@ pub struct NewTurn {
     pub tools: Option<Vec<String>>,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
-    /// More calls that need the user's approval than `tools.confirm` says.
+    /// Which calls need the user's approval, in addition to those of `tools.confirm`.
     pub confirm: Option<Confirm>,
     /// Lowers the configured limit.
     pub max_tool_loops: Option<u32>,
@@ -100,7 +100,7 @@ pub enum BeginError {
         /// What there is.
         known: Vec<String>,
     },
-    /// A required source of tools is not there.
+    /// A required source of tools is not ready.
     #[error("a required source of tools is not ready: {0}; try again later")]
     ToolsUnavailable(Arc<str>),
     /// The gateway is running as many turns as it may.
@@ -147,7 +147,7 @@ impl Gateway {
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| note_question(&opening, &history));
         if let Opening::Prompt(_) = opening {
-            // Whoever still waits for an answer to the dropped questions learns that none comes.
+            // Tools that still wait for an answer to a dropped question learn that none will come.
             for question in history.open_questions() {
                 self.parked.cancel(&session_id, &question.call_id);
             }
@@ -223,7 +223,7 @@ impl Gateway {
     }
 
     /// The tools with these names, or all tools if no names are given, once the required sources
-    /// are there.
+    /// are ready.
     async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());

@@ -172,7 +172,7 @@ impl Gateway {
         self.offer.send_replace(offer);
     }
 
-    /// What became of each source of tools.
+    /// The status of each source of tools.
     #[must_use]
     pub fn sources(&self) -> Arc<[SourceReport]> {
         Arc::clone(&self.offer.borrow().sources)

@@ -13,7 +13,7 @@ use crate::tools::{Registry, RegistryError, SourceReport, Toolset};
 #[derive(Debug, Clone)]
 pub(super) struct Offer {
     pub(super) tools: Arc<Registry>,
-    /// What became of each source of tools.
+    /// The status of each source of tools.
     pub(super) sources: Arc<[SourceReport]>,
     /// Why turns have to wait, if a required source is not ready.
     pub(super) awaited: Option<Arc<str>>,
@@ -25,7 +25,7 @@ pub(super) struct Offer {
 enum Teaching {
     /// They are told about all tools, by the same briefing.
     Same(Arc<Briefing>),
-    /// They are told about all tools. It is a selection that the turn's request has made.
+    /// They are told about all tools, because the turn's request has chosen these.
     Chosen,
     /// There are too many tools: each turn has a selection.
     Selected(Arc<Index>),
@@ -73,7 +73,7 @@ impl Offer {
     }
 }
 
-/// Adds the tool that finds the others. If a tool of an embedder has its name, that one stays.
+/// Adds the tool that finds the others. If an embedder's tool has its name, that tool stays.
 fn add_finder(rules: &Rules, tools: &mut Registry, index: &Arc<Index>) {
     let told_bytes_max = rules.told_bytes();
     let finder = FindTools::new(tools.catalog().clone(), Arc::clone(index), told_bytes_max);

@@ -22,7 +22,7 @@ pub struct Briefing {
     /// Those that are told in full.
     pub(super) told: Catalog,
     pub(super) known: KnownTools,
-    /// Roughly how many tokens tell about them.
+    /// Roughly how many tokens describe those told in full.
     pub(super) told_tokens: usize,
     /// The system message.
     pub(super) system: String,
@@ -46,7 +46,7 @@ impl Briefing {
         Self::selected(rules, nonce, tools, &Selection::all(tools))
     }
 
-    /// A briefing on `tools`, of which the model is told what is selected.
+    /// A briefing on `tools` that tells the model about those selected.
     ///
     /// # Errors
     /// If the parser's settings are not usable.

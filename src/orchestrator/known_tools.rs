@@ -8,7 +8,7 @@ use crate::conversation::trim;
 use crate::tools::{Catalog, ToolSpec};
 use crate::upstream::OfferedTool;
 
-/// See the module docs. In the form that constraints and native calls need; copying it is cheap.
+/// See the module docs. Tools are in the form that constraints and native calls need.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownTools {
     /// Those it knows in full. What it learns is added at the end, so that the beginning of its

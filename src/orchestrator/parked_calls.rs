@@ -6,8 +6,8 @@
 //!                                  │
 //!                                  └─ nobody answers: the tool gets `Given::Cancelled`
 //! ```
-//! They exist only in this process. A tool that can give up its call meanwhile asks to be called
-//! again instead, which needs nothing here.
+//! They exist only in this process. A tool that need not keep its call open asks to be called
+//! again instead, and has nothing here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct ParkedCalls {
     parked: Arc<Mutex<HashMap<Key, Parked>>>,
 }
 
-/// A call, by its session and its id in it.
+/// A call, by its session and its id in that session.
 type Key = (String, String);
 
 /// A call that waits for the user's answer. Dropping it stops the call.
@@ -43,7 +43,7 @@ pub(super) struct ParkedCall {
 #[derive(Debug)]
 struct Parked {
     call: ParkedCall,
-    /// Gives the call up when its time is over.
+    /// Gives the call up when its time is up.
     expiry: AbortOnDropHandle<()>,
 }
 
@@ -71,13 +71,13 @@ impl ParkedCalls {
         self.parked.lock().contains_key(&(session_id.to_owned(), call_id.to_owned()))
     }
 
-    /// Takes a call out, to go on with it.
+    /// Takes a call out, to continue it.
     pub(super) fn take(&self, session_id: &str, call_id: &str) -> Option<ParkedCall> {
         let key = (session_id.to_owned(), call_id.to_owned());
         Some(self.parked.lock().remove(&key)?.call)
     }
 
-    /// Gives a call up: its tool learns that nobody answers, and may end in peace.
+    /// Gives a call up: its tool learns that nobody answers, and may still end by itself.
     pub(crate) fn cancel(&self, session_id: &str, call_id: &str) {
         if let Some(call) = self.take(session_id, call_id) {
             give_up(call);
@@ -86,7 +86,7 @@ impl ParkedCalls {
 
     /// Stops the calls of a session that is forgotten.
     pub(crate) fn forget(&self, session_id: &str) {
-        // Dropped outside the lock: that runs the tools' own code.
+        // Dropped outside the lock, because dropping runs the tools' own code.
         let forgotten: Vec<_> =
             self.parked.lock().extract_if(|(session, _), _| session == session_id).collect();
         drop(forgotten);
@@ -112,7 +112,7 @@ impl ParkedCalls {
     }
 }
 
-/// Tells the tool that nobody answers. It has the usual time to end; its result goes nowhere.
+/// Tells the tool that nobody answers. It has the usual time to end; its result is discarded.
 fn give_up(call: ParkedCall) {
     let _ = call.answer.send(Given::Cancelled);
     call.tool.detach();
@@ -134,7 +134,7 @@ mod tests {
     use crate::tools::run::ToolCall;
     use crate::tools::{CallContext, Clarification, Tool, ToolFuture, ToolResult, ToolSpec};
 
-    /// A tool that asks, and tells what it is given.
+    /// A tool that asks, and reports what it is given.
     #[derive(Debug)]
     struct Asks(Arc<ToolSpec>, Sender<Given>);
 

@@ -118,8 +118,8 @@ impl RunningTools {
         self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
     }
 
-    /// Continues a call of an earlier turn with the user's answer. If the call has just been given
-    /// up, that is its end.
+    /// Continues a call of an earlier turn with the user's answer. A call that has just been given
+    /// up ends as expired.
     pub(super) fn resume(
         &mut self,
         call: CallAt,
@@ -133,12 +133,12 @@ impl RunningTools {
             return;
         };
         tool.resume();
-        // If the tool has stopped waiting, it has ended, and that is the news.
+        // If the tool no longer waits, it has ended, and its end is the next news.
         let _ = answer.send(given);
         self.running.push(Running { call, call_id: call_id.to_owned(), tool, answer: None });
     }
 
-    /// Sets a tool aside that waits for the user's answer.
+    /// Sets aside a tool that waits for the user's answer.
     pub(super) fn park(&mut self, call: CallAt) {
         if let Some(Running { call_id, tool, answer: Some(answer), .. }) = self.remove(call) {
             self.parked.push(ParkedCall { call_id, tool, answer });

@@ -59,7 +59,7 @@ impl ToolTask {
     /// The end of the run.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Run> {
         Pin::new(&mut self.task).poll(cx).map(|run| {
-            // The tool's own panics are caught before, but what it awaits may panic when it is
+            // The tool's own panics are caught earlier, but what it awaits may panic when it is
             // dropped.
             run.unwrap_or_else(|error| {
                 error!(tool = self.name, %error, "tool panicked");
@@ -73,12 +73,12 @@ impl ToolTask {
         self.begun.elapsed()
     }
 
-    /// It goes on in another turn.
+    /// It continues in another turn, and its time starts again.
     pub(super) fn resume(&mut self) {
         self.begun = Instant::now();
     }
 
-    /// Lets it go on without anyone who listens.
+    /// Lets it continue with nobody listening.
     pub(super) fn detach(self) {
         drop(self.task.detach());
     }

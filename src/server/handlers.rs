@@ -27,7 +27,7 @@ use crate::session::{Cancel, Found, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
-/// The name of a file, in characters.
+/// The longest name of a file, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
@@ -171,7 +171,7 @@ fn tools(app: &App) -> Reply {
 }
 
 /// A file that a tool returned. A stranger may have made it, so a browser must not take it for a
-/// page of this server: it saves the file, or shows an image or a sound where a page asks for it.
+/// page of this server: it saves the file, or shows an image or plays a sound if a page embeds it.
 async fn artifact(id: &str, app: &App) -> Result<Reply, Refusal> {
     let artifact = app.gateway.artifact(id).await?.ok_or(Refusal::NO_ARTIFACT)?;
     let Artifact { name, mime_type, bytes, .. } = artifact;
@@ -188,7 +188,7 @@ async fn artifact(id: &str, app: &App) -> Result<Reply, Refusal> {
     Ok(reply)
 }
 
-/// An attachment with this name (RFC 6266), in letters that every client takes.
+/// An attachment with this name (RFC 6266), in characters that every client accepts.
 fn disposition(name: Option<&str>) -> HeaderValue {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "._- ".contains(char);
     let plain = |char| if is_plain(char) { char } else { '_' };
@@ -197,7 +197,7 @@ fn disposition(name: Option<&str>) -> HeaderValue {
         "" => "attachment".to_owned(),
         name => format!("attachment; filename=\"{name}\""),
     };
-    HeaderValue::try_from(attachment).expect("it has plain letters only")
+    HeaderValue::try_from(attachment).expect("it has plain characters only")
 }
 
 /// An upstream's failure may show its address, so only clients with a key see it.

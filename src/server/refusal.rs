@@ -60,7 +60,7 @@ impl Refusal {
     pub(super) const NO_TURN: Self =
         Self::Unknown("no such turn in this session; leave turn_id out for the latest");
     pub(super) const NO_ARTIFACT: Self = Self::Unknown(
-        "no such file: it was never there, its session is gone, or newer files have taken its place",
+        "no such file: it never existed, its session is gone, or newer files have replaced it",
     );
     pub(super) const NOTHING_RUNS: Self = Self::Unknown("no turn is running in this session");
     pub(super) const TURN_GONE: Self =

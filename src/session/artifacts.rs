@@ -13,7 +13,7 @@ use crate::tools::{ListedFile, ToolFile, ToolResult};
 #[derive(Debug, Clone)]
 pub(crate) struct Artifacts(Arc<dyn Store>);
 
-/// Where clients read a file, before its id.
+/// The path at which clients read a file, up to its id.
 pub(crate) const ARTIFACTS: &str = "/api/v1/artifacts/";
 
 impl Artifacts {
@@ -57,7 +57,7 @@ impl Artifacts {
             Ok(()) => Ok(id),
             Err(error) => {
                 warn!(%error, "a tool's file is not kept");
-                Err("not kept: the session store does not take it".to_owned())
+                Err("not kept: the session store did not accept it".to_owned())
             }
         }
     }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_keys_does_not_count() {
+    fn the_order_of_keys_does_not_matter() {
         let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let one = parse(r#"{"a": {"c": [1, null], "d": "\u00e9"}, "b": true}"#);
         let other = parse(r#"{"b":true,"a":{"d":"é","c":[1,null]}}"#);

@@ -22,7 +22,7 @@ pub struct ToolFault {
     pub message: String,
     /// Whether the same attempt may succeed a little later.
     pub transient: bool,
-    /// Whether the other side cannot have heard of the call, so that it had no effect and even a
+    /// Whether the other side cannot have received the call, so that it had no effect and even a
     /// call that changes something may be repeated.
     pub unsent: bool,
     /// How long the other side asks us to wait.
@@ -42,7 +42,7 @@ impl ToolFault {
         Self { transient: true, ..Self::permanent(message) }
     }
 
-    /// The same fault, of which it is known that the other side has not heard of the call.
+    /// The same fault, for a call that the other side has certainly not received.
     #[must_use]
     pub fn before_sending(self) -> Self {
         Self { unsent: true, ..self }

@@ -49,7 +49,7 @@ pub(crate) fn from_option(schema: &Value, id: &str) -> Option<Value> {
     Some(Value::Object(Map::from_iter([(name.to_owned(), value)])))
 }
 
-/// The content that an answer in words means: the form's only required field takes any text.
+/// The content of an answer in words, if the form's only required field takes any text.
 pub(crate) fn from_text(schema: &Value, text: &str) -> Option<Value> {
     let (name, _) = text_field(schema)?;
     Some(Value::Object(Map::from_iter([(name.to_owned(), json!(text))])))

@@ -117,7 +117,7 @@ pub struct CallContext {
     pub attempt: u32,
     /// Takes what the tool reports before it ends: progress, or a question.
     pub reporter: Reporter,
-    /// The answer that the tool asked to be called again with.
+    /// The answer, if the tool asked to be called again with it.
     pub resumption: Option<Resumption>,
     /// Whose call it is: the id of the session, which only tells calls apart.
     pub session: Arc<str>,

@@ -15,7 +15,7 @@ pub struct Policy {
     pub may_clarify: bool,
     /// A call changes something. It waits for all earlier calls.
     pub mutates: bool,
-    /// A call may delete or overwrite what cannot be brought back.
+    /// A call may delete or overwrite what cannot be restored.
     pub destructive: bool,
     /// Calls run strictly in order: each waits for all earlier calls, and later calls wait for it.
     pub sequential: bool,
@@ -24,10 +24,10 @@ pub struct Policy {
     /// A call may be made again with the same arguments in one turn, because it polls something
     /// that changes by itself.
     pub repeatable: bool,
-    /// Results may hold what strangers wrote. In the rest of the turn, no approval given earlier
-    /// counts.
+    /// Results may contain what strangers wrote. For the rest of the turn, earlier approvals do not
+    /// count.
     pub open_world: bool,
-    /// Which calls the user is asked to approve, if not those that `tools.confirm` says.
+    /// Which calls the user is asked to approve, if not those that `tools.confirm` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Confirm>,
     /// Time limit of a call, if not `limits.tool_timeout_sec`.

@@ -58,7 +58,7 @@ pub enum Continuation {
     Open,
 }
 
-/// What a tool gets that is called again with an answer.
+/// What a tool gets when it is called again with an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resumption {
     /// What it wanted back when it asked.

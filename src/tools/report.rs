@@ -168,7 +168,7 @@ impl Reporter {
     /// The turn ends with the question, but this run goes on: it belongs to the turn that the
     /// answer begins. It is given up with [`Given::Cancelled`] if the user says something else,
     /// or nothing for [`PARK_TIMEOUT`](crate::limits::tools::PARK_TIMEOUT). The time limit of the
-    /// call does not run meanwhile.
+    /// call is paused meanwhile.
     pub async fn ask_and_wait(&self, question: Clarification) -> Given {
         let (sender, answer) = oneshot::channel();
         self.slot.lock().asking_since = Some(Instant::now());

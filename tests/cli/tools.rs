@@ -54,8 +54,8 @@ fn the_list_says_on_standard_error_what_is_missing() {
     assert_eq!(names[names.len() - 4..], ["greet", "fail", "count", "wait"]);
     assert_eq!(
         stderr,
-        "warning: command absent is not offered: there is no program no-such-program that can be \
-         run\n"
+        "warning: command absent is not offered: there is no executable program \
+         no-such-program\n"
     );
 }
 

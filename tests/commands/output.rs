@@ -1,4 +1,4 @@
-//! What becomes of what a program prints.
+//! What happens to a program's output.
 
 use super::*;
 

@@ -6,7 +6,7 @@ use tether::tools::process::{Layers, Limits, Sandbox};
 
 use super::*;
 
-/// The layers that hold here. Without them, the tests of this file have nothing to show, and say so.
+/// The layers that are active here. Without them, the tests of this file show nothing, and say so.
 fn layers() -> Layers {
     launcher().layers().unwrap()
 }
@@ -83,7 +83,7 @@ async fn connects(port: u16, network: bool) -> Program {
     python_in(CONNECT, &[&port.to_string()], sandbox).await
 }
 
-/// A Python program. Python may be installed in a place that is not the system's.
+/// A Python program. Python may be installed outside the system's directories.
 async fn python_in(program: &str, arguments: &[&str], sandbox: Sandbox) -> Program {
     let where_is = "import sys; print(sys.executable); print(sys.base_prefix)";
     let printed = Program::new(&["python3", "-c", where_is]).prints(json!({})).await;
@@ -137,7 +137,7 @@ async fn resources_are_limited() {
 }
 
 #[tokio::test]
-async fn a_launcher_that_is_none_is_noticed() {
+async fn a_program_that_is_no_launcher_is_noticed() {
     let no_launcher = Launcher::at("/bin/true".into());
     assert!(no_launcher.layers().is_err());
 }

@@ -45,7 +45,7 @@ fn the_effective_configuration_has_them_as_entries() {
 }
 
 #[test]
-fn a_name_that_is_taken_stays_with_who_has_it() {
+fn a_name_that_is_taken_stays_with_its_first_entry() {
     let text = "tools: {mcp: [{import: a.json}, {import: b.json}, {name: own, command: [x]}]}";
     let b = FILES.replace("npx", "second");
     let a = FILES.replace("}}}", "}, \"own\": {\"command\": \"other\"}}}");
@@ -56,8 +56,8 @@ fn a_name_that_is_taken_stays_with_who_has_it() {
     assert_eq!(
         config.warnings(),
         [
-            "a.json: own is left out: there is another entry of this name",
-            "b.json: files is left out: there is another entry of this name"
+            "a.json: own is left out: there is already an entry of this name",
+            "b.json: files is left out: there is already an entry of this name"
         ]
     );
 }

@@ -12,7 +12,7 @@ use crate::support::gateway::Setup;
 use crate::support::model::call;
 use crate::support::{Gateway, Model};
 
-/// A tool that returns files of these lengths.
+/// A tool that returns these files.
 #[derive(Debug)]
 struct Draw {
     spec: Arc<ToolSpec>,

@@ -24,7 +24,7 @@ struct Shop {
     _folder: TempDir,
 }
 
-/// Adds the server, and gives what happens to it.
+/// Adds the server, and returns what happens to it.
 fn add(setup: &mut Setup, behaviour: &str) -> (TempDir, Lines<BufReader<pipe::Receiver>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
@@ -77,7 +77,7 @@ impl Shop {
         let round = self.model.round().await;
         let told = round.request.contents();
         round.answer("Well.").await;
-        // Not the rest, because the session may have been begun by another gateway.
+        // Not `rest`, because another gateway may have begun the session.
         (told, stream.up_to("turn_completed").await)
     }
 
@@ -173,7 +173,7 @@ async fn a_session_that_is_deleted_takes_its_question_along() {
     shop.asked("s").await;
     let request = crate::support::client::request("DELETE", "/api/v1/sessions/s", &[], "");
     assert_eq!(shop.gateway.exchange(request).await.head.status, 204);
-    // The call is not left to wait in the server either.
+    // The call does not stay open in the server either.
     shop.hears("cancelled").await;
 }
 
@@ -181,7 +181,7 @@ async fn a_session_that_is_deleted_takes_its_question_along() {
 async fn of_two_sessions_that_share_a_connection_only_one_is_asked() {
     let mut shop = Shop::open("asks").await;
     let asked = shop.asked("a").await;
-    // Which of the two open calls asks cannot be known, so nobody is asked for the other.
+    // Either of the two open calls may be asking, so nobody is asked for the second one.
     let body = json!({"session_id": "b", "prompt": "A shirt, please."});
     let mut stream = shop.gateway.turn(&body).await;
     shop.model.round().await.answer(&call("odd", &json!({"text": "shirt"}))).await;

@@ -87,7 +87,7 @@ async fn a_session_keeps_the_tools_it_has_used() {
     model.round().await.answer(&calculate).await;
     model.round().await.answer("42.").await;
     let frames = stream.rest().await;
-    let learned = "the model learns what calculate takes before it can call it";
+    let learned = "the model is told what calculate takes before it can call it";
     assert_eq!(data(&frames, "status")[0]["message"], learned);
     assert_eq!(data(&frames, "tool_completed").len(), 1);
     let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "Thank you."})).await;
@@ -116,7 +116,7 @@ async fn a_request_that_names_its_tools_gets_them_all() {
 }
 
 #[tokio::test]
-async fn the_search_is_listed_where_it_is_needed() {
+async fn the_search_is_listed_only_if_it_is_needed() {
     let listed = |gateway: Gateway| async move {
         let tools = gateway.get("/api/v1/tools").await.json()["tools"].clone();
         let is_finder = |tool: &Value| tool["name"] == "find_tools";

@@ -88,7 +88,7 @@ async fn a_turn_waits_for_a_required_source() {
     assert_eq!(gateway.get("/readyz").await.status(), 200);
 }
 
-/// Whether this waits even after the gateway has answered something else meanwhile.
+/// Whether this still waits after 50 ms.
 async fn futures_are_pending<F: Future + Unpin>(future: &mut F) -> bool {
     let wait = std::time::Duration::from_millis(50);
     tokio::time::timeout(wait, future).await.is_err()

@@ -44,7 +44,7 @@ impl Bad {
         Self { offers: McpServer::new(options).follow(), events, directory }
     }
 
-    /// Waits until this holds of what it offers.
+    /// Waits until it offers what is wanted.
     async fn until(&mut self, wanted: impl Fn(&Offering) -> bool) -> Offering {
         within(self.offers.wait_for(wanted)).await.unwrap().clone()
     }
@@ -63,7 +63,7 @@ impl Bad {
         tool(self.ready().await, name)
     }
 
-    /// Calls a tool of it once.
+    /// Calls one of its tools once.
     async fn call(&mut self, name: &str, text: &str) -> Result<ToolResult, ToolFault> {
         let tool = self.tool(name).await;
         within(tool.call(json!({ "text": text }), CallContext::first("call"))).await
@@ -101,7 +101,7 @@ impl Bad {
     }
 }
 
-/// The pipe in which servers tell what happens.
+/// The pipe to which servers write what happens.
 fn events(directory: &TempDir) -> BufReader<pipe::Receiver> {
     let path = directory.path().join("events");
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();

@@ -13,7 +13,7 @@ fn context(session: &str) -> CallContext {
 async fn nobody_is_asked_on_behalf_of_another() {
     let mut bad = Bad::start("asks");
     let odd = bad.tool("odd").await;
-    // Of this call, no question can be told apart from one of the other.
+    // A question of one call cannot be told apart from a question of the other.
     let one = tokio::spawn(odd.call(json!({ "text": "" }), context("a")));
     let other = tokio::spawn(odd.call(json!({ "text": "" }), context("b")));
     // The first question may come before the second call: then it belongs to the first.

@@ -1,8 +1,8 @@
 """An MCP server that does what real ones do on a bad day, as bytes: `server.py BEHAVIOUR [FOLDER]`.
 
 The folder has a pipe, `events`, which gets a line for each thing that the test waits for, and which
-closes when the last process is gone; `starts` counts how often it was started. It speaks the protocol of 2025-11-25 unless the behaviour
-begins with `modern`.
+closes when the last process is gone; `starts` counts how often it was started. It speaks the
+protocol of 2025-11-25 unless the behaviour begins with `modern`.
 """
 
 import json

@@ -48,9 +48,9 @@ async fn a_server_that_exits_at_once_says_why() {
 #[tokio::test]
 async fn a_program_that_is_not_there_fails() {
     let mut bad = Bad::start_with("none", |options| {
-        options.reach = Reach::Missing("there is no program x that can be run".to_owned());
+        options.reach = Reach::Missing("there is no executable program x".to_owned());
     });
-    assert_eq!(bad.failed().await, "there is no program x that can be run");
+    assert_eq!(bad.failed().await, "there is no executable program x");
 }
 
 #[tokio::test]

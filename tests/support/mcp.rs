@@ -8,7 +8,7 @@ use tether::tools::process::{self, Confinement, environment, find_program};
 use tether::tools::source::EntryRules;
 use tether::tools::{Source, SourceKind};
 
-/// A server named `bad` with this behaviour. In the folder is a pipe, `events`, that it writes to.
+/// A server named `bad` with this behaviour. It writes to the pipe `events` in the folder.
 pub(crate) fn options(behaviour: &str, folder: Option<&Path>) -> McpOptions {
     let environment = environment(own_environment(), &[], &[]);
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);

@@ -59,7 +59,7 @@ async function suite(args) {
 
 before(() => assert.ok(existsSync(NODE), 'the suite needs Node 22 or later'));
 
-test('every scenario runs, or it is said why not', async () => {
+test('every scenario runs, or the reason is given', async () => {
   const { output } = await suite(['list']);
   const [, clients] = output.split(/^Client scenarios.*$/m);
   const [listed] = clients.split(/^Authorization server scenarios/m);

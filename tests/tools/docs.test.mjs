@@ -1,4 +1,4 @@
-// docs/tools.md, done as it says by someone who has nothing but the repository.
+// docs/tools.md, followed step by step by someone who has only the repository.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -93,7 +93,7 @@ describe('five minutes', () => {
 
 const README = await readFile(path.join(REPOSITORY, 'README.md'), 'utf8');
 
-test('every example of a configuration is one', async (t) => {
+test('every example of a configuration is valid', async (t) => {
   const examples = blocks(README + PAGE).filter(({ language }) => language === 'yaml');
   assert.ok(examples.length >= 6);
   for (const { code } of examples) {

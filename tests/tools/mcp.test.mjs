@@ -188,7 +188,7 @@ test('the Python SDK in both eras', async (t) => {
     assert.equal((await call('fail')).success, false);
     const asked = await call('order', { item: 'tea' });
     assert.deepEqual(asked.clarification.options.map(({ id }) => id), ['small', 'large']);
-    // Both of its questions find their answer in this object.
+    // This object answers both of its questions.
     const answers = JSON.stringify({ size: 'large', sure: true });
     const { data } = await call('order', { item: 'tea' }, '--answer', answers);
     assert.equal(data.result, 'ordered: tea, large, note none, sure True');
@@ -207,7 +207,7 @@ test('a pin holds a server to its list', async (t) => {
   const wrong = `sha256:${'0'.repeat(64)}`;
   const refused = await listTools(await configFile(t, config({ ...entry, pin: wrong })));
   assert.deepEqual(refused.tools, []);
-  assert.match(refused.said[0], /its tools are not those that `pin` names, so none is offered: found sha256:/);
+  assert.match(refused.said[0], /its tools do not match `pin`, so none are offered: found sha256:/);
 });
 
 /** A modern server over HTTP, whose tool wants its argument in another header after the first list. */

@@ -72,7 +72,7 @@ fn reach(entry: &McpConfig, programs: &Programs) -> Result<Reach, ToolsError> {
     if let Some(url) = &entry.url {
         let headers = entry.headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-        // Whoever wrote the address has chosen it, private or not.
+        // The operator chose this address, private or not.
         let client = Client::new(ClientOptions::new(Addresses::Of(url.clone())));
         let auth = match entry.auth.as_ref().map(AuthConfig::credentials).transpose() {
             Ok(auth) => auth,

@@ -16,27 +16,27 @@ use crate::tools::source::Offering;
 use crate::tools::{Entry, RegistryError, Source, Sources, Tool};
 
 /// Why the tools of a configuration cannot be used on this machine. Anything else that is wrong
-/// with a tool only keeps this tool from being offered.
+/// with a tool only keeps that tool from being offered.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolsError {
     /// A built-in tool cannot be used.
     #[error(transparent)]
     Builtin(#[from] RegistryError),
-    /// A sandbox is required, but does not hold.
+    /// A sandbox is required, but cannot be enforced.
     #[error(
-        "{tool}: sandbox.mode is `require`, but this machine does not hold {missing}; use `auto` to \
-         run it with what there is"
+        "{tool}: sandbox.mode is `require`, but this machine cannot enforce {missing}; use \
+         `auto` to run it with what is available"
     )]
     Sandbox {
         /// The tool.
         tool: String,
-        /// What does not hold.
+        /// What cannot be enforced.
         missing: String,
     },
 }
 
 /// The sources of the tools that the model is offered, in the order of the configuration. Those
-/// outside of this machine are not asked before [`Sources::start`].
+/// that have to be asked are not asked before [`Sources::start`].
 ///
 /// # Errors
 /// See [`ToolsError`].

@@ -1,4 +1,4 @@
-//! What all programs share: the launcher, and what of a sandbox holds on this machine.
+//! What all programs share: the launcher, and the sandbox layers that work on this machine.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::tools::process::{Confinement, Launcher, Layers, Sandbox, find_program
 #[derive(Debug)]
 pub(super) struct Programs {
     launcher: Arc<Launcher>,
-    /// What of a sandbox holds; found out only if there are programs.
+    /// The sandbox layers that work here; probed only if there are programs.
     layers: Layers,
 }
 
@@ -29,12 +29,12 @@ impl Programs {
         &self.launcher
     }
 
-    /// The layers of a confinement that hold.
+    /// The layers of a confinement that are enforced.
     pub(super) fn held(&self, confinement: &Confinement) -> Vec<&'static str> {
         confinement.held(&self.layers)
     }
 
-    /// Checks that a required sandbox holds.
+    /// Checks that a required sandbox can be enforced.
     pub(super) fn check(&self, entry: &str, sandbox: Option<&Sandbox>) -> Result<(), ToolsError> {
         let Some(sandbox) = sandbox.filter(|sandbox| sandbox.is_required) else { return Ok(()) };
         let missing = self.layers.missing(sandbox);
@@ -45,7 +45,7 @@ impl Programs {
     }
 }
 
-/// The file of a program, found as its own environment says.
+/// The file of a program, looked up in the `PATH` of its own environment.
 ///
 /// # Errors
 /// If there is none that can be run.
@@ -56,10 +56,10 @@ pub(super) fn found(
 ) -> Result<PathBuf, String> {
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
     find_program(program.as_ref(), path, directory)
-        .ok_or_else(|| format!("there is no program {program} that can be run"))
+        .ok_or_else(|| format!("there is no executable program {program}"))
 }
 
-/// The sandbox that a configuration describes, if it wants one.
+/// The sandbox that a configuration describes, unless it is off.
 pub(super) fn sandbox(config: &SandboxConfig) -> Option<Sandbox> {
     let SandboxConfig { mode, read, write, network } = config;
     (*mode != SandboxMode::Off).then(|| Sandbox {

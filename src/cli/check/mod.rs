@@ -10,8 +10,8 @@ use crate::config::{self, Overrides};
 use crate::tools::SourceReport;
 
 /// Writes the effective configuration as YAML, with secrets redacted. On standard error, warns
-/// about settings that are allowed but probably unintended, and says what tools become of it on
-/// this machine. With `--probe`, the sources of tools are asked.
+/// about settings that are allowed but probably unintended, and says which tools there are on
+/// this machine. With `--probe`, asks the sources of tools.
 ///
 /// # Errors
 /// [`CliError::Config`] with all mistakes; [`CliError::Usage`] if this machine cannot do what the
@@ -23,7 +23,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut impl Write) -> Result<(), CliError
     }
     for source in &app::tools(&config).map_err(CliError::usage)?.toolset().sources {
         note(source);
-        // Once they have been asked, there may be more.
+        // After a probe, there may be more to report.
         if !args.probe {
             warn(source);
         }

@@ -1,4 +1,4 @@
-//! `tether check --probe`: asks the sources of tools, and says what to set for what it finds.
+//! `tether check --probe`: asks the sources of tools, and suggests settings.
 
 use crate::app;
 use crate::cli::tools::settle;
@@ -9,7 +9,7 @@ use crate::tools::mcp::Protocol;
 use crate::tools::source::{SourceKind, SourceState};
 use crate::tools::{SourceReport, ToolSpec, Toolset};
 
-/// Asks them, and writes what is found to standard error.
+/// Asks them, and writes what it finds to standard error.
 ///
 /// # Errors
 /// [`CliError::Usage`] if this machine cannot do what the configuration requires.
@@ -39,8 +39,8 @@ fn told(config: &Config, toolset: &Toolset) -> String {
     }
     let most = rules.select.max_told;
     format!(
-        "{taken}: each question gets the best for it, up to {most} in a quarter of the context. \
-         Set `allow`, `deny` or `include` to offer fewer, `tools.select.always` to tell some every \
+        "{taken}: each question gets the best matches, up to {most} in a quarter of the context. \
+         Set `allow`, `deny` or `include` to offer fewer, `tools.select.always` to show some every \
          time, or a higher `tools.select.max_told` and `model.context_budget_tokens`"
     )
 }
@@ -76,12 +76,12 @@ fn of_server(entry: &McpConfig, report: &SourceReport, tools: &[&ToolSpec]) -> V
     let count = tools.len();
     let mut advice = vec![format!("it offers {count} tools over MCP {version}")];
     if entry.protocol == Protocol::Auto {
-        advice.push(format!("set `protocol: {era}` to save finding that out at each start"));
+        advice.push(format!("set `protocol: {era}` to skip finding that out at each start"));
     }
     if let Some(pin) = &report.pin
         && entry.pin.is_none()
     {
-        advice.push(format!("set `pin: {pin}` to keep it to this list"));
+        advice.push(format!("set `pin: {pin}` to accept only this list"));
     }
     let unsettled = tools.iter().filter(|tool| tool.policy.mutates).count();
     if !entry.trust && entry.policy.is_empty() && unsettled > 0 {
@@ -101,9 +101,9 @@ fn of_silent_server(entry: &McpConfig) -> String {
             .to_owned();
     }
     if entry.url.is_some() {
-        return "look at `url`, and at `headers` or `auth` if it wants to know who asks".to_owned();
+        return "check `url`, and `headers` or `auth` if it requires authentication".to_owned();
     }
     "run its `command` by hand; it gets only the usual variables, so name others that it needs in \
-     `env_inherit`, and raise `connect_timeout_sec` if it has to be fetched first"
+     `env_inherit`, and raise `connect_timeout_sec` if it has to be downloaded first"
         .to_owned()
 }

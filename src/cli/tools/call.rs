@@ -168,7 +168,7 @@ impl<W: Write> Call<'_, W> {
                 Ended::Again(next) => resumption = Some(next),
             }
         }
-        Ok((ToolResult::error("the tool kept asking"), 1))
+        Ok((ToolResult::error("the tool kept asking questions"), 1))
     }
 
     async fn run_once(&mut self, resumption: Option<Resumption>) -> Result<Ended, CliError> {

@@ -30,7 +30,7 @@ pub(super) fn run(
 /// wrong goes to standard error.
 ///
 /// # Errors
-/// As [`list`]; [`CliError::Silent`] if a server cannot be asked.
+/// As [`list`]; [`CliError::Silent`] if a server does not answer.
 fn pin(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
     let servers = app::mcp_servers(config).map_err(CliError::usage)?;
     let mut has_failed = false;
@@ -62,7 +62,7 @@ fn list(config: &Config, out: &mut impl Write) -> Result<(), CliError> {
     settle::report(&toolset);
     if !app::rules(config).can_tell_all(toolset.tools.catalog()) {
         let note = "these are more tools than a model is told about at once: each question gets \
-                    the best for it, as `tools.select` says";
+                    those that fit it best, as `tools.select` says";
         print_diagnostic("note", note);
     }
     let tools: Vec<&ToolSpec> = toolset.tools.catalog().specs().collect();

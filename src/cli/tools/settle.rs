@@ -1,4 +1,4 @@
-//! Tools outside a gateway: their sources are asked, and what is missing is reported.
+//! Tools outside a gateway: asks their sources, and reports what is missing.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(in crate::cli) async fn settled(sources: &mut Sources, within: Duration) -> 
             sources.changed().await;
         }
     };
-    // What has not answered is reported as it is.
+    // A source that has not answered is reported as such.
     let _ = timeout(within, all).await;
     sources.toolset()
 }

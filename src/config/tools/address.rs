@@ -7,7 +7,7 @@ use crate::config::raw::Node;
 use crate::config::reader::{Refused, text};
 use crate::tools::outbound::Cidr;
 
-/// Reads an address on the web.
+/// Reads a web address.
 pub(super) fn web(node: &Node) -> Result<Url, Refused> {
     let expected = "an http or https URL without user and password";
     let url = Url::parse(text(node)?).map_err(|_| Refused::hidden(node, expected))?;

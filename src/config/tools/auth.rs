@@ -26,7 +26,7 @@ pub struct AuthConfig {
     /// Its private key, in PKCS #8 as PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_key_pem: Option<Secret>,
-    /// How the key signs.
+    /// What the key signs with.
     #[serde(serialize_with = "algorithm_name")]
     pub signing_algorithm: Algorithm,
     /// The scopes to ask for.

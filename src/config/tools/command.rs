@@ -73,7 +73,7 @@ pub struct SandboxConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
-    /// As far as this machine has one.
+    /// As much of one as this machine supports.
     Auto,
     /// Without one, the gateway does not start.
     Require,

@@ -136,13 +136,13 @@ pub struct OpenApiConfig {
     pub policy: Vec<(Glob, PolicyPatch)>,
 }
 
-/// What the operator has for a security scheme.
+/// The operator's credential for a security scheme.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum CredentialConfig {
     /// A key.
     Key(Secret),
-    /// The right to tokens.
+    /// Client credentials, which get tokens.
     Client(Box<AuthConfig>),
 }
 

@@ -60,7 +60,7 @@ pub struct ToolsConfig {
     /// Files of MCP servers that have not been read yet.
     #[serde(skip)]
     pub imports: Vec<ImportConfig>,
-    /// What the imported files say that is not taken over, a sentence each.
+    /// What was ignored in the imported files, a sentence each.
     #[serde(skip)]
     pub import_warnings: Vec<String>,
 }
@@ -87,7 +87,7 @@ impl ToolsConfig {
         imports.iter().map(import).filter_map(Result::err).collect()
     }
 
-    /// Adds imported servers. Names that are taken already stay with who has them.
+    /// Adds imported servers. A name that is already taken stays with its first entry.
     fn take_over(&mut self, path: &Path, imported: Imported) {
         let file = path.display();
         let warnings = imported.warnings.iter().map(|warning| format!("{file}: {warning}"));
@@ -96,7 +96,7 @@ impl ToolsConfig {
             let name = &server.name;
             if self.mcp.iter().any(|other| other.name == *name) {
                 self.import_warnings.push(format!(
-                    "{file}: {name} is left out: there is another entry of this name"
+                    "{file}: {name} is left out: there is already an entry of this name"
                 ));
                 continue;
             }

@@ -32,7 +32,7 @@ pub(super) fn policy(mut keys: Keys<'_, '_>) -> PolicyPatch {
     patch
 }
 
-/// Reads the changes for tools by patterns for their names.
+/// Reads the changes for tools, by patterns that match their names.
 pub(super) fn policies(keys: &mut Keys<'_, '_>) -> Vec<(Glob, PolicyPatch)> {
     let policies = keys.named_sections("policy", policy);
     policies.into_iter().map(|(pattern, patch)| (Glob::new(pattern), patch)).collect()

@@ -34,9 +34,9 @@ enum Form {
 /// How results are written.
 #[derive(Debug, Clone, Copy)]
 struct Style<'a> {
-    /// How calls are written, which results must not look like.
+    /// How calls are written; results must not look like calls.
     format: &'a CallFormat,
-    /// Longer results are abridged to about so many bytes of JSON.
+    /// Longer results are abridged to about this many bytes of JSON.
     result_bytes_max: usize,
 }
 

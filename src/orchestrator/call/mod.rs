@@ -51,7 +51,7 @@ impl CallAt {
 pub(super) struct CallDraft {
     /// Unique in the session.
     pub(super) call_id: String,
-    /// The round that wrote it; 0 for one that an earlier turn left.
+    /// The round that wrote it; 0 for a call that an earlier turn left.
     pub(super) round: u32,
     pub(super) origin: Origin,
     /// What happens with the user's answer, if it asks.
@@ -83,7 +83,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Whether the call goes on with an answer, and so has been checked and begun before.
+    /// Whether the call continues with the user's answer, and so has been checked before.
     pub(super) const fn is_answered(&self) -> bool {
         matches!(self, Self::Approved { .. } | Self::Again(_) | Self::Open { .. })
     }

@@ -59,14 +59,14 @@ fn tool_tokens(tools: &Catalog, position: usize) -> usize {
     trim::tokens_of_bytes(tools.told_bytes(position))
 }
 
-/// What a turn's tools are selected by.
+/// What the selection of a turn's tools depends on.
 #[derive(Debug)]
 pub struct Basis<'a> {
     /// The user's words, or an answer to a question.
     pub opening: &'a Opening,
-    /// The turns before.
+    /// The earlier turns.
     pub history: &'a Conversation,
-    /// A tool that must be called is told.
+    /// A tool that must be called is always told.
     pub tool_choice: &'a ToolChoice,
 }
 
@@ -77,7 +77,7 @@ impl Selection {
         Self { told: (0..tools.specs().len()).collect(), ..Self::default() }
     }
 
-    /// Roughly how many tokens tell about the tools that are told in full.
+    /// Roughly how many tokens describe the tools that are told in full.
     pub(super) fn tokens(&self, tools: &Catalog) -> usize {
         self.told.iter().map(|at| tool_tokens(tools, *at)).sum()
     }
@@ -169,12 +169,12 @@ fn used(tools: &Catalog, history: &Conversation, most: usize) -> Vec<usize> {
     used
 }
 
-/// The user's last messages. The older one is, the less it counts.
+/// The user's last messages. The older a message is, the less it counts.
 fn texts<'q>(basis: &'q Basis<'q>) -> Vec<(&'q str, f32)> {
     let before = basis.history.turns().rev().map(|turn| &*turn.prompt);
     let now = match basis.opening {
         Opening::Prompt(words) => Some(&**words),
-        // What the user chose says little about tools; the question before it does.
+        // What the user chose says little about tools; the prompts before it say more.
         Opening::Answer(_) => None,
     };
     let weights = std::iter::successors(Some(1.0_f32), |weight| Some(weight / 2.0));

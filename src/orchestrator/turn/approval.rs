@@ -31,7 +31,7 @@ impl OpenRound<'_> {
         self.calls().iter().any(is_unapproved)
     }
 
-    /// Ends a call with the question whether it may run.
+    /// Ends a call by asking whether it may run.
     pub(super) fn ask_approval(&mut self, at: CallAt) {
         let name = self.core.calls[at].name();
         let definition = self.core.setup.spec(name).map(ToolSpec::digest).unwrap_or_default();
@@ -41,7 +41,7 @@ impl OpenRound<'_> {
     }
 }
 
-/// The question whether a call of this tool may run. Clients show the arguments with it.
+/// Asks whether a call of this tool may run. Clients show the arguments with it.
 fn confirmation(name: &str) -> Clarification {
     Clarification {
         r#type: "confirmation".to_owned(),

@@ -132,8 +132,8 @@ impl OpenRound<'_> {
         verdict
     }
 
-    /// Whether the model calls a tool of which it knows only the name. A call that goes on, or that
-    /// was put off, was checked before.
+    /// Whether the model calls a tool that it knows by name only. A call that an earlier turn left
+    /// has been checked before.
     fn is_untold(&self, at: CallAt, name: &str) -> bool {
         let is_new = self.core.calls[at].origin == Origin::Model;
         is_new && self.core.setup.spec(name).is_some() && !self.core.known.has(name)
@@ -212,13 +212,13 @@ impl OpenRound<'_> {
         self.feed_back(Some(at), reason, message);
     }
 
-    /// Tells the model about a tool that it has called by its bare name. That is no mistake, so it
-    /// does not count as one.
+    /// Tells the model about a tool that it has called by its bare name. This does not count as a
+    /// mistake.
     fn tell_tool(&mut self, at: CallAt) {
         let Some(spec) = self.core.setup.spec(self.core.calls[at].name()) else { return };
         let (name, result) = (spec.name.clone(), feedback::untold(spec));
         self.core.note_learned(std::iter::once(&*name));
-        self.say_of_call(format!("the model learns what {name} takes before it can call it"));
+        self.say_of_call(format!("the model is told what {name} takes before it can call it"));
         self.end_without_run(at, NotRun::Untold, Outcome::NotRun(result));
         self.round.has_refused = true;
     }
@@ -320,7 +320,7 @@ impl OpenRound<'_> {
         Ok(())
     }
 
-    /// Runs a call that may run.
+    /// Runs a call that has passed all checks.
     fn run_call(&mut self, at: CallAt) {
         let is_open = matches!(self.core.calls[at].origin, Origin::Open { .. });
         let Some(arguments) = self.core.calls[at].start() else { return };

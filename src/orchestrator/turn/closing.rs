@@ -152,7 +152,7 @@ impl Core {
         self.results().next().is_some()
     }
 
-    /// The successful tools and their results. What is said about other tools is for the model.
+    /// The successful tools and their results. What a search for tools has found is for the model.
     fn results(&self) -> impl Iterator<Item = (&str, &ToolResult)> {
         let calls = self.record.steps.iter().flat_map(Step::calls);
         let calls = calls.filter(|call| !self.setup.is_finder(&call.name));

@@ -40,7 +40,7 @@ pub(super) struct Core {
     pub(super) empty_answers: u32,
     /// Whether the model answered without a required call and was told so.
     pub(super) was_reminded_to_call: bool,
-    /// Whether a tool has returned what strangers may have written.
+    /// Whether a tool has returned something that strangers may have written.
     pub(super) is_tainted: bool,
     /// The tokens of the finished rounds.
     pub(super) usage: Usage,

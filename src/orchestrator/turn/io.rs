@@ -30,7 +30,7 @@ pub struct TurnRequest {
     pub max_tool_loops: Option<u32>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,
-    /// More calls that need the user's approval than [`Rules::confirm`] says.
+    /// Which calls need the user's approval, in addition to those of [`Rules::confirm`].
     ///
     /// [`Rules::confirm`]: crate::orchestrator::Rules::confirm
     pub confirm: Option<Confirm>,
@@ -169,7 +169,7 @@ pub enum Output<'a> {
         /// The answer that the tool asked to be called with.
         resumption: Option<Resumption>,
     },
-    /// Go on with a call of an earlier turn that waits for the user's answer.
+    /// Resume a call of an earlier turn that waits for the user's answer.
     ResumeTool {
         /// Names the call in [`Input::ToolEnded`].
         call: CallAt,
@@ -182,7 +182,7 @@ pub enum Output<'a> {
         /// The answer.
         given: Given,
     },
-    /// Keep a running tool, which waits for the user's answer, for the turn that brings it.
+    /// Set aside a running tool that waits for the user's answer. A later turn resumes it.
     ParkTool {
         /// The call, as [`Output::StartTool`] named it.
         call: CallAt,

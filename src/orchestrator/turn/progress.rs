@@ -20,8 +20,8 @@ impl TurnMachine {
         }
     }
 
-    /// Takes a running tool's question. Its run ends here, or goes on in the turn that brings the
-    /// answer.
+    /// Takes a running tool's question. Its run ends here, or continues in the turn that answers
+    /// it.
     pub(super) fn take_question(
         &mut self,
         call: CallAt,

@@ -45,8 +45,8 @@ impl Setup {
         &self.request.briefing.tools
     }
 
-    /// Checks whether a call may run. If there is no such tool, those are listed that the model
-    /// has been told about.
+    /// Checks whether a call may run. If there is no such tool, the error lists those that the
+    /// model was told about at the start.
     pub(super) fn check(&self, name: &str, arguments: &Value) -> Result<(), InvalidCall> {
         self.tools().check_knowing(name, arguments, &self.request.briefing.told)
     }
@@ -70,7 +70,7 @@ impl Setup {
         self.request.briefing.format()
     }
 
-    /// How long a result may be for the model, in bytes.
+    /// The longest result that the model is shown, in bytes.
     pub(super) fn result_bytes_max(&self) -> usize {
         trim::result_bytes(self.rules().context_budget_tokens)
     }
@@ -125,7 +125,7 @@ impl Setup {
         self.request.history.open_questions().get(1..).unwrap_or_default()
     }
 
-    /// The call that goes on with the user's answer, if there is one.
+    /// The call that continues with the user's answer, if there is one.
     pub(super) fn answered_call(&self) -> Option<(Written, Origin)> {
         let (question, answer) = self.answered()?;
         let (name, given) = (question.tool_name.clone(), answer.given.clone());
@@ -157,7 +157,7 @@ impl Setup {
         self.approved.iter().any(|approved| approved == name)
     }
 
-    /// Whether this turn answers that this very call may not run.
+    /// Whether the user's answer refuses exactly this call.
     pub(super) fn is_refused(&self, name: &str, arguments: &Value) -> bool {
         let Some((question, Answer { given: Given::Refused(_), .. })) = self.answered() else {
             return false;
@@ -166,7 +166,8 @@ impl Setup {
         question.tool_name == name && question.arguments.as_ref().is_some_and(is_same)
     }
 
-    /// Whether the turns that this one continues have read what strangers may have written.
+    /// Whether the turns that this one continues have read anything that strangers may have
+    /// written.
     pub(super) fn is_tainted(&self) -> bool {
         let calls = self.request.history.chain().flat_map(|turn| &turn.steps);
         let mut calls = calls.flat_map(Step::calls);
@@ -229,7 +230,7 @@ impl Setup {
     }
 }
 
-/// The tools whose calls the user has approved for the whole session, and which have not changed
+/// The tools whose calls the user has approved for the whole session, if they have not changed
 /// since.
 fn approved(request: &TurnRequest) -> Vec<String> {
     let TurnRequest { history, opening, briefing, .. } = request;

@@ -163,8 +163,8 @@ impl TurnMachine {
 }
 
 impl Core {
-    /// The calls with which the turn begins: the one that the user's answer is for and, unless more
-    /// questions wait, the lookups that were put off until then.
+    /// The calls with which the turn begins: the one that the user has answered and, unless more
+    /// questions wait, the lookups that were put off.
     fn calls_left(&mut self) -> Vec<(Written, Origin)> {
         let mut calls = Vec::from_iter(self.setup.answered_call());
         if self.setup.waiting_questions().is_empty() && !self.record.deferred.is_empty() {

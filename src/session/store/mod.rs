@@ -81,8 +81,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>>;
 
-    /// Keeps a file that a tool of the session has returned. If the session's files become too
-    /// long together, the oldest go.
+    /// Keeps a file that a tool of the session has returned. If the session's files together
+    /// become too large, the oldest are dropped.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if there is no such session.
@@ -131,7 +131,7 @@ pub struct Lease {
 /// A file that a tool has returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// 128 random bits as 32 hexadecimal digits: who does not know it cannot guess it.
+    /// 128 random bits as 32 hexadecimal digits, so that nobody can guess it.
     pub id: String,
     /// A name for people.
     pub name: Option<String>,

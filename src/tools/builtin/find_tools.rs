@@ -15,7 +15,7 @@ pub struct FindTools {
     spec: Arc<ToolSpec>,
     tools: Catalog,
     index: Arc<Index>,
-    /// How long the descriptions in one result may be together, in bytes.
+    /// How long all descriptions in one result may be together, in bytes.
     told_bytes_max: usize,
 }
 
@@ -35,7 +35,7 @@ impl FindTools {
         tools.into_iter().flatten().filter_map(|tool| tool["name"].as_str())
     }
 
-    /// The first tools that fit, and always one.
+    /// The best matches that there is room for, and always the first.
     fn find(&self, query: &str) -> Vec<&ToolSpec> {
         let mut room = self.told_bytes_max;
         let mut found = Vec::new();

@@ -97,14 +97,14 @@ struct Shared {
 }
 
 impl CommandTool {
-    /// A tool that calls the program so.
+    /// A tool that calls the program with these options.
     ///
     /// # Errors
     /// If the template does not fit the tool's parameters.
     pub fn new(spec: Arc<ToolSpec>, options: Options) -> Result<Self, TemplateError> {
         let template = Template::new(&options.arguments, &spec.parameters)?;
         if let Input::Parameter(name) = &options.stdin {
-            // As in an argument, it has to be there.
+            // As in an argument, it has to be a parameter.
             Template::new(&[Element::One(format!("{{{name}}}"))], &spec.parameters)?;
         }
         let process = ProcessOptions {

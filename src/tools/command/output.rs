@@ -53,7 +53,7 @@ pub(super) fn result(
             Ok(array @ Value::Array(_)) => ToolResult::data(json!({ "items": array })),
             Ok(object @ Value::Object(_)) => ToolResult::from_value(object),
             Ok(other) => ToolResult::data(json!({ "value": other })),
-            Err(error) => ToolResult::error(format!("the program printed no valid JSON: {error}")),
+            Err(error) => ToolResult::error(format!("the program printed invalid JSON: {error}")),
         },
     }
 }
@@ -62,7 +62,7 @@ fn text_result(text: &str, is_cut: bool) -> ToolResult {
     let result = ToolResult::data(json!({ "text": text.trim_end() }));
     if is_cut {
         return result.with_instruction(format!(
-            "The output was cut after {OUTPUT_BYTES_MAX} bytes. Ask for less if you need the rest."
+            "The output was cut after {OUTPUT_BYTES_MAX} bytes. Ask for the rest in parts."
         ));
     }
     result
@@ -120,7 +120,7 @@ mod tests {
         let mut stdout = Stdout::default();
         stdout.push(b"oops");
         let found = result(ended(0), &[0], &stdout, &Stderr::default(), Output::Json);
-        assert!(found.error.unwrap().starts_with("the program printed no valid JSON"));
+        assert!(found.error.unwrap().starts_with("the program printed invalid JSON"));
     }
 
     #[test]

@@ -40,13 +40,13 @@ pub(super) async fn run(
     let input = input(&shared.stdin, &arguments);
     let _writing = child.stdin.take().map(|pipe| spawn(write(pipe, input)));
     let status = child.wait().await;
-    // What it has started ends with it. Until then, the pipe may be open.
+    // Its children end with it. Until then, they may hold the pipe open.
     let stderr = child.finish().await;
     if let Some(reading) = reading {
         let _ = timeout(KILL_WAIT, reading).await;
     }
     let status = status.map_err(|error| {
-        ToolFault::permanent(format!("it is not known how the program ended: {error}"))
+        ToolFault::permanent(format!("cannot tell how the program ended: {error}"))
     })?;
     let stdout = std::mem::take(&mut *stdout.lock());
     Ok(output::result(status, &shared.ok_exit_codes, &stdout, &stderr, shared.output))
@@ -56,7 +56,7 @@ fn spawn(io: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()>
     AbortOnDropHandle::new(tokio::spawn(io))
 }
 
-/// Reads until the pipe closes. What does not fit is read too, or the program would block.
+/// Reads until the pipe closes, even beyond the limit, or the program would block.
 async fn read(mut pipe: ChildStdout, stdout: Arc<Mutex<Stdout>>) {
     let mut chunk = [0; 8192];
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {

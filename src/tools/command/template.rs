@@ -66,10 +66,10 @@ pub enum TemplateError {
         /// The tool's parameters.
         known: Vec<String>,
     },
-    /// A placeholder may be absent, where something must be.
+    /// A value that must be there may be absent.
     #[error(
         "{{{0}}} may be absent, because it is not required; put the element into a list of its own, \
-         which is left out then, or require the parameter"
+         which is then left out, or require the parameter"
     )]
     MayBeAbsent(String),
 }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_text_are_json() {
+    fn values_that_are_not_text_become_json() {
         check(
             &[one("{deep}"), one("{paths}"), one("{pattern}")],
             &json!({"deep": true, "paths": [1.5, {"a": []}, "t"], "pattern": {"b": "c"}}),

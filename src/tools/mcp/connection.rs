@@ -35,7 +35,7 @@ use crate::limits::mcp as limits;
 /// The protocol's two eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Era {
-    /// Up to 2025-11-25: with a handshake, and questions inside of open calls.
+    /// Up to 2025-11-25: with a handshake, and questions inside open calls.
     Legacy,
     /// From 2026-07-28 on: without state, and questions as results.
     Modern,
@@ -83,7 +83,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Why it has ended; waits for that.
+    /// Waits until it ends, and returns why.
     pub(super) async fn ended(&self) -> Arc<str> {
         let mut end = self.end.clone();
         match end.wait_for(Option::is_some).await {
@@ -109,7 +109,7 @@ impl Connection {
             }
             Err(error) => debug!(%error, "the server does not report changes of its tools"),
         }
-        // A subscription that ends is not worth a connection.
+        // The end of a subscription is no reason to drop the connection.
         std::future::pending::<()>().await;
     }
 }
@@ -119,7 +119,7 @@ impl Connection {
 #[error("{message}")]
 pub(super) struct ConnectError {
     pub(super) message: String,
-    /// Whether the server may just be of the other era.
+    /// Whether the server may just belong to the other era.
     may_be_legacy: bool,
 }
 
@@ -129,7 +129,7 @@ impl ConnectError {
     }
 }
 
-/// Connects to a server within its time. `known` is the era of an earlier connection.
+/// Connects to a server within its time limit. `known` is the era of an earlier connection.
 ///
 /// # Errors
 /// Why that failed.
@@ -245,7 +245,7 @@ fn http_config(
 /// What the gateway can do for a server: put its questions to the user.
 fn client_config(options: &McpOptions) -> ClientConfig {
     let mut elicitation = ElicitationCapability::new();
-    // Defaults are filled in by us.
+    // The gateway fills in defaults itself.
     elicitation.form = Some(FormElicitationCapability::default());
     elicitation.url = options.may_send_to_pages.then(UrlElicitationCapability::default);
     let mut capabilities = ClientCapabilities::default();
@@ -303,7 +303,7 @@ async fn of_program(error: ClientInitializeError, program: Option<Program>) -> C
 }
 
 fn of_http(error: &ClientInitializeError) -> ConnectError {
-    // A server that cannot be reached, or that does not let us in, is so in both eras.
+    // A server that cannot be reached, or that does not let us in, is no better in the other era.
     let is_final = matches!(
         error,
         ClientInitializeError::TransportError { .. }
@@ -319,7 +319,7 @@ fn told(error: &ClientInitializeError) -> String {
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             let versions: Vec<_> = server_supported.iter().map(ToString::to_string).collect();
             format!(
-                "it speaks only versions of the protocol that are not known here: {}",
+                "it speaks only versions of the protocol that the gateway does not know: {}",
                 versions.join(", ")
             )
         }

@@ -52,7 +52,7 @@ impl Exchange {
             "input_required" => {}
             "task" => {
                 return Step::Wrong(
-                    "the server made a task of the call, which is not supported".to_owned(),
+                    "the server turned the call into a task, which is not supported".to_owned(),
                 );
             }
             _ => return Step::Done(result),
@@ -82,7 +82,7 @@ impl Exchange {
             let params = request.get_mut("params").map(Value::take).unwrap_or_default();
             if !is_question {
                 return Step::Wrong(
-                    "the server wants something from the client that is not supported".to_owned(),
+                    "the server asks the gateway for something that is not supported".to_owned(),
                 );
             }
             self.questions.push(Asked { key, params });
@@ -100,7 +100,7 @@ impl Exchange {
 
     /// Goes on with an answer to the first question.
     pub(super) fn resume(mut stored: Value, given: &Given) -> Result<Self, String> {
-        let unusable = || "what was stored of the call cannot be read".to_owned();
+        let unusable = || "the stored state of the call cannot be read".to_owned();
         let Some(Value::Array(questions)) = stored.get_mut("questions").map(Value::take) else {
             return Err(unusable());
         };

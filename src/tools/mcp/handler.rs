@@ -59,8 +59,8 @@ impl Handler {
         }
         for call in &open {
             call.note_not_asked(
-                "it asked a question while calls of several users were open, and it could not be \
-                 told whom to ask; set `connections: per_session` for this server"
+                "it asked a question while calls of several users were open, and does not say \
+                 whom it is for; set `connections: per_session` for this server"
                     .to_owned(),
             );
         }

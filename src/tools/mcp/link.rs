@@ -81,7 +81,7 @@ impl OwnConnections {
         Ok(connection)
     }
 
-    /// The session's connection. Those that are over, or have not been used for long, are closed.
+    /// The session's connection. Those that have ended, or have been idle too long, are closed.
     fn find(&self, session: &str) -> Option<Arc<Connection>> {
         let mut open = self.open.lock();
         open.retain(|_, own| {

@@ -21,7 +21,7 @@ use crate::tools::source::{Declared, Effects, Hints, LeftOut};
 pub(super) struct Listing {
     pub(super) tools: Vec<Listed>,
     pub(super) left_out: Vec<LeftOut>,
-    /// Why the list is not whole, if it is not.
+    /// Why the list is incomplete, if it is.
     pub(super) cut: Option<String>,
     /// What an operator pins.
     pub(super) pin: String,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn one_malformed_tool_does_not_cost_the_others() {
+    fn a_malformed_tool_does_not_affect_the_others() {
         let listing = listing(json!([
             { "name": "good", "inputSchema": { "type": "object" }, "title": "Good" },
             5,

@@ -25,7 +25,7 @@ struct Envelope<'m> {
     method: Option<Cow<'m, str>>,
 }
 
-/// Whether the answer to a message is read by ourselves.
+/// Whether we read the answer to a message ourselves.
 pub(super) fn is_raw(message: &ClientJsonRpcMessage) -> bool {
     let ClientJsonRpcMessage::Request(request) = message else { return false };
     matches!(
@@ -51,7 +51,7 @@ pub(super) fn wrap(message: &str) -> Cow<'_, str> {
 /// Reads a message.
 ///
 /// # Errors
-/// If it is no message of the protocol.
+/// If it is not a message of the protocol.
 pub(super) fn read(message: &str, is_raw: bool) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     if is_raw { serde_json::from_str(&wrap(message)) } else { serde_json::from_str(message) }
 }

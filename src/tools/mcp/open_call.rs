@@ -24,7 +24,7 @@ struct State {
     heard_at: Instant,
     /// How many of its questions wait for the user.
     questions: u32,
-    /// Why a question of it was not put to the user.
+    /// Why one of its questions was not put to the user.
     not_asked: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl OpenCall {
         self.reporter.progress(Progress { progress: *progress, total: *total, message });
     }
 
-    /// Waits until nothing has been heard of it for this long. The time in which the user is asked
+    /// Waits until nothing has been heard of it for this long. Time spent waiting for the user
     /// does not count.
     pub(super) async fn silence(&self, most: Duration) {
         loop {

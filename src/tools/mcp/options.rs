@@ -39,7 +39,7 @@ pub struct McpOptions {
 }
 
 impl McpOptions {
-    /// The usual ones.
+    /// The default options.
     #[must_use]
     pub const fn new(rules: EntryRules, reach: Reach) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl McpOptions {
 pub enum Reach {
     /// It is a program that is started.
     Program(Box<process::Options>),
-    /// It is a program that is not on this machine.
+    /// It cannot be reached, for this reason.
     Missing(String),
     /// Over HTTP.
     Http(Box<HttpReach>),
@@ -76,7 +76,7 @@ pub struct HttpReach {
     pub url: Url,
     /// Header fields of every request.
     pub headers: Vec<(String, String)>,
-    /// How requests are authorized, if `headers` do not do it.
+    /// How requests are authorized, if not by `headers`.
     pub auth: Option<ClientCredentials>,
     /// Sends the requests.
     pub client: Client,

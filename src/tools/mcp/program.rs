@@ -20,7 +20,7 @@ pub(super) struct Program {
     _stop: DropGuard,
 }
 
-/// How long a process may take to exit that has closed its output.
+/// How long a process may take to exit after closing its output.
 const EXIT_WAIT: Duration = Duration::from_millis(500);
 
 impl Program {

@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// Words in the names of fields that ask for something to be kept secret, and what it is.
+/// Words in the names of fields that ask for a secret, and what kind of secret it is.
 const SECRETS: &[(&str, &str)] = &[
     ("password", "a password"),
     ("passwd", "a password"),
@@ -47,10 +47,10 @@ const SECRETS: &[(&str, &str)] = &[
     ("access_token", "a token"),
     ("auth_token", "a token"),
     ("token", "a token"),
-    ("credit_card", "a card"),
-    ("card_number", "a card"),
-    ("cvv", "a card"),
-    ("cvc", "a card"),
+    ("credit_card", "card details"),
+    ("card_number", "card details"),
+    ("cvv", "card details"),
+    ("cvc", "card details"),
 ];
 
 /// Reads the parameters of `elicitation/create`.
@@ -75,7 +75,7 @@ fn page(params: &Value, message: &str, may: bool) -> Result<Clarification, Strin
     }
     let url = params.get("url").and_then(Value::as_str).and_then(|url| Url::parse(url).ok());
     let url = url.filter(|url| url.scheme() == "https" && url.host_str().is_some());
-    let url = url.ok_or("it wants to send the user to something that is no https page")?;
+    let url = url.ok_or("it wants to send the user to something that is not an https page")?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("it wants to send the user to an address with a password in it".to_owned());
     }
@@ -104,7 +104,7 @@ fn form(params: &Value, message: String) -> Result<Clarification, String> {
     Ok(Clarification::form(message, schema))
 }
 
-/// What secret a field asks for, if it does.
+/// What secret a field asks for, if any.
 fn secret(name: &str, property: &Value) -> Option<&'static str> {
     let text = |key: &str| property.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("format") == "password" {

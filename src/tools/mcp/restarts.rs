@@ -1,4 +1,4 @@
-//! When a server is connected again: at once if it had been there, then after pauses that grow.
+//! When a server is reconnected: at once if it had been connected, then after growing pauses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::limits::mcp as limits;
 pub(super) struct Restarts {
     /// When it was restarted lately.
     recent: VecDeque<Instant>,
-    /// How often in a row it did not stay.
+    /// How many times in a row it did not stay.
     in_a_row: u32,
     healthy_since: Option<Instant>,
     was_there: bool,
@@ -55,7 +55,7 @@ impl Restarts {
             .min(limits::RESTART_BACKOFF_MAX),
         };
         self.in_a_row += 1;
-        // Servers that went down together do not come back together.
+        // Servers that went down together should not all be reconnected together.
         pause.mul_f64(1.0 + f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 1024.0)
     }
 }
@@ -64,7 +64,7 @@ impl Restarts {
 mod tests {
     use super::*;
 
-    /// Pauses without what keeps servers apart.
+    /// Pauses without their jitter.
     fn pause(restarts: &mut Restarts, now: Instant) -> u64 {
         let pause = restarts.pause(now);
         let whole = pause.as_secs();

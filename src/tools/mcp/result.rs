@@ -1,4 +1,4 @@
-//! The result of a call, out of what a server sends.
+//! The result of a call, made from what a server sends.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use crate::text::cut;
 use crate::tools::schema::Schema;
 use crate::tools::{ToolFile, ToolResult};
 
-/// The name or the media type of a file, in bytes.
+/// The longest name or media type of a file, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// An address, in bytes.
+/// The longest value in a link, in bytes.
 const URI_BYTES_MAX: usize = 2048;
 
 /// How a tool's results are read.
@@ -80,7 +80,7 @@ fn failure(structured: Option<&Value>, content: &Content) -> ToolResult {
 #[derive(Debug, Default, PartialEq)]
 struct Content {
     texts: Vec<String>,
-    /// Texts that the model is not told.
+    /// Texts that are for the user alone.
     for_user: Vec<String>,
     links: Vec<Value>,
     files: Vec<Encoded>,

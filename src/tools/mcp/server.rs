@@ -77,7 +77,7 @@ impl McpServer {
     }
 
     /// Connects to it, and keeps it connected as long as anyone follows what it offers. **Has to be
-    /// called inside of a runtime.**
+    /// called inside a runtime.**
     #[must_use]
     pub fn follow(self) -> watch::Receiver<Offering> {
         let first = Offering { report: self.starting(), tools: Vec::new() };
@@ -98,7 +98,7 @@ impl McpServer {
     /// The hash of its list of tools, and how many there are, for `pin`.
     ///
     /// # Errors
-    /// Why that cannot be known.
+    /// Why they cannot be found out.
     pub async fn pin(&self) -> Result<(String, usize), String> {
         let connected = connect(&self.options, self.auth.as_ref(), None).await;
         let connection = connected.map_err(|error| error.message)?;
@@ -114,7 +114,7 @@ struct Owner {
     offers: watch::Sender<Offering>,
     shared: watch::Sender<Current>,
     restarts: Restarts,
-    /// The era that was found out; it belongs to the server.
+    /// The era that was found; it belongs to the server, not to one connection.
     era: Option<Era>,
     /// The tools of the last list, by name, with the digests of their definitions.
     names: HashMap<String, String>,
@@ -204,7 +204,7 @@ impl Owner {
             && *pin != listing.pin
         {
             let reason = format!(
-                "its tools are not those that `pin` names, so none is offered: found {}; look at \
+                "its tools do not match `pin`, so none are offered: found {}; look at \
                  what changed before you pin it",
                 listing.pin
             );
@@ -310,7 +310,7 @@ impl Owner {
 /// Why a list is not offered.
 struct NotOffered {
     reason: String,
-    /// Whether what was offered before must not be offered any more.
+    /// Whether what was offered before must be withdrawn.
     is_final: bool,
 }
 

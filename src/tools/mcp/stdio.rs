@@ -1,4 +1,4 @@
-//! Messages over a process's standard input and output, one a line.
+//! Messages over a process's standard input and output, one per line.
 
 use std::collections::HashSet;
 use std::io;
@@ -26,9 +26,9 @@ pub(super) struct Stdio {
     input: Arc<AsyncMutex<Option<ChildStdin>>>,
     output: ChildStdout,
     lines: Lines,
-    /// Requests whose results are read by ourselves.
+    /// Requests whose results we read ourselves.
     raw: Arc<Mutex<HashSet<RequestId>>>,
-    /// Set once the process has exited, though what it has started may hold the output.
+    /// Set once the process has exited, though its children may still hold the output.
     exited: CancellationToken,
 }
 
@@ -43,7 +43,7 @@ impl Stdio {
         }
     }
 
-    /// Reads a line. Whatever is no message is skipped: many servers print banners.
+    /// Reads a line. Anything that is not a message is skipped: many servers print banners.
     fn read(&self, line: &Line) -> Option<ServerJsonRpcMessage> {
         let text = match line {
             Line::Whole(bytes) => match std::str::from_utf8(bytes) {
@@ -66,7 +66,7 @@ impl Stdio {
         let raw = !self.raw.lock().is_empty();
         let read = message::read(text, raw && self.is_raw_answer(text));
         if let Err(error) = &read {
-            debug!(line = quote(text), %error, "a line that is no message");
+            debug!(line = quote(text), %error, "a line that is not a message");
         }
         read.ok()
     }
@@ -149,13 +149,13 @@ struct Lines {
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Whole(Vec<u8>),
-    /// The beginning of one that is too long.
+    /// The beginning of a line that is too long.
     TooLong(Vec<u8>),
 }
 
 /// How much is read at once.
 const READ_BYTES: usize = 8 * KIB;
-/// What a buffer keeps of the room that a long line needed.
+/// The largest capacity that a buffer keeps after a long line.
 const KEPT_BYTES: usize = 64 * KIB;
 /// What is kept of a line that is too long: enough for its id.
 const BEGINNING_BYTES: usize = 256;

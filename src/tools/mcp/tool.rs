@@ -133,7 +133,7 @@ impl Shared {
         };
         let Some(mut result) = message::unwrap(answer) else {
             return Err(ToolFault::permanent(
-                "the server answered with something that is no result",
+                "the server answered with something that is not a result",
             ));
         };
         if let (Some(reason), Some(members)) = (call.not_asked(), result.as_object_mut()) {
@@ -169,7 +169,7 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Which arguments the server wants in headers by now; `None` if the tool must not be called
+    /// Which arguments the server now wants in headers; `None` if the tool must not be called
     /// any more.
     async fn params_now(&self, connection: &Connection) -> Option<Vec<Param>> {
         // What this turn was told stays; the next one gets the new list.
@@ -215,7 +215,7 @@ impl Shared {
         ClientRequest::CallToolRequest(request)
     }
 
-    /// What is wrong with a request that has no answer.
+    /// What went wrong with a request that got no answer.
     async fn fault(&self, error: &ServiceError, connection: &Connection) -> ToolFault {
         match error {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
@@ -251,7 +251,7 @@ impl Shared {
     }
 }
 
-/// The server's list of tools has changed, so that other arguments belong into headers.
+/// The server's list of tools has changed, so other arguments belong in headers.
 const HEADER_MISMATCH: ErrorCode = ErrorCode(-32020);
 
 /// A member that notes why a question was not put to the user.

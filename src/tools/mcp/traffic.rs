@@ -53,7 +53,7 @@ struct Requests {
     /// Ids of calls on the wire, by rmcp's.
     ids: HashMap<RequestId, RequestId>,
     /// The next id of a call on the wire. No other connection has used it, so that a server that
-    /// remembers requests never takes one for another.
+    /// remembers requests never mistakes one for another.
     next: i64,
     notifications: Budget,
 }
@@ -157,7 +157,7 @@ impl Traffic {
     fn answered(&self, id: &RequestId) -> Option<RequestId> {
         let ended = self.shared.requests.lock().end(id);
         if ended.is_none() {
-            debug!(%id, "an answer to nothing that is open");
+            debug!(%id, "an answer to no open request");
         }
         ended
     }
@@ -171,7 +171,7 @@ impl Traffic {
                 let params = &progress.params;
                 match requests.by_token.get(&params.progress_token) {
                     Some(call) if !is_too_much => call.progress(params),
-                    // Also in a flood, the call is alive.
+                    // Even in a flood, this shows that the call is alive.
                     Some(call) => call.hear(),
                     None => {}
                 }
@@ -219,7 +219,7 @@ impl Requests {
         if let Some(on_wire) = self.ids.get(id) {
             *id = on_wire.clone();
         }
-        // rmcp does not wait for the answer, so that it may come whenever it likes.
+        // rmcp does not wait for the answer, which may arrive at any time.
         self.end(&id.clone());
     }
 
@@ -241,7 +241,7 @@ fn open_call(call: &CallToolRequest) -> Option<(ProgressToken, Arc<OpenCall>)> {
     Some((token, Arc::clone(open)))
 }
 
-/// How many notifications are still looked at in this second.
+/// How many more notifications are handled in this second.
 #[derive(Debug)]
 struct Budget {
     since: Instant,

@@ -1,4 +1,4 @@
-//! Signed statements by which a client proves that it is itself (RFC 7523, section 2.2).
+//! Signed statements by which a client proves its identity (RFC 7523, section 2.2).
 
 use std::fmt;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl SigningKey {
     }
 
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
-        let failed = |_| "the key does not sign".to_owned();
+        let failed = |_| "signing with the key failed".to_owned();
         let random = SystemRandom::new();
         match &*self.key {
             Key::Ecdsa(key) => {

@@ -1,4 +1,4 @@
-//! Tokens for servers that want them: OAuth 2.1 with client credentials (RFC 6749, section 4.4).
+//! Tokens for servers that require them: OAuth 2.1 with client credentials (RFC 6749, section 4.4).
 //!
 //! ```text
 //!   ClientCredentials ── a secret, or a signed statement ──> TokenEndpoint ──> Tokens
@@ -32,7 +32,7 @@ use crate::text::cut;
 pub struct ClientCredentials {
     /// The client's id.
     pub client_id: String,
-    /// How the client proves that it is itself.
+    /// How the client proves its identity.
     pub proof: Proof,
     /// The scopes to ask for; what the server wants, if empty.
     pub scopes: Vec<String>,
@@ -47,7 +47,7 @@ impl fmt::Debug for ClientCredentials {
     }
 }
 
-/// How a client proves that it is itself.
+/// How a client proves its identity.
 #[derive(Clone)]
 pub enum Proof {
     /// It knows a secret.
@@ -71,7 +71,7 @@ pub(crate) struct TokenEndpoint {
     pub(crate) url: Url,
     /// Whom a signed statement is for.
     pub(crate) audience: String,
-    /// Whether the client's secret goes into a header; else it goes into the form.
+    /// Whether the client's secret goes into a header; otherwise, it goes into the form.
     pub(crate) takes_basic: bool,
     /// What the token is for (RFC 8707).
     pub(crate) resource: Option<String>,
@@ -95,7 +95,7 @@ pub(crate) struct Token {
     until: Instant,
 }
 
-/// What is known of a token.
+/// The state of a token.
 #[derive(Debug)]
 pub(crate) enum Held {
     Nothing,
@@ -109,7 +109,7 @@ pub(crate) enum Held {
 #[error("not authorized: no token: {reason}")]
 pub(crate) struct NoToken {
     reason: String,
-    /// Whether it would be the same if it were asked for again.
+    /// Whether asking again would fail in the same way.
     pub(crate) is_final: bool,
 }
 
@@ -119,14 +119,14 @@ impl NoToken {
         Self { reason: reason.into(), is_final: true }
     }
 
-    /// Whoever gives it cannot be reached.
+    /// Whoever issues it cannot be reached.
     pub(crate) fn unreachable(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_final: false }
     }
 }
 
 impl Tokens {
-    /// The token that there is.
+    /// The current token, if there is one.
     pub(crate) fn held(&self) -> Held {
         match self.token.lock().clone() {
             None => Held::Nothing,
@@ -231,7 +231,7 @@ impl ClientCredentials {
             request = request.header(AUTHORIZATION, basic);
         }
         let request = request.body(Bytes::from(form.finish()));
-        request.map_err(|_| "the token endpoint is no address".to_owned())
+        request.map_err(|_| "the token endpoint is not a valid address".to_owned())
     }
 }
 

@@ -19,7 +19,7 @@ pub enum CidrError {
     #[error("expected a range of addresses, such as 10.0.0.0/8, fd00::/8 or 127.0.0.1")]
     Form,
     /// The length is longer than the address.
-    #[error("the length after the slash is {0} at most")]
+    #[error("the length after the slash can be {0} at most")]
     Length(u8),
     /// Bits beyond the length are set, so that it is not clear which range is meant.
     #[error("the range begins at {0}; write {0}/{1}, or the address alone")]
@@ -91,7 +91,7 @@ const PRIVATE_V4: &[(Ipv4Addr, u8)] = &[
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Link-local; 169.254.169.254 gives a cloud machine's credentials to who asks.
+    // Link-local; 169.254.169.254 gives a cloud machine's credentials to anyone who asks.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
@@ -141,7 +141,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     is_in(&GLOBAL_V6) && !PRIVATE_V6.iter().any(is_in)
 }
 
-/// The IPv4 address that packets to this address end at.
+/// The IPv4 address that packets to this address end up at.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let last =
         |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_whose_end_is_not_certain_are_not_public() {
+    fn forms_whose_destination_is_not_certain_are_not_public() {
         check(
             &[
                 // IPv4-compatible, Teredo, local NAT64.

@@ -60,7 +60,7 @@ impl Service<Uri> for Connector {
         Poll::Ready(Ok(()))
     }
 
-    /// The time limit includes the search for the name's addresses and the TLS handshake.
+    /// The time limit includes the lookup of the name and the TLS handshake.
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connector = self.clone();
         Box::pin(async move {
@@ -74,7 +74,7 @@ impl Service<Uri> for Connector {
 impl Connector {
     async fn connect(self, uri: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError> {
         let check = Check { addresses: Arc::new(self.options.addresses.clone()), uri: uri.clone() };
-        // The connector asks no resolver about an address that is written as such.
+        // The connector does not look up a host that is already an address.
         if let Some(literal) = literal(&uri) {
             check.check(literal)?;
         }
@@ -100,7 +100,7 @@ fn literal(uri: &Uri) -> Option<IpAddr> {
     bare.parse().ok()
 }
 
-/// Which addresses one connection may have.
+/// Which addresses one connection may be opened to.
 #[derive(Debug, Clone)]
 struct Check {
     addresses: Arc<Addresses>,

@@ -1,4 +1,4 @@
-//! Why a request gave no answer, or its answer no body.
+//! Why a request got no answer, or the body of its answer could not be read.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::tools::ToolFault;
 
-/// Why a request gave no answer, or its answer no body.
+/// Why a request got no answer, or the body of its answer could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     /// The URL cannot be requested.
@@ -20,7 +20,7 @@ pub enum OutboundError {
         host: String,
     },
     /// The URL is `http`, and the address public.
-    #[error("{host} may be reached only by https, because its address is public")]
+    #[error("{host} may be reached only over https, because its address is public")]
     Insecure {
         /// The host.
         host: String,
@@ -66,7 +66,7 @@ pub enum OutboundError {
         bytes_max: usize,
     },
     /// More redirects than the client follows.
-    #[error("{host} redirects in circles")]
+    #[error("{host} redirects too many times")]
     Redirects {
         /// The host.
         host: String,
@@ -140,7 +140,7 @@ pub(super) fn of_exchange(error: &(dyn Error + 'static), host: &str) -> Outbound
     }
 }
 
-/// Why our connector did not connect. It travels inside of the client's error.
+/// Why our connector did not connect. It travels inside the client's error.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 pub(super) enum NotConnected {
     #[error("the address is private")]
@@ -151,7 +151,7 @@ pub(super) enum NotConnected {
     TimedOut { after: Duration },
 }
 
-/// The error of the system inside of errors that only wrap it.
+/// The system's error inside errors that only wrap it.
 fn innermost(error: &io::Error) -> &io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
     inner.map_or(error, innermost)

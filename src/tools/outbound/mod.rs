@@ -50,7 +50,7 @@ use crate::limits::outbound as limits;
 /// are checked when a connection is opened.
 #[derive(Debug, Clone)]
 pub enum Addresses {
-    /// Those in these ranges, over `http` as well. Even loopback has to be among them.
+    /// Those in these ranges, over `http` as well. Even loopback has to be listed.
     In(Vec<Cidr>),
     /// Whatever the host of this URL has, over the URL's scheme and port: whoever wrote the URL
     /// has chosen them.
@@ -72,7 +72,7 @@ impl Addresses {
 pub struct ClientOptions {
     /// Which addresses it may reach.
     pub addresses: Addresses,
-    /// How long to wait for a connection, with the search for the host's addresses and TLS.
+    /// How long to wait for a connection, including the lookup of its host and TLS.
     pub connect_timeout: Duration,
     /// How many redirects to follow. Only those of GET requests are followed, and only to the
     /// same scheme, host and port. All others are answers like any other.
@@ -80,7 +80,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The usual ones: no redirects.
+    /// The default options: no redirects.
     #[must_use]
     pub const fn new(addresses: Addresses) -> Self {
         Self { addresses, connect_timeout: limits::CONNECT_TIMEOUT, redirects_max: 0 }
@@ -101,7 +101,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client without connections. It has to be used inside of a runtime.
+    /// A client without connections. It has to be used inside a runtime.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
         let options = Arc::new(options);

@@ -150,7 +150,7 @@ impl Child {
         }
     }
 
-    /// Ends whatever is left of the group after the program itself, at once.
+    /// Ends at once whatever is left of the group after the program itself has ended.
     pub async fn finish(mut self) -> Stderr {
         if let Some(mut group) = self.group.take() {
             group.kill();
@@ -211,7 +211,7 @@ impl Group {
 
     fn signal(&self, signal: Signal) {
         if let Some(id) = self.id {
-            // Nobody may be left in it.
+            // The group may be empty by now.
             let _ = kill_process_group(id, signal);
         }
     }
@@ -219,7 +219,7 @@ impl Group {
     fn clean_up(mut self) {
         self.stderr.abort();
         if let Some(directory) = self.directory.take() {
-            // It may hold as many files as the program liked.
+            // It may hold any number of files.
             drop(tokio::task::spawn_blocking(move || drop(directory)));
         }
     }

@@ -1,5 +1,5 @@
 //! The environment of a program: what it needs to run, and what the operator gives it. Nothing
-//! else: the gateway's own holds keys.
+//! else: the gateway's own environment has keys in it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,4 +1,4 @@
-//! The guard: a process that outlives a gateway that was killed, and ends what it has started.
+//! The guard: a process that outlives a gateway that was killed, and ends what that had started.
 //!
 //! It reads one line for each group that begins (`+ID`) and ends (`-ID`). When the pipe closes, the
 //! gateway is gone, and every group that has not ended is killed.
@@ -35,7 +35,7 @@ impl Guard {
                 tell(&mut pipe, &line);
             }
             Err(error) => {
-                warn!(%error, "if the gateway is killed, its tools' processes may run on");
+                warn!(%error, "if the gateway is killed, its tools' processes may keep running");
             }
         }
     }
@@ -46,7 +46,7 @@ impl Guard {
     }
 }
 
-/// Writes a line that always fits into the pipe. Whether the guard is there to read it.
+/// Writes a line that always fits into the pipe. Returns whether the guard is there to read it.
 fn tell(pipe: &mut Option<ChildStdin>, line: &str) -> bool {
     let told = pipe.as_mut().is_some_and(|pipe| pipe.write_all(line.as_bytes()).is_ok());
     if !told {

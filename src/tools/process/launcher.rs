@@ -5,7 +5,7 @@
 //! tether exec-tool --guard
 //! tether exec-tool --layers
 //! ```
-//! Its arguments are no interface: nothing but the gateway starts it.
+//! Its arguments are not an interface: nothing but the gateway starts it.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ use super::sandbox::{Confinement, Layers};
 
 /// The hidden subcommand.
 const SUBCOMMAND: &str = "exec-tool";
-/// Makes the launcher report which layers hold.
+/// Makes the launcher report which layers work.
 const LAYERS: &str = "--layers";
 /// The exit status if the program could not be started; 126, as in shells.
 const NOT_STARTED: u8 = 126;
@@ -45,7 +45,7 @@ impl Launcher {
     /// The launcher of this binary.
     #[must_use]
     pub fn own() -> Self {
-        // Still right after the file was replaced, unlike its name.
+        // Still valid after the file was replaced, unlike its name.
         let path = Path::new("/proc/self/exe");
         if path.exists() {
             return Self::at(path.to_owned());
@@ -85,7 +85,7 @@ impl Launcher {
         [SUBCOMMAND.into(), orders.expect("paths are UTF-8, and nothing else can fail").into()]
     }
 
-    /// Finds out which layers of a sandbox hold on this machine, by trying them in a process.
+    /// Finds out which layers of a sandbox work on this machine, by trying them in a process.
     ///
     /// # Errors
     /// If the launcher cannot be started, or is not one.
@@ -101,7 +101,7 @@ pub fn is_launch() -> bool {
     std::env::args_os().nth(1).is_some_and(|argument| argument == SUBCOMMAND)
 }
 
-/// What a process does that was started as a launcher. It returns only if that fails.
+/// Does the work of a launcher. Returns an exit status unless it has become a program.
 #[must_use]
 pub fn launch() -> ExitCode {
     let mut arguments = std::env::args_os().skip(2);
@@ -141,7 +141,7 @@ fn restrict(confinement: &Confinement, program: &Path, parent: u32) -> io::Resul
         limits.apply().map_err(|error| told("cannot limit the program", &error))?;
     }
     if let Some(sandbox) = &confinement.sandbox {
-        sandbox.apply(program).map_err(|error| told("the sandbox does not hold", &error))?;
+        sandbox.apply(program).map_err(|error| told("cannot apply the sandbox", &error))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Confinement {
     /// Limits of its resources.
     pub limits: Option<Limits>,
-    /// What of the machine it sees.
+    /// What it sees of the machine.
     pub sandbox: Option<Sandbox>,
 }
 
@@ -24,7 +24,7 @@ pub struct Limits {
     pub file_bytes: u64,
 }
 
-/// What of the machine a program sees. The system's own files, such as `/usr`, can be read; no
+/// What a program sees of the machine. The system's own files, such as `/usr`, can be read; no
 /// others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
@@ -38,9 +38,9 @@ pub struct Sandbox {
     pub network: bool,
 }
 
-/// The layers that hold on this machine.
+/// The layers that this machine can enforce.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each layer holds or does not")]
+#[expect(clippy::struct_excessive_bools, reason = "each layer works or does not")]
 pub struct Layers {
     /// Resource limits.
     pub limits: bool,
@@ -55,7 +55,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// What of this sandbox does not hold; empty if all of it does.
+    /// The parts of this sandbox that cannot be enforced; empty if all of it can.
     #[must_use]
     pub fn missing(&self, sandbox: &Sandbox) -> Vec<&'static str> {
         let needs = [
@@ -68,7 +68,7 @@ impl Layers {
 }
 
 impl Confinement {
-    /// The layers of it that hold on this machine.
+    /// Those of its layers that this machine can enforce.
     #[must_use]
     pub fn held(&self, layers: &Layers) -> Vec<&'static str> {
         let sandbox = self.sandbox.as_ref();
@@ -132,7 +132,7 @@ mod linux {
 
     use super::{DEVICES, Layers, Limits, SYSTEM, Sandbox};
 
-    /// The newest version of Landlock whose rules are asked for. Older kernels hold to as many of
+    /// The newest version of Landlock whose rules are asked for. Older kernels enforce as many of
     /// them as they know.
     const NEWEST: ABI = ABI::V9;
 
@@ -154,7 +154,7 @@ mod linux {
         /// Restricts this thread and what it executes. `program` can be read and executed.
         ///
         /// # Errors
-        /// If the system refuses or, for a required sandbox, if it cannot hold all of it.
+        /// If the system refuses or, for a required sandbox, if it cannot enforce all of it.
         pub(in crate::tools::process) fn apply(&self, program: &Path) -> io::Result<()> {
             rustix::thread::set_no_new_privs(true)?;
             let status = self.restrict(program).map_err(io::Error::other)?;
@@ -199,7 +199,7 @@ mod linux {
     }
 
     impl Layers {
-        /// Restricts this process as far as it goes, and reports how far that was. The process is
+        /// Restricts this process as far as possible, and reports how far that was. The process is
         /// of no use afterwards.
         pub(in crate::tools::process) fn find_out() -> Self {
             let holds = |rules: Result<Ruleset, RulesetError>| {

@@ -1,4 +1,4 @@
-//! A program's standard error: always read, so that it never fills up, and kept only at its end.
+//! A program's standard error: always read, so that it never fills up, and only its end is kept.
 
 use std::fmt;
 use std::sync::Arc;

@@ -94,7 +94,7 @@ impl ToolResult {
         self
     }
 
-    /// Lists files in the data. Data that is no object, or has a list of its own, becomes its
+    /// Lists files in the data. Data that is not an object, or has such a list already, becomes its
     /// member `value`.
     pub(crate) fn list_files(&mut self, files: &[ListedFile]) {
         if files.is_empty() {

@@ -8,15 +8,15 @@ use super::file::{FOR_USER, list_in_words, replace_list};
 use super::{ToolResult, cap};
 use crate::text::json_len;
 
-/// The share of a text or a list that is told of its beginning, in percent. The rest is its end:
-/// logs and lists have what matters there.
+/// The share of a shortened text or list that is its beginning, in percent. The rest is its end:
+/// what matters in logs and lists is often there.
 const HEAD_PERCENT: usize = 70;
 
 /// Room for a value that is cut: less would not show what it is. In bytes of JSON.
 const MEMBER_BYTES_MIN: usize = 128;
 
 impl ToolResult {
-    /// The result for a model with room for so many bytes of JSON. Files are told in words, and what
+    /// The result for a model with room for `bytes_max` of JSON. Files are told in words, and what
     /// is meant for the user is left out. If it is too long, it loses its middle, and says how much
     /// that is: arrays lose whole elements.
     #[must_use]
@@ -64,7 +64,7 @@ impl ToolResult {
     }
 }
 
-/// As much of `value` as fits into `room` bytes of JSON, with what is missing in between.
+/// As much of `value` as fits into `room` bytes of JSON, with a note of what is missing.
 fn abridged(value: &Value, room: usize) -> Value {
     if json_len(value) <= room {
         return value.clone();
@@ -111,7 +111,7 @@ fn abridged_list(items: &[Value], room: usize) -> Vec<Value> {
 }
 
 fn gap(missing: usize) -> Value {
-    Value::from(format!("[... {missing} more are left out here ...]"))
+    Value::from(format!("[... {missing} more left out here ...]"))
 }
 
 /// How many of these fit into `room` bytes of a JSON array, from the first on.
@@ -192,7 +192,7 @@ mod tests {
         let told = told(json!({ "items": items }), 1000);
         let shown = told["items"].as_array().unwrap();
         assert_eq!((&shown[0]["n"], &shown[shown.len() - 1]["n"]), (&json!(0), &json!(999)));
-        let gap = format!("[... {} more are left out here ...]", 1001 - shown.len());
+        let gap = format!("[... {} more left out here ...]", 1001 - shown.len());
         assert!(shown.contains(&gap.into()), "{shown:?}");
     }
 
@@ -204,12 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn of_many_members_the_first_are_told() {
+    fn the_first_of_many_members_are_told() {
         let members: Map<String, Value> =
             (0..1000).map(|n| (format!("key {n}"), json!("x".repeat(200)))).collect();
         let told = told(Value::Object(members), 1000);
         assert!(told["key 0"].as_str().unwrap().contains("left out"));
-        assert!(told["..."].as_str().unwrap().contains("more are left out"));
+        assert!(told["..."].as_str().unwrap().contains("more left out"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) struct ToolCall {
     pub(crate) arguments: Value,
     /// The same in all attempts; belongs to this call alone.
     pub(crate) idempotency_key: Arc<str>,
-    /// The answer that the tool asked to be called again with.
+    /// The answer, if the tool asked to be called again with it.
     pub(crate) resumption: Option<Resumption>,
     pub(crate) session: Arc<str>,
 }
@@ -65,7 +65,7 @@ pub enum RunEnd {
 }
 
 impl Run {
-    /// The outcome of a call that did not wait any longer for the user's answer.
+    /// The outcome of a call that had stopped waiting for the user's answer.
     pub(crate) fn expired() -> Self {
         let error = "the answer came too late: the call had already been given up; make it again \
                      if it is still needed";
@@ -100,7 +100,7 @@ impl RunEnd {
 }
 
 /// Runs a call. Each attempt is limited by the tool's own timeout, or else `timeout_default`. The
-/// time in which the user is asked does not count.
+/// time spent waiting for the user does not count.
 ///
 /// An attempt that hits a transient fault or runs out of time is retried, up to
 /// [`ATTEMPTS_MAX`](crate::limits::tools::ATTEMPTS_MAX) attempts in all, but only if the tool

@@ -25,7 +25,7 @@ pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
     for pointer in &dropped {
         remove(&mut shorter, pointer);
     }
-    // A property whose absence is wrong too was not optional.
+    // A property whose absence is also an error was not optional.
     let before = validator.iter_errors(&arguments).count();
     let after = validator.iter_errors(&shorter).count();
     if after + dropped.len() <= before { shorter } else { arguments }

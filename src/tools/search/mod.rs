@@ -75,7 +75,7 @@ impl Index {
             });
         }
         let mut found: Vec<usize> = (0..self.tools).filter(|at| scores[*at] > 0.0).collect();
-        // The sort is stable: of two tools that fit as well, the first stays first.
+        // The sort is stable: of two tools that fit equally well, the first stays first.
         found.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         found
     }
@@ -93,7 +93,7 @@ impl Counts {
         });
     }
 
-    /// Adds what a schema's properties are called, mean and may be, at any depth.
+    /// Adds the names, descriptions and choices of a schema's properties, at any depth.
     fn add_properties(&mut self, schema: &Value) {
         match schema {
             Value::Object(object) => {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tools_are_never_found() {
+    fn an_empty_index_finds_nothing() {
         assert!(Index::of(&Catalog::default()).find(&[("anything", 1.0)]).is_empty());
     }
 }

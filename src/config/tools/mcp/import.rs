@@ -26,7 +26,7 @@ use crate::limits::config::ENTRY_NAME_BYTES_MAX;
 pub struct ImportConfig {
     /// The file, as it is written.
     pub path: PathBuf,
-    /// What holds for each of its servers.
+    /// The settings of each of its servers.
     pub(super) each: McpConfig,
     /// Where the path is in the configuration.
     pub(super) place: (Place, String),
@@ -52,11 +52,11 @@ impl ImportConfig {
     }
 }
 
-/// What becomes of a file.
+/// What a file yields.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::config) struct Imported {
     pub(in crate::config) servers: Vec<McpConfig>,
-    /// What was not taken over, a sentence each.
+    /// What was ignored, a sentence each.
     pub(in crate::config) warnings: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Reader<'_> {
         if kind.as_deref() == Some("sse") {
             return Err(
                 "it speaks HTTP+SSE, which MCP has replaced: ask its vendor for the address \
-                        of streamable HTTP, which often ends in /mcp, and set `type` to `http`"
+                        for streamable HTTP, which often ends in /mcp, and set `type` to `http`"
                     .to_owned(),
             );
         }
@@ -167,7 +167,7 @@ impl Reader<'_> {
                 .map_err(|error| format!("its envFile {shown}: {error}"))?;
             for pair in dotenvy::from_read_iter(text.as_bytes()) {
                 let (name, value) = pair
-                    .map_err(|_| format!("its envFile {shown} has a line that is no NAME=VALUE"))?;
+                    .map_err(|_| format!("its envFile {shown} has an invalid NAME=VALUE line"))?;
                 variables.insert(name, Secret::new(value));
             }
         }
@@ -197,7 +197,7 @@ impl Reader<'_> {
         value.map(|value| self.expanded(key, value)).transpose()
     }
 
-    /// A scalar as text, with what it refers to.
+    /// A scalar as text, with its references filled in.
     fn expanded(&self, key: &str, value: &Value) -> Result<String, String> {
         match value {
             Value::String(written) => self.expand(written),
@@ -228,7 +228,7 @@ impl Reader<'_> {
             let char = |char: char| if char.is_ascii_alphanumeric() { char } else { '_' };
             let name: String = id.chars().map(char).collect::<String>().to_ascii_uppercase();
             return Err(format!(
-                "nobody can be asked for `${{input:{id}}}` here: set the variable {name}, and write \
+                "nobody can be prompted for `${{input:{id}}}`: set the variable {name}, and write \
                  `${{env:{name}}}` instead"
             ));
         }
@@ -266,7 +266,7 @@ impl Reader<'_> {
             self.keys.keys().map(String::as_str).filter(|key| !is_known(key)).collect();
         if !unknown.is_empty() {
             let keys = unknown.join("`, `");
-            self.warnings.push(format!("{}: `{keys}` is not taken over", self.name));
+            self.warnings.push(format!("{}: `{keys}` is ignored", self.name));
         }
     }
 }
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(servers.len(), 1);
         assert_eq!(
             warnings,
-            ["on: `autoApprove` is not taken over", "odd is left out: it is not an object"]
+            ["on: `autoApprove` is ignored", "odd is left out: it is not an object"]
         );
     }
 

@@ -164,7 +164,7 @@ fn program_sandbox(keys: &mut Keys<'_, '_>) -> SandboxConfig {
     SandboxConfig { mode: SandboxMode::Off, ..SandboxConfig::default() }
 }
 
-/// Reads what can hold for several servers. The rest is empty.
+/// Reads the settings that several servers can share. The rest is empty.
 fn shared(keys: &mut Keys<'_, '_>) -> McpConfig {
     let protocols =
         &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];

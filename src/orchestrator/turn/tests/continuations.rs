@@ -1,4 +1,4 @@
-//! Calls that go on with the user's answer: called again, or still open.
+//! Calls that continue with the user's answer: called again, or still open.
 
 use super::chains::{add_policies, call, scene_with};
 use super::*;
@@ -23,7 +23,7 @@ fn again() -> Continuation {
     Continuation::Again { state: json!({ "step": 1 }) }
 }
 
-/// The turn in which `read` asks, and then `mute` asks too, if it is called.
+/// A turn that ends with a question of `read`.
 fn asking(continuation: Continuation) -> Scene {
     let mut scene = scene_with(|_| ());
     scene.says(&call("read")).stops();

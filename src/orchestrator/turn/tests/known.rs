@@ -38,7 +38,7 @@ fn scene_with(change: impl FnOnce(&mut TurnRequest)) -> Scene {
     Scene::of(request)
 }
 
-/// A briefing by other rules on the same selection.
+/// A briefing on the same selection, with other rules.
 fn selected(rules: Rules, tools: &Catalog) -> Arc<Briefing> {
     let selection = Selection { told: vec![0, 3], named: vec![1, 2], unnamed: 0 };
     Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
@@ -70,15 +70,15 @@ fn a_call_by_bare_name_gets_the_description_and_the_next_one_runs() {
 }
 
 #[test]
-fn it_is_no_mistake() {
+fn a_call_by_bare_name_is_no_mistake() {
     let mut scene = scene();
     scene.says(READ).stops();
     assert!(!scene.types().contains(&"feedback"));
     let status = &scene.event("status")["message"];
-    assert_eq!(status, "the model learns what read_file takes before it can call it");
+    assert_eq!(status, "the model is told what read_file takes before it can call it");
     assert_eq!(scene.rounds[1].sampling, scene.rounds[0].sampling, "no warmer");
     scene.says(READ).stops();
-    assert_eq!(scene.event("feedback")["attempt"], 1, "but to ignore the description is one");
+    assert_eq!(scene.event("feedback")["attempt"], 1, "but ignoring the description is one");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn even_fitting_arguments_are_a_guess() {
 }
 
 #[test]
-fn what_is_learned_holds_from_the_next_message_on() {
+fn what_is_learned_counts_from_the_next_message_on() {
     let mut scene = scene();
     let call = call_with("send_mail", &json!({"to": "a"}));
     scene.says(&call).says(&call_with("send_mail", &json!({"to": "b"}))).stops();
@@ -111,7 +111,7 @@ fn what_is_found_can_be_called() {
 }
 
 #[test]
-fn a_search_goes_on_even_where_results_end_the_turn() {
+fn a_search_does_not_end_the_turn_even_if_results_do() {
     let mut scene = scene_with(|request| {
         let rules = Rules { continue_after_tool: false, ..Rules::clone(&request.briefing.rules) };
         request.briefing = selected(rules, &request.briefing.tools);
@@ -125,7 +125,7 @@ fn a_search_goes_on_even_where_results_end_the_turn() {
 }
 
 #[test]
-fn a_tool_of_another_source_teaches_nothing() {
+fn a_result_of_another_tool_teaches_nothing() {
     let mut scene = scene();
     scene.says(SUM).stops();
     scene.tool_returns(0, ToolResult::data(json!({"tools": [{"name": "read_file"}]})));

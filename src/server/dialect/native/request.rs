@@ -171,7 +171,7 @@ fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
         _ => Err(Refusal::invalid(
             "clarification_response",
             "clarification_response must have exactly one of selected_option ({\"id\": \"...\"}), \
-             text, content (an object) and action (\"decline\" or \"cancel\")",
+             text, content (an object) or action (\"decline\" or \"cancel\")",
         )),
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Files {
     bytes: usize,
 }
 
-/// Rises with every file.
+/// Increases with every file.
 type Age = u64;
 
 #[derive(Debug)]
@@ -37,8 +37,8 @@ struct OfSession {
 }
 
 impl Files {
-    /// Keeps a file, and returns those that had to go: the oldest of the session, then the oldest
-    /// of all.
+    /// Keeps a file, and returns those that make room for it: the oldest of the session, then the
+    /// oldest of all.
     pub(super) fn keep(
         &mut self,
         session: &Arc<str>,

@@ -24,7 +24,7 @@ impl Challenge {
     }
 }
 
-/// Finds out who gives tokens for a server.
+/// Finds out who issues tokens for a server.
 ///
 /// # Errors
 /// Why nobody was found.
@@ -81,7 +81,7 @@ async fn resource_metadata(
 
 /// The metadata of an authorization server, which has to name itself.
 async fn server_metadata(authorizer: &Authorizer, issuer: &str) -> Result<Value, String> {
-    let url = Url::parse(issuer).map_err(|_| format!("{issuer} is no authorization server"))?;
+    let url = Url::parse(issuer).map_err(|_| format!("{issuer} is not an authorization server"))?;
     let path = url.path().trim_end_matches('/');
     let mut places = vec![
         format!("/.well-known/oauth-authorization-server{path}"),
@@ -97,7 +97,7 @@ async fn server_metadata(authorizer: &Authorizer, issuer: &str) -> Result<Value,
         if named.trim_end_matches('/') == issuer.trim_end_matches('/') {
             return Ok(found);
         }
-        return Err(format!("the metadata of {issuer} is of another issuer"));
+        return Err(format!("the metadata of {issuer} names another issuer"));
     }
     Err(format!("{issuer} has no metadata"))
 }

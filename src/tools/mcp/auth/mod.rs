@@ -1,4 +1,4 @@
-//! Tokens for a server, from whoever gives them.
+//! Tokens for a server, from whoever issues them.
 //!
 //! ```text
 //!   401 ── resource metadata (RFC 9728) ──> issuer ── server metadata (RFC 8414) ──> token endpoint
@@ -74,7 +74,7 @@ impl Authorizer {
     async fn fetch(&self, url: &Url) -> Result<Option<Value>, String> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
         let request = request.body(Bytes::new());
-        let request = request.map_err(|_| format!("{url} is no address"))?;
+        let request = request.map_err(|_| format!("{url} is not a valid address"))?;
         let (status, answer) = oauth::send(self.client(url), request).await?;
         Ok(status.is_success().then_some(answer))
     }

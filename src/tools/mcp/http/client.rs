@@ -179,7 +179,7 @@ impl StreamableHttpClient for HttpClient {
         if !is_of(content_type, EVENTS) {
             return Err(Error::UnexpectedContentType(content_type.map(str::to_owned)));
         }
-        // Whatever is answered on a stream that is resumed is the result of a call.
+        // Whatever a resumed stream answers is the result of a call.
         Ok(events(response.into_body(), true))
     }
 }
@@ -215,7 +215,7 @@ async fn answer(
     }
     let awaits_nothing = !matches!(message, ClientJsonRpcMessage::Request(_));
     if awaits_nothing {
-        // Whatever it says, nobody has asked.
+        // Nobody has asked, so whatever it says is ignored.
         return Ok(StreamableHttpPostResponse::Accepted);
     }
     let is_raw = message::is_raw(message);
@@ -230,7 +230,7 @@ async fn answer(
     Ok(StreamableHttpPostResponse::Json(read, session))
 }
 
-/// Reads an answer that is no success. An error of the protocol in it is the server's answer.
+/// Reads an answer that is not a success. A protocol error in it is the server's answer.
 async fn failure(
     status: StatusCode,
     headers: &HeaderMap,

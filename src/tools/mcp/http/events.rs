@@ -10,7 +10,7 @@ use crate::tools::outbound::{Body, OutboundError};
 /// What a stream of events fails with.
 type SseError = rmcp::transport::streamable_http_client::SseError;
 
-/// The events of a body. With `is_raw`, the results in them are read by ourselves.
+/// The events of a body. With `is_raw`, we read the results in them ourselves.
 pub(super) fn events(body: Body, is_raw: bool) -> BoxStream<'static, Result<Sse, SseError>> {
     let pieces = stream::unfold(Some((body, Size::default())), |state| async {
         let (mut body, mut size) = state?;
@@ -41,7 +41,7 @@ pub(super) fn events(body: Body, is_raw: bool) -> BoxStream<'static, Result<Sse,
     events.boxed()
 }
 
-/// How long the event is that is being read: the bytes since the last empty line.
+/// The size of the event that is being read: the bytes since the last empty line.
 #[derive(Debug, Default)]
 struct Size {
     bytes: usize,

@@ -15,7 +15,7 @@ pub(in crate::tools::mcp) struct Param {
     header: HeaderName,
 }
 
-/// The headers of one call. They travel with the request inside of rmcp.
+/// The headers of one call. They travel with the request inside rmcp.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::tools::mcp) struct ParamHeaders(pub(super) Vec<(HeaderName, HeaderValue)>);
 
@@ -29,7 +29,7 @@ pub(in crate::tools::mcp) fn params(schema: &Value) -> Result<Vec<Param>, String
         return Err("its `x-mcp-header` is not on a property".to_owned());
     }
     if is_elsewhere(root, true) {
-        return Err("its `x-mcp-header` is inside of something other than `properties`".to_owned());
+        return Err("its `x-mcp-header` is inside something other than `properties`".to_owned());
     }
     let mut params = Vec::new();
     collect(root, &mut Vec::new(), &mut params)?;
@@ -68,7 +68,7 @@ fn header(annotation: &Value, property: &Map<String, Value>) -> Result<HeaderNam
     let name = annotation.as_str().filter(|name| !name.is_empty());
     let name = name.ok_or("its `x-mcp-header` is not a name")?;
     HeaderName::from_bytes(format!("mcp-param-{name}").as_bytes())
-        .map_err(|_| format!("its `x-mcp-header` {} is no name of a header", quote(name)))
+        .map_err(|_| format!("its `x-mcp-header` {} is not a header's name", quote(name)))
 }
 
 /// Whether there is an annotation that is not reached through `properties` alone.
@@ -148,7 +148,7 @@ mod tests {
             ),
             (json!({ "properties": { "a": { "x-mcp-header": "A" } } }), "not on a string"),
             (json!({ "properties": { "a": text("") } }), "not a name"),
-            (json!({ "properties": { "a": text("a b") } }), "no name of a header"),
+            (json!({ "properties": { "a": text("a b") } }), "not a header's name"),
             (json!({ "properties": { "a": text("A"), "b": text("a") } }), "two of its"),
             (json!({ "properties": { "a": { "items": text("A") } } }), "something other than"),
             (json!({ "anyOf": [{ "properties": { "a": text("A") } }] }), "something other than"),

@@ -325,7 +325,7 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("the model wrote no answer; asking again", "closing: asked again"),
         ("here is what its tools found", "closing: composed from the results"),
         ("cannot be reached", "another upstream answers"),
-        ("the model learns what", "untold: a call by bare name"),
+        ("the model is told what", "untold: a call by bare name"),
     ];
     let rule = rules.iter().find(|(words, _)| message.contains(words));
     coverage.saw(rule.map_or("status: otherwise", |(_, rule)| rule));
