@@ -363,6 +363,12 @@ pub mod process {
     /// How long it then takes at most to be gone. A process that left the group may hold a pipe for
     /// ever.
     pub const KILL_WAIT: Duration = Duration::from_secs(1);
+    /// How often processes that left a program's group are looked for and killed, until none is
+    /// found. One round is enough but for those that start others faster than they are killed.
+    pub const STRAGGLER_ROUNDS_MAX: u32 = 16;
+    /// A program that has lived longer may have stragglers whose ids are below its own, because ids
+    /// go round: after 32,768 of them on small systems.
+    pub const SHORT_LIFE: Duration = Duration::from_secs(60);
 }
 
 /// Limits of tools that are programs.
@@ -374,7 +380,9 @@ pub mod command {
     /// Bytes of standard output that are kept; the rest is read and dropped.
     pub const OUTPUT_BYTES_MAX: usize = MIB;
     /// Lines that a failed program wrote last, for the model.
-    pub const STDERR_LINES_MAX: usize = 8;
+    pub const LAST_LINES_MAX: usize = 8;
+    /// The same in bytes: a line may be as long as it likes.
+    pub const LAST_BYTES_MAX: usize = 8 * KIB;
     /// Files that a program may have open at the same time.
     pub const FILES_MAX: u64 = 256;
     /// The largest file that a program may write, in bytes.

@@ -44,6 +44,15 @@ pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
+/// At most the last `bytes_max` bytes of `text`, after an ellipsis if it was cut.
+pub(crate) fn cut_start(text: &str, bytes_max: usize) -> String {
+    let Some(surplus) = text.len().checked_sub(bytes_max).filter(|surplus| *surplus > 0) else {
+        return text.to_owned();
+    };
+    let start = (surplus..=text.len()).find(|&start| text.is_char_boundary(start));
+    format!("…{}", &text[start.unwrap_or(text.len())..])
+}
+
 /// The positions at which `needle` occurs in `text` as a whole word. `joins` recognises the
 /// characters of a word.
 pub(crate) fn find_whole<'t>(

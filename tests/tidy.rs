@@ -75,7 +75,7 @@ const ROWS: &[Row] = &[
     row("tools/command", Io, &["limits"]),
     row("tools/command/template", Nothing, &["limits"]),
     row("tools/command/progress", Nothing, &[]),
-    row("tools/command/output", Io, &["limits"]),
+    row("tools/command/output", Io, &["limits", "text"]),
     row("tools/outbound", Io, &["limits"]),
     row("tools/outbound/address", Nothing, &[]),
     row("tools/outbound/connect", Io, &["tls"]),

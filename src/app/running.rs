@@ -16,6 +16,7 @@ use crate::gateway::Gateway;
 use crate::limits;
 use crate::server::{Server, Timeouts};
 use crate::telemetry::metrics;
+use crate::tools::source::SourceState;
 use crate::tools::{SourceReport, Sources};
 use crate::upstream::Upstream;
 
@@ -70,7 +71,7 @@ pub async fn start(
     let server =
         Server::new(listener, options, Arc::clone(&gateway), metrics.clone()).map_err(no_socket)?;
     info!(%address, model = gateway.default_upstream().name(), "listening");
-    note_sources(&gateway.sources());
+    gateway.sources().iter().for_each(note_source);
 
     let stop = CancellationToken::new();
     let upkeep = tokio::spawn(upkeep(Arc::clone(&gateway), metrics));
@@ -104,37 +105,44 @@ impl Running {
 
 /// Checks the upstreams once, then regularly removes expired sessions and drains metric
 /// samples.
-async fn upkeep(gateway: Arc<Gateway>, page: PrometheusHandle) {
+async fn upkeep(gateway: Arc<Gateway>, prometheus: PrometheusHandle) {
     greet_upstreams(gateway.upstreams()).await;
     let mut tick = interval(limits::UPKEEP_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         gateway.sweep();
-        page.run_upkeep();
+        prometheus.run_upkeep();
     }
 }
 
 /// Gives new turns the current tools whenever a source changes what it offers.
 async fn offer_changes(mut sources: Sources, gateway: Arc<Gateway>) {
+    let mut before = gateway.sources();
     loop {
         sources.changed().await;
         gateway.replace_tools(sources.toolset());
-        note_sources(&gateway.sources());
+        let now = gateway.sources();
+        let changed = now.iter().filter(|report| !before.contains(report));
+        changed.for_each(note_source);
+        before = now;
     }
 }
 
-/// Logs and counts what each source offers, and what was left out and why.
-fn note_sources(sources: &[SourceReport]) {
-    for SourceReport { source, state, tools, left_out, error, .. } in sources {
-        let (state, left) = (state.name(), left_out.len());
-        let error = error.as_deref();
-        info!(%source, state, tools, left_out = left, error, "tools offered");
-        for tool in left_out {
-            warn!("{}", tool.of(source));
-        }
-        metrics::tool_source(source.kind.name(), &source.name, state == "ready", *tools, left);
+/// Logs and counts what a source offers, and what was left out and why.
+fn note_source(report: &SourceReport) {
+    let SourceReport { source, state, tools, left_out, error, .. } = report;
+    let (left, error) = (left_out.len(), error.as_deref());
+    if *state == SourceState::Failed {
+        warn!(%source, error, "no tools offered");
+    } else {
+        info!(%source, state = state.name(), tools, left_out = left, error, "tools offered");
     }
+    for tool in left_out {
+        warn!("{}", tool.of(source));
+    }
+    let is_up = *state == SourceState::Ready;
+    metrics::tool_source(source.kind.name(), &source.name, is_up, *tools, left);
 }
 
 /// Warns early if a model server is down; it may still come up.

@@ -41,12 +41,12 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, Config
     let text =
         read_text(path).map_err(|message| ConfigError::new(&name, vec![whole_file(message)]))?;
     let mut config = load_text(&name, &text, overrides, &environment)?;
-    let mistakes = config.tools.resolve(&Surroundings {
+    config.tools.resolve(&Surroundings {
         folder: path.parent().unwrap_or_else(|| Path::new("")),
         environment: &environment,
         read: &read_text,
     });
-    if mistakes.is_empty() { Ok(config) } else { Err(ConfigError::new(&name, mistakes)) }
+    Ok(config)
 }
 
 /// The environment of a program: the usual variables of this process, those in `inherit`, and

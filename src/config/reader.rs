@@ -164,10 +164,9 @@ impl<'n, 'm> Keys<'n, 'm> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Where a key is, as mistakes show it: for values that are checked later.
-    pub(super) fn place_of(&self, key: &str) -> (Place, String) {
-        let entry = self.entries.iter().find(|entry| entry.key == key);
-        (entry.map_or(self.place, |entry| entry.node.place), self.path_of(key))
+    /// What is under a key, if it is there.
+    pub(super) fn node(&self, key: &str) -> Option<&'n Node> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
     /// The section under a key; empty if the key is absent.
@@ -194,11 +193,7 @@ impl<'n, 'm> Keys<'n, 'm> {
     /// of the value: `query.units`.
     pub(super) fn refuse(&mut self, key: &str, message: String) {
         let first = key.split('.').next().unwrap_or_default();
-        let place = self
-            .entries
-            .iter()
-            .find(|entry| entry.key == first)
-            .map_or(self.place, |entry| entry.node.place);
+        let place = self.node(first).map_or(self.place, |node| node.place);
         self.mistakes.push(Mistake { place: Some(place), key: self.path_of(key), message });
     }
 

@@ -58,6 +58,29 @@ async fn what_a_program_leaves_running_ends_with_it() {
     held.closes().await;
 }
 
+/// A child that has left the group and the session, and whose parent has ended.
+const DAEMON: &str = "(setsid sleep 1000 >/dev/null 2>&1 &) ; echo ready >&3;";
+
+#[tokio::test]
+async fn a_daemon_ends_with_the_call_that_started_it() {
+    for rest in ["echo done", "exit 3"] {
+        let mut held = Held::new();
+        held.script(&format!("{DAEMON} {rest}")).run(json!({})).await.unwrap();
+        held.reads("ready\n").await;
+        held.closes().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_out_of_time_ends_the_whole_tree() {
+    let mut held = Held::new();
+    let tool = held.script(&format!("{FAMILY} {DAEMON} wait")).tool();
+    let call = tool.call(json!({}), CallContext::first("call"));
+    let ended = tokio::time::timeout(Duration::from_millis(500), call).await;
+    assert!(ended.is_err(), "{ended:?}");
+    held.closes().await;
+}
+
 #[tokio::test]
 async fn a_cancelled_call_ends_the_whole_tree() {
     let mut held = Held::new();
@@ -95,7 +118,9 @@ async fn a_program_is_asked_to_end_first() {
 async fn a_killed_gateway_leaves_nothing_running() {
     let mut held = Held::new();
     let directory = held.directory.path().display();
-    let script = format!("trap '' TERM HUP; exec 3>{directory}/pipe; {FAMILY} wait; wait; wait");
+    let script = format!(
+        "trap '' TERM HUP; exec 3>{directory}/pipe; pwd >{directory}/ran_in; {DAEMON} {FAMILY} wait; wait; wait"
+    );
     let config = json!({ "tools": { "command": [{
         "name": "stay",
         "description": "Stays.",
@@ -113,4 +138,11 @@ async fn a_killed_gateway_leaves_nothing_running() {
     gateway.kill().unwrap();
     gateway.wait().unwrap();
     held.closes().await;
+    let ran_in = text_of(&held.directory.path().join("ran_in"));
+    within(async {
+        while Path::new(ran_in.trim_end()).exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

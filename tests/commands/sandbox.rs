@@ -1,6 +1,7 @@
 //! What the kernel refuses to a program in a sandbox.
 
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 
 use tether::tools::process::{Layers, Limits, Sandbox};
 
@@ -104,6 +105,66 @@ async fn no_connection_is_made_unless_the_network_is_allowed() {
     assert!(error.contains("PermissionError"), "{error}");
     connects(port, true).await.prints(json!({})).await;
     listener.accept().unwrap();
+}
+
+/// Ways to a port or a Unix socket of this machine: UDP, multipath TCP, fast open, a path.
+const WAYS: [&str; 4] = [
+    "s = socket(AF_INET, SOCK_DGRAM); s.sendto(b'x', at)",
+    "s = socket(AF_INET, SOCK_STREAM, 262); s.connect(at)",
+    "s = socket(AF_INET, SOCK_STREAM); s.sendto(b'x', 0x20000000, at)",
+    "s = socket(AF_UNIX); s.connect(sys.argv[2])",
+];
+
+#[tokio::test]
+async fn no_socket_of_any_kind_is_opened_unless_the_network_is_allowed() {
+    if !holds(layers().seccomp, "system calls") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let _unix = UnixListener::bind(&path).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    for way in WAYS {
+        let program = format!(
+            "import sys; from socket import *; at = ('127.0.0.1', int(sys.argv[1])); {way}"
+        );
+        let sandbox = Sandbox { read: vec![path.clone()], ..required() };
+        let program = python_in(&program, &[&port, path.to_str().unwrap()], sandbox).await;
+        let error = program.fails(json!({})).await;
+        assert!(error.contains("PermissionError"), "{way}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn other_processes_keep_their_limits_and_priorities() {
+    if !holds(layers().seccomp, "system calls") {
+        return;
+    }
+    let other = std::process::id().to_string();
+    for change in
+        ["resource.prlimit(it, resource.RLIMIT_NOFILE, (64, 64))", "os.setpriority(0, it, 19)"]
+    {
+        let program = format!("import os, resource, sys; it = int(sys.argv[1]); {change}");
+        let program = python_in(&program, &[&other], required()).await;
+        let error = program.fails(json!({})).await;
+        assert!(error.contains("PermissionError"), "{change}: {error}");
+    }
+    let own = "import os, resource; os.setpriority(0, 0, 5); \
+               resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); print('changed')";
+    assert_eq!(python_in(own, &[], required()).await.prints(json!({})).await, "changed");
+}
+
+#[tokio::test]
+async fn the_directory_where_a_program_runs_is_its_own() {
+    if !holds(layers().files, "files") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let given = directory.path().to_owned();
+    let program = sandboxed("echo x > made; ls .; cat made", required());
+    let printed = program.with(|it| it.directory = Some(given)).prints(json!({})).await;
+    assert_eq!(printed, "made\nx");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ impl Commands<'_> {
 
     /// The tool of an entry. Notes what it runs, and what restricts it.
     fn tool(&self, entry: &CommandConfig, report: &mut SourceReport) -> Result<Entry, String> {
-        let Some((Element::One(program), arguments)) = entry.command.split_first() else {
+        let Some((Element::One(program), arguments)) = entry.command.reveal().split_first() else {
             return Err("it names no program".to_owned());
         };
         let environment = process_environment(&entry.env_inherit, &entry.env);

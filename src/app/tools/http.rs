@@ -69,7 +69,7 @@ fn openapi(entry: &OpenApiConfig) -> OpenApiSource {
     OpenApiSource {
         rules: EntryRules { prefix, policy: entry.policy.clone(), is_trusted: true, ..rules },
         options: OpenApiOptions {
-            base_url: entry.base_url.clone(),
+            base_url: entry.base_url.reveal().clone(),
             include: entry.include.clone(),
             exclude: entry.exclude.clone(),
             credentials: credentials.collect(),

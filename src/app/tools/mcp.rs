@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ToolsError;
 use super::programs::{Programs, found, sandbox};
-use crate::config::{AuthConfig, Config, McpConfig, process_environment};
+use crate::config::{AuthConfig, Config, McpConfig, Shown, process_environment};
 use crate::tools::mcp::{HttpReach, McpOptions, McpServer, Reach};
 use crate::tools::outbound::{Addresses, Client, ClientOptions};
 use crate::tools::process::{self, Confinement};
@@ -69,7 +69,7 @@ fn reach(entry: &McpConfig, programs: &Programs) -> Result<Reach, ToolsError> {
     if let Some(problem) = &entry.problem {
         return Ok(Reach::Missing(problem.clone()));
     }
-    if let Some(url) = &entry.url {
+    if let Some(url) = entry.url.as_ref().map(Shown::reveal) {
         let headers = entry.headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         // The operator chose this address, private or not.
@@ -83,7 +83,7 @@ fn reach(entry: &McpConfig, programs: &Programs) -> Result<Reach, ToolsError> {
     }
     let sandbox = entry.sandbox.as_ref().and_then(sandbox);
     programs.check(&entry.name, sandbox.as_ref())?;
-    let Some((program, arguments)) = entry.command.split_first() else {
+    let Some((program, arguments)) = entry.command.reveal().split_first() else {
         return Ok(Reach::Missing("it names no program".to_owned()));
     };
     let environment = process_environment(&entry.env_inherit, &entry.env);

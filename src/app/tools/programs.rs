@@ -36,9 +36,9 @@ impl Programs {
 
     /// Checks that a required sandbox can be enforced.
     pub(super) fn check(&self, entry: &str, sandbox: Option<&Sandbox>) -> Result<(), ToolsError> {
-        let Some(sandbox) = sandbox.filter(|sandbox| sandbox.is_required) else { return Ok(()) };
-        let missing = self.layers.missing(sandbox);
-        if missing.is_empty() {
+        let is_required = sandbox.is_some_and(|sandbox| sandbox.is_required);
+        let missing = self.layers.missing();
+        if !is_required || missing.is_empty() {
             return Ok(());
         }
         Err(ToolsError::Sandbox { tool: entry.to_owned(), missing: missing.join(", ") })

@@ -50,8 +50,11 @@ fn note(source: &SourceReport) {
     }
 }
 
-/// Says which of its tools are left out.
+/// Says what is wrong with it, and which of its tools are left out.
 fn warn(source: &SourceReport) {
+    if let Some(error) = &source.error {
+        print_diagnostic("warning", format!("{}: {error}", source.source));
+    }
     for tool in &source.left_out {
         print_diagnostic("warning", tool.of(&source.source));
     }

@@ -23,10 +23,6 @@ pub(super) fn range(node: &Node) -> Result<Cidr, Refused> {
     text(node)?.parse().map_err(|_| Refused::new(node, expected))
 }
 
-pub(super) fn url_text<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(url.as_str())
-}
-
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 pub(super) fn url_text_opt<S: Serializer>(
     url: &Option<Url>,

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::policy::policy;
+use super::shown::{Shown, shown_as_written};
 use crate::config::raw::{self, Node};
 use crate::config::reader::{Keys, Refused, boolean, integer, json, text, wait};
 use crate::config::values::choice;
@@ -23,7 +24,7 @@ pub struct CommandConfig {
     /// What it does, for the model.
     pub description: String,
     /// The program and its arguments; at least the program.
-    pub command: Vec<Element>,
+    pub command: Shown<Vec<Element>>,
     /// A JSON Schema of the call's arguments.
     pub parameters: Value,
     /// What the program reads.
@@ -96,7 +97,9 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> CommandConfig {
     let config = CommandConfig {
         name: keys.required("name", String::new(), tool_name),
         description: keys.required("description", String::new(), words),
-        command: keys.list("command", Vec::new(), element),
+        command: shown_as_written(&mut keys, "command", |keys| {
+            keys.list("command", Vec::new(), element)
+        }),
         parameters: keys.read("parameters", no_parameters, parameters),
         stdin: keys.read("stdin", Input::None, stdin),
         output: keys.read("output", Output::Auto, choice("output", outputs)),
@@ -109,7 +112,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> CommandConfig {
         sandbox: sandbox(keys.section("sandbox")),
         policy: policy(keys.section("policy")),
     };
-    match config.command.split_first() {
+    match config.command.reveal().split_first() {
         None => keys.refuse("command", "expected a list: the program and its arguments".to_owned()),
         Some((Element::Group(_), _)) => {
             keys.refuse("command", "the program itself cannot be optional".to_owned());

@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::address::{range, ranges, url_text};
+use super::address::{range, ranges};
 use super::auth::{self, AuthConfig};
 use super::command::{as_map, parameters, some_seconds, tool_name, words};
 use super::policy::{by_glob, policies, policy};
-use super::shown::{Shown, shown};
+use super::shown::{Shown, shown, shown_as_written};
 use crate::config::Secret;
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, integer, text, wait};
@@ -44,7 +44,7 @@ pub struct RequestConfig {
     /// The method.
     pub method: Method,
     /// The URL, with placeholders in its path.
-    pub url: String,
+    pub url: Shown<String>,
     /// The fields of the query.
     #[serde(serialize_with = "as_map")]
     pub query: Vec<(String, Shown)>,
@@ -116,8 +116,7 @@ pub struct OpenApiConfig {
     /// Where the document is.
     pub openapi: DocumentAt,
     /// Where its paths begin.
-    #[serde(serialize_with = "url_text")]
-    pub base_url: Url,
+    pub base_url: Shown<Url>,
     /// The operations to offer; all if empty.
     pub include: Vec<Select>,
     /// The operations not to offer.
@@ -184,7 +183,7 @@ impl RequestConfig {
             self.headers.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
         let written = WrittenRequest {
             method: self.method.name().to_owned(),
-            url: self.url.clone(),
+            url: self.url.reveal().clone(),
             query: revealed(&self.query),
             headers: headers.collect(),
             body,
@@ -216,7 +215,9 @@ fn read_request(mut keys: Keys<'_, '_>) -> RequestConfig {
         name: keys.required("name", String::new(), tool_name),
         description: keys.required("description", String::new(), words),
         method: keys.read("method", Method::Get, method),
-        url: keys.required("url", String::new(), |node| text(node).map(str::to_owned)),
+        url: shown_as_written(&mut keys, "url", |keys| {
+            keys.required("url", String::new(), |node| text(node).map(str::to_owned))
+        }),
         query: keys.pairs("query", shown),
         headers: keys.pairs("headers", secret),
         body: body(&mut keys),
@@ -225,7 +226,7 @@ fn read_request(mut keys: Keys<'_, '_>) -> RequestConfig {
         access: access(&mut keys),
         policy: policy(keys.section("policy")),
     };
-    if !config.url.is_empty()
+    if !config.url.reveal().is_empty()
         && let Err(mistakes) = config.request()
     {
         for mistake in mistakes {
@@ -245,7 +246,9 @@ fn read_openapi(mut keys: Keys<'_, '_>) -> OpenApiConfig {
     let config = OpenApiConfig {
         name: keys.required("name", String::new(), entry_name),
         openapi: keys.required("openapi", nowhere, document_at),
-        base_url: keys.required("base_url", no_base, base_url),
+        base_url: shown_as_written(&mut keys, "base_url", |keys| {
+            keys.required("base_url", no_base, base_url)
+        }),
         include: keys.list("include", Vec::new(), select),
         exclude: keys.list("exclude", Vec::new(), select),
         auth: keys.pairs_or_sections(

@@ -22,7 +22,6 @@ use mcp::Imported;
 pub use mcp::{ImportConfig, McpConfig};
 pub use shown::Shown;
 
-use super::mistake::Mistake;
 use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, closest, enumerate, integer, text};
 use super::surroundings::Surroundings;
@@ -70,7 +69,7 @@ impl ToolsConfig {
     pub const BUILTIN: [&str; 2] = ["get_current_time", "calculate"];
 
     /// Finds the files that the configuration names, and reads those that it imports.
-    pub(super) fn resolve(&mut self, around: &Surroundings<'_>) -> Vec<Mistake> {
+    pub(super) fn resolve(&mut self, around: &Surroundings<'_>) {
         for entry in &mut self.http {
             if let HttpConfig::OpenApi(entry) = entry
                 && let DocumentAt::File(path) = &mut entry.openapi
@@ -78,13 +77,10 @@ impl ToolsConfig {
                 *path = around.path(path);
             }
         }
-        let imports = std::mem::take(&mut self.imports);
-        let import = |import: &ImportConfig| {
-            let imported = import.servers(around)?;
+        for import in std::mem::take(&mut self.imports) {
+            let imported = import.servers(around);
             self.take_over(&import.path, imported);
-            Ok(())
-        };
-        imports.iter().map(import).filter_map(Result::err).collect()
+        }
     }
 
     /// Adds imported servers. A name that is already taken stays with its first entry.

@@ -5,9 +5,10 @@ use std::process::ExitStatus;
 use serde_json::{Value, json};
 
 use super::Output;
-use crate::limits::command::{OUTPUT_BYTES_MAX, STDERR_LINES_MAX};
+use crate::limits::command::{LAST_BYTES_MAX, LAST_LINES_MAX, OUTPUT_BYTES_MAX};
+use crate::text;
 use crate::tools::ToolResult;
-use crate::tools::process::{Stderr, describe};
+use crate::tools::process::{Stderr, describe, last_lines};
 
 /// A program's standard output, as much of it as was kept.
 #[derive(Debug, Default)]
@@ -71,12 +72,11 @@ fn text_result(text: &str, is_cut: bool) -> ToolResult {
 /// How a program failed: its exit status or signal, and the last lines that it wrote.
 fn failure(status: ExitStatus, stdout: &Stdout, stderr: &Stderr) -> ToolResult {
     let how = describe(status);
-    let mut said = stderr.last_lines(STDERR_LINES_MAX);
+    let mut said = stderr.last_lines(LAST_LINES_MAX);
     if said.is_empty() {
-        let text = String::from_utf8_lossy(&stdout.bytes);
-        let lines: Vec<&str> = text.trim_end().lines().collect();
-        said = lines[lines.len().saturating_sub(STDERR_LINES_MAX)..].join("\n");
+        said = last_lines(&String::from_utf8_lossy(&stdout.bytes), LAST_LINES_MAX);
     }
+    let said = text::cut_start(&said, LAST_BYTES_MAX);
     let separator = if said.is_empty() { "" } else { ": " };
     ToolResult::error(format!("{how}{separator}{said}"))
 }
@@ -144,6 +144,18 @@ mod tests {
         let killed = told(ExitStatus::from_raw(9), &[0]).unwrap();
         assert!(killed.starts_with("ended by SIGKILL"), "{killed}");
         assert!(told(ExitStatus::from_raw(34), &[0]).unwrap().starts_with("ended by signal 34"));
+    }
+
+    #[test]
+    fn of_a_long_line_before_a_failure_the_end_is_told() {
+        for (bytes, is_cut) in [(LAST_BYTES_MAX, false), (LAST_BYTES_MAX + 1, true)] {
+            let mut stdout = Stdout::default();
+            stdout.push(&vec![b'x'; bytes]);
+            let found = result(ended(1), &[0], &stdout, &Stderr::default(), Output::Auto);
+            let error = found.error.unwrap();
+            assert_eq!(error.starts_with("exit status 1: …"), is_cut, "{bytes}");
+            assert!(error.len() <= "exit status 1: …".len() + LAST_BYTES_MAX);
+        }
     }
 
     #[test]

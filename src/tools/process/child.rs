@@ -12,12 +12,14 @@ use tempfile::TempDir;
 use tokio::process::{self, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::guard::Guarded;
 use super::launcher::Launcher;
 use super::sandbox::Confinement;
 use super::stderr::{OnLine, Stderr};
-use crate::limits::process::{CLOSE_WAIT, KILL_WAIT, TERM_WAIT};
+use super::stragglers::{self, Mark, Search};
+use crate::limits::process::{CLOSE_WAIT, KILL_WAIT, SHORT_LIFE, TERM_WAIT};
 
 /// How a program is started.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ pub struct Options {
     pub directory: Option<PathBuf>,
     /// Whether something is written to its standard input.
     pub has_input: bool,
-    /// How it is restricted. A fresh directory can be written.
+    /// How it is restricted. It can always write the directory where it runs.
     pub confinement: Confinement,
     /// What starts it; without a launcher, nothing restricts it.
     pub launcher: Option<Arc<Launcher>>,
@@ -55,8 +57,8 @@ pub enum ProcessError {
     },
 }
 
-/// A running program. **Dropping it ends the program and everything in its group**; that takes a
-/// few seconds if the program does not want to end, and goes on in the background.
+/// A running program. **Dropping it ends the program and everything that it has started**; that
+/// takes a few seconds if the program does not want to end, and goes on in the background.
 pub struct Child {
     /// Its standard input, if it has one.
     pub stdin: Option<ChildStdin>,
@@ -79,6 +81,8 @@ impl fmt::Debug for Child {
 struct Group {
     leader: process::Child,
     id: Option<Pid>,
+    mark: Mark,
+    started: Instant,
     launcher: Option<Arc<Launcher>>,
     stderr: JoinHandle<()>,
     directory: Option<TempDir>,
@@ -98,11 +102,13 @@ impl Child {
             None => Some(TempDir::with_prefix("tether-").map_err(ProcessError::Directory)?),
         };
         let mut confinement = options.confinement.clone();
-        if let (Some(sandbox), Some(fresh)) = (&mut confinement.sandbox, &fresh) {
-            sandbox.write.push(fresh.path().to_owned());
-        }
-        let mut command = command(options, &confinement);
         let directory = fresh.as_ref().map(TempDir::path).or(options.directory.as_deref());
+        if let (Some(sandbox), Some(directory)) = (&mut confinement.sandbox, directory) {
+            sandbox.write.push(directory.to_owned());
+        }
+        let mark = Mark::new();
+        let mut command = command(options, &confinement);
+        command.envs([mark.variable()]);
         if let Some(directory) = directory {
             command.current_dir(directory);
         }
@@ -115,7 +121,11 @@ impl Child {
         })?;
         let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let (Some(launcher), Some(id)) = (&options.launcher, id) {
-            launcher.guard(id);
+            launcher.guard(Guarded {
+                group: id.as_raw_nonzero().get(),
+                mark: mark.clone(),
+                directory: fresh.as_ref().map(|fresh| fresh.path().to_owned()),
+            });
         }
         let stderr = Stderr::default();
         let pipe = leader.stderr.take();
@@ -132,6 +142,8 @@ impl Child {
             group: Some(Group {
                 leader,
                 id,
+                mark,
+                started: Instant::now(),
                 launcher: options.launcher.clone(),
                 stderr: reading,
                 directory: fresh,
@@ -173,9 +185,11 @@ impl Drop for Child {
     fn drop(&mut self) {
         let Some(group) = self.group.take() else { return };
         let had_input = self.stdin.take().is_some();
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(group.end(had_input))),
-            Err(_) => group.kill(),
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(group.end(had_input));
+        } else {
+            group.kill();
+            group.remains().clean_up();
         }
     }
 }
@@ -204,23 +218,52 @@ impl Group {
     /// Kills the whole group.
     fn kill(&self) {
         self.signal(Signal::KILL);
-        if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
-            launcher.release(id);
-        }
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(id) = self.id {
-            // The group may be empty by now.
+            // Nobody may be left in it.
             let _ = kill_process_group(id, signal);
         }
     }
 
-    fn clean_up(mut self) {
+    /// Ends what has left the group. That blocks, so it goes on in the background.
+    fn clean_up(self) {
+        let remains = self.remains();
+        drop(tokio::task::spawn_blocking(move || remains.clean_up()));
+    }
+
+    fn remains(self) -> Remains {
         self.stderr.abort();
-        if let Some(directory) = self.directory.take() {
-            // It may hold any number of files.
-            drop(tokio::task::spawn_blocking(move || drop(directory)));
+        let search = match self.id {
+            Some(id) if self.started.elapsed() < SHORT_LIFE => {
+                Search::Since(id.as_raw_nonzero().get())
+            }
+            _ => Search::All,
+        };
+        let Self { id, mark, launcher, directory, .. } = self;
+        Remains { id, mark, search, launcher, directory }
+    }
+}
+
+/// What a group leaves when it has been killed.
+struct Remains {
+    id: Option<Pid>,
+    mark: Mark,
+    search: Search,
+    launcher: Option<Arc<Launcher>>,
+    directory: Option<TempDir>,
+}
+
+impl Remains {
+    /// Kills the processes that have left the group, and removes the directory, which may hold as
+    /// many files as the program liked. Blocks.
+    fn clean_up(self) {
+        stragglers::kill(&self.mark, self.search);
+        drop(self.directory);
+        // Until here, the guard would have done it.
+        if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
+            launcher.release(id);
         }
     }
 }

@@ -1,16 +1,26 @@
-//! The guard: a process that outlives a gateway that was killed, and ends what that had started.
+//! The guard: a process that outlives a gateway that was killed, and ends what it has started.
 //!
-//! It reads one line for each group that begins (`+ID`) and ends (`-ID`). When the pipe closes, the
-//! gateway is gone, and every group that has not ended is killed.
+//! It reads a line of JSON for each program that begins and for each that has ended:
+//!
+//! ```text
+//! {"began":{"group":71,"mark":"5b0c...","directory":"/tmp/tether-x1"}}
+//! {"ended":71}
+//! ```
+//! When the pipe closes, the gateway is gone. Every program that has not ended is killed, with all
+//! that it has started, and its directory is removed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
 
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 use tracing::warn;
+
+use super::stragglers::{self, Mark, Search};
 
 /// The argument that makes the launcher the guard.
 pub(super) const ARGUMENT: &str = "--guard";
@@ -22,9 +32,9 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// A group has begun. If the guard is not there, starts it with `launcher`.
-    pub(super) fn begin(&self, launcher: impl FnOnce() -> Command, group: Pid) {
-        let line = format!("+{}\n", group.as_raw_nonzero());
+    /// A program has begun. If the guard is not there, starts it with `launcher`.
+    pub(super) fn begin(&self, launcher: impl FnOnce() -> Command, program: Guarded) {
+        let line = Line::Began(program).written();
         let mut pipe = self.pipe.lock();
         if tell(&mut pipe, &line) {
             return;
@@ -35,14 +45,37 @@ impl Guard {
                 tell(&mut pipe, &line);
             }
             Err(error) => {
-                warn!(%error, "if the gateway is killed, its tools' processes may keep running");
+                warn!(%error, "if the gateway is killed, its tools' processes may run on");
             }
         }
     }
 
-    /// A group has ended.
+    /// A program has ended, and all that it had started.
     pub(super) fn end(&self, group: Pid) {
-        tell(&mut self.pipe.lock(), &format!("-{}\n", group.as_raw_nonzero()));
+        tell(&mut self.pipe.lock(), &Line::Ended(group.as_raw_nonzero().get()).written());
+    }
+}
+
+/// A program that must not outlive the gateway.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Guarded {
+    pub(super) group: i32,
+    pub(super) mark: Mark,
+    /// A directory that was made for it.
+    pub(super) directory: Option<PathBuf>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Began(Guarded),
+    Ended(i32),
+}
+
+impl Line {
+    fn written(&self) -> String {
+        let json = serde_json::to_string(self);
+        format!("{}\n", json.expect("temporary paths are UTF-8, and nothing else can fail"))
     }
 }
 
@@ -71,18 +104,24 @@ fn start(mut launcher: Command) -> std::io::Result<ChildStdin> {
 
 /// What the guard does, until the gateway is gone.
 pub(super) fn watch(input: impl BufRead) {
-    let mut groups = BTreeSet::new();
+    let mut programs = BTreeMap::new();
     for line in input.lines().map_while(Result::ok) {
-        let (sign, number) = line.split_at_checked(1).unwrap_or_default();
-        let Some(group) = number.parse().ok().and_then(Pid::from_raw) else { continue };
-        match sign {
-            "+" => _ = groups.insert(group.as_raw_nonzero()),
-            "-" => _ = groups.remove(&group.as_raw_nonzero()),
-            _ => {}
+        match serde_json::from_str(&line) {
+            Ok(Line::Began(program)) => _ = programs.insert(program.group, program),
+            Ok(Line::Ended(group)) => _ = programs.remove(&group),
+            Err(_) => {}
         }
     }
-    for group in groups.into_iter().filter_map(|group| Pid::from_raw(group.get())) {
+    programs.into_values().for_each(end);
+}
+
+fn end(program: Guarded) {
+    if let Some(group) = Pid::from_raw(program.group) {
         // It may have ended meanwhile.
         let _ = kill_process_group(group, Signal::KILL);
+    }
+    stragglers::kill(&program.mark, Search::All);
+    if let Some(directory) = program.directory {
+        let _ = std::fs::remove_dir_all(directory);
     }
 }

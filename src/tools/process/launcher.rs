@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::guard::{self, Guard};
+use super::guard::{self, Guard, Guarded};
 use super::sandbox::{Confinement, Layers};
 
 /// The hidden subcommand.
@@ -63,17 +63,17 @@ impl Launcher {
         &self.path
     }
 
-    /// A group has begun, which must not outlive this process.
-    pub(super) fn guard(&self, group: Pid) {
+    /// A program has begun, which must not outlive this process.
+    pub(super) fn guard(&self, program: Guarded) {
         let command = || {
             let mut command = Command::new(&self.path);
             command.arg(SUBCOMMAND);
             command
         };
-        self.guard.begin(command, group);
+        self.guard.begin(command, program);
     }
 
-    /// The group has ended.
+    /// A program has ended, and all that it had started.
     pub(super) fn release(&self, group: Pid) {
         self.guard.end(group);
     }

@@ -4,8 +4,9 @@
 //! ```text
 //!   gateway ── exec ──> launcher (this binary again): limits itself, then becomes the program
 //!      │                                                 │
-//!      │                                                 └─ its children: the same group
-//!      └── pipe ──> guard: ends all groups if the gateway is killed
+//!      │                                                 ├─ its children: the same group
+//!      │                                                 └─ stragglers: another group, the same mark
+//!      └── pipe ──> guard: ends all of them if the gateway is killed
 //! ```
 //! A library without `unsafe` cannot run code between fork and exec, so whatever restricts the
 //! program is done by the launcher.
@@ -17,6 +18,9 @@ mod launcher;
 mod sandbox;
 mod status;
 mod stderr;
+mod stragglers;
+#[cfg(target_os = "linux")]
+mod system_calls;
 
 pub use child::{Child, Options, ProcessError};
 pub use environment::{ALWAYS, environment, find_program};
@@ -24,4 +28,4 @@ pub use launcher::{Launcher, is_launch, launch};
 pub use sandbox::{Confinement, Layers, Limits, Sandbox};
 pub use status::describe;
 pub(super) use stderr::OnLine;
-pub use stderr::Stderr;
+pub use stderr::{Stderr, last_lines};

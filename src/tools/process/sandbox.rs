@@ -1,4 +1,4 @@
-//! What restricts a program: resource limits and, on Linux, Landlock.
+//! What restricts a program: resource limits and, on Linux, Landlock and seccomp.
 
 use std::path::PathBuf;
 
@@ -50,18 +50,19 @@ pub struct Layers {
     pub files: bool,
     /// TCP connections: Landlock, Linux 6.7 or later.
     pub tcp: bool,
-    /// UDP: Landlock, Linux 7.1 or later.
-    pub udp: bool,
+    /// System calls: no sockets at all without the network, and no changes to the limits and
+    /// priorities of other processes.
+    pub seccomp: bool,
 }
 
 impl Layers {
     /// The parts of this sandbox that cannot be enforced; empty if all of it can.
     #[must_use]
-    pub fn missing(&self, sandbox: &Sandbox) -> Vec<&'static str> {
+    pub fn missing(&self) -> Vec<&'static str> {
         let needs = [
             (self.no_new_privileges, "no_new_privs"),
             (self.files, "files (Landlock, Linux 5.13 or later)"),
-            (self.tcp || sandbox.network, "TCP (Landlock, Linux 6.7 or later)"),
+            (self.seccomp, "system calls (seccomp, on x86-64, aarch64 and riscv64)"),
         ];
         needs.into_iter().filter(|(holds, _)| !holds).map(|(_, name)| name).collect()
     }
@@ -78,7 +79,7 @@ impl Confinement {
             (sandbox.is_some() && layers.no_new_privileges, "no_new_privs"),
             (sandbox.is_some() && layers.files, "files"),
             (is_offline && layers.tcp, "tcp"),
-            (is_offline && layers.udp, "udp"),
+            (sandbox.is_some() && layers.seccomp, "seccomp"),
         ];
         wanted.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name).collect()
     }
@@ -130,11 +131,12 @@ mod linux {
     };
     use rustix::process::{Resource, Rlimit, setrlimit};
 
+    use super::super::system_calls;
     use super::{DEVICES, Layers, Limits, SYSTEM, Sandbox};
 
     /// The newest version of Landlock whose rules are asked for. Older kernels enforce as many of
     /// them as they know.
-    const NEWEST: ABI = ABI::V9;
+    const NEWEST: ABI = ABI::V10;
 
     impl Limits {
         /// Limits this process and what it starts.
@@ -162,7 +164,10 @@ mod linux {
             if self.is_required && !is_there {
                 return Err(io::Error::other("this kernel has no Landlock"));
             }
-            Ok(())
+            match system_calls::restrict(self.network) {
+                Err(error) if self.is_required => Err(error),
+                _ => Ok(()),
+            }
         }
 
         fn restrict(&self, program: &Path) -> Result<LandlockStatus, RulesetError> {
@@ -171,20 +176,20 @@ mod linux {
             } else {
                 CompatLevel::BestEffort
             };
+            let (read, mut all) = (AccessFs::from_read(NEWEST), AccessFs::from_all(NEWEST));
+            if self.network {
+                all.remove(AccessFs::ResolveUnix);
+            }
             let mut ruleset = Ruleset::default()
                 .set_compatibility(needed)
-                .handle_access(AccessFs::from_all(ABI::V1))?;
-            if !self.network {
-                ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
-            }
-            ruleset = ruleset
+                .handle_access(AccessFs::from_all(ABI::V1))?
                 .set_compatibility(CompatLevel::BestEffort)
-                .handle_access(AccessFs::from_all(NEWEST))?
+                .handle_access(all)?
                 .scope(Scope::from_all(NEWEST))?;
             if !self.network {
+                // Without it, there are no sockets all the same.
                 ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
             }
-            let (read, all) = (AccessFs::from_read(NEWEST), AccessFs::from_all(NEWEST));
             let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
             let status = ruleset
                 .create()?
@@ -213,7 +218,7 @@ mod linux {
                 no_new_privileges: rustix::thread::set_no_new_privs(true).is_ok(),
                 files: holds(Ruleset::default().handle_access(AccessFs::from_all(ABI::V1))),
                 tcp: holds(Ruleset::default().handle_access(AccessNet::from_all(ABI::V4))),
-                udp: holds(Ruleset::default().handle_access(AccessNet::from_all(NEWEST))),
+                seccomp: system_calls::restrict(false).is_ok(),
             }
         }
     }
@@ -254,14 +259,16 @@ mod tests {
 
     #[test]
     fn a_sandbox_lacks_only_what_it_needs() {
-        let all =
-            Layers { limits: true, no_new_privileges: true, files: true, tcp: true, udp: false };
-        let closed = Sandbox::default();
-        let open = Sandbox { network: true, ..Sandbox::default() };
-        assert!(all.missing(&closed).is_empty());
-        let old = Layers { tcp: false, ..all };
-        assert_eq!(old.missing(&closed), ["TCP (Landlock, Linux 6.7 or later)"]);
-        assert!(old.missing(&open).is_empty());
-        assert_eq!(Layers::default().missing(&open).len(), 2);
+        let all = Layers {
+            limits: true,
+            no_new_privileges: true,
+            files: true,
+            tcp: false,
+            seccomp: true,
+        };
+        assert!(all.missing().is_empty());
+        let old = Layers { files: false, ..all };
+        assert_eq!(old.missing(), ["files (Landlock, Linux 5.13 or later)"]);
+        assert_eq!(Layers::default().missing().len(), 3);
     }
 }

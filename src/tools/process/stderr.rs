@@ -47,22 +47,21 @@ impl Stderr {
         tail.drain(..surplus);
     }
 
-    /// The last lines that are not blank, at most this many, with control characters removed.
+    /// See [`last_lines`].
     #[must_use]
     pub fn last_lines(&self, lines_max: usize) -> String {
-        let tail = self.tail.lock();
-        let text = String::from_utf8_lossy(&tail);
-        let mut lines: Vec<&str> = text
-            .lines()
-            .rev()
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .take(lines_max)
-            .collect();
-        lines.reverse();
-        let text = lines.join("\n");
-        text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect()
+        last_lines(&String::from_utf8_lossy(&self.tail.lock()), lines_max)
     }
+}
+
+/// The last lines that are not blank, at most this many, without control characters.
+#[must_use]
+pub fn last_lines(text: &str, lines_max: usize) -> String {
+    let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines: Vec<&str> = lines.take(lines_max).collect();
+    lines.reverse();
+    let text = lines.join("\n");
+    text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect()
 }
 
 /// Adds bytes to a line that is not complete, and passes on each that is.

@@ -25,11 +25,16 @@ impl ToolResult {
         if json_len(&*readable) <= bytes_max {
             return readable;
         }
-        let bytes = json_len(&readable.data);
+        let note = cap::note(json_len(&*readable));
         let mut told = readable.clone_without_data();
-        told.instruction_for_ai = Some(match told.instruction_for_ai.take() {
-            Some(instruction) => format!("{} {instruction}", cap::note(bytes)),
-            None => cap::note(bytes),
+        // As in `cap`, a quarter for each, so that they leave room for the data.
+        let room = bytes_max / 4;
+        let shorten =
+            |text: String| if json_len(&text) <= room { text } else { abridged_text(&text, room) };
+        told.error = told.error.map(shorten);
+        told.instruction_for_ai = Some(match told.instruction_for_ai.take().map(shorten) {
+            Some(instruction) => format!("{note} {instruction}"),
+            None => note,
         });
         let room = bytes_max.saturating_sub(json_len(&told) + r#""data":,"#.len());
         told.data = readable.data.as_ref().map(|data| abridged(data, room));
@@ -217,8 +222,18 @@ mod tests {
         let data = json!("x".repeat(5000));
         let result = ToolResult::data(data).with_instruction("Be kind.");
         let told = result.told(1000).into_owned().instruction_for_ai.unwrap();
-        assert!(told.starts_with("This result was too long (5002 bytes)"), "{told}");
+        let note = format!("This result was too long ({} bytes)", json_len(&result));
+        assert!(told.starts_with(&note), "{told}");
         assert!(told.ends_with(" Be kind."), "{told}");
+    }
+
+    #[test]
+    fn a_long_error_loses_its_middle() {
+        let result = ToolResult::error(format!("first {} last", "x".repeat(200_000)));
+        let told = result.told(OUTPUT_BYTES_MIN).into_owned();
+        let error = told.error.clone().unwrap();
+        assert!(error.starts_with("first ") && error.ends_with(" last"), "{error}");
+        assert!(json_len(&told) <= OUTPUT_BYTES_MIN);
     }
 
     #[test]
@@ -253,7 +268,10 @@ mod tests {
         ) {
             let members: Map<String, Value> =
                 texts.iter().map(|text| (text.clone(), json!([text, long]))).collect();
-            told(json!({ "a": members, "b": texts, "c": long }), room);
+            let mut result = ToolResult::data(json!({ "a": members, "b": texts, "c": long }));
+            result.error = Some(long.clone());
+            result.instruction_for_ai = Some(long);
+            prop_assert!(json_len(&*result.told(room)) <= room);
         }
     }
 }

@@ -15,8 +15,7 @@ use url::Url;
 
 use super::McpConfig;
 use crate::config::Secret;
-use crate::config::mistake::Mistake;
-use crate::config::raw::Place;
+use crate::config::Shown;
 use crate::config::surroundings::Surroundings;
 use crate::config::values::is_entry_name;
 use crate::limits::config::ENTRY_NAME_BYTES_MAX;
@@ -28,26 +27,19 @@ pub struct ImportConfig {
     pub path: PathBuf,
     /// The settings of each of its servers.
     pub(super) each: McpConfig,
-    /// Where the path is in the configuration.
-    pub(super) place: (Place, String),
 }
 
 impl ImportConfig {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// If it cannot be read, or is not such a file.
-    pub(in crate::config) fn servers(
-        &self,
-        around: &Surroundings<'_>,
-    ) -> Result<Imported, Mistake> {
+    /// Reads the file. If it cannot be read, or is not such a file, that is a warning: its owner
+    /// is another program, which must not keep the gateway from starting.
+    pub(in crate::config) fn servers(&self, around: &Surroundings<'_>) -> Imported {
         let path = around.path(&self.path);
         let folder = path.parent().unwrap_or(around.folder);
         let around = Surroundings { folder, ..*around };
-        (around.read)(&path).and_then(|text| read(&text, &self.each, &around)).map_err(|message| {
-            let (place, key) = self.place.clone();
-            let message = format!("{}: {message}", path.display());
-            Mistake { place: Some(place), key, message }
+        let imported = (around.read)(&path).and_then(|text| read(&text, &self.each, &around));
+        imported.unwrap_or_else(|message| Imported {
+            servers: Vec::new(),
+            warnings: vec![format!("no servers are imported: {message}")],
         })
     }
 }
@@ -139,8 +131,8 @@ impl Reader<'_> {
         }
         match (self.text("command")?, self.text("url")?) {
             (Some(command), None) => {
-                server.command = vec![command];
-                server.command.extend(self.texts("args")?);
+                let program = std::iter::once(command).chain(self.texts("args")?).collect();
+                server.command = Shown::new(program, self.written_command());
                 server.env = self.variables()?;
                 server.cwd = self.text("cwd")?.map(|cwd| self.around.folder.join(cwd));
             }
@@ -148,13 +140,25 @@ impl Reader<'_> {
                 (server.sandbox, server.env_inherit) = (None, Vec::new());
                 let known =
                     Url::parse(&url).ok().filter(|it| matches!(it.scheme(), "http" | "https"));
-                server.url = Some(known.ok_or("its `url` is not an http or https URL")?);
+                let known = known.ok_or("its `url` is not an http or https URL")?;
+                server.url = Some(Shown::new(known, self.keys["url"].clone()));
                 server.headers = self.secrets("headers")?;
             }
             (Some(_), Some(_)) => return Err("it has both `command` and `url`".to_owned()),
             (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
         }
         Ok(())
+    }
+
+    /// The program and its arguments, without the values of variables.
+    fn written_command(&self) -> Value {
+        let arguments = self.keys.get("args").and_then(Value::as_array);
+        self.keys
+            .get("command")
+            .into_iter()
+            .chain(arguments.into_iter().flatten())
+            .cloned()
+            .collect()
     }
 
     /// The variables of `envFile`, and those of `env`, which win.
@@ -323,7 +327,7 @@ mod tests {
         let files = one(
             r#"{"command": "npx", "args": ["-y", "server", 7], "cwd": "docs", "env": {"A": "${TOKEN}", "B": 1}}"#,
         );
-        assert_eq!(files.command, ["npx", "-y", "server", "7"]);
+        assert_eq!(*files.command.reveal(), ["npx", "-y", "server", "7"]);
         assert_eq!((&*files.name, &*files.prefix), ("one", "one__"));
         assert_eq!(files.cwd, Some(PathBuf::from("/srv/docs")));
         let env: Vec<_> = files.env.iter().map(|(name, it)| (&**name, it.reveal())).collect();
@@ -331,7 +335,7 @@ mod tests {
         let search = one(
             r#"{"type": "http", "url": "https://a.example/mcp", "headers": {"X": "Bearer ${env:TOKEN}"}}"#,
         );
-        assert_eq!(search.url.unwrap().as_str(), "https://a.example/mcp");
+        assert_eq!(search.url.unwrap().reveal().as_str(), "https://a.example/mcp");
         assert_eq!(search.headers[0].1.reveal(), "Bearer t0k");
         assert!(search.sandbox.is_none() && search.problem.is_none());
     }
@@ -354,11 +358,10 @@ mod tests {
             ("${workspaceFolder}/docs", "/srv/docs"),
             ("$HOME ${open", "$HOME ${open"),
         ] {
-            assert_eq!(
-                one(&format!("{{\"command\": \"{written}\"}}")).command,
-                [text],
-                "{written}"
-            );
+            let server = one(&format!("{{\"command\": \"{written}\"}}"));
+            assert_eq!(*server.command.reveal(), [text], "{written}");
+            let shown = serde_json::to_value(&server.command).unwrap();
+            assert_eq!(shown[0], *written, "the value may be a secret");
         }
     }
 

@@ -11,10 +11,11 @@ use url::Url;
 pub use import::ImportConfig;
 pub(super) use import::Imported;
 
-use super::address::{url_text_opt, web};
+use super::address::web;
 use super::auth::{self, AuthConfig};
 use super::command::{SandboxConfig, SandboxMode, as_map, path, sandbox, scalar};
 use super::policy::{by_glob, policies};
+use super::shown::{Shown, as_written, shown_as_written};
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
 use crate::config::values::{choice, entry_name};
@@ -32,8 +33,8 @@ pub struct McpConfig {
     /// The entry's name.
     pub name: String,
     /// The program and its arguments; empty for a server over HTTP.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub command: Vec<String>,
+    #[serde(skip_serializing_if = "has_no_program")]
+    pub command: Shown<Vec<String>>,
     /// Variables that are set for the program.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
     pub env: Vec<(String, Secret)>,
@@ -47,8 +48,8 @@ pub struct McpConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxConfig>,
     /// The address, for a server over HTTP.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "url_text_opt")]
-    pub url: Option<Url>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<Shown<Url>>,
     /// Header fields of every request.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
     pub headers: Vec<(String, Secret)>,
@@ -108,13 +109,12 @@ pub(super) fn read(keys: &mut Keys<'_, '_>) -> (Vec<McpConfig>, Vec<ImportConfig
 fn import(mut keys: Keys<'_, '_>) -> ImportConfig {
     let own = ["name", "command", "url", "env", "cwd", "headers", "auth", "prefix", "pin"];
     keys.refuse_all(&own, "does not apply to an import: it is for one server");
-    let place = keys.place_of("import");
     let path = keys.read("import", PathBuf::new(), |node| text(node).map(PathBuf::from));
     let sandbox = Some(program_sandbox(&mut keys));
     let env_inherit = keys.list("env_inherit", Vec::new(), |node| text(node).map(str::to_owned));
     let each = McpConfig { env_inherit, sandbox, ..shared(&mut keys) };
     keys.finish();
-    ImportConfig { path, each, place }
+    ImportConfig { path, each }
 }
 
 fn server(mut keys: Keys<'_, '_>) -> McpConfig {
@@ -136,12 +136,14 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
     let one = |node: &Node| text(node).map(str::to_owned);
     let secret = |node: &Node| text(node).map(|text| Secret::new(text.to_owned()));
     let config = McpConfig {
-        command: keys.list("command", Vec::new(), scalar),
+        command: shown_as_written(&mut keys, "command", |keys| {
+            keys.list("command", Vec::new(), scalar)
+        }),
         env: keys.pairs("env", secret),
         env_inherit: keys.list("env_inherit", Vec::new(), one),
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
         sandbox: is_program.then(|| program_sandbox(&mut keys)),
-        url: keys.read("url", None, |node| web(node).map(Some)),
+        url: keys.read("url", None, |node| Ok(Some(Shown::new(web(node)?, as_written(node))))),
         headers: keys.pairs("headers", secret),
         auth: (!is_program && keys.has("auth")).then(|| auth::of_mcp(keys.section("auth"))),
         prefix: keys.read("prefix", format!("{name}__"), one),
@@ -149,7 +151,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
         name,
         ..shared(&mut keys)
     };
-    if is_program && config.command.is_empty() {
+    if is_program && config.command.reveal().is_empty() {
         keys.refuse("command", "expected a list: the program and its arguments".to_owned());
     }
     keys.finish();
@@ -188,7 +190,7 @@ fn shared(keys: &mut Keys<'_, '_>) -> McpConfig {
             integer(bounds::SIZE_MIN..=OUTPUT_BYTES_MAX, "bytes"),
         ),
         name: String::new(),
-        command: Vec::new(),
+        command: Shown::new(Vec::new(), serde_json::Value::Null),
         env: Vec::new(),
         env_inherit: Vec::new(),
         cwd: None,
@@ -200,6 +202,10 @@ fn shared(keys: &mut Keys<'_, '_>) -> McpConfig {
         pin: None,
         problem: None,
     }
+}
+
+fn has_no_program(command: &Shown<Vec<String>>) -> bool {
+    command.reveal().is_empty()
 }
 
 /// Writes the servers that can be used: the others could not be read again.

@@ -1,0 +1,74 @@
+//! What Landlock leaves open, closed by a filter of system calls (seccomp): sockets of every kind,
+//! and the limits and priorities of other processes, such as the gateway's own.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libc::{
+    SYS_io_uring_setup, SYS_ioprio_set, SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr,
+    SYS_sched_setparam, SYS_sched_setscheduler, SYS_setpriority, SYS_socket,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+
+/// System calls that open a socket. A ring of `io_uring` could open one too.
+const SOCKETS: [i64; 2] = [SYS_socket, SYS_io_uring_setup];
+
+/// System calls that change a process, and the argument that says which; 0 is the caller itself.
+const OTHERS: [(i64, u8); 7] = [
+    (SYS_prlimit64, 0),
+    (SYS_sched_setaffinity, 0),
+    (SYS_sched_setattr, 0),
+    (SYS_sched_setparam, 0),
+    (SYS_sched_setscheduler, 0),
+    (SYS_setpriority, 1),
+    (SYS_ioprio_set, 1),
+];
+
+/// Refuses these system calls to this thread and what it executes. Programs for another processor,
+/// such as 32-bit ones, are killed.
+///
+/// # Errors
+/// If the system has no such filters, or the processor is one that they are not made for.
+pub(super) fn restrict(network: bool) -> io::Result<()> {
+    let filter = filter(network).map_err(io::Error::other)?;
+    apply_filter(&filter).map_err(io::Error::other)
+}
+
+fn filter(network: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+    let mut rules = BTreeMap::new();
+    for (call, argument) in OTHERS {
+        let other = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+        rules.insert(call, vec![SeccompRule::new(vec![other])?]);
+    }
+    if !network {
+        // No rule means: whatever the arguments are.
+        rules.extend(SOCKETS.map(|call| (call, Vec::new())));
+    }
+    // The same processors have a second numbering of system calls, for 32-bit pointers.
+    if cfg!(target_arch = "x86_64") {
+        let x32 = rules.clone().into_iter().map(|(call, rule)| (call | X32, rule));
+        rules.extend(x32);
+    }
+    let refused = SeccompAction::Errno(EACCES);
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, PROCESSOR.try_into()?)?.try_into()
+}
+
+/// The processor's name, as the filter's maker knows it.
+const PROCESSOR: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "aarch64") {
+    "aarch64"
+} else if cfg!(target_arch = "riscv64") {
+    "riscv64"
+} else {
+    "another"
+};
+
+/// "Permission denied", as Landlock says it.
+const EACCES: u32 = libc::EACCES.unsigned_abs();
+
+/// `__X32_SYSCALL_BIT`.
+const X32: i64 = 0x4000_0000;
