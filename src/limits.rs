@@ -249,6 +249,20 @@ pub mod tools {
     /// Violations listed in one piece of feedback, or for one rejected result. A model with
     /// more has misread the tool, and the first ones show that.
     pub const VIOLATIONS_MAX: usize = 8;
+    /// Parts of a schema that may be looked at to check a value, however small it is; and more for
+    /// each value in it. A schema that goes through a value once for each of ten alternatives, with
+    /// references in between, stays far below.
+    pub const CHECKS_MIN: usize = 10_000;
+    /// See [`CHECKS_MIN`].
+    pub const CHECKS_PER_VALUE: usize = 50;
+    /// How deep that may go: a value of a hundred levels, with four parts for each.
+    pub const CHECK_DEPTH_MAX: usize = 512;
+    /// The patterns of a schema together: each takes time and memory to prepare.
+    pub const PATTERNS_MAX: usize = 64;
+    /// A pattern that is ready for use, in bytes: some thousand letters.
+    pub const PATTERN_BYTES_MAX: usize = MIB;
+    /// Steps that a pattern with a look-ahead may take on one text before it is given up.
+    pub const PATTERN_STEPS_MAX: usize = 100_000;
     /// Bytes quoted of anything that a model made up: enough to recognise it.
     pub const QUOTED_BYTES_MAX: usize = 64;
     /// Longest message to a model about a mistake, in bytes.

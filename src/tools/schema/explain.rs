@@ -29,6 +29,11 @@ pub(super) fn not_an_object(arguments: &Value) -> Violation {
     }
 }
 
+pub(super) fn too_much(arguments: &Value) -> Violation {
+    let expected = "a value that is nested less deeply: its schema cannot be checked in time";
+    Violation { expected: expected.to_owned(), ..not_an_object(arguments) }
+}
+
 /// The violations in one error: several if an object has several unexpected properties.
 pub(super) fn violations(
     error: &ValidationError<'_>,

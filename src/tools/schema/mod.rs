@@ -3,6 +3,7 @@
 //!
 //! Nothing is fetched: a schema must contain everything it refers to.
 
+mod effort;
 mod explain;
 mod nulls;
 #[cfg(test)]
@@ -11,15 +12,17 @@ mod tests;
 use std::fmt;
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ReferencingError, Validator};
+use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
-use crate::limits::tools::VIOLATIONS_MAX;
+use self::effort::References;
+use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
 
 /// A tool's parameters, ready to check arguments against.
 #[derive(Debug)]
 pub(crate) struct Schema {
     parameters: Value,
+    references: References,
     validator: Validator,
 }
 
@@ -38,6 +41,12 @@ pub enum SchemaError {
         /// The reference.
         uri: String,
     },
+    /// A reference to a part of the schema cannot be followed.
+    #[error("it refers to {0:?} in a way that is not supported; write `#/$defs/NAME`")]
+    Reference(String),
+    /// It has too many patterns.
+    #[error("it has more than {PATTERNS_MAX} patterns, which take too much time and memory")]
+    Patterns,
     /// It is not valid JSON Schema.
     #[error("not a valid JSON Schema: {message} (at {path:?})")]
     Invalid {
@@ -93,17 +102,29 @@ impl Schema {
             Some(Some(other)) => return Err(SchemaError::NotAnObject(format!("of type {other}"))),
             None => return Err(SchemaError::NotAnObject(crate::text::describe(parameters))),
         }
+        if patterns(parameters) > PATTERNS_MAX {
+            return Err(SchemaError::Patterns);
+        }
+        let limits = PatternOptions::fancy_regex()
+            .size_limit(PATTERN_BYTES_MAX)
+            .dfa_size_limit(PATTERN_BYTES_MAX)
+            .backtrack_limit(PATTERN_STEPS_MAX);
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(true)
+            .with_pattern_options(limits)
             .build(parameters)
             .map_err(|error| schema_error(&error))?;
-        Ok(Self { parameters: parameters.clone(), validator })
+        let references = References::of(parameters).map_err(SchemaError::Reference)?;
+        Ok(Self { parameters: parameters.clone(), references, validator })
     }
 
     /// The arguments without optional properties that are `null` although the schema refuses that:
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
+        if self.references.is_too_much(&self.parameters, &arguments) {
+            return arguments;
+        }
         nulls::drop_refused(&self.validator, arguments)
     }
 
@@ -112,6 +133,9 @@ impl Schema {
     pub(crate) fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
         if !arguments.is_object() {
             return Err(vec![explain::not_an_object(arguments)]);
+        }
+        if self.references.is_too_much(&self.parameters, arguments) {
+            return Err(vec![explain::too_much(arguments)]);
         }
         let mut violations = Vec::new();
         for error in self.validator.iter_errors(arguments) {
@@ -122,6 +146,20 @@ impl Schema {
         }
         violations.truncate(VIOLATIONS_MAX);
         if violations.is_empty() { Ok(()) } else { Err(violations) }
+    }
+}
+
+/// How many patterns are in a schema, and in what looks like one.
+fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Object(members) => {
+            let own = usize::from(members.get("pattern").is_some_and(Value::is_string));
+            let names = members.get("patternProperties").and_then(Value::as_object);
+            own + names.map_or(0, serde_json::Map::len)
+                + members.values().map(patterns).sum::<usize>()
+        }
+        _ => 0,
     }
 }
 

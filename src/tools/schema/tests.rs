@@ -202,6 +202,36 @@ fn references_inside_a_schema_work() {
 }
 
 #[test]
+fn a_value_whose_check_would_take_hours_is_refused_at_once() {
+    let branch = |required: &str| json!({"properties": {"a": {"$ref": "#/$defs/n"}}, "required": [required]});
+    let schema = json!({
+        "properties": {"a": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"anyOf": [branch("x"), branch("y")]}},
+    });
+    let schema = Schema::compile(&schema).unwrap();
+    let arguments = (0..60).fold(json!(null), |inner, _| json!({"a": inner}));
+    let violations = schema.validate(&arguments).unwrap_err();
+    assert!(violations[0].expected.contains("nested less deeply"), "{violations:?}");
+    assert_eq!(schema.without_refused_nulls(arguments.clone()), arguments);
+}
+
+#[test]
+fn patterns_are_bounded() {
+    let patterns = |count: usize| {
+        let properties: serde_json::Map<_, _> =
+            (0..count).map(|n| (n.to_string(), json!({"pattern": "^[a-z]+$"}))).collect();
+        Schema::compile(&json!({ "properties": properties }))
+    };
+    assert!(patterns(PATTERNS_MAX).is_ok());
+    assert_eq!(patterns(PATTERNS_MAX + 1).unwrap_err(), SchemaError::Patterns);
+    let huge = json!({"properties": {"a": {"pattern": "(\\w{1000}){100}"}}});
+    assert!(matches!(Schema::compile(&huge), Err(SchemaError::Invalid { .. })));
+    let words = json!({"properties": {"a": {"pattern": "^(?=.*[0-9])[\\w .-]{1,64}$"}}});
+    let schema = Schema::compile(&words).unwrap();
+    assert_eq!(schema.validate(&json!({"a": "room 7"})), Ok(()));
+}
+
+#[test]
 fn invalid_schemas_are_refused() {
     for (schema, error) in [
         (json!(true), SchemaError::NotAnObject("a boolean: true".into())),
