@@ -27,6 +27,7 @@ pub use security::{Credential, Credentials};
 pub use select::Select;
 
 use self::schema::Schemas;
+use super::encode::Objects;
 use super::request::Segment;
 use super::template::Template;
 use super::{Bearer, RequestTemplate};
@@ -174,7 +175,8 @@ impl OpenApiOptions {
     fn base_path(&self) -> Vec<Segment> {
         let path = self.base_url.path().trim_end_matches('/');
         let segments = path.split('/').skip(1);
-        segments.map(|text| Segment { value: Template::text(text), explode: false }).collect()
+        let objects = Objects::Refused;
+        segments.map(|text| Segment { value: Template::text(text), objects }).collect()
     }
 }
 

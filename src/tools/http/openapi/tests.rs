@@ -3,7 +3,7 @@
 use serde_json::{Map, json};
 
 use super::*;
-use crate::tools::http::request::Filled;
+use crate::tools::http::request::{FillError, Filled};
 use crate::tools::oauth::{ClientCredentials, Proof};
 use crate::tools::source::Effects;
 
@@ -291,6 +291,46 @@ fn a_form_is_encoded_as_its_styles_say() {
     let arguments = json!({ "to": "a b", "tags": ["x", "y"], "more": { "z": 1 } });
     let expected = "to=a%20b&tags=x,y&more=%7B%22z%22%3A1%7D";
     check_body(&operation, &arguments, Some((form, expected)));
+}
+
+#[track_caller]
+fn check_clash(operation: &Operation, arguments: &Value, object: &str, member: &str) {
+    let error = operation.request.fill(arguments.as_object().unwrap()).unwrap_err();
+    assert_eq!(error, FillError::Clash(object.to_owned(), member.to_owned()), "{arguments}");
+}
+
+#[test]
+fn members_of_an_object_cannot_be_fields_of_the_query_that_are_there() {
+    let operation = finding(&json!([
+        { "in": "query", "name": "role", "schema": { "const": "user" } },
+        { "in": "query", "name": "filter", "schema": { "type": "object" } },
+        { "in": "query", "name": "more", "schema": { "type": "object" } },
+        { "in": "query", "name": "deep", "style": "deepObject", "schema": { "type": "object" } },
+        { "in": "query", "name": "deep[role]", "schema": { "const": "user" } },
+    ]));
+    check_url(&operation, &json!({ "filter": { "a": 1 }, "more": { "b": 2 } }), "find?a=1&b=2");
+    check_clash(&operation, &json!({ "filter": { "role": "admin" } }), "filter", "role");
+    check_clash(&operation, &json!({ "filter": { "filter": 1 } }), "filter", "filter");
+    check_clash(&operation, &json!({ "filter": { "a": 1 }, "more": { "a": 2 } }), "more", "a");
+    check_clash(&operation, &json!({ "deep": { "role": "admin" } }), "deep", "role");
+}
+
+#[test]
+fn members_of_an_object_cannot_be_fields_of_a_form_that_are_there() {
+    let form = |schema: &Value| {
+        let content = json!({ "application/x-www-form-urlencoded": { "schema": schema } });
+        sending(&json!({ "required": true, "content": content }), &json!({}))
+    };
+    let properties = json!({ "role": { "const": "user" }, "filter": { "type": "object" } });
+    let merged = form(&json!({ "type": "object", "properties": properties }));
+    check_clash(&merged, &json!({ "filter": { "role": "admin" } }), "filter", "role");
+    let whole = form(&json!({ "type": "object", "allOf": [{ "properties": properties }] }));
+    let body = |body: Value| json!({ "body": body });
+    check_clash(&whole, &body(json!({ "filter": { "role": "admin" } })), "filter", "role");
+    check_clash(&whole, &body(json!({ "filter": { "x": 1 }, "x": 2 })), "filter", "x");
+    let kind = "application/x-www-form-urlencoded";
+    let arguments = body(json!({ "role": "user", "filter": { "x": 1 }, "y": 2 }));
+    check_body(&whole, &arguments, Some((kind, "x=1&role=user&y=2")));
 }
 
 #[test]
