@@ -17,7 +17,7 @@ const EXAMPLES = path.join(MODULES, '@readme/oas-examples');
 const PRISM = path.join(MODULES, '@stainless-api/prism-cli/dist/index.js');
 // Calls for each document: some have a hundred operations of the same kind.
 const MOST_CALLS = 40;
-const METHODS = ['get', 'head', 'options', 'post', 'put', 'patch', 'delete'];
+const METHODS = ['get', 'head', 'options', 'post', 'put', 'patch', 'delete', 'trace'];
 
 /** The documents of OpenAPI 3.0 and 3.1, in JSON or YAML. */
 async function documents(kind) {

@@ -81,14 +81,16 @@ pub(super) fn plain(name: &str) -> String {
     if plain.is_empty() { "value".to_owned() } else { plain }
 }
 
-/// The parameters of an operation. Its own replace those of its path.
+/// The parameters of an operation. Its own replace those of its path, whose own replace those of
+/// the item that it refers to.
 pub(super) fn of_operation<'d>(
     root: &'d Value,
-    item: &'d Value,
+    items: &[&'d Value],
     operation: &'d Value,
 ) -> Result<Vec<Parameter<'d>>, String> {
     let mut parameters: Vec<Parameter<'d>> = Vec::new();
-    for list in [item, operation].map(|object| object.get("parameters").and_then(Value::as_array)) {
+    for object in items.iter().rev().chain([&operation]) {
+        let list = object.get("parameters").and_then(Value::as_array);
         for written in list.into_iter().flatten() {
             let object = reference::resolve(root, written)?;
             let text = |key| object.get(key).and_then(Value::as_str);

@@ -407,6 +407,64 @@ fn what_cannot_be_a_tool_says_why() {
 }
 
 #[test]
+fn a_path_whose_item_leads_nowhere_says_why() {
+    let paths = json!({ "paths": {
+        "/a": { "$ref": "other.json#/a" },
+        "/b": { "$ref": "#/paths/~1b" },
+        "/c": { "$ref": "#/components/pathItems/none", "get": { "operationId": "c" } },
+    } });
+    let document = document("3.1.0", &paths);
+    let operations = document.operations(&options()).unwrap();
+    let said = operations.left_out.iter().map(|it| format!("{}: {}", it.name, it.reason));
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [
+            "/a: it refers to \"other.json#/a\", and other documents are not read",
+            "/b: its references lead in circles",
+            "/c: it refers to \"#/components/pathItems/none\", which is not there",
+        ]
+    );
+    assert_eq!(operations.tools[0].declared.name, "c", "its own operations are there");
+    let exclude = vec![Select::parse("/a"), Select::parse("* /b"), Select::parse("GET /c")];
+    let left_out = document.operations(&OpenApiOptions { exclude, ..options() }).unwrap().left_out;
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+}
+
+#[test]
+fn a_method_that_is_not_supported_is_left_out() {
+    let document =
+        json!({ "paths": { "/a": { "trace": {}, "summary": "s", "x-get": {}, "servers": [] } } });
+    let reason = "its method is \"trace\", not one of get, head, options, post, put, patch, delete";
+    assert_eq!(left_out(&document), reason);
+}
+
+#[test]
+fn an_item_and_what_it_refers_to_are_one() {
+    let id = json!({ "in": "path", "name": "id", "required": true, "schema": {} });
+    let limit = |schema: Value| json!({ "in": "query", "name": "limit", "schema": schema });
+    let paths = json!({
+        "paths": { "/a/{id}": {
+            "$ref": "#/components/pathItems/A",
+            "get": { "operationId": "own" },
+            "parameters": [limit(json!({ "type": "integer" }))],
+        } },
+        "components": { "pathItems": { "A": {
+            "get": { "operationId": "other" },
+            "delete": { "operationId": "remove" },
+            "parameters": [id, limit(json!({}))],
+        } } },
+    });
+    let operations = document("3.1.0", &paths).operations(&options()).unwrap();
+    assert_eq!(operations.left_out, []);
+    let names = operations.tools.iter().map(|tool| tool.declared.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["own", "remove"]);
+    for tool in &operations.tools {
+        let properties = &tool.declared.parameters["properties"];
+        assert_eq!(*properties, json!({ "id": {}, "limit": { "type": "integer" } }));
+    }
+}
+
+#[test]
 fn one_operation_that_fails_does_not_cost_the_others() {
     let paths = json!({ "paths": {
         "/a": { "get": { "operationId": "a", "requestBody": { "content": { "x/y": {} } } } },
