@@ -105,16 +105,24 @@ impl OpenApiSource {
         receiver
     }
 
-    /// The document, which is public or on an address that the entry allows. Redirects are
-    /// followed by the entry's rules.
+    /// The document, which is public or on an address that the entry allows. No redirect is
+    /// followed, whatever the entry says of its requests: the operator vouches for this address and
+    /// for no other.
     async fn fetch(&self, url: &Url) -> Result<Bytes, String> {
         let request = Request::get(url.as_str())
             .header(ACCEPT, "application/json, application/yaml;q=0.9, */*;q=0.5")
             .body(Bytes::new())
             .map_err(|error| format!("cannot fetch the document: {error}"))?;
         let fetch = async {
-            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let response = self.client.without_redirects().send(request).await;
+            let response = response.map_err(|error| error.to_string())?;
             let status = response.status();
+            if status.is_redirection() {
+                let status = status.as_u16();
+                return Err(format!(
+                    "HTTP status {status}, a redirect; write the address that it leads to"
+                ));
+            }
             if !status.is_success() {
                 return Err(format!("HTTP status {}", status.as_u16()));
             }

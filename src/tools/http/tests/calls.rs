@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::limits::tools::ATTEMPTS_MAX;
+use crate::tools::http::openapi::OpenApiOptions;
 use crate::tools::outbound::tests::server::{self, Server, Then};
 use crate::tools::outbound::{Addresses, ClientOptions};
 use crate::tools::run::{Run, RunEnd, ToolCall, run};
-use crate::tools::{Policy, Reporter};
+use crate::tools::source::EntryRules;
+use crate::tools::{Policy, Reporter, Source, SourceKind};
 
 fn tool(written: &WrittenRequest) -> HttpTool {
     tool_with(written, ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()])))
@@ -49,6 +51,30 @@ async fn run_it(tool: HttpTool) -> Run {
 
 fn unavailable() -> server::Answer {
     server::Answer::whole("503 Busy\r\nretry-after: 0", "")
+}
+
+#[tokio::test]
+async fn a_document_is_fetched_without_redirects() {
+    let elsewhere = server::Answer::whole("302 Found\r\nlocation: /b.json", "");
+    let server = Server::once([elsewhere, server::Answer::json(r#"{"openapi": "3.1.0"}"#)]).await;
+    let client = ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()]));
+    let source = OpenApiSource {
+        rules: EntryRules::new(Source::entry(SourceKind::Http, "api")),
+        options: OpenApiOptions {
+            base_url: "https://api.example.org".parse().unwrap(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            credentials: Vec::new(),
+            idempotency_header: None,
+        },
+        client: Client::new(ClientOptions { redirects_max: 3, ..client }),
+        timeout: None,
+    };
+    let mut offered = source.follow(server.url("/a.json").parse().unwrap());
+    offered.changed().await.unwrap();
+    let error = offered.borrow().report.error.clone().unwrap();
+    assert!(error.contains("HTTP status 302, a redirect"), "{error}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
