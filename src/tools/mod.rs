@@ -75,6 +75,9 @@ pub struct ToolSpec {
     pub example: Option<Example>,
     /// Where it comes from.
     pub source: Source,
+    /// Its name there, if the source has several tools and names them itself.
+    #[serde(skip)]
+    pub source_name: Option<String>,
 }
 
 impl ToolSpec {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Glob, Source, clean, names, told};
+use super::{Glob, Source, SourceKind, clean, names, told};
 use crate::limits::tools::{DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX, TOLD_SCHEMA_BYTES_MAX};
 use crate::text::json_len;
 use crate::tools::{Policy, PolicyPatch, ToolSpec};
@@ -88,7 +88,8 @@ impl EntryRules {
         if bytes > TOLD_SCHEMA_BYTES_MAX && !self.allow.iter().any(|glob| glob.is_name(&name)) {
             return Err(format!(
                 "its schema would take {bytes} bytes of every prompt, {TOLD_SCHEMA_BYTES_MAX} at \
-                 most; to offer it all the same, name it in `allow`"
+                 most; to offer it all the same, name it in `{}`",
+                self.key_of_names()
             ));
         }
         let title = title.map(|title| clean::text(&title, DESCRIPTION_CHARS_MAX));
@@ -103,7 +104,16 @@ impl EntryRules {
             policy: self.policy(&name, effects),
             example: None,
             source: self.source.clone(),
+            source_name: Some(name),
         })
+    }
+
+    /// The key under which an operator names the tools to offer.
+    const fn key_of_names(&self) -> &'static str {
+        match self.source.kind {
+            SourceKind::Http => "include",
+            _ => "allow",
+        }
     }
 
     fn check_name(&self, name: &str) -> Result<(), String> {
@@ -157,7 +167,7 @@ fn waiting_hint(title: Option<&str>, name: &str) -> String {
 impl Source {
     /// An entry of the configuration.
     #[must_use]
-    pub fn entry(kind: super::SourceKind, name: impl Into<Arc<str>>) -> Self {
+    pub fn entry(kind: SourceKind, name: impl Into<Arc<str>>) -> Self {
         Self { kind, name: name.into() }
     }
 }
@@ -167,7 +177,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::{Confirm, SourceKind};
+    use crate::tools::Confirm;
 
     fn rules() -> EntryRules {
         EntryRules::new(Source::entry(SourceKind::Mcp, "files"))
@@ -188,6 +198,7 @@ mod tests {
         let spec = rules().spec(declared("read.file")).unwrap();
         assert_eq!((&*spec.name, &*spec.waiting_hint), ("files__read_file", "using read file"));
         assert_eq!(spec.source, Source::entry(SourceKind::Mcp, "files"));
+        assert_eq!(spec.source_name.as_deref(), Some("read.file"));
         let plain = EntryRules { prefix: String::new(), ..rules() };
         assert_eq!(plain.spec(declared("read")).unwrap().name, "read");
         let titled = Declared { title: Some("Read a file.".into()), ..declared("read") };
@@ -229,6 +240,8 @@ mod tests {
         check_left_out(&rules(), with(TOLD_SCHEMA_BYTES_MAX), None);
         let over = with(TOLD_SCHEMA_BYTES_MAX + 1);
         check_left_out(&rules(), over.clone(), Some("name it in `allow`"));
+        let operations = EntryRules::new(Source::entry(SourceKind::Http, "api"));
+        check_left_out(&operations, over.clone(), Some("name it in `include`"));
         let named = EntryRules { allow: vec![Glob::new("big")], ..rules() };
         check_left_out(&named, over, None);
         check_left_out(&named, with(SCHEMA_BYTES_MAX), None);
