@@ -5,6 +5,7 @@
 
 pub mod builtin;
 mod catalog;
+pub(crate) mod clean;
 pub mod command;
 mod digest;
 pub(crate) mod fault;

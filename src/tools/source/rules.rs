@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Glob, Source, SourceKind, clean, names, told};
+use super::{Glob, Source, SourceKind, names, told};
 use crate::limits::tools::{DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX, TOLD_SCHEMA_BYTES_MAX};
 use crate::text::json_len;
-use crate::tools::{Policy, PolicyPatch, ToolSpec};
+use crate::tools::{Policy, PolicyPatch, ToolSpec, clean};
 
 /// A tool as its source describes it.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::clean;
 use crate::limits::tools::PARAMETER_DESCRIPTION_CHARS_MAX;
+use crate::tools::clean;
 
 /// Keywords whose value is a schema.
 const SCHEMA: &[&str] = &[
