@@ -19,6 +19,7 @@ use crate::limits::tools::VIOLATIONS_MAX;
 /// A tool's parameters, ready to check arguments against.
 #[derive(Debug)]
 pub(crate) struct Schema {
+    /// As models know them.
     parameters: Value,
     validator: Validator,
 }
@@ -99,6 +100,11 @@ impl Schema {
             .build(parameters)
             .map_err(|error| schema_error(&error))?;
         Ok(Self { parameters: parameters.clone(), validator })
+    }
+
+    /// The same, with violations explained by what models are told of the parameters.
+    pub(crate) fn explained_by(self, told: &Value) -> Self {
+        Self { parameters: told.clone(), ..self }
     }
 
     /// The arguments without optional properties that are `null` although the schema refuses that:

@@ -161,7 +161,10 @@ fn hinted(hints: Hints, is_trusted: bool) -> Policy {
 /// What the user sees while the tool runs.
 fn waiting_hint(title: Option<&str>, name: &str) -> String {
     let shown = title.map_or_else(|| name.replace(['_', '-', '.'], " "), str::to_owned);
-    format!("using {}", shown.trim_end_matches(['.', '!', '?', '…']))
+    let cleaned = clean::text(&shown, DESCRIPTION_CHARS_MAX);
+    // Hints are parts of one sentence.
+    let words: Vec<&str> = cleaned.split_whitespace().collect();
+    format!("using {}", words.join(" ").trim_end_matches(['.', '!', '?', '…']))
 }
 
 impl Source {
@@ -203,6 +206,8 @@ mod tests {
         assert_eq!(plain.spec(declared("read")).unwrap().name, "read");
         let titled = Declared { title: Some("Read a file.".into()), ..declared("read") };
         assert_eq!(rules().spec(titled).unwrap().waiting_hint, "using Read a file");
+        let hidden = declared("read\u{202e}_\u{1b}file\n");
+        assert_eq!(rules().spec(hidden).unwrap().waiting_hint, "using read file");
     }
 
     #[track_caller]
