@@ -72,6 +72,14 @@ impl EntryRules {
         Self { source, prefix, allow, deny: Vec::new(), policy: Vec::new(), is_trusted: false }
     }
 
+    /// The rules of an entry that is one tool, which the operator wrote: it has the entry's name,
+    /// and its parameters may be long, because nobody else can have made them so.
+    #[must_use]
+    pub fn of_one(source: Source) -> Self {
+        let allow = vec![Glob::new(&*source.name)];
+        Self { prefix: String::new(), allow, ..Self::new(source) }
+    }
+
     /// The spec under which a tool is offered.
     ///
     /// # Errors
@@ -251,6 +259,14 @@ mod tests {
         check_left_out(&named, over, None);
         check_left_out(&named, with(SCHEMA_BYTES_MAX), None);
         check_left_out(&named, with(SCHEMA_BYTES_MAX + 1), Some("its schema takes"));
+    }
+
+    #[test]
+    fn the_one_tool_of_an_entry_may_be_long() {
+        let rules = EntryRules::of_one(Source::entry(SourceKind::Command, "big"));
+        let parameters = json!({ "type": "object", "enum": ["e".repeat(TOLD_SCHEMA_BYTES_MAX)] });
+        let spec = rules.spec(Declared { parameters, ..declared("big") }).unwrap();
+        assert_eq!(spec.name, "big");
     }
 
     #[track_caller]
