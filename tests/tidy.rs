@@ -67,6 +67,7 @@ const ROWS: &[Row] = &[
     row("tools/registry", Nothing, &["limits"]),
     row("tools/policy", Nothing, &[]),
     row("tools/digest", Nothing, &[]),
+    row("tools/clean", Nothing, &[]),
     row("tools/form", Nothing, &[]),
     row("tools/question", Io, &[]),
     row("tools/sources", Io, &[]),

@@ -5,6 +5,7 @@
 
 pub mod builtin;
 mod catalog;
+pub(crate) mod clean;
 pub mod command;
 mod digest;
 pub(crate) mod fault;
@@ -75,6 +76,9 @@ pub struct ToolSpec {
     pub example: Option<Example>,
     /// Where it comes from.
     pub source: Source,
+    /// Its name there, if the source has several tools and names them itself.
+    #[serde(skip)]
+    pub source_name: Option<String>,
 }
 
 impl ToolSpec {

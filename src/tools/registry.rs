@@ -58,7 +58,7 @@ impl Entry {
             return Err(RegistryError::BadName(spec.name.clone()));
         }
         let schema = match Schema::compile(&spec.parameters) {
-            Ok(schema) => schema,
+            Ok(schema) => schema.explained_by(spec.told_parameters()),
             Err(error) => {
                 return Err(RegistryError::BadSchema { name: spec.name.clone(), error });
             }
@@ -223,6 +223,25 @@ pub(crate) mod tests {
             error.to_string(),
             r#"parameters of the tool "t": the parameters must be a JSON Schema of type "object", not of type "array""#
         );
+    }
+
+    #[test]
+    fn a_models_mistake_is_explained_by_what_it_is_told() {
+        let parameters = |more: Value| {
+            let schema = json!({"type": "integer", "const": 1, "more": more});
+            json!({"type": "object", "properties": {"n": schema}})
+        };
+        let spec = ToolSpec {
+            name: "t".to_owned(),
+            parameters: parameters(json!("IGNORE ALL")),
+            told: Some(parameters(json!("a\u{e0041}"))),
+            ..ToolSpec::default()
+        };
+        let mut registry = Registry::default();
+        registry.add(Arc::new(Named(Arc::new(spec)))).unwrap();
+        let told = registry.catalog().check("t", &json!({"n": "x"})).unwrap_err().to_string();
+        assert!(told.contains(r#""more":"a\udb40\udc41""#), "{told}");
+        assert!(!told.contains("IGNORE"), "{told}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::question::{Asked, Awaits};
-use super::{Clarification, Given};
+use super::{Clarification, Given, clean};
 use crate::limits::tools::PROGRESS_MESSAGE_BYTES_MAX;
 use crate::text;
 
@@ -55,15 +55,12 @@ impl Progress {
         Self { message: Some(message.into()), ..self }
     }
 
-    /// The same with its message cleaned: without control characters other than tabs and line
-    /// breaks, and cut at [`PROGRESS_MESSAGE_BYTES_MAX`].
+    /// The same with its message without characters that people cannot see, and cut at
+    /// [`PROGRESS_MESSAGE_BYTES_MAX`].
     fn cleaned(self) -> Self {
         let Some(message) = self.message else { return self };
-        let is_shown = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
-        // One character more than fits, so that a cut is noticed. The rest of a huge message is
-        // never read.
-        let shown = message.chars().filter(is_shown).take(PROGRESS_MESSAGE_BYTES_MAX + 1);
-        let message: String = shown.collect();
+        // A character takes at least a byte. The rest of a huge message is never read.
+        let message = clean::text(&message, PROGRESS_MESSAGE_BYTES_MAX);
         Self { message: Some(text::cut(&message, PROGRESS_MESSAGE_BYTES_MAX)), ..self }
     }
 
@@ -132,8 +129,8 @@ impl Reporter {
     /// Reports progress. This never waits, and a tool may call it as often as it likes: the user
     /// sees the latest report, at most one per
     /// [`PROGRESS_INTERVAL`](crate::limits::tools::PROGRESS_INTERVAL), and always the last.
-    /// Numbers that are not finite are not reported. Messages lose control characters other than
-    /// tabs and line breaks, and anything beyond [`PROGRESS_MESSAGE_BYTES_MAX`].
+    /// Numbers that are not finite are not reported. Messages lose characters that people cannot
+    /// see, and anything beyond [`PROGRESS_MESSAGE_BYTES_MAX`].
     pub fn progress(&self, progress: Progress) {
         if progress.is_finite() {
             let progress = progress.cleaned();
@@ -338,6 +335,7 @@ mod tests {
             progress.message.unwrap()
         };
         assert_eq!(said("\u{1b}[31mred\u{7}\n\tnext\u{9b}"), "[31mred\n\tnext");
+        assert_eq!(said("a\u{e0041}\u{202e}b\u{200b}"), "ab");
         let longest = "m".repeat(PROGRESS_MESSAGE_BYTES_MAX);
         assert_eq!(said(&longest), longest);
         assert_eq!(said(&format!("{longest}m")), format!("{longest}…"));

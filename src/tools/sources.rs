@@ -17,8 +17,8 @@ use tokio::sync::watch;
 use tokio_stream::Stream as _;
 use tokio_stream::wrappers::WatchStream;
 
-use super::source::{LeftOut, Offering, SourceReport, SourceState};
-use super::{Entry, Registry, RegistryError, Tool};
+use super::source::{LeftOut, Offering, Source, SourceKind, SourceReport, SourceState};
+use super::{Entry, Registry, RegistryError, Tool, ToolSpec};
 
 /// The sources of a gateway's tools, in the order of the configuration.
 #[derive(Debug, Default)]
@@ -156,18 +156,14 @@ impl Toolset {
         let Offering { mut report, tools } = offering;
         report.tools = 0;
         for tool in tools {
-            let name = tool.spec().name.clone();
+            let spec = Arc::clone(tool.spec());
             match self.tools.add_entry(tool) {
                 Ok(()) => report.tools += 1,
                 Err(error) => {
-                    let earlier = self.tools.get(&name).map(|tool| tool.spec().source.clone());
-                    let reason = match earlier {
-                        Some(earlier) => format!(
-                            "{earlier} already offers a tool of this name; change the `prefix` of \
-                             one, or leave one out with `deny`"
-                        ),
-                        None => error.to_string(),
-                    };
+                    let earlier = self.tools.get(&spec.name).map(|tool| &tool.spec().source);
+                    let reason =
+                        earlier.map_or_else(|| error.to_string(), |it| collision(&spec, it));
+                    let name = spec.source_name.clone().unwrap_or_else(|| spec.name.clone());
                     report.left_out.push(LeftOut { name, reason });
                 }
             }
@@ -190,6 +186,23 @@ impl Toolset {
     }
 }
 
+/// Why a tool is not offered if an earlier source offers one of the same name, with what the
+/// tool's own entry can do about it.
+fn collision(spec: &ToolSpec, earlier: &Source) -> String {
+    let key = match (spec.source.kind, &spec.source_name) {
+        (SourceKind::Mcp, _) => Some("deny"),
+        // A written request has one name, which its entry gives it.
+        (SourceKind::Http, Some(_)) => Some("exclude"),
+        _ => None,
+    };
+    let advice = match key {
+        None => "rename one of them".to_owned(),
+        Some(key) if spec.source == *earlier => format!("leave one of them out with `{key}`"),
+        Some(key) => format!("change the entry's `prefix`, or leave this one out with `{key}`"),
+    };
+    format!("{earlier} already offers a tool called {}; {advice}", spec.name)
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
@@ -198,8 +211,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::registry::tests::tool;
-    use crate::tools::source::{Source, SourceKind};
+    use crate::tools::registry::tests::{Named, tool};
 
     fn offering(name: &str, tools: &[&str]) -> Offering {
         let entry = |name: &&str| Entry::new(tool(name, json!({ "type": "object" }))).unwrap();
@@ -221,7 +233,76 @@ mod tests {
         let [files, mail] = &toolset.sources[..] else { panic!() };
         assert_eq!((files.tools, mail.tools, files.left_out.len()), (2, 1, 0));
         assert_eq!(mail.left_out[0].name, "read");
-        assert!(mail.left_out[0].reason.contains("already offers a tool of this name"));
+        assert!(mail.left_out[0].reason.contains("already offers a tool called read"));
+    }
+
+    /// What is said of a tool `a_b` that `source` knows by this name, if there is one already.
+    #[track_caller]
+    fn check_collision(earlier: &Source, source: &Source, own: Option<&str>, said: &str) {
+        let entry = |source: &Source, own: Option<&str>| {
+            let spec = ToolSpec {
+                name: "a_b".to_owned(),
+                parameters: json!({ "type": "object" }),
+                source: source.clone(),
+                source_name: own.map(str::to_owned),
+                ..ToolSpec::default()
+            };
+            Entry::new(Arc::new(Named(Arc::new(spec)))).unwrap()
+        };
+        let mut toolset = Toolset::default();
+        for tool in [entry(earlier, Some("a-b")), entry(source, own)] {
+            let source = tool.spec().source.clone();
+            toolset.add(Offering::ready(source, vec![tool], Vec::new()));
+        }
+        assert_eq!(toolset.sources[1].left_out[0].of(source), said);
+    }
+
+    #[test]
+    fn a_collision_says_what_the_tools_own_entry_can_do() {
+        let [files, mail] = ["files", "mail"].map(|name| Source::entry(SourceKind::Mcp, name));
+        let [pets, request] = ["pets", "a_b"].map(|name| Source::entry(SourceKind::Http, name));
+        let program = Source::entry(SourceKind::Command, "a_b");
+        let (deny, exclude) = (Some("a.b"), Some("a b"));
+        for (earlier, source, own, said) in [
+            (
+                &files,
+                &mail,
+                deny,
+                "mcp mail: a.b is not offered: mcp files already offers a tool called a_b; change the entry's `prefix`, or leave this one out with `deny`",
+            ),
+            (
+                &files,
+                &files,
+                deny,
+                "mcp files: a.b is not offered: mcp files already offers a tool called a_b; leave one of them out with `deny`",
+            ),
+            (
+                &files,
+                &pets,
+                exclude,
+                "http pets: a b is not offered: mcp files already offers a tool called a_b; change the entry's `prefix`, or leave this one out with `exclude`",
+            ),
+            (
+                &pets,
+                &pets,
+                exclude,
+                "http pets: a b is not offered: http pets already offers a tool called a_b; leave one of them out with `exclude`",
+            ),
+            (
+                &pets,
+                &request,
+                None,
+                "http a_b is not offered: http pets already offers a tool called a_b; rename one of them",
+            ),
+            (
+                &pets,
+                &program,
+                None,
+                "command a_b is not offered: http pets already offers a tool called a_b; rename one of them",
+            ),
+        ] {
+            check_collision(earlier, source, own, said);
+        }
     }
 
     #[test]

@@ -8,7 +8,9 @@ use crate::config::{CommandConfig, Config, process_environment};
 use crate::limits::command as limits;
 use crate::tools::command::{self, CommandTool, Element};
 use crate::tools::process::{Confinement, Limits};
-use crate::tools::source::{LeftOut, Offering, SourceKind, SourceReport, SourceState};
+use crate::tools::source::{
+    Declared, Effects, EntryRules, LeftOut, Offering, SourceKind, SourceReport, SourceState,
+};
 use crate::tools::{Entry, Policy, Source, ToolSpec};
 
 /// The programs of a configuration.
@@ -43,14 +45,17 @@ impl Commands<'_> {
         let policy = entry.policy.apply(Policy { mutates: true, ..Policy::NONE });
         let policy = Policy { timeout, ..policy };
         let limit = timeout.unwrap_or(self.config.limits.tool_timeout);
-        let spec = ToolSpec {
+        let declared = Declared {
             name: entry.name.clone(),
+            title: None,
             description: entry.description.clone(),
             parameters: entry.parameters.clone(),
+            effects: Effects::Known(policy),
+        };
+        let spec = ToolSpec {
             waiting_hint: format!("running {}", entry.name.replace(['_', '-'], " ")),
-            policy,
-            source: report.source.clone(),
-            ..ToolSpec::default()
+            source_name: None,
+            ..EntryRules::of_one(report.source.clone()).spec(declared)?
         };
         let confinement = Confinement {
             limits: Some(Limits {

@@ -12,7 +12,7 @@ use crate::limits::openapi::DOCUMENT_BYTES_MAX;
 use crate::tools::http::openapi::{Credential, OpenApiOptions};
 use crate::tools::http::{Bearer, HttpOptions, HttpTool, OpenApiSource};
 use crate::tools::outbound::{Addresses, Client, ClientOptions};
-use crate::tools::source::{EntryRules, LeftOut, Offering, SourceKind};
+use crate::tools::source::{Declared, Effects, EntryRules, LeftOut, Offering, SourceKind};
 use crate::tools::{Entry, Source, Sources, ToolSpec};
 
 /// Adds the source of an entry.
@@ -40,14 +40,17 @@ fn request(entry: &RequestConfig) -> Offering {
         let request = entry.request().map_err(|mistakes| mistakes[0].to_string())?;
         let mut policy = entry.policy.apply(request.policy());
         policy.timeout = policy.timeout.or(entry.access.timeout);
-        let spec = ToolSpec {
+        let declared = Declared {
             name: entry.name.clone(),
+            title: None,
             description: entry.description.clone(),
             parameters: entry.parameters.clone(),
+            effects: Effects::Known(policy),
+        };
+        let spec = ToolSpec {
             waiting_hint: format!("asking {}", entry.name.replace(['_', '-'], " ")),
-            policy,
-            source: source.clone(),
-            ..ToolSpec::default()
+            source_name: None,
+            ..EntryRules::of_one(source.clone()).spec(declared)?
         };
         let (result, client) = (entry.result(), client(&entry.access));
         let options = HttpOptions { request, bearer: None, result, client };

@@ -85,3 +85,41 @@ fn builtin(config: &Config) -> Result<Offering, RegistryError> {
     }
     Ok(Offering::ready(Source::builtin(), tools, Vec::new()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config::{Overrides, load_text};
+    use crate::limits::tools::{DESCRIPTION_CHARS_MAX, PARAMETER_DESCRIPTION_CHARS_MAX};
+
+    #[test]
+    fn a_tool_that_the_operator_writes_is_told_like_any_other() {
+        let long = "d".repeat(40_000);
+        let entry = |rest: Value| {
+            let q = json!({ "type": "string", "description": long, "examples": ["a"], "x-foo": 1 });
+            let schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": { "q": q } });
+            let mut entry = json!({ "description": long, "parameters": schema });
+            entry.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            entry
+        };
+        let program = std::env::current_exe().unwrap();
+        let command = entry(json!({ "name": "run", "command": [program, "--", "{q}"] }));
+        let url = "https://api.example.org";
+        let http = entry(json!({ "name": "ask", "url": url, "query": { "q": "{q}" } }));
+        let text = json!({ "tools": { "builtin": [], "http": [http], "command": [command] } });
+        let config =
+            load_text("a.yml", &text.to_string(), &Overrides::default(), &|_| None).unwrap();
+        let toolset = tools(&config).unwrap().toolset();
+        assert_eq!(toolset.tools.catalog().names(), ["ask", "run"]);
+        let cut = |chars: usize| format!("{}…", "d".repeat(chars));
+        for spec in toolset.tools.catalog().specs() {
+            assert_eq!(spec.description, cut(DESCRIPTION_CHARS_MAX));
+            let q =
+                json!({ "type": "string", "description": cut(PARAMETER_DESCRIPTION_CHARS_MAX) });
+            let told = json!({ "type": "object", "properties": { "q": q } });
+            assert_eq!(*spec.told_parameters(), told, "{}", spec.name);
+        }
+    }
+}

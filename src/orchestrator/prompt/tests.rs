@@ -249,6 +249,19 @@ fn prompts_with_tools_that_are_told_by_name() {
 }
 
 #[test]
+fn nothing_is_hidden_in_the_values_and_names_of_a_schema() {
+    let hidden = "a\u{e0041}\u{202e}";
+    let parameters = serde_json::json!({
+        "type": "object", "properties": { hidden: { "enum": [hidden] } }, "required": [hidden],
+    });
+    let spec = ToolSpec { name: "t".to_owned(), parameters, ..ToolSpec::default() };
+    let tools = registry([Arc::new(Named(Arc::new(spec))) as Arc<dyn Tool>]);
+    let prompt = system(OPERATOR, &tools, &format());
+    assert!(!prompt.contains(['\u{e0041}', '\u{202e}']), "{prompt}");
+    assert_eq!(prompt.matches(r"a\udb40\udc41\u202e").count(), 3, "{prompt}");
+}
+
+#[test]
 fn the_closing_prompts() {
     check("closing", &format!("{SYNTHESIS}\n\n{SYNTHESIS_AGAIN}"));
 }

@@ -28,6 +28,8 @@ const PATH: &AsciiSet = &CONTROLS
 /// How an array or object is written in a query or form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
+    /// `x=1&x=2`. Objects cannot be written: their members would be fields.
+    Plain,
     /// `x=1&x=2`; an object's members get fields of their own: `a=1&b=2`.
     Repeat,
     /// In one field: `x=1,2`, for objects `x=a,1,b,2`.
@@ -36,6 +38,17 @@ pub(super) enum Style {
     Deep,
     /// As JSON text.
     Json,
+}
+
+/// How an object is written in a path or header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Objects {
+    /// Not at all.
+    Refused,
+    /// `a,1,b,2`.
+    Joined,
+    /// `a=1,b=2`.
+    Exploded,
 }
 
 /// What separates values in one field.
@@ -85,18 +98,22 @@ pub(super) fn scalar(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A value in the style `simple` of paths and headers: `1,2`; objects `a,1,b,2`, or `a=1,b=2` if
-/// they are exploded. `None` if there are values inside of these.
+/// A value in the style `simple` of paths and headers: `1,2`. `None` if it is an object that is
+/// refused, or has arrays or objects inside.
 pub(super) fn simple(
     value: &Value,
-    explode: bool,
+    objects: Objects,
     encode: impl Fn(&str) -> String,
 ) -> Option<String> {
     let text = |value: &Value| scalar(value).map(|text| encode(&text));
     let parts: Option<Vec<String>> = match value {
         Value::Array(items) => items.iter().map(text).collect(),
         Value::Object(members) => {
-            let between = if explode { '=' } else { ',' };
+            let between = match objects {
+                Objects::Refused => return None,
+                Objects::Joined => ',',
+                Objects::Exploded => '=',
+            };
             let pair = |(key, value): (&String, &Value)| {
                 Some(format!("{}{between}{}", encode(key), text(value)?))
             };
@@ -113,7 +130,7 @@ pub(super) fn add_fields(out: &mut Vec<String>, name: &str, value: &Value, style
     let field = |name: &str, value: &str| format!("{}={}", strict(name), strict(value));
     let fields: Option<Vec<String>> = match (style, value) {
         (Style::Json, value) => Some(vec![field(name, &value.to_string())]),
-        (Style::Repeat, Value::Array(items)) => {
+        (Style::Plain | Style::Repeat, Value::Array(items)) => {
             items.iter().map(|item| Some(field(name, &scalar(item)?))).collect()
         }
         (Style::Repeat, Value::Object(members)) => {
@@ -134,7 +151,7 @@ pub(super) fn add_fields(out: &mut Vec<String>, name: &str, value: &Value, style
         }
         (Style::Deep, Value::Object(members)) => members
             .iter()
-            .map(|(key, value)| deep(&format!("{name}[{key}]"), value))
+            .map(|(key, value)| deep(&deep_name(name, key), value))
             .collect::<Option<Vec<_>>>()
             .map(|fields| fields.concat()),
         (_, value) => scalar(value).map(|text| vec![field(name, &text)]),
@@ -155,6 +172,11 @@ fn joined<'v>(
         return Vec::new();
     }
     vec![format!("{}={}", strict(name), values.join(separator.encoded()))]
+}
+
+/// The name of the field of a deep object's member.
+pub(super) fn deep_name(name: &str, key: &str) -> String {
+    format!("{name}[{key}]")
 }
 
 /// The fields of a member of a deep object: an array repeats its name.
@@ -197,6 +219,9 @@ mod tests {
         check(Style::Repeat, &json!([]), Some(""));
         check(Style::Repeat, &json!([[1]]), None);
         check(Style::Repeat, &nested, None);
+        check(Style::Plain, &list, Some("x=blue&x=a%20b&x=3"));
+        check(Style::Plain, &object, None);
+        check(Style::Plain, &json!([{"a": 1}]), None);
         check(comma, &list, Some("x=blue,a%20b,3"));
         check(comma, &object, Some("x=R,100,G,a%26b"));
         check(comma, &json!([]), Some(""));
@@ -213,14 +238,15 @@ mod tests {
     #[test]
     fn the_simple_style_joins_with_commas() {
         let encode = |text: &str| strict(text).into_owned();
-        for (value, explode, expected) in [
-            (json!("a/b"), false, Some("a%2Fb")),
-            (json!(["a,b", 2]), false, Some("a%2Cb,2")),
-            (json!({"R": 1, "G": 2}), false, Some("R,1,G,2")),
-            (json!({"R": 1, "G": 2}), true, Some("R=1,G=2")),
-            (json!([[1]]), false, None),
+        for (value, objects, expected) in [
+            (json!("a/b"), Objects::Joined, Some("a%2Fb")),
+            (json!(["a,b", 2]), Objects::Refused, Some("a%2Cb,2")),
+            (json!({"R": 1, "G": 2}), Objects::Joined, Some("R,1,G,2")),
+            (json!({"R": 1, "G": 2}), Objects::Exploded, Some("R=1,G=2")),
+            (json!({"R": 1}), Objects::Refused, None),
+            (json!([[1]]), Objects::Joined, None),
         ] {
-            assert_eq!(simple(&value, explode, encode).as_deref(), expected, "{value}");
+            assert_eq!(simple(&value, objects, encode).as_deref(), expected, "{value}");
         }
     }
 

@@ -5,12 +5,16 @@
 //!   '---------- fixed ---------' '-- segments -' '-- fields --'  '-fields-'  '--- body ----'
 //! ```
 //! Arguments fill values. They cannot change the scheme, the host, the port, the number of
-//! segments, or the name of a field.
+//! segments, or the name of a field. They cannot add a field either, except for the members of an
+//! object that an `OpenAPI` document spreads, and those never repeat another field.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 use super::Method;
-use super::encode::{self, Style};
+use super::encode::{self, Objects, Style};
 use super::template::{JsonTemplate, Piece, Template};
 use crate::tools::Policy;
 
@@ -35,8 +39,7 @@ pub struct RequestTemplate {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Segment {
     pub(super) value: Template,
-    /// Whether an object is `a=1,b=2` rather than `a,1,b,2`.
-    pub(super) explode: bool,
+    pub(super) objects: Objects,
 }
 
 /// A field of a query or form. It vanishes if an argument in it is absent.
@@ -55,8 +58,8 @@ pub(super) struct Header {
     pub(super) value: Template,
     /// How an array or object is written, as JSON or in the style `simple`.
     pub(super) is_json: bool,
-    /// Whether an object is `a=1,b=2` rather than `a,1,b,2`.
-    pub(super) explode: bool,
+    /// How an object is written in the style `simple`.
+    pub(super) objects: Objects,
 }
 
 /// A body with placeholders.
@@ -66,8 +69,8 @@ pub(super) enum BodyTemplate {
     Json(String, JsonTemplate),
     /// Fields, URL-encoded.
     Form(Vec<Field>),
-    /// One argument, whose members are the fields. The styles are those of members that have
-    /// another than [`Style::Repeat`].
+    /// One argument, whose members are the fields. Those that the document knows have a style;
+    /// others have [`Style::Repeat`].
     FormOf(String, Vec<(String, Style)>),
     /// Text.
     Text(Template),
@@ -94,11 +97,13 @@ pub(super) enum FillError {
     Dots(String),
     #[error("`{0}` must be text or a number, or a list or object of these")]
     Nested(String),
+    #[error("`{0}` must be text or a number, or a list of these")]
+    NotPlain(String),
     #[error("`{0}` must be text or a number")]
     NotScalar(String),
     #[error("`{0}` is sent in a header, so it may have only ASCII letters, digits and signs")]
     NotAscii(String),
-    #[error("`{0}` must not have the member `{1}`, which the request already has")]
+    #[error("`{0}` must not have the member `{1}`, because the request has such a field already")]
     Clash(String, String),
 }
 
@@ -120,8 +125,8 @@ impl RequestTemplate {
         if !self.fixed_query.is_empty() {
             fields.push(self.fixed_query.clone());
         }
+        check_clashes(&self.query, &self.fixed_query, arguments)?;
         for field in &self.query {
-            self.check_clash(field, arguments)?;
             field.fill(arguments, &mut fields)?;
         }
         if !fields.is_empty() {
@@ -141,24 +146,6 @@ impl RequestTemplate {
         Ok(Filled { url, headers, body })
     }
 
-    /// Refuses an object whose members would be fields that the request already has, such as the
-    /// one with its key.
-    fn check_clash(&self, field: &Field, arguments: &Map<String, Value>) -> Result<(), FillError> {
-        let Some(name) = field.value.alone().filter(|_| field.style == Style::Repeat) else {
-            return Ok(());
-        };
-        let Some(Value::Object(members)) = arguments.get(name) else { return Ok(()) };
-        let fixed: Vec<_> = form_urlencoded::parse(self.fixed_query.as_bytes()).collect();
-        let is_taken = |key: &&String| {
-            self.query.iter().any(|field| field.name == **key)
-                || fixed.iter().any(|(name, _)| name == *key)
-        };
-        match members.keys().find(is_taken) {
-            Some(key) => Err(FillError::Clash(name.to_owned(), key.clone())),
-            None => Ok(()),
-        }
-    }
-
     /// Calls `visit` with the name of each placeholder.
     pub(super) fn visit_names<'t>(&'t self, visit: &mut impl FnMut(&'t str)) {
         self.path.iter().flat_map(|segment| segment.value.names()).for_each(&mut *visit);
@@ -174,6 +161,35 @@ impl RequestTemplate {
             None => {}
         }
     }
+}
+
+/// Refuses an object whose members would be fields that the query or form already has, such as the
+/// one with its key. Fields that are absent count too: their values would not be checked.
+fn check_clashes(
+    fields: &[Field],
+    fixed: &str,
+    arguments: &Map<String, Value>,
+) -> Result<(), FillError> {
+    let mut taken: HashSet<Cow<'_, str>> =
+        form_urlencoded::parse(fixed.as_bytes()).map(|(name, _)| name).collect();
+    taken.extend(fields.iter().map(|field| Cow::from(&*field.name)));
+    for field in fields {
+        let Some(name) = field.value.alone() else { continue };
+        let Some(Value::Object(members)) = arguments.get(name) else { continue };
+        for key in members.keys() {
+            let spread = match field.style {
+                Style::Repeat => Cow::from(&**key),
+                Style::Deep => encode::deep_name(&field.name, key).into(),
+                // The members are not fields.
+                Style::Plain | Style::Join(_) | Style::Json => break,
+            };
+            // Two objects that spread the same member clash as well.
+            if !taken.insert(spread) {
+                return Err(FillError::Clash(name.to_owned(), key.clone()));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Segment {
@@ -192,8 +208,8 @@ impl Segment {
                         return Err(FillError::Dots(name.clone()));
                     }
                     let encode = |text: &str| encode::strict(text).into_owned();
-                    let text = encode::simple(value, self.explode, encode);
-                    let text = text.ok_or_else(|| FillError::Nested(name.clone()))?;
+                    let text = encode::simple(value, self.objects, encode);
+                    let text = text.ok_or_else(|| self.objects.refusal(name))?;
                     if text.is_empty() {
                         return Err(FillError::Empty(name.clone()));
                     }
@@ -205,6 +221,16 @@ impl Segment {
             return Err(FillError::Dots(last.to_owned()));
         }
         Ok(filled)
+    }
+}
+
+impl Objects {
+    /// Why a value cannot be written.
+    fn refusal(self, name: &str) -> FillError {
+        match self {
+            Self::Refused => FillError::NotPlain(name.to_owned()),
+            Self::Joined | Self::Exploded => FillError::Nested(name.to_owned()),
+        }
     }
 }
 
@@ -230,15 +256,15 @@ impl Field {
     ) -> Result<(), FillError> {
         let Some(name) = self.value.alone() else {
             if let Some(text) = text(&self.value, arguments)? {
-                encode::add_fields(fields, &self.name, &text.into(), Style::Repeat);
+                encode::add_fields(fields, &self.name, &text.into(), Style::Plain);
             }
             return Ok(());
         };
         let Some(value) = present(arguments, name) else { return Ok(()) };
-        if encode::add_fields(fields, &self.name, value, self.style) {
-            Ok(())
-        } else {
-            Err(FillError::Nested(name.to_owned()))
+        match (encode::add_fields(fields, &self.name, value, self.style), self.style) {
+            (true, _) => Ok(()),
+            (false, Style::Plain) => Err(FillError::NotPlain(name.to_owned())),
+            (false, _) => Err(FillError::Nested(name.to_owned())),
         }
     }
 }
@@ -254,9 +280,9 @@ impl Header {
                     let text = if self.is_json {
                         Some(value.to_string())
                     } else {
-                        encode::simple(value, self.explode, str::to_owned)
+                        encode::simple(value, self.objects, str::to_owned)
                     };
-                    let text = text.ok_or_else(|| FillError::Nested(name.clone()))?;
+                    let text = text.ok_or_else(|| self.objects.refusal(name))?;
                     if !is_visible(&text) {
                         return Err(FillError::NotAscii(name.clone()));
                     }
@@ -284,21 +310,22 @@ impl BodyTemplate {
             }
             Self::Form(form) => {
                 let mut fields = Vec::new();
+                check_clashes(form, "", arguments)?;
                 form.iter().try_for_each(|field| field.fill(arguments, &mut fields))?;
                 Some((FORM.to_owned(), fields.join("&").into_bytes()))
             }
             Self::FormOf(name, styles) => {
                 let Some(value) = present(arguments, name) else { return Ok(None) };
-                let nested = || FillError::Nested(name.clone());
-                let mut fields = Vec::new();
-                for (key, value) in value.as_object().ok_or_else(nested)? {
-                    let style = styles.iter().find(|(styled, _)| styled == key);
-                    let style = style.map_or(Style::Repeat, |(_, style)| *style);
-                    if !encode::add_fields(&mut fields, key, value, style) {
-                        return Err(nested());
-                    }
-                }
-                Some((FORM.to_owned(), fields.join("&").into_bytes()))
+                let members = value.as_object().ok_or_else(|| FillError::Nested(name.clone()))?;
+                let others = members.keys().filter(|key| styles.iter().all(|(it, _)| it != *key));
+                let others = others.map(|key| (key, Style::Repeat));
+                let known = styles.iter().map(|(key, style)| (key, *style));
+                let field = |(key, style): (&String, Style)| Field {
+                    name: key.clone(),
+                    value: Template::argument(key),
+                    style,
+                };
+                Self::Form(known.chain(others).map(field).collect()).fill(members)?
             }
             Self::Text(template) => {
                 let text = text(template, arguments)?;

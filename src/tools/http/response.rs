@@ -1,6 +1,7 @@
 //! An answer as a tool's result.
 
 use bytes::Bytes;
+use encoding_rs::{Encoding, UTF_8};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -125,7 +126,7 @@ impl Answer<'_> {
     }
 
     fn json(&self, options: &ResultOptions) -> ToolResult {
-        let mut value = match serde_json::from_slice::<Value>(&self.body) {
+        let mut value = match serde_json::from_slice::<Value>(without_mark(&self.body)) {
             Ok(value) => value,
             Err(error) => {
                 let host = self.host;
@@ -184,7 +185,7 @@ impl Kind {
         let essence = essence.to_ascii_lowercase();
         let (_, subtype) = essence.split_once('/').unwrap_or_default();
         match &*essence {
-            "" => match body.trim_ascii_start().first() {
+            "" => match without_mark(body).trim_ascii_start().first() {
                 Some(b'{' | b'[') => Self::Json,
                 _ if simdutf8::basic::from_utf8(body).is_ok() => Self::Text,
                 _ => Self::File,
@@ -225,17 +226,23 @@ fn media_type(content_type: &str) -> String {
     cut(&essence.to_ascii_lowercase(), MEDIA_TYPE_BYTES_MAX)
 }
 
-/// A body as text. UTF-8 unless the type says otherwise; bytes that are no text are replaced.
+/// A body as text: in UTF-8, unless a byte order mark or else the type says otherwise. Charsets have
+/// the names that the web gives them, so `latin1` is windows-1252. Bytes that are no text are
+/// replaced.
 fn decode(content_type: &str, body: &[u8]) -> String {
     let charset = content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim_ascii().eq_ignore_ascii_case("charset").then_some(value.trim_ascii())
     });
-    let charset = charset.unwrap_or_default().trim_matches('"').to_ascii_lowercase();
-    if matches!(&*charset, "iso-8859-1" | "latin1" | "windows-1252") {
-        return body.iter().map(|byte| char::from(*byte)).collect();
-    }
-    String::from_utf8_lossy(body).trim_start_matches('\u{feff}').to_owned()
+    let charset = charset.unwrap_or_default().trim_matches('"');
+    let encoding = Encoding::for_label(charset.as_bytes()).unwrap_or(UTF_8);
+    encoding.decode(body).0.into_owned()
+}
+
+/// JSON without the byte order mark that some servers put in front of it. Readers may ignore it
+/// (RFC 8259, section 8.1).
+fn without_mark(json: &[u8]) -> &[u8] {
+    json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json)
 }
 
 /// Keeps these members of an object, or of each object in an array.
@@ -259,7 +266,9 @@ fn keep_fields(value: &mut Value, fields: &[String]) {
 /// What a problem (RFC 9457) says: title, detail, and the members of its own kind, such as which
 /// parameters are wrong.
 fn problem(body: &[u8]) -> Option<String> {
-    let Ok(Value::Object(mut members)) = serde_json::from_slice(body) else { return None };
+    let Ok(Value::Object(mut members)) = serde_json::from_slice(without_mark(body)) else {
+        return None;
+    };
     let title = members.shift_remove("title");
     let detail = members.shift_remove("detail");
     let texts = [&title, &detail].map(|text| text.as_ref().and_then(Value::as_str));

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use super::openapi::{Document, OpenApiOptions, Operation};
+use super::openapi::{Document, OpenApiOptions, Operation, Select};
 use super::{HttpOptions, HttpTool, ResultOptions};
 use crate::limits::openapi::{
     DOCUMENT_BYTES_MAX, FETCH_BACKOFF_MAX, FETCH_BACKOFF_MIN, FETCH_TIMEOUT,
@@ -52,9 +52,10 @@ impl OpenApiSource {
             }
         };
         let mut offering = Offering::ready(source, Vec::new(), operations.left_out);
+        let rules = self.rules();
         for operation in operations.tools {
             let name = operation.declared.name.clone();
-            match self.tool(operation) {
+            match self.tool(&rules, operation) {
                 Ok(tool) => offering.tools.push(tool),
                 Err(reason) => offering.report.left_out.push(LeftOut { name, reason }),
             }
@@ -64,9 +65,19 @@ impl OpenApiSource {
         offering
     }
 
-    fn tool(&self, operation: Operation) -> Result<Entry, String> {
+    /// The rules, by which an operation that `include` names is allowed by name.
+    fn rules(&self) -> EntryRules {
+        let mut rules = self.rules.clone();
+        rules.allow.extend(self.options.include.iter().filter_map(|select| match select {
+            Select::Id(glob) => Some(glob.clone()),
+            Select::Tag(_) | Select::Path(..) => None,
+        }));
+        rules
+    }
+
+    fn tool(&self, rules: &EntryRules, operation: Operation) -> Result<Entry, String> {
         let Operation { declared, request, bearer } = operation;
-        let mut spec = self.rules.spec(declared)?;
+        let mut spec = rules.spec(declared)?;
         spec.policy.timeout = spec.policy.timeout.or(self.timeout);
         let (result, client) = (ResultOptions::default(), self.client.clone());
         let options = HttpOptions { request, bearer, result, client };
@@ -105,16 +116,24 @@ impl OpenApiSource {
         receiver
     }
 
-    /// The document, which is public or on an address that the entry allows. Redirects are
-    /// followed by the entry's rules.
+    /// The document, which is public or on an address that the entry allows. No redirect is
+    /// followed, whatever the entry says of its requests: the operator vouches for this address and
+    /// for no other.
     async fn fetch(&self, url: &Url) -> Result<Bytes, String> {
         let request = Request::get(url.as_str())
             .header(ACCEPT, "application/json, application/yaml;q=0.9, */*;q=0.5")
             .body(Bytes::new())
             .map_err(|error| format!("cannot fetch the document: {error}"))?;
         let fetch = async {
-            let response = self.client.send(request).await.map_err(|error| error.to_string())?;
+            let response = self.client.without_redirects().send(request).await;
+            let response = response.map_err(|error| error.to_string())?;
             let status = response.status();
+            if status.is_redirection() {
+                let status = status.as_u16();
+                return Err(format!(
+                    "HTTP status {status}, a redirect; write the address that it leads to"
+                ));
+            }
             if !status.is_success() {
                 return Err(format!("HTTP status {}", status.as_u16()));
             }

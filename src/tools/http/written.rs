@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use url::{Position, Url};
 
 use super::Method;
-use super::encode::{self, Style};
+use super::encode::{self, Objects, Style};
 use super::request::{BodyTemplate, Field, Header, RequestTemplate, Segment, is_visible};
 use super::template::{JsonTemplate, Template};
 
@@ -148,7 +148,7 @@ impl Reader<'_> {
                     }
                 };
                 self.check_names(&key, &value, Place::Text);
-                fields.push(Field { name: name.clone(), value, style: Style::Repeat });
+                fields.push(Field { name: name.clone(), value, style: Style::Plain });
             }
         }
         fields
@@ -167,7 +167,8 @@ impl Reader<'_> {
             }
             let value = Template::parse(value);
             self.check_names(&key, &value, Place::Text);
-            headers.push(Header { name, value, is_json: false, explode: false });
+            let objects = Objects::Refused;
+            headers.push(Header { name, value, is_json: false, objects });
         }
         headers
     }
@@ -212,7 +213,8 @@ impl Reader<'_> {
         for name in template.names() {
             self.check_name(key, name, place);
             if is_part && self.schema.has_type(name, "array") && place != Place::Path {
-                self.mistake(key, format!("`{name}` is a list, so it has to be {{{name}}} alone"));
+                let message = format!("`{name}` can be a list, so it has to be {{{name}}} alone");
+                self.mistake(key, message);
             }
         }
     }
@@ -227,7 +229,10 @@ impl Reader<'_> {
             return;
         }
         if place != Place::Json && self.schema.has_type(name, "object") {
-            self.mistake(key, format!("`{name}` is an object, which only a JSON body can hold"));
+            self.mistake(
+                key,
+                format!("`{name}` can be an object, which only a JSON body can hold"),
+            );
         }
         let is_needed = matches!(place, Place::Path | Place::WholeText);
         if is_needed && !self.schema.is_required(name) {
@@ -288,9 +293,13 @@ impl<'a> Properties<'a> {
         self.required.iter().any(|required| required == name)
     }
 
+    /// Whether this is its type or among its types. A property may be of the type without saying
+    /// so: what it is in a call is looked at when the request is filled in.
     fn has_type(&self, name: &str, wanted: &str) -> bool {
-        let declared = self.get(name).and_then(|schema| schema.get("type"));
-        declared.is_some_and(|declared| declared == wanted)
+        match self.get(name).and_then(|schema| schema.get("type")) {
+            Some(Value::Array(types)) => types.iter().any(|kind| kind == wanted),
+            declared => declared.is_some_and(|kind| kind == wanted),
+        }
     }
 
     fn nearest(&self, name: &str) -> Option<&'a str> {
@@ -329,7 +338,8 @@ fn read_url(written: &str) -> Result<(String, Vec<Segment>, String), String> {
         return Err("write user and password as an Authorization header".to_owned());
     }
     let segments = path.split('/').map(Template::parse);
-    let segments: Vec<_> = segments.map(|value| Segment { value, explode: false }).collect();
+    let objects = Objects::Refused;
+    let segments: Vec<_> = segments.map(|value| Segment { value, objects }).collect();
     let is_dots = |text: &str| encode::is_dot_segment(text);
     if segments.iter().filter_map(|segment| segment.value.constant()).any(is_dots) {
         return Err("the path must not have . or .. as a name".to_owned());

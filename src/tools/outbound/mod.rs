@@ -108,6 +108,13 @@ impl Client {
         Self::with(Connector::new(Arc::clone(&options)), options)
     }
 
+    /// The same client, with the same connections, that follows no redirects.
+    #[must_use]
+    pub fn without_redirects(&self) -> Self {
+        let options = ClientOptions { redirects_max: 0, ..ClientOptions::clone(&self.options) };
+        Self { options: Arc::new(options), pool: self.pool.clone() }
+    }
+
     fn with(connector: Connector, options: Arc<ClientOptions>) -> Self {
         let pool = Pool::builder(TokioExecutor::new())
             .timer(TokioTimer::new())

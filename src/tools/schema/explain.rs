@@ -12,6 +12,7 @@ use crate::limits::tools::{
     FEEDBACK_NAMES_MAX, QUOTED_BYTES_MAX, SCHEMA_LINE_BYTES_MAX, VIOLATIONS_MAX,
 };
 use crate::text::{cut, describe, quote};
+use crate::tools::clean;
 
 /// The name of the arguments as a whole.
 pub(super) const ROOT: &str = "arguments";
@@ -230,8 +231,10 @@ impl<'s> Place<'s> {
     fn violation(&self, expected: String, received: String) -> Violation {
         // The whole schema is too long to repeat, and the model has already seen it.
         let schema = self.schema.filter(|schema| !std::ptr::eq(*schema, self.parameters));
-        let schema_line = schema
-            .map(|schema| cut(&format!("{}: {schema}", quote(&self.name)), SCHEMA_LINE_BYTES_MAX));
+        let schema_line = schema.map(|schema| {
+            let line = format!("{}: {schema}", quote(&self.name));
+            cut(&clean::json(&line), SCHEMA_LINE_BYTES_MAX)
+        });
         Violation { path: self.path.clone(), expected, received, schema_line }
     }
 }

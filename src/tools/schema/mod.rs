@@ -21,6 +21,7 @@ use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, V
 /// A tool's parameters, ready to check arguments against.
 #[derive(Debug)]
 pub(crate) struct Schema {
+    /// As models know them.
     parameters: Value,
     references: References,
     validator: Validator,
@@ -117,6 +118,11 @@ impl Schema {
             .map_err(|error| schema_error(&error))?;
         let references = References::of(parameters).map_err(SchemaError::Reference)?;
         Ok(Self { parameters: parameters.clone(), references, validator })
+    }
+
+    /// The same, with violations explained by what models are told of the parameters.
+    pub(crate) fn explained_by(self, told: &Value) -> Self {
+        Self { parameters: told.clone(), ..self }
     }
 
     /// The arguments without optional properties that are `null` although the schema refuses that:

@@ -2,7 +2,6 @@
 //!
 //! A source publishes an [`Offering`] whenever that changes. It knows nothing of other sources.
 
-mod clean;
 mod glob;
 mod names;
 mod rules;
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Entry;
 
-pub(crate) use clean::text as clean_text;
+pub(crate) use super::clean::text as clean_text;
 pub use glob::Glob;
 pub use rules::{Declared, Effects, EntryRules, Hints};
 

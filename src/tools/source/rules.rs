@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Glob, Source, clean, names, told};
+use super::{Glob, Source, SourceKind, names, told};
 use crate::limits::tools::{DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX, TOLD_SCHEMA_BYTES_MAX};
 use crate::text::json_len;
-use crate::tools::{Policy, PolicyPatch, ToolSpec};
+use crate::tools::{Policy, PolicyPatch, ToolSpec, clean};
 
 /// A tool as its source describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +72,14 @@ impl EntryRules {
         Self { source, prefix, allow, deny: Vec::new(), policy: Vec::new(), is_trusted: false }
     }
 
+    /// The rules of an entry that is one tool, which the operator wrote: it has the entry's name,
+    /// and its parameters may be long, because nobody else can have made them so.
+    #[must_use]
+    pub fn of_one(source: Source) -> Self {
+        let allow = vec![Glob::new(&*source.name)];
+        Self { prefix: String::new(), allow, ..Self::new(source) }
+    }
+
     /// The spec under which a tool is offered.
     ///
     /// # Errors
@@ -88,7 +96,8 @@ impl EntryRules {
         if bytes > TOLD_SCHEMA_BYTES_MAX && !self.allow.iter().any(|glob| glob.is_name(&name)) {
             return Err(format!(
                 "its schema would take {bytes} bytes of every prompt, {TOLD_SCHEMA_BYTES_MAX} at \
-                 most; to offer it all the same, name it in `allow`"
+                 most; to offer it all the same, name it in `{}`",
+                self.key_of_names()
             ));
         }
         let title = title.map(|title| clean::text(&title, DESCRIPTION_CHARS_MAX));
@@ -103,7 +112,16 @@ impl EntryRules {
             policy: self.policy(&name, effects),
             example: None,
             source: self.source.clone(),
+            source_name: Some(name),
         })
+    }
+
+    /// The key under which an operator names the tools to offer.
+    const fn key_of_names(&self) -> &'static str {
+        match self.source.kind {
+            SourceKind::Http => "include",
+            _ => "allow",
+        }
     }
 
     fn check_name(&self, name: &str) -> Result<(), String> {
@@ -151,13 +169,16 @@ fn hinted(hints: Hints, is_trusted: bool) -> Policy {
 /// What the user sees while the tool runs.
 fn waiting_hint(title: Option<&str>, name: &str) -> String {
     let shown = title.map_or_else(|| name.replace(['_', '-', '.'], " "), str::to_owned);
-    format!("using {}", shown.trim_end_matches(['.', '!', '?', '…']))
+    let cleaned = clean::text(&shown, DESCRIPTION_CHARS_MAX);
+    // Hints are parts of one sentence.
+    let words: Vec<&str> = cleaned.split_whitespace().collect();
+    format!("using {}", words.join(" ").trim_end_matches(['.', '!', '?', '…']))
 }
 
 impl Source {
     /// An entry of the configuration.
     #[must_use]
-    pub fn entry(kind: super::SourceKind, name: impl Into<Arc<str>>) -> Self {
+    pub fn entry(kind: SourceKind, name: impl Into<Arc<str>>) -> Self {
         Self { kind, name: name.into() }
     }
 }
@@ -167,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::{Confirm, SourceKind};
+    use crate::tools::Confirm;
 
     fn rules() -> EntryRules {
         EntryRules::new(Source::entry(SourceKind::Mcp, "files"))
@@ -188,10 +209,13 @@ mod tests {
         let spec = rules().spec(declared("read.file")).unwrap();
         assert_eq!((&*spec.name, &*spec.waiting_hint), ("files__read_file", "using read file"));
         assert_eq!(spec.source, Source::entry(SourceKind::Mcp, "files"));
+        assert_eq!(spec.source_name.as_deref(), Some("read.file"));
         let plain = EntryRules { prefix: String::new(), ..rules() };
         assert_eq!(plain.spec(declared("read")).unwrap().name, "read");
         let titled = Declared { title: Some("Read a file.".into()), ..declared("read") };
         assert_eq!(rules().spec(titled).unwrap().waiting_hint, "using Read a file");
+        let hidden = declared("read\u{202e}_\u{1b}file\n");
+        assert_eq!(rules().spec(hidden).unwrap().waiting_hint, "using read file");
     }
 
     #[track_caller]
@@ -229,10 +253,20 @@ mod tests {
         check_left_out(&rules(), with(TOLD_SCHEMA_BYTES_MAX), None);
         let over = with(TOLD_SCHEMA_BYTES_MAX + 1);
         check_left_out(&rules(), over.clone(), Some("name it in `allow`"));
+        let operations = EntryRules::new(Source::entry(SourceKind::Http, "api"));
+        check_left_out(&operations, over.clone(), Some("name it in `include`"));
         let named = EntryRules { allow: vec![Glob::new("big")], ..rules() };
         check_left_out(&named, over, None);
         check_left_out(&named, with(SCHEMA_BYTES_MAX), None);
         check_left_out(&named, with(SCHEMA_BYTES_MAX + 1), Some("its schema takes"));
+    }
+
+    #[test]
+    fn the_one_tool_of_an_entry_may_be_long() {
+        let rules = EntryRules::of_one(Source::entry(SourceKind::Command, "big"));
+        let parameters = json!({ "type": "object", "enum": ["e".repeat(TOLD_SCHEMA_BYTES_MAX)] });
+        let spec = rules.spec(Declared { parameters, ..declared("big") }).unwrap();
+        assert_eq!(spec.name, "big");
     }
 
     #[track_caller]

@@ -3,6 +3,9 @@
 //! The members of an object become arguments of their own, which small models fill in more
 //! reliably than an object inside of one; other bodies are an argument called `body`.
 
+use std::collections::{BTreeSet, HashSet};
+use std::ptr;
+
 use serde_json::{Map, Value};
 
 use super::parameters::{Arguments, described, is_json, query_style};
@@ -62,7 +65,11 @@ pub(super) fn of_operation(
     let key = arguments.add("request", "body", schema, is_required);
     Ok(Some(match written {
         Written::Json => BodyTemplate::Json(media_type.to_owned(), JsonTemplate::Argument(key)),
-        Written::Form => BodyTemplate::FormOf(key, styles),
+        Written::Form => {
+            let known = known_members(converter.root(), whole);
+            let known = known.into_iter().map(|name| (name.to_owned(), style_of(&styles, name)));
+            BodyTemplate::FormOf(key, known.collect())
+        }
     }))
 }
 
@@ -157,6 +164,25 @@ fn styles(content: &Value) -> Vec<(String, Style)> {
         Some((name.clone(), style))
     };
     encoding.filter_map(style).collect()
+}
+
+/// The members that a schema names, in all of its parts.
+fn known_members<'d>(root: &'d Value, schema: &'d Value) -> BTreeSet<&'d str> {
+    let mut known = BTreeSet::new();
+    let mut seen = HashSet::new();
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        // What does not resolve has been refused, and a schema may refer to itself.
+        let Ok(schema) = reference::resolve(root, schema) else { continue };
+        if !seen.insert(ptr::from_ref(schema)) {
+            continue;
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        known.extend(properties.into_iter().flat_map(Map::keys).map(String::as_str));
+        let parts = ["allOf", "anyOf", "oneOf"].map(|keyword| schema.get(keyword));
+        open.extend(parts.into_iter().flatten().filter_map(Value::as_array).flatten());
+    }
+    known
 }
 
 fn style_of(styles: &[(String, Style)], name: &str) -> Style {

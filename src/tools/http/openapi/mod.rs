@@ -18,6 +18,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+use std::iter;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -27,6 +28,7 @@ pub use security::{Credential, Credentials};
 pub use select::Select;
 
 use self::schema::Schemas;
+use super::encode::Objects;
 use super::request::Segment;
 use super::template::Template;
 use super::{Bearer, RequestTemplate};
@@ -138,7 +140,13 @@ impl Document {
         let mut schemas = Schemas::new(&self.root, self.version.starts_with("3.0"));
         let mut operations = Operations::default();
         let mut chosen = 0;
-        for described in operation::all(&self.root) {
+        let paths = operation::all(&self.root);
+        for (path, reason) in paths.broken {
+            if !options.excludes(path) {
+                operations.left_out.push(LeftOut { name: path.to_owned(), reason });
+            }
+        }
+        for described in paths.operations {
             if !described.is_chosen(options) {
                 continue;
             }
@@ -165,6 +173,11 @@ impl Document {
 }
 
 impl OpenApiOptions {
+    /// Whether no operation of this path can be chosen.
+    fn excludes(&self, path: &str) -> bool {
+        self.exclude.iter().any(|select| select.means(path, iter::empty(), "*", path))
+    }
+
     /// Scheme, host and port.
     fn origin(&self) -> String {
         self.base_url[..Position::BeforePath].to_owned()
@@ -174,7 +187,8 @@ impl OpenApiOptions {
     fn base_path(&self) -> Vec<Segment> {
         let path = self.base_url.path().trim_end_matches('/');
         let segments = path.split('/').skip(1);
-        segments.map(|text| Segment { value: Template::text(text), explode: false }).collect()
+        let objects = Objects::Refused;
+        segments.map(|text| Segment { value: Template::text(text), objects }).collect()
     }
 }
 

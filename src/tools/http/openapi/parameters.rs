@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::reference;
 use super::schema::Converter;
 use crate::limits::openapi::PARAMETER_NAME_BYTES_MAX;
-use crate::tools::http::encode::{Separator, Style, is_dot_segment};
+use crate::tools::http::encode::{Objects, Separator, Style, is_dot_segment};
 use crate::tools::http::request::{Field, Header, Segment};
 use crate::tools::http::template::Template;
 use crate::tools::http::written::{is_forbidden_header, is_token};
@@ -81,14 +81,16 @@ pub(super) fn plain(name: &str) -> String {
     if plain.is_empty() { "value".to_owned() } else { plain }
 }
 
-/// The parameters of an operation. Its own replace those of its path.
+/// The parameters of an operation. Its own replace those of its path, whose own replace those of
+/// the item that it refers to.
 pub(super) fn of_operation<'d>(
     root: &'d Value,
-    item: &'d Value,
+    items: &[&'d Value],
     operation: &'d Value,
 ) -> Result<Vec<Parameter<'d>>, String> {
     let mut parameters: Vec<Parameter<'d>> = Vec::new();
-    for list in [item, operation].map(|object| object.get("parameters").and_then(Value::as_array)) {
+    for object in items.iter().rev().chain([&operation]) {
+        let list = object.get("parameters").and_then(Value::as_array);
         for written in list.into_iter().flatten() {
             let object = reference::resolve(root, written)?;
             let text = |key| object.get(key).and_then(Value::as_str);
@@ -147,19 +149,19 @@ impl Parameter<'_> {
             other => return Err(format!("its parameter `{name}` is in `{other}`")),
         }
         let (schema, is_json) = self.schema(converter)?;
-        let styled = if is_json { Ok((Style::Json, false)) } else { self.style() };
-        let (style, explode) = styled?;
+        let styled = if is_json { Ok((Style::Json, Objects::Joined)) } else { self.style() };
+        let (style, objects) = styled?;
         if place == "path" && is_json {
             return Err(format!("its parameter `{name}` is JSON in a path"));
         }
         let key = arguments.add(place, name, schema, self.is_required());
         let value = Template::argument(key);
         match place {
-            "path" => parts.path.push((name.to_owned(), Segment { value, explode })),
+            "path" => parts.path.push((name.to_owned(), Segment { value, objects })),
             "query" => parts.query.push(Field { name: name.to_owned(), value, style }),
             _ => {
                 let name = name.to_ascii_lowercase();
-                parts.headers.push(Header { name, value, is_json, explode });
+                parts.headers.push(Header { name, value, is_json, objects });
             }
         }
         Ok(())
@@ -181,15 +183,17 @@ impl Parameter<'_> {
         Ok((described(schema, description), is_json))
     }
 
-    /// The style in queries, and whether an object is exploded in paths and headers.
-    fn style(&self) -> Result<(Style, bool), String> {
+    /// The style in queries, and how an object is written in paths and headers.
+    fn style(&self) -> Result<(Style, Objects), String> {
         let style = self.object.get("style").and_then(Value::as_str);
         let explode = self.object.get("explode").and_then(Value::as_bool);
         let usual = if self.place == "query" { "form" } else { "simple" };
         let style = style.unwrap_or(usual);
         match self.place {
-            "query" => query_style(style, explode).map(|style| (style, false)),
-            _ => (style == "simple").then(|| (Style::Repeat, explode.unwrap_or(false))),
+            "query" => query_style(style, explode).map(|style| (style, Objects::Joined)),
+            _ if style != "simple" => None,
+            _ if explode == Some(true) => Some((Style::Repeat, Objects::Exploded)),
+            _ => Some((Style::Repeat, Objects::Joined)),
         }
         .ok_or_else(|| format!("its parameter `{}` has the style `{style}`", self.name))
     }
@@ -250,7 +254,7 @@ fn segment<'p>(
     used: &mut BTreeSet<&'p str>,
 ) -> Result<Segment, String> {
     let mut pieces = Vec::new();
-    let mut explode = false;
+    let mut objects = Objects::Refused;
     let mut rest = written;
     while let Some((before, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').ok_or("its path has a brace that is open")?;
@@ -260,11 +264,11 @@ fn segment<'p>(
         used.insert(name);
         pieces.push(Template::text(before));
         pieces.push(known.value.clone());
-        explode = known.explode;
+        objects = known.objects;
         rest = after;
     }
     pieces.push(Template::text(rest));
-    let segment = Segment { value: Template::concat(pieces), explode };
+    let segment = Segment { value: Template::concat(pieces), objects };
     if segment.value.constant().is_some_and(is_dot_segment) {
         return Err("its path has . or .. as a name".to_owned());
     }

@@ -18,6 +18,26 @@ pub(super) fn find<'d>(root: &'d Value, reference: &str) -> Result<&'d Value, St
         .ok_or_else(|| format!("it refers to {}, which is not there", quote(reference)))
 }
 
+/// The value itself and what it refers to, one after the other, and why the last of them leads
+/// nowhere if it does.
+pub(super) fn chain<'d>(root: &'d Value, value: &'d Value) -> (Vec<&'d Value>, Option<String>) {
+    let mut chain = vec![value];
+    let mut reference = value.get("$ref").and_then(Value::as_str);
+    while let Some(next) = reference {
+        match find(root, next) {
+            Ok(_) if chain.len() > REFERENCES_MAX => return (chain, Some(CIRCLES.to_owned())),
+            Ok(value) => {
+                chain.push(value);
+                reference = value.get("$ref").and_then(Value::as_str);
+            }
+            Err(reason) => return (chain, Some(reason)),
+        }
+    }
+    (chain, None)
+}
+
+const CIRCLES: &str = "its references lead in circles";
+
 /// The value itself, or what it refers to in the end.
 pub(super) fn resolve<'d>(root: &'d Value, value: &'d Value) -> Result<&'d Value, String> {
     let mut value = value;
@@ -25,5 +45,5 @@ pub(super) fn resolve<'d>(root: &'d Value, value: &'d Value) -> Result<&'d Value
         let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return Ok(value) };
         value = find(root, reference)?;
     }
-    Err("its references lead in circles".to_owned())
+    Err(CIRCLES.to_owned())
 }

@@ -7,6 +7,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use serde_json::Value;
 
 use super::{reference, text};
+use crate::tools::http::encode::Objects;
 use crate::tools::http::request::{Header, is_visible};
 use crate::tools::http::template::Template;
 use crate::tools::http::{Bearer, RequestTemplate, encode};
@@ -75,7 +76,8 @@ impl Part {
                 // A parameter of this name would be a second one.
                 request.headers.retain(|header| header.name != name);
                 let value = Template::text(value);
-                request.headers.push(Header { name, value, is_json: false, explode: false });
+                let objects = Objects::Refused;
+                request.headers.push(Header { name, value, is_json: false, objects });
             }
             Self::Query(name, value) => {
                 request.query.retain(|field| field.name != name);

@@ -3,7 +3,7 @@
 use serde_json::{Map, json};
 
 use super::*;
-use crate::tools::http::request::Filled;
+use crate::tools::http::request::{FillError, Filled};
 use crate::tools::oauth::{ClientCredentials, Proof};
 use crate::tools::source::Effects;
 
@@ -293,6 +293,46 @@ fn a_form_is_encoded_as_its_styles_say() {
     check_body(&operation, &arguments, Some((form, expected)));
 }
 
+#[track_caller]
+fn check_clash(operation: &Operation, arguments: &Value, object: &str, member: &str) {
+    let error = operation.request.fill(arguments.as_object().unwrap()).unwrap_err();
+    assert_eq!(error, FillError::Clash(object.to_owned(), member.to_owned()), "{arguments}");
+}
+
+#[test]
+fn members_of_an_object_cannot_be_fields_of_the_query_that_are_there() {
+    let operation = finding(&json!([
+        { "in": "query", "name": "role", "schema": { "const": "user" } },
+        { "in": "query", "name": "filter", "schema": { "type": "object" } },
+        { "in": "query", "name": "more", "schema": { "type": "object" } },
+        { "in": "query", "name": "deep", "style": "deepObject", "schema": { "type": "object" } },
+        { "in": "query", "name": "deep[role]", "schema": { "const": "user" } },
+    ]));
+    check_url(&operation, &json!({ "filter": { "a": 1 }, "more": { "b": 2 } }), "find?a=1&b=2");
+    check_clash(&operation, &json!({ "filter": { "role": "admin" } }), "filter", "role");
+    check_clash(&operation, &json!({ "filter": { "filter": 1 } }), "filter", "filter");
+    check_clash(&operation, &json!({ "filter": { "a": 1 }, "more": { "a": 2 } }), "more", "a");
+    check_clash(&operation, &json!({ "deep": { "role": "admin" } }), "deep", "role");
+}
+
+#[test]
+fn members_of_an_object_cannot_be_fields_of_a_form_that_are_there() {
+    let form = |schema: &Value| {
+        let content = json!({ "application/x-www-form-urlencoded": { "schema": schema } });
+        sending(&json!({ "required": true, "content": content }), &json!({}))
+    };
+    let properties = json!({ "role": { "const": "user" }, "filter": { "type": "object" } });
+    let merged = form(&json!({ "type": "object", "properties": properties }));
+    check_clash(&merged, &json!({ "filter": { "role": "admin" } }), "filter", "role");
+    let whole = form(&json!({ "type": "object", "allOf": [{ "properties": properties }] }));
+    let body = |body: Value| json!({ "body": body });
+    check_clash(&whole, &body(json!({ "filter": { "role": "admin" } })), "filter", "role");
+    check_clash(&whole, &body(json!({ "filter": { "x": 1 }, "x": 2 })), "filter", "x");
+    let kind = "application/x-www-form-urlencoded";
+    let arguments = body(json!({ "role": "user", "filter": { "x": 1 }, "y": 2 }));
+    check_body(&whole, &arguments, Some((kind, "x=1&role=user&y=2")));
+}
+
 #[test]
 fn schemas_that_refer_to_themselves_are_copied_once() {
     let schemas = json!({
@@ -363,6 +403,64 @@ fn what_cannot_be_a_tool_says_why() {
     ] {
         let reason = left_out(&document);
         assert!(reason.contains(says), "{reason}");
+    }
+}
+
+#[test]
+fn a_path_whose_item_leads_nowhere_says_why() {
+    let paths = json!({ "paths": {
+        "/a": { "$ref": "other.json#/a" },
+        "/b": { "$ref": "#/paths/~1b" },
+        "/c": { "$ref": "#/components/pathItems/none", "get": { "operationId": "c" } },
+    } });
+    let document = document("3.1.0", &paths);
+    let operations = document.operations(&options()).unwrap();
+    let said = operations.left_out.iter().map(|it| format!("{}: {}", it.name, it.reason));
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [
+            "/a: it refers to \"other.json#/a\", and other documents are not read",
+            "/b: its references lead in circles",
+            "/c: it refers to \"#/components/pathItems/none\", which is not there",
+        ]
+    );
+    assert_eq!(operations.tools[0].declared.name, "c", "its own operations are there");
+    let exclude = vec![Select::parse("/a"), Select::parse("* /b"), Select::parse("GET /c")];
+    let left_out = document.operations(&OpenApiOptions { exclude, ..options() }).unwrap().left_out;
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+}
+
+#[test]
+fn a_method_that_is_not_supported_is_left_out() {
+    let document =
+        json!({ "paths": { "/a": { "trace": {}, "summary": "s", "x-get": {}, "servers": [] } } });
+    let reason = "its method is \"trace\", not one of get, head, options, post, put, patch, delete";
+    assert_eq!(left_out(&document), reason);
+}
+
+#[test]
+fn an_item_and_what_it_refers_to_are_one() {
+    let id = json!({ "in": "path", "name": "id", "required": true, "schema": {} });
+    let limit = |schema: Value| json!({ "in": "query", "name": "limit", "schema": schema });
+    let paths = json!({
+        "paths": { "/a/{id}": {
+            "$ref": "#/components/pathItems/A",
+            "get": { "operationId": "own" },
+            "parameters": [limit(json!({ "type": "integer" }))],
+        } },
+        "components": { "pathItems": { "A": {
+            "get": { "operationId": "other" },
+            "delete": { "operationId": "remove" },
+            "parameters": [id, limit(json!({}))],
+        } } },
+    });
+    let operations = document("3.1.0", &paths).operations(&options()).unwrap();
+    assert_eq!(operations.left_out, []);
+    let names = operations.tools.iter().map(|tool| tool.declared.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["own", "remove"]);
+    for tool in &operations.tools {
+        let properties = &tool.declared.parameters["properties"];
+        assert_eq!(*properties, json!({ "id": {}, "limit": { "type": "integer" } }));
     }
 }
 

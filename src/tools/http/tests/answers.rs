@@ -55,11 +55,32 @@ fn text_is_text_and_html_its_words() {
     check("application/atom+xml", "<a/>", json!({"text": "<a/>"}));
     check("application/x-ndjson", "{}\n{}", json!({"text": "{}\n{}"}));
     check("text/html", "<p>One<p>Two", json!({"text": "One\nTwo"}));
-    let latin =
-        result(200, "text/plain; Charset=\"ISO-8859-1\"", b"caf\xe9", &ResultOptions::default());
-    assert_eq!(latin, ToolResult::data(json!({"text": "café"})));
-    let broken = result(200, "text/plain", b"caf\xe9", &ResultOptions::default());
-    assert_eq!(broken, ToolResult::data(json!({"text": "caf\u{fffd}"})));
+}
+
+#[test]
+fn text_is_read_in_the_charset_that_its_type_names() {
+    for (charset, bytes, expected) in [
+        ("\"ISO-8859-1\"", &b"caf\xe9 \x80"[..], "café €"),
+        ("latin1", b"\x80\x81\x9f", "€\u{81}Ÿ"),
+        ("Windows-1252", b"\x93x\x94", "“x”"),
+        ("shift_jis", b"\x93\xfa\x96\x7b", "日本"),
+        ("utf-8", b"caf\xe9", "caf\u{fffd}"),
+        ("no-such-charset", b"caf\xc3\xa9", "café"),
+        ("latin1", b"\xef\xbb\xbfcaf\xc3\xa9", "café"),
+    ] {
+        let content_type = format!("text/plain; Charset={charset}");
+        let result = result(200, &content_type, bytes, &ResultOptions::default());
+        assert_eq!(result, ToolResult::data(json!({ "text": expected })), "{charset}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_before_json_is_no_part_of_it() {
+    const PROBLEM: &str = "application/problem+json";
+    check("application/json", "\u{feff}{\"a\": 1}", json!({ "a": 1 }));
+    check("", "\u{feff} [1]", json!({ "items": [1] }));
+    let said = "\u{feff}{\"title\": \"no\"}";
+    check_error(400, PROBLEM, said, "a.example answered with HTTP status 400: no");
 }
 
 #[test]

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::*;
 use crate::limits::tools::ATTEMPTS_MAX;
+use crate::tools::http::openapi::{OpenApiOptions, Select};
 use crate::tools::outbound::tests::server::{self, Server, Then};
 use crate::tools::outbound::{Addresses, ClientOptions};
 use crate::tools::run::{Run, RunEnd, ToolCall, run};
-use crate::tools::{Policy, Reporter};
+use crate::tools::source::EntryRules;
+use crate::tools::{Policy, Reporter, Source, SourceKind};
 
 fn tool(written: &WrittenRequest) -> HttpTool {
     tool_with(written, ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()])))
@@ -31,6 +33,40 @@ fn search(server: &Server, method: &str) -> WrittenRequest {
     WrittenRequest { method: method.into(), query, ..get(&server.url("/search")) }
 }
 
+/// A document's entry that includes these operations.
+fn source(include: &[&str]) -> OpenApiSource {
+    OpenApiSource {
+        rules: EntryRules::new(Source::entry(SourceKind::Http, "api")),
+        options: OpenApiOptions {
+            base_url: "https://api.example.org".parse().unwrap(),
+            include: include.iter().map(|written| Select::parse(written)).collect(),
+            exclude: Vec::new(),
+            credentials: Vec::new(),
+            idempotency_header: None,
+        },
+        client: Client::new(ClientOptions::new(Addresses::In(Vec::new()))),
+        timeout: None,
+    }
+}
+
+#[tokio::test]
+async fn an_operation_that_is_included_by_name_is_offered_however_long_its_schema_is() {
+    let choices: Vec<String> = (0..4000).map(|number| format!("choice {number}")).collect();
+    let schema = json!({ "enum": choices });
+    let operation = json!({
+        "operationId": "big", "parameters": [{ "in": "query", "name": "q", "schema": schema }],
+    });
+    let document = json!({ "openapi": "3.1.0", "paths": { "/big": { "get": operation } } });
+    let document = document.to_string();
+    let offered = |include: &[&str]| source(include).offering(Ok(document.as_bytes()));
+    for include in [&[][..], &["b*"], &["/big"]] {
+        let offering = offered(include);
+        assert!(offering.tools.is_empty(), "{include:?}");
+        assert!(offering.report.left_out[0].reason.ends_with("name it in `include`"));
+    }
+    assert_eq!(offered(&["big"]).tools[0].spec().name, "api__big");
+}
+
 async fn call(tool: &HttpTool) -> Result<ToolResult, ToolFault> {
     tool.call(json!({ "q": "a b" }), CallContext::first("key-1")).await
 }
@@ -49,6 +85,20 @@ async fn run_it(tool: HttpTool) -> Run {
 
 fn unavailable() -> server::Answer {
     server::Answer::whole("503 Busy\r\nretry-after: 0", "")
+}
+
+#[tokio::test]
+async fn a_document_is_fetched_without_redirects() {
+    let elsewhere = server::Answer::whole("302 Found\r\nlocation: /b.json", "");
+    let server = Server::once([elsewhere, server::Answer::json(r#"{"openapi": "3.1.0"}"#)]).await;
+    let client = ClientOptions::new(Addresses::In(vec!["127.0.0.1".parse().unwrap()]));
+    let client = Client::new(ClientOptions { redirects_max: 3, ..client });
+    let source = OpenApiSource { client, ..source(&[]) };
+    let mut offered = source.follow(server.url("/a.json").parse().unwrap());
+    offered.changed().await.unwrap();
+    let error = offered.borrow().report.error.clone().unwrap();
+    assert!(error.contains("HTTP status 302, a redirect"), "{error}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]

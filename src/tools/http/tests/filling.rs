@@ -169,19 +169,19 @@ fn a_body_that_is_one_absent_argument_is_no_body() {
     assert_eq!(error, FillError::NotScalar("a".into()));
 }
 
-/// An object that is written as fields of its own cannot replace one of the request's.
 #[test]
-fn members_of_an_object_cannot_be_fields_that_are_there() {
-    let written = WrittenRequest {
-        query: pairs(&[("more", json!("{more}")), ("key", json!("secret"))]),
-        ..get("https://api.example.org/?fixed=1")
-    };
-    let template = read(&written, &["more"]);
-    let url = fill(&template, &json!({ "more": { "a": 1 } })).unwrap().url;
-    assert_eq!(url, "https://api.example.org/?fixed=1&a=1&key=secret");
-    for taken in ["key", "fixed", "more"] {
-        let error = fill(&template, &json!({ "more": { "a": 1, taken: 2 } })).unwrap_err();
-        assert_eq!(error, FillError::Clash("more".into(), taken.into()));
+fn an_object_in_place_of_a_value_cannot_add_fields() {
+    let fields = pairs(&[("role", json!("user")), ("note", json!("{note}"))]);
+    let query = WrittenRequest { query: fields.clone(), ..get("https://api.example.org/") };
+    let form = post(WrittenBody::Form(fields));
+    let path = get("https://api.example.org/{note}");
+    let headers = pairs(&[("X-Note", "{note}".to_owned())]);
+    let header = WrittenRequest { headers, ..get("https://api.example.org/") };
+    for note in [json!({ "role": "admin", "x": "1" }), json!([{ "role": "admin" }])] {
+        for written in [&query, &form, &path, &header] {
+            let error = fill(&read(written, &["note"]), &json!({ "note": note })).unwrap_err();
+            assert_eq!(error, FillError::NotPlain("note".into()), "{written:?}");
+        }
     }
 }
 

@@ -82,7 +82,8 @@ fn every_parameter_is_used() {
 
 #[test]
 fn lists_and_objects_are_where_they_can_be_written() {
-    let typed = |kind: &str| json!({ "type": "object", "properties": { "x": { "type": kind } }, "required": ["x"] });
+    let of_types = |kinds: Value| json!({ "type": "object", "properties": { "x": { "type": kinds } }, "required": ["x"] });
+    let typed = |kind: &str| of_types(kind.into());
     let query = |value: &str| WrittenRequest {
         query: pairs(&[("q", json!(value))]),
         ..get("https://a.example/")
@@ -90,6 +91,9 @@ fn lists_and_objects_are_where_they_can_be_written() {
     check(&query("{x}"), &typed("object"), "query.q", "only a JSON body");
     check(&get("https://a.example/{x}"), &typed("object"), "url", "only a JSON body");
     check(&query("-{x}"), &typed("array"), "query.q", "{x} alone");
+    let either = of_types(json!(["string", "object"]));
+    check(&query("{x}"), &either, "query.q", "only a JSON body");
+    check(&query("-{x}"), &of_types(json!(["array", "null"])), "query.q", "{x} alone");
     RequestTemplate::read(&query("{x}"), &typed("array")).unwrap();
     let body = post(WrittenBody::Json(json!({ "o": "{x}" })));
     RequestTemplate::read(&body, &typed("object")).unwrap();

@@ -3,6 +3,11 @@
 //! Characters that people cannot see can carry instructions that only a model reads, or turn
 //! text around. They have no place in a description.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
 /// Text without invisible characters: tags (U+E0000 to U+E007F), marks that change the direction
 /// of writing, zero-width characters, variation selectors, and controls other than line breaks and
 /// tabs. Longer text is cut at `chars_max` characters, with an ellipsis.
@@ -14,6 +19,38 @@ pub(crate) fn text(text: &str, chars_max: usize) -> String {
     }
     let trimmed = cleaned.trim();
     if trimmed.len() == cleaned.len() { cleaned } else { trimmed.to_owned() }
+}
+
+/// JSON with escapes in place of such characters. Its strings keep their values, which calls have
+/// to repeat, and the model sees that something is there.
+pub(crate) fn json(json: &str) -> Cow<'_, str> {
+    if json.chars().all(is_visible) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for char in json.chars() {
+        if is_visible(char) {
+            escaped.push(char);
+            continue;
+        }
+        for unit in char.encode_utf16(&mut [0; 2]) {
+            let _ = write!(escaped, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Whether such a character is in one of a value's texts or names.
+pub(crate) fn is_hiding(value: &Value) -> bool {
+    let hides = |text: &str| !text.chars().all(is_visible);
+    match value {
+        Value::String(text) => hides(text),
+        Value::Array(items) => items.iter().any(is_hiding),
+        Value::Object(members) => {
+            members.iter().any(|(name, member)| hides(name) || is_hiding(member))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn is_visible(char: char) -> bool {
@@ -48,6 +85,23 @@ mod tests {
             ("\u{200b} ", ""),
         ] {
             assert_eq!(text(dirty, 99), clean, "{dirty:?}");
+        }
+    }
+
+    #[test]
+    fn json_keeps_the_values_of_what_nobody_sees() {
+        for (plain, expected) in [
+            ("a\u{200b}b", r#"["a\u200bb"]"#),
+            ("\u{e0041}\u{202e}", r#"["\udb40\udc41\u202e"]"#),
+            ("\u{7f}\u{9b}\n", r#"["\u007f\u009b\n"]"#),
+            ("Größe 🙂", r#"["Größe 🙂"]"#),
+        ] {
+            let value = serde_json::json!([plain]);
+            let written = value.to_string();
+            let escaped = json(&written);
+            assert_eq!(escaped, expected);
+            assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
+            assert_eq!(is_hiding(&value), escaped != written, "{plain:?}");
         }
     }
 
