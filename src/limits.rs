@@ -259,8 +259,8 @@ pub mod tools {
     pub const CHECK_DEPTH_MAX: usize = 512;
     /// The patterns of a schema together: each takes time and memory to prepare.
     pub const PATTERNS_MAX: usize = 64;
-    /// A pattern that is ready for use, in bytes: some thousand letters.
-    pub const PATTERN_BYTES_MAX: usize = MIB;
+    /// A pattern that is ready for use, in bytes: a hundred letters of any alphabet, with a look-ahead.
+    pub const PATTERN_BYTES_MAX: usize = 4 * MIB;
     /// Steps that a pattern with a look-ahead may take on one text before it is given up.
     pub const PATTERN_STEPS_MAX: usize = 100_000;
     /// Bytes quoted of anything that a model made up: enough to recognise it.

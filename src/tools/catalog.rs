@@ -131,7 +131,7 @@ impl Catalog {
     }
 
     /// The same for a model that knows only these tools well. If there is no such tool, they are
-    /// listed to it.
+    /// listed for it.
     ///
     /// # Errors
     /// The reason not to run it.

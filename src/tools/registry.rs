@@ -79,7 +79,7 @@ impl Registry {
         self.add_entry(Entry::new(tool)?)
     }
 
-    /// Adds a tool that has been checked after the others.
+    /// Adds a checked tool after the others.
     ///
     /// # Errors
     /// If there is a tool of this name.
@@ -125,7 +125,7 @@ impl Registry {
     }
 }
 
-/// Whether a model can be told of a tool with these parameters, a JSON Schema.
+/// Whether a model can be told about a tool with these parameters, a JSON Schema.
 ///
 /// # Errors
 /// Why its calls could not be checked.
@@ -133,7 +133,7 @@ pub fn check_parameters(parameters: &Value) -> Result<(), SchemaError> {
     Schema::compile(parameters).map(|_| ())
 }
 
-/// Whether every model server takes this name of a tool: `[A-Za-z0-9_-]{1,64}`.
+/// Whether every model server accepts this name for a tool: `[A-Za-z0-9_-]{1,64}`.
 #[must_use]
 pub fn is_tool_name(name: &str) -> bool {
     is_name(name) && !name.contains('.')

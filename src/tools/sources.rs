@@ -30,7 +30,7 @@ pub struct Sources {
 enum Feed {
     /// It always offers the same.
     Fixed(Offering),
-    /// Others have to be asked, which has not begun.
+    /// It has to be asked, and has not been yet.
     Idle(SourceReport, Begin),
     /// What it offers may change.
     Live { now: watch::Receiver<Offering>, changes: WatchStream<Offering> },
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Feed {
     }
 }
 
-/// Begins to ask a source.
+/// Starts asking a source.
 type Begin = Box<dyn FnOnce() -> watch::Receiver<Offering> + Send>;
 
 /// What all sources offer at one moment.
@@ -50,7 +50,7 @@ type Begin = Box<dyn FnOnce() -> watch::Receiver<Offering> + Send>;
 pub struct Toolset {
     /// The tools.
     pub tools: Registry,
-    /// What became of each source.
+    /// The state of each source.
     pub sources: Vec<SourceReport>,
 }
 
@@ -70,8 +70,8 @@ impl Sources {
         self.feeds.push(Feed::Idle(report, Box::new(begin)));
     }
 
-    /// Begins to ask the sources that are not on this machine, or are programs of their own. **Has
-    /// to be called inside of a runtime.** All are asked at the same time.
+    /// Starts asking the sources that are remote, or run as programs of their own. **Has
+    /// to be called inside a runtime.** All are asked at the same time.
     pub fn start(&mut self) {
         for feed in std::mem::take(&mut self.feeds) {
             self.feeds.push(match feed {
@@ -98,7 +98,7 @@ impl Sources {
         Ok(())
     }
 
-    /// What they offer now. If two tools have one name, the earlier source keeps it.
+    /// What they offer now. If two tools have the same name, the earlier source keeps it.
     #[must_use]
     pub fn toolset(&self) -> Toolset {
         let mut toolset = Toolset::default();
@@ -108,7 +108,7 @@ impl Sources {
         toolset
     }
 
-    /// Waits until a source offers something else than the last time.
+    /// Waits until a source offers something other than last time.
     ///
     /// Dropping the future loses nothing.
     pub async fn changed(&mut self) {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_tools_with_one_name_the_earlier_source_keeps_it() {
+    fn the_earlier_source_keeps_a_name_that_two_tools_have() {
         let mut sources = Sources::default();
         sources.push(offering("files", &["read", "write"]));
         sources.push(offering("mail", &["read", "send"]));

@@ -57,7 +57,7 @@ function references(value, found = []) {
   return found;
 }
 
-test('every operation of every document is a tool, or it is said why not', async (t) => {
+test('every operation of every document is a tool, or the reason is given', async (t) => {
   let [offered, leftOut] = [0, 0];
   for (const file of await documents('json')) {
     const document = JSON.parse(await readFile(file, 'utf8'));
@@ -103,7 +103,7 @@ function violations(headers, body) {
   return isOfRequest ? [...said, ...validation] : said;
 }
 
-/** Starts the judge for a document, and in front of it a server that keeps what it says. */
+/** Starts the judge for a document, and in front of it a proxy that records its verdicts. */
 async function judge(t, file) {
   const child = spawn(process.execPath, [PRISM, 'mock', '--port', '0', file]);
   t.after(() => child.kill());
@@ -136,8 +136,8 @@ async function judge(t, file) {
   return { origin: `http://127.0.0.1:${proxy.address().port}`, judged };
 }
 
-// Operations for which this test finds no value: schemas that contradict themselves, forms of which
-// a value fits several, and a list of objects of objects in a query.
+// Operations for which this test finds no value: schemas that contradict themselves, alternatives
+// that a value fits more than one of, and a list of objects of objects in a query.
 const IMPOSSIBLE = {
   '3.0/json/circular-paths.json': ['put_anything'],
   '3.0/json/discriminators.json': ['post_potentially-undefined-formData'],

@@ -33,7 +33,7 @@ impl Commands<'_> {
         Ok(Offering { report, tools })
     }
 
-    /// The tool of an entry. Notes what it runs, and what restricts it.
+    /// The tool of an entry. Reports what it runs, and what restricts it.
     fn tool(&self, entry: &CommandConfig, report: &mut SourceReport) -> Result<Entry, String> {
         let Some((Element::One(program), arguments)) = entry.command.reveal().split_first() else {
             return Err("it names no program".to_owned());

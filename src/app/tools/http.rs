@@ -33,7 +33,7 @@ pub(super) fn add(sources: &mut Sources, entry: &HttpConfig) {
     }
 }
 
-/// What an entry offers that is a request.
+/// What a request entry offers.
 fn request(entry: &RequestConfig) -> Offering {
     let source = Source::entry(SourceKind::Http, entry.name.as_str());
     let tool = || {
@@ -100,7 +100,7 @@ fn client(access: &AccessConfig) -> Client {
     Client::new(ClientOptions { redirects_max: access.redirects, ..ClientOptions::new(addresses) })
 }
 
-/// Reads a document, and one byte more than allowed, to tell one that is too long.
+/// Reads a document, up to one byte over the limit, so that its reader can refuse it.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |error| format!("cannot read {}: {error}", path.display());
     let mut bytes = Vec::new();

@@ -36,7 +36,7 @@ impl Bearer {
         Self { credentials, endpoint, client, tokens: Tokens::default() }
     }
 
-    /// Sends a request with a token. If the server refuses it, there is a new one, once: a request
+    /// Sends a request with a token. If the server refuses it, tries once with a new one: a request
     /// that is refused for its token has done nothing.
     pub(super) async fn send(
         &self,
@@ -75,7 +75,7 @@ impl Bearer {
 fn with(request: &Request<Bytes>, token: &str) -> Result<Request<Bytes>, ToolFault> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
     let mut value =
-        value.map_err(|_| ToolFault::permanent("not authorized: the token is not one"))?;
+        value.map_err(|_| ToolFault::permanent("not authorized: the token is malformed"))?;
     value.set_sensitive(true);
     let mut request = request.clone();
     request.headers_mut().insert(AUTHORIZATION, value);

@@ -72,7 +72,7 @@ impl Separator {
     }
 }
 
-/// All but unreserved characters encoded, so that the text is data wherever it is put.
+/// Encodes all but unreserved characters, so that the text is data wherever it goes.
 pub(super) fn strict(text: &str) -> Cow<'_, str> {
     utf8_percent_encode(text, RESERVED).into()
 }

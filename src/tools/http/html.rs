@@ -122,7 +122,7 @@ fn decoded(text: &str) -> impl Iterator<Item = char> + '_ {
 
 /// The character whose reference begins with the `&` that has just been read, and what follows it.
 fn reference(text: &str) -> Option<(char, &str)> {
-    // The longest that is known is a number: `#1114111`.
+    // The longest known reference is a number: `#1114111`.
     let end = text.bytes().take(9).position(|byte| byte == b';')?;
     let (name, after) = (&text[..end], &text[end + 1..]);
     let char = match name {

@@ -63,7 +63,7 @@ impl Method {
     }
 
     /// The policy of a tool that sends requests with this method. `has_idempotency_header`: the
-    /// server knows a repeated request by a header.
+    /// server recognizes a repeated request by a header.
     #[must_use]
     pub const fn policy(self, has_idempotency_header: bool) -> Policy {
         let mutates = !self.is_read();

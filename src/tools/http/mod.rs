@@ -149,7 +149,7 @@ impl HttpOptions {
     ) -> Result<Result<ToolResult, ToolFault>, OutboundError> {
         let (head, body) = response.into_parts();
         let body = match body.collect(BODY_BYTES_MAX).await {
-            // What is wrong with the request is known without the details.
+            // The status says what is wrong with the request, even without the details.
             Err(OutboundError::TooLarge { .. }) if !head.status.is_success() => Bytes::new(),
             body => body?,
         };

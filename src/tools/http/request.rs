@@ -86,7 +86,7 @@ pub(super) struct Filled {
     pub(super) body: Option<(String, Vec<u8>)>,
 }
 
-/// Why arguments do not make a request, for the model.
+/// Why arguments cannot be filled in, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FillError {
     #[error("`{0}` is part of the address, so it must be there")]
@@ -101,7 +101,7 @@ pub(super) enum FillError {
     NotPlain(String),
     #[error("`{0}` must be text or a number")]
     NotScalar(String),
-    #[error("`{0}` is sent in a header, so it may have only ASCII letters, digits and signs")]
+    #[error("`{0}` is sent in a header, so it may have only ASCII letters, digits and punctuation")]
     NotAscii(String),
     #[error("`{0}` must not have the member `{1}`, because the request has such a field already")]
     Clash(String, String),
@@ -193,7 +193,7 @@ fn check_clashes(
 }
 
 impl Segment {
-    /// The encoded segment. It is never empty by its arguments, and never a dot segment.
+    /// The encoded segment. Arguments never make it empty, or a dot segment.
     fn fill(&self, arguments: &Map<String, Value>) -> Result<String, FillError> {
         let mut filled = String::new();
         let mut last = "";

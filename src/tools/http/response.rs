@@ -49,7 +49,7 @@ pub(super) struct Answer<'a> {
 /// Reads an answer at the time `now`.
 ///
 /// # Errors
-/// If the server could not do its work, or does not do it for us.
+/// If the server failed, or does not serve us.
 pub(super) fn read(
     answer: &Answer<'_>,
     options: &ResultOptions,
@@ -58,7 +58,7 @@ pub(super) fn read(
     let Answer { host, status, .. } = *answer;
     if let Some(coding) = answer.coding() {
         let coding = cut(coding, MEDIA_TYPE_BYTES_MAX);
-        let message = format!("{host} compressed its answer ({coding}), which it was not asked to");
+        let message = format!("{host} compressed its answer ({coding}) unasked");
         return Err(ToolFault::permanent(message));
     }
     match status {
@@ -110,10 +110,10 @@ impl Answer<'_> {
         let kind = Kind::of(content_type, &self.body);
         match kind {
             Kind::Json => self.json(options),
-            // What was chosen of JSON cannot be chosen of anything else.
+            // A part of JSON cannot be chosen from anything else.
             _ if options.pointer.is_some() => {
                 let kind = describe(content_type);
-                ToolResult::error(format!("{} answered with {kind} in place of JSON", self.host))
+                ToolResult::error(format!("{} answered with {kind} instead of JSON", self.host))
             }
             Kind::Text => text_result(&decode(content_type, &self.body)),
             Kind::Html => text_result(&html::text(&decode(content_type, &self.body))),
@@ -135,7 +135,7 @@ impl Answer<'_> {
         };
         if let Some(pointer) = &options.pointer {
             let Some(part) = value.pointer_mut(pointer) else {
-                return ToolResult::error(format!("the answer of {} has no {pointer}", self.host));
+                return ToolResult::error(format!("{} has no {pointer} in its answer", self.host));
             };
             value = part.take();
         }
@@ -159,7 +159,7 @@ impl Answer<'_> {
             Kind::Json => problem(&self.body).unwrap_or_else(|| decode(content_type, &self.body)),
             Kind::Text => decode(content_type, &self.body),
         };
-        // In one line: the rest of the message follows it.
+        // On one line: the rest of the message follows it.
         let words: Vec<&str> =
             text.split(|char: char| char.is_whitespace() || char.is_control()).collect();
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();

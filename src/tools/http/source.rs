@@ -33,7 +33,7 @@ pub struct OpenApiSource {
 }
 
 impl OpenApiSource {
-    /// What it offers by this document, which was read or could not be.
+    /// What it offers, given its document or why that could not be read.
     #[must_use]
     pub fn offering(&self, document: Result<&[u8], String>) -> Offering {
         let read = document.and_then(|bytes| {
@@ -91,8 +91,8 @@ impl OpenApiSource {
         SourceReport::new(self.rules.source.clone(), SourceState::Starting)
     }
 
-    /// Fetches the document until that succeeds, and publishes what it offers. **Has to be called
-    /// inside of a runtime.**
+    /// Fetches the document until that works, and publishes what it offers. **It must be called
+    /// inside a runtime.**
     #[must_use]
     pub fn follow(self, url: Url) -> watch::Receiver<Offering> {
         let starting = Offering { report: self.starting(), tools: Vec::new() };

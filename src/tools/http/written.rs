@@ -16,7 +16,7 @@ use super::template::{JsonTemplate, Template};
 pub struct WrittenRequest {
     /// `GET`, `HEAD`, `OPTIONS`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: String,
-    /// An absolute URL. Placeholders may be in its path alone.
+    /// An absolute URL. Only its path may have placeholders.
     pub url: String,
     /// The fields of the query: text, numbers, booleans, or lists of these. A list, or an argument
     /// that is one, repeats its field.
@@ -162,7 +162,7 @@ impl Reader<'_> {
             if !is_visible(value) {
                 self.mistake(
                     &key,
-                    "a header has only ASCII letters, digits and signs, in one line",
+                    "a header has only ASCII letters, digits and punctuation, on one line",
                 );
             }
             let value = Template::parse(value);
@@ -179,7 +179,7 @@ impl Reader<'_> {
         if !is_token(&name) {
             self.mistake(key, "this is not the name of a header, and names have no placeholders");
         } else if is_forbidden_header(&name) {
-            self.mistake(key, "the gateway writes this header itself, or never");
+            self.mistake(key, "the gateway writes this header itself, or never sends it");
         } else if others.iter().any(|header| header.name == name) {
             self.mistake(key, "this header is already there");
         }
@@ -250,7 +250,7 @@ impl Reader<'_> {
         request.visit_names(&mut |name| used.push(name));
         let unused: Vec<_> = self.schema.names().filter(|name| !used.contains(name)).collect();
         for name in unused {
-            let message = format!("no placeholder is {{{name}}}, so the request never has it");
+            let message = format!("no placeholder uses {{{name}}}, so the request never has it");
             self.mistake(&format!("parameters.properties.{name}"), message);
         }
     }
@@ -313,7 +313,7 @@ impl<'a> Properties<'a> {
 fn read_url(written: &str) -> Result<(String, Vec<Segment>, String), String> {
     let (scheme, rest) = written.split_once("://").ok_or("expected an absolute URL")?;
     if rest.contains('\\') {
-        return Err("write / in place of \\".to_owned());
+        return Err("write / instead of \\".to_owned());
     }
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     if !fragment.is_empty() {
@@ -322,7 +322,7 @@ fn read_url(written: &str) -> Result<(String, Vec<Segment>, String), String> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if Template::parse(query).constant().is_none() {
-        return Err("write placeholders of the query under `query`".to_owned());
+        return Err("put placeholders for the query under `query`".to_owned());
     }
     if Template::parse(scheme).constant().is_none()
         || Template::parse(authority).constant().is_none()

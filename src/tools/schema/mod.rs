@@ -108,7 +108,6 @@ impl Schema {
         }
         let limits = PatternOptions::fancy_regex()
             .size_limit(PATTERN_BYTES_MAX)
-            .dfa_size_limit(PATTERN_BYTES_MAX)
             .backtrack_limit(PATTERN_STEPS_MAX);
         let validator = jsonschema::options()
             .offline()

@@ -95,13 +95,13 @@ impl Source {
 /// What a source offers at one moment.
 #[derive(Debug, Clone)]
 pub struct Offering {
-    /// What became of the source.
+    /// The state of the source.
     pub report: SourceReport,
     /// Its tools, in its own order.
     pub tools: Vec<Entry>,
 }
 
-/// What became of a source.
+/// A source's state, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceReport {
     /// The source.
@@ -117,7 +117,7 @@ pub struct SourceReport {
     /// The version of its protocol or document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The layers of the sandbox that hold, for programs that run in one.
+    /// The layers of the sandbox that are enforced, for programs that run in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Vec<&'static str>>,
     /// The program that it runs. Clients need not know.
@@ -160,7 +160,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Says of which source it is, and why it is not offered.
+    /// Says which source it belongs to, and why it is not offered.
     #[must_use]
     pub fn of(&self, source: &Source) -> String {
         let Self { name, reason } = self;
@@ -182,7 +182,7 @@ impl Offering {
 }
 
 impl SourceReport {
-    /// A source in this state, of which nothing else is known.
+    /// A source in this state, about which nothing else is known.
     #[must_use]
     pub const fn new(source: Source, state: SourceState) -> Self {
         Self {

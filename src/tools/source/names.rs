@@ -1,6 +1,6 @@
 //! The names under which models know the tools of sources.
 //!
-//! Model servers take 64 of `A-Z a-z 0-9 _ -`; MCP allows 128 characters, and dots among them.
+//! Model servers accept 64 of `A-Z a-z 0-9 _ -`; MCP allows 128 characters, dots included.
 
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::tools::digest;

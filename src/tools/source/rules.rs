@@ -53,9 +53,9 @@ pub struct EntryRules {
     pub source: Source,
     /// Comes before every name.
     pub prefix: String,
-    /// Only tools that one of these matches are offered ...
+    /// Only tools that one of these matches are offered,
     pub allow: Vec<Glob>,
-    /// ... and none that one of these matches.
+    /// except those that one of these matches.
     pub deny: Vec<Glob>,
     /// The operator's changes to policies. The last pattern that matches counts.
     pub policy: Vec<(Glob, PolicyPatch)>,
@@ -89,7 +89,7 @@ impl EntryRules {
         self.check_name(&name)?;
         let bytes = json_len(&parameters);
         if bytes > SCHEMA_BYTES_MAX {
-            return Err(format!("its schema takes {bytes} bytes, {SCHEMA_BYTES_MAX} at most"));
+            return Err(format!("its schema takes {bytes} bytes; the limit is {SCHEMA_BYTES_MAX}"));
         }
         let told = told::schema(&name, &parameters);
         let bytes = json_len(told.as_ref().unwrap_or(&parameters));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_gets_its_entrys_name_in_front() {
+    fn a_tools_name_is_prefixed_with_its_entrys() {
         let spec = rules().spec(declared("read.file")).unwrap();
         assert_eq!((&*spec.name, &*spec.waiting_hint), ("files__read_file", "using read file"));
         assert_eq!(spec.source, Source::entry(SourceKind::Mcp, "files"));

@@ -90,7 +90,7 @@ pub(crate) fn schema(name: &str, whole: &Value) -> Option<Value> {
     (told != *whole).then_some(told)
 }
 
-/// Removes what neither restricts nor explains. `name` is what the schema is the schema of.
+/// Removes what neither restricts nor explains. `name` is that of its tool or property.
 fn shorten(schema: &mut Value, name: &str) {
     let Value::Object(keywords) = schema else { return };
     keywords.retain(|keyword, value| match keyword.as_str() {
@@ -192,7 +192,7 @@ fn used_definitions(root: &Map<String, Value>) -> Option<BTreeSet<(&'static str,
     Some(used)
 }
 
-/// Adds every `$ref` in a value, also where it may not be a keyword. `None` if there is a reference
+/// Adds every `$ref` in a value, even if it may not be a keyword. `None` if there is a reference
 /// of another kind.
 fn collect_references(value: &Value, references: &mut Vec<String>) -> Option<()> {
     match value {

@@ -1,7 +1,7 @@
 //! The body of an operation's requests: JSON or a form.
 //!
 //! The members of an object become arguments of their own, which small models fill in more
-//! reliably than an object inside of one; other bodies are an argument called `body`.
+//! reliably than a nested object; other bodies are an argument called `body`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ptr;
@@ -120,7 +120,7 @@ fn mergeable<'d>(
     let properties = object.get("properties")?.as_object().filter(|all| !all.is_empty())?;
     let is_plain = |rule: &&str| match object.get(*rule) {
         None => true,
-        // This is what being merged amounts to.
+        // Merging has the same effect.
         Some(value) => *rule == "additionalProperties" && *value == Value::Bool(false),
     };
     let is_object = object.get("type").is_none_or(|kind| kind == "object");
@@ -152,7 +152,7 @@ fn members(
     Ok(members)
 }
 
-/// The styles of a form's fields, where they are not the usual one.
+/// The styles of a form's fields, if they are not the usual one.
 fn styles(content: &Value) -> Vec<(String, Style)> {
     let encoding = content.get("encoding").and_then(Value::as_object).into_iter().flatten();
     let style = |(name, encoding): (&String, &Value)| {

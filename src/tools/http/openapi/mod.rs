@@ -5,7 +5,7 @@
 //!                        │                       LeftOut { name, reason }         ┘ for each chosen
 //!                        └─ parameters, body, security: what arguments there are, and where they go
 //! ```
-//! One operation that cannot be used never costs the others. No other document is ever fetched.
+//! An operation that cannot be used never affects the others. No other document is ever fetched.
 
 mod body;
 mod operation;
@@ -50,11 +50,11 @@ pub enum OpenApiError {
     /// It is not YAML.
     #[error("the document is not valid YAML: {0}")]
     Yaml(String),
-    /// It is of another version, or no such document.
+    /// It has another version, or is not an `OpenAPI` document.
     #[error("{0}; OpenAPI 3.0 and 3.1 are supported")]
     Version(String),
     /// It has too many operations.
-    #[error("the document has more than {OPERATIONS_MAX} chosen operations; choose with `include`")]
+    #[error("more than {OPERATIONS_MAX} operations are chosen; choose fewer with `include`")]
     TooMany,
 }
 
@@ -88,7 +88,7 @@ pub struct Operation {
     pub declared: Declared,
     /// Its request.
     pub request: RequestTemplate,
-    /// Gets the tokens of its requests, if it wants some.
+    /// Gets the tokens of its requests, if they need any.
     pub bearer: Option<Arc<Bearer>>,
 }
 
@@ -119,7 +119,7 @@ impl Document {
                 return Err(OpenApiError::Version(what.to_owned()));
             }
             None => {
-                let what = "this is no OpenAPI document: it has no `openapi` at its top";
+                let what = "this is not an OpenAPI document: it has no `openapi` at its top";
                 return Err(OpenApiError::Version(what.to_owned()));
             }
         };

@@ -42,8 +42,8 @@ impl Arguments {
         self.properties.contains_key(&plain(name))
     }
 
-    /// Adds an argument and returns its name. If there is one of this name, the name gets the
-    /// place in front.
+    /// Adds an argument and returns its name. If the name is taken, it is prefixed with the
+    /// place.
     pub(super) fn add(&mut self, place: &str, name: &str, schema: Value, required: bool) -> String {
         let plain = plain(name);
         let mut key = plain.clone();
@@ -64,7 +64,7 @@ impl Arguments {
     }
 }
 
-/// A name that model servers take as that of an argument: `filter[name]` becomes `filter_name`.
+/// A name that model servers accept for an argument: `filter[name]` becomes `filter_name`.
 pub(super) fn plain(name: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
     let mut plain = String::new();
@@ -95,7 +95,7 @@ pub(super) fn of_operation<'d>(
             let object = reference::resolve(root, written)?;
             let text = |key| object.get(key).and_then(Value::as_str);
             let (Some(place), Some(name)) = (text("in"), text("name")) else {
-                return Err("one of its parameters has no name or no place".to_owned());
+                return Err("one of its parameters has no `name` or no `in`".to_owned());
             };
             let parameter = Parameter { place, name, object };
             let same = |other: &&mut Parameter<'d>| (other.place, other.name) == (place, name);
@@ -105,7 +105,7 @@ pub(super) fn of_operation<'d>(
             }
         }
     }
-    // Where names clash, those in the path keep theirs.
+    // If names clash, those in the path keep theirs.
     parameters.sort_by_key(|parameter| match parameter.place {
         "path" => 0,
         "query" => 1,
@@ -212,7 +212,7 @@ pub(super) fn query_style(style: &str, explode: Option<bool>) -> Option<Style> {
     Some(if is_exploded { Style::Repeat } else { Style::Join(separator) })
 }
 
-/// A schema with the description of what it is the schema of, if it has none of its own.
+/// The schema, with this description if it has none of its own.
 pub(super) fn described(mut schema: Value, description: Option<&str>) -> Value {
     if let (Some(keywords), Some(description)) = (schema.as_object_mut(), description)
         && !description.trim().is_empty()
@@ -257,7 +257,7 @@ fn segment<'p>(
     let mut objects = Objects::Refused;
     let mut rest = written;
     while let Some((before, after)) = rest.split_once('{') {
-        let (name, after) = after.split_once('}').ok_or("its path has a brace that is open")?;
+        let (name, after) = after.split_once('}').ok_or("its path has an unclosed brace")?;
         let found = parts.path.iter().find(|(known, _)| known == name);
         let (_, known) = found
             .ok_or_else(|| format!("its path has {{{name}}}, which no parameter describes"))?;

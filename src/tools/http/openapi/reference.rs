@@ -1,4 +1,4 @@
-//! References inside of a document. Other documents are never fetched.
+//! References within a document. Other documents are never fetched.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;

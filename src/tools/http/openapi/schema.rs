@@ -189,12 +189,12 @@ impl<'d> Converter<'_, 'd> {
         Ok(name)
     }
 
-    /// Takes what is copied out of the room that is left.
+    /// Subtracts what is copied from the room that is left.
     fn spend(&mut self, bytes: usize) -> Result<(), String> {
         let kib = |bytes: usize| bytes / crate::limits::KIB;
         self.all.room = self.all.room.checked_sub(bytes).ok_or_else(|| {
             let most = kib(DOCUMENT_SCHEMAS_BYTES_MAX);
-            format!("the schemas of the operations before it take {most} KiB, which is the most")
+            format!("the schemas of earlier operations already take {most} KiB, the limit")
         })?;
         self.room = self
             .room

@@ -12,15 +12,15 @@ use crate::tools::http::request::{Header, is_visible};
 use crate::tools::http::template::Template;
 use crate::tools::http::{Bearer, RequestTemplate, encode};
 
-/// What the operator has for the schemes of a document, by their names.
+/// The operator's credentials for the schemes of a document, by name.
 pub type Credentials = Vec<(String, Credential)>;
 
-/// What the operator has for one security scheme.
+/// The operator's credential for one security scheme.
 #[derive(Clone)]
 pub enum Credential {
     /// A key.
     Key(String),
-    /// The right to tokens.
+    /// Client credentials, which get tokens.
     Client(Arc<Bearer>),
 }
 
@@ -30,8 +30,8 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Adds the keys that an operation wants to its request: those of the first alternative whose
-/// schemes all have one. Returns who gets its tokens.
+/// Adds the keys that an operation needs to its request: those of the first alternative whose
+/// schemes all have one. Returns what gets its tokens.
 ///
 /// # Errors
 /// Which schemes have none.
@@ -73,7 +73,7 @@ impl Part {
     fn add(self, request: &mut RequestTemplate) -> Option<Arc<Bearer>> {
         match self {
             Self::Header(name, value) => {
-                // A parameter of this name would be a second one.
+                // A parameter of this name would send the header twice.
                 request.headers.retain(|header| header.name != name);
                 let value = Template::text(value);
                 let objects = Objects::Refused;

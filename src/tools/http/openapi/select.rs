@@ -33,7 +33,7 @@ impl Select {
         }
     }
 
-    /// Whether it means this operation. `name` is its id, or what stands for one.
+    /// Whether it means this operation. `name` is its id, or the name used in place of one.
     pub(super) fn means<'t>(
         &self,
         name: &str,

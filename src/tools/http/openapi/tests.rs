@@ -1,4 +1,4 @@
-//! Documents, and the tools and requests that come of them.
+//! Documents, and the tools and requests made from them.
 
 use serde_json::{Map, json};
 
@@ -140,7 +140,7 @@ fn a_summary_and_a_description_are_told_once() {
 }
 
 #[test]
-fn parameters_of_one_name_get_their_place_in_front() {
+fn parameters_with_the_same_name_are_prefixed_with_their_place() {
     let text = json!({ "type": "string" });
     let operation = only(&json!({ "paths": { "/{id}": {
         "parameters": [
@@ -394,7 +394,7 @@ fn what_cannot_be_a_tool_says_why() {
         (with(json!({ "$ref": "#/components/parameters/none" })), "which is not there"),
         (
             with(json!({ "$ref": "#/paths/~1a~1{x}/post/parameters/1" })),
-            "its references lead in circles",
+            "its references are circular",
         ),
         (
             operation(json!({ "parameters": [path], "security": [{ "key": [] }] })),
@@ -465,7 +465,7 @@ fn an_item_and_what_it_refers_to_are_one() {
 }
 
 #[test]
-fn one_operation_that_fails_does_not_cost_the_others() {
+fn an_operation_that_fails_does_not_affect_the_others() {
     let paths = json!({ "paths": {
         "/a": { "get": { "operationId": "a", "requestBody": { "content": { "x/y": {} } } } },
         "/b": { "get": { "operationId": "b" } },
@@ -567,7 +567,7 @@ fn keys_go_where_their_scheme_says_and_are_no_arguments() {
 }
 
 #[test]
-fn the_right_to_tokens_is_for_schemes_that_take_them() {
+fn client_credentials_are_for_schemes_that_take_tokens() {
     let bearer = || {
         let credentials = ClientCredentials {
             client_id: "me".to_owned(),

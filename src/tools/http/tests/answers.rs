@@ -140,10 +140,10 @@ fn a_part_can_be_chosen() {
     assert_eq!(choose(Some("/data/temp"), &[], body), data(json!({"value": 7})));
     assert_eq!(choose(Some(""), &["list"], r#"{"list": 1, "x": 2}"#), data(json!({"list": 1})));
     let absent = choose(Some("/nothing"), &[], body);
-    assert_eq!(absent, ToolResult::error("the answer of a.example has no /nothing"));
+    assert_eq!(absent, ToolResult::error("a.example has no /nothing in its answer"));
     let options = ResultOptions { pointer: Some("/data".into()), fields: Vec::new() };
     let page = result(200, "text/html", b"<p>", &options);
-    assert_eq!(page, ToolResult::error("a.example answered with text/html in place of JSON"));
+    assert_eq!(page, ToolResult::error("a.example answered with text/html instead of JSON"));
 }
 
 #[test]

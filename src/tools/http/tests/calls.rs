@@ -152,7 +152,7 @@ async fn arguments_that_do_not_fit_are_told_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_private_address_is_a_fault_that_will_not_pass() {
+async fn a_private_address_is_a_permanent_fault() {
     let server = Server::start(Vec::new()).await;
     let tool = tool_with(&search(&server, "GET"), ClientOptions::new(Addresses::In(Vec::new())));
     let fault = call(&tool).await.unwrap_err();
@@ -184,7 +184,7 @@ async fn an_error_with_a_huge_body_is_still_that_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_are_repeated_after_faults_that_may_pass() {
+async fn reads_are_retried_after_transient_faults() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort";
     let script = vec![
         vec![unavailable(), server::Answer::new(cut, Then::Reset)],
@@ -207,7 +207,7 @@ async fn reads_are_repeated_after_faults_that_may_pass() {
 
 /// A change whose answer broke off may have been made.
 #[tokio::test(start_paused = true)]
-async fn changes_are_never_repeated() {
+async fn changes_are_never_retried() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort";
     for method in ["POST", "PATCH"] {
         for answer in [

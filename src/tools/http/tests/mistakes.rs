@@ -1,4 +1,4 @@
-//! What operators hear about their requests.
+//! What operators are told about mistakes in their requests.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn what_cannot_vanish_has_to_be_required() {
 fn every_parameter_is_used() {
     let unused = &parameters(&["x!", "y"]);
     let key = "parameters.properties.y";
-    check(&get("https://a.example/{x}"), unused, key, "no placeholder is {y}");
+    check(&get("https://a.example/{x}"), unused, key, "no placeholder uses {y}");
 }
 
 #[test]
