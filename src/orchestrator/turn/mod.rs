@@ -26,6 +26,7 @@ mod acknowledgement;
 mod acknowledging;
 mod approval;
 mod calls;
+mod checking;
 mod choices;
 mod clarification;
 mod closing;
