@@ -478,6 +478,9 @@ pub mod server {
     /// slow client is seen to make progress; without it, the system's buffer grows to
     /// megabytes.
     pub const UNSENT_BYTES_MAX: u32 = 16 * 1024;
+    /// The name under which a file is saved, in characters: what file systems take, with room for
+    /// an ending.
+    pub const FILE_NAME_CHARS_MAX: usize = 100;
     /// Streams per HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }
