@@ -153,6 +153,9 @@ pub mod turn {
     pub const TOOL_TIMEOUT: Duration = Duration::from_secs(15);
     /// Default of `limits.max_calls_per_turn`.
     pub const CALLS_MAX: u32 = 32;
+    /// Calls of a turn to tools known by name only that do not count as calls: one for each tool
+    /// that a question needs, with some to spare. More than that is a model reading the catalog.
+    pub const UNTOLD_CALLS_FREE: usize = 8;
     /// Default of `limits.max_turn_bytes`: what the model may write in one turn.
     pub const BYTES_MAX: usize = 4 * MIB;
     /// Event bytes of a turn for each byte of `limits.max_turn_bytes`: a token of four bytes

@@ -50,17 +50,6 @@ impl OpenRound<'_> {
         self.feed_back(Some(at), reason, message);
     }
 
-    /// Tells the model about a tool that it has called by its bare name. This does not count as a
-    /// mistake.
-    pub(super) fn tell_tool(&mut self, at: CallAt) {
-        let Some(spec) = self.core.setup.spec(self.core.calls[at].name()) else { return };
-        let (name, result) = (spec.name.clone(), feedback::untold(spec));
-        self.core.note_learned(std::iter::once(&*name));
-        self.say_of_call(format!("the model is told what {name} takes before it can call it"));
-        self.end_without_run(at, NotRun::Untold, Outcome::NotRun(result));
-        self.round.has_refused = true;
-    }
-
     /// What the model is told about a refusal.
     fn refusal_feedback(&self, at: CallAt, refusal: Rejection) -> (FeedbackReason, String) {
         let name = self.core.calls[at].name();

@@ -96,7 +96,7 @@ impl OpenRound<'_> {
             self.core.setup.tools().without_refused_nulls(&written.name, as_written.clone());
         let is_changed = arguments != as_written;
         let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
-        if at >= CallAt::new(self.core.setup.rules().max_calls as usize) {
+        if self.core.counted_calls(at) >= self.core.setup.rules().max_calls as usize {
             self.core.calls[at].wait(facts, arguments, is_changed);
             return Verdict::OverCap;
         }
@@ -118,13 +118,6 @@ impl OpenRound<'_> {
         };
         self.core.calls[at].wait(facts, arguments, is_changed);
         verdict
-    }
-
-    /// Whether the model calls a tool that it knows by name only. A call that an earlier turn left
-    /// has been checked before.
-    fn is_untold(&self, at: CallAt, name: &str) -> bool {
-        let is_new = self.core.calls[at].origin == Origin::Model;
-        is_new && self.core.setup.spec(name).is_some() && !self.core.known.has(name)
     }
 
     /// Checks a call's arguments. Returns the calls whose results they refer to. If there are any,

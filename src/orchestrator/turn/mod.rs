@@ -31,6 +31,7 @@ mod choices;
 mod clarification;
 mod closing;
 mod core;
+mod free_calls;
 mod io;
 mod mistakes;
 mod output;
@@ -42,6 +43,7 @@ mod script;
 mod setup;
 mod state;
 mod steps;
+mod untold;
 
 use std::sync::Arc;
 
