@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_stream::Stream as _;
 use tokio_stream::wrappers::WatchStream;
 
+use super::builtin::FindTools;
 use super::source::{LeftOut, Offering, SourceReport, SourceState};
 use super::{Entry, Registry, RegistryError, Tool};
 
@@ -157,6 +158,12 @@ impl Toolset {
         report.tools = 0;
         for tool in tools {
             let name = tool.spec().name.clone();
+            if name == FindTools::NAME && !FindTools::is(tool.spec()) {
+                let reason = "the gateway's own tool has this name; change the `prefix` of the \
+                              entry, or rename the tool";
+                report.left_out.push(LeftOut { name, reason: reason.to_owned() });
+                continue;
+            }
             match self.tools.add_entry(tool) {
                 Ok(()) => report.tools += 1,
                 Err(error) => {
@@ -222,6 +229,18 @@ mod tests {
         assert_eq!((files.tools, mail.tools, files.left_out.len()), (2, 1, 0));
         assert_eq!(mail.left_out[0].name, "read");
         assert!(mail.left_out[0].reason.contains("already offers a tool of this name"));
+    }
+
+    #[test]
+    fn no_source_can_take_over_the_search_for_tools() {
+        let mut sources = Sources::default();
+        sources.push(offering("files", &["read", "find_tools"]));
+        sources.add(tool("find_tools", json!({ "type": "object" }))).unwrap();
+        let toolset = sources.toolset();
+        assert_eq!(names(&toolset), ["read"]);
+        for source in &toolset.sources {
+            assert!(source.left_out[0].reason.starts_with("the gateway's own tool"), "{source:?}");
+        }
     }
 
     #[test]

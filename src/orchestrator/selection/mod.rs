@@ -88,11 +88,12 @@ impl Selection {
         !self.named.is_empty() || self.unnamed > 0
     }
 
-    /// The tools for a turn. `index` is an index of `tools`.
+    /// The tools for a turn. `index` is an index of `tools`, or of all but the last: `find_tools`
+    /// need not be found.
     #[must_use]
     pub fn of(rules: &Rules, tools: &Catalog, index: &Index, basis: &Basis<'_>) -> Self {
         let mut picked = Picked { tools, told: Vec::new(), room: rules.told_tokens() };
-        let finder = tools.position(FindTools::NAME);
+        let finder = FindTools::position_in(tools);
         let is_always = |at: &usize| {
             let name = &tools.at(*at).name;
             *basis.tool_choice == ToolChoice::Named(name.clone())

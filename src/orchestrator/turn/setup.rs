@@ -15,9 +15,7 @@ use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::rules::Rules;
 use crate::parser::Parser;
 use crate::tools::builtin::FindTools;
-use crate::tools::{
-    Catalog, Continuation, Given, InvalidCall, Policy, Resumption, Source, ToolSpec,
-};
+use crate::tools::{Catalog, Continuation, Given, InvalidCall, Policy, Resumption, ToolSpec};
 use crate::upstream::ToolChoice;
 
 /// The request, and what follows from it.
@@ -54,8 +52,7 @@ impl Setup {
 
     /// Whether this is the tool that finds other tools.
     pub(super) fn is_finder(&self, name: &str) -> bool {
-        let spec = self.spec(name).filter(|_| name == FindTools::NAME);
-        spec.is_some_and(|spec| spec.source == Source::builtin())
+        self.spec(name).is_some_and(FindTools::is)
     }
 
     pub(super) fn policy(&self, name: &str) -> Option<Policy> {
