@@ -170,12 +170,15 @@ fn used(tools: &Catalog, history: &Conversation, most: usize) -> Vec<usize> {
     used
 }
 
-/// The user's last messages. The older a message is, the less it counts.
+/// The user's last prompts. The older a prompt is, the less it counts.
+///
+/// Answers to questions are left out: "Yes." says nothing about tools, but the prompt that led to
+/// the question does.
 fn texts<'q>(basis: &'q Basis<'q>) -> Vec<(&'q str, f32)> {
-    let before = basis.history.turns().rev().map(|turn| &*turn.prompt);
+    let prompts = basis.history.turns().rev().filter(|turn| turn.answer.is_none());
+    let before = prompts.map(|turn| &*turn.prompt);
     let now = match basis.opening {
         Opening::Prompt(words) => Some(&**words),
-        // What the user chose says little about tools; the prompts before it say more.
         Opening::Answer(_) => None,
     };
     let weights = std::iter::successors(Some(1.0_f32), |weight| Some(weight / 2.0));
