@@ -166,6 +166,17 @@ fn content_that_does_not_fit_the_form_is_refused() {
 }
 
 #[test]
+fn a_form_of_several_fields_asks_for_content_not_for_text() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("read")).stops();
+    let fields = json!({ "size": { "type": "string" }, "colour": { "type": "string" } });
+    let form = json!({ "type": "object", "properties": fields, "required": ["size", "colour"] });
+    scene.tool_asks(0, Clarification::form("What shall it be?", form), again());
+    let refused = history_of(scene).answer("t.1", Choice::Text("red".into())).unwrap_err();
+    assert!(refused.to_string().ends_with("; send content that fits its form"), "{refused}");
+}
+
+#[test]
 fn an_answer_to_a_call_that_was_given_up_has_expired() {
     let history = history_of(asking(Continuation::Open));
     let choice = Choice::Option("l".into());

@@ -233,11 +233,12 @@ fn only_the_open_question_and_its_options_can_be_answered() {
     let history = history_that_asks(which_john());
     let unknown = AnswerError::UnknownQuestion { id: "t.2".into(), open: Some("t.1".into()) };
     assert_eq!(history.answer("t.2", Choice::Option("c_1".into())), Err(unknown));
-    let known = vec!["c_1".to_owned(), "c_2".to_owned()];
+    let options = vec!["c_1".to_owned(), "c_2".to_owned()];
+    let ways = conversation::Ways { options, has_form: false, takes_text: false };
     let no_text = history.answer("t.1", Choice::Text("the tall one".into()));
-    assert_eq!(no_text, Err(AnswerError::TextNotTaken { known: known.clone() }));
+    assert_eq!(no_text, Err(AnswerError::TextNotTaken(ways.clone())));
     let by_title = history.answer("t.1", Choice::Option("John Doe".into())).unwrap_err();
-    assert_eq!(by_title, AnswerError::UnknownOption { id: "John Doe".into(), known });
+    assert_eq!(by_title, AnswerError::UnknownOption { id: "John Doe".into(), ways });
 }
 
 #[test]
