@@ -252,6 +252,9 @@ pub mod tools {
     /// Violations listed in one piece of feedback, or for one rejected result. A model with
     /// more has misread the tool, and the first ones show that.
     pub const VIOLATIONS_MAX: usize = 8;
+    /// Optional parameters of a call that a model wrote as `null` and that are dropped: each is
+    /// tried by itself. More than any tool takes.
+    pub const NULLS_DROPPED_MAX: usize = 64;
     /// Bytes quoted of anything that a model made up: enough to recognise it.
     pub const QUOTED_BYTES_MAX: usize = 64;
     /// Longest message to a model about a mistake, in bytes.
