@@ -1,6 +1,7 @@
 //! What the user hears besides the answer: acknowledgements, questions, and the handling of
 //! silence.
 
+use super::answers::history_of;
 use super::chains::{asks, call, scene_with};
 use super::*;
 use crate::conversation::{AnswerError, Choice, Given, Part, UtteranceKind};
@@ -220,8 +221,7 @@ fn a_new_prompt_drops_the_question_and_says_so() {
     let told = scene.last_message().text_content().unwrap();
     assert!(told.contains("\"Which John?\" was left unanswered") && told.ends_with("Never mind."));
     scene.says("Fine.").stops();
-    let mut history = scene.turn.request().history.clone();
-    history.push(scene.turn.into_record());
+    let history = history_of(scene);
     assert_eq!(
         history.answer("t.1", Choice::Option("c_1".into())),
         Err(AnswerError::Stale("t.1".into())),
