@@ -9,7 +9,8 @@ use crate::parser::Settings;
 use crate::rehearsal::Rehearsal;
 use crate::session::LoggedTurn;
 use crate::session::tests::Slow;
-use crate::tools::registry;
+use crate::tools::source::SourceState;
+use crate::tools::{Source, SourceKind, registry};
 use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel, ToolChoice};
 
 fn embedded() -> Vec<Arc<Upstream>> {
@@ -114,6 +115,55 @@ async fn a_draining_gateway_starts_no_turns() {
     let refused = gateway.begin(NewTurn::default()).await;
     assert!(matches!(refused, Err(BeginError::Draining)));
     assert_eq!(gateway.running(), 0);
+}
+
+/// Tools of which a required source has not answered.
+fn awaited() -> Toolset {
+    let files = Source::entry(SourceKind::Mcp, "files");
+    let report = SourceReport::new(files, SourceState::Starting);
+    let sources = vec![SourceReport { is_required: true, ..report }];
+    Toolset { tools: Registry::default(), sources }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_turns_wait_for_a_source_than_may_run() {
+    let options = Options { max_concurrent_turns: 1, ..Options::default() };
+    let gateway = Gateway::new(options, embedded(), awaited()).unwrap();
+    let begun = Instant::now();
+    let (waits, refused) = tokio::join!(gateway.begin(NewTurn::default()), async {
+        let refused = gateway.begin(NewTurn::default()).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it is refused at once");
+        refused
+    });
+    assert!(matches!(refused, Err(BeginError::Full(1))), "{refused:?}");
+    assert!(matches!(waits, Err(BeginError::ToolsUnavailable(_))), "{waits:?}");
+    assert_eq!(begun.elapsed(), limits::turn::REQUIRED_SOURCE_WAIT);
+    gateway.replace_tools(Registry::default());
+    assert!(gateway.begin(NewTurn::default()).await.is_ok(), "its place is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_needs_no_tools() {
+    let gateway = gateway(Options::default(), embedded()).unwrap();
+    let ask = || NewTurn {
+        session_id: Some("s".to_owned()),
+        idempotency_key: Some("key".to_owned()),
+        ..NewTurn::default()
+    };
+    let first = gateway.begin(ask()).await.unwrap();
+    gateway.replace_tools(awaited());
+    let again = gateway.begin(ask()).await.unwrap();
+    assert!(again.repeated && again.turn.turn_id == first.turn.turn_id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_a_source() {
+    let gateway = Gateway::new(Options::default(), embedded(), awaited()).unwrap();
+    let begun = Instant::now();
+    let within = limits::turn::REQUIRED_SOURCE_WAIT;
+    let (refused, drained) = tokio::join!(gateway.begin(NewTurn::default()), gateway.drain(within));
+    assert!(matches!(refused, Err(BeginError::Draining)), "{refused:?}");
+    assert!(drained && begun.elapsed() == Duration::ZERO);
 }
 
 /// A registry that was taken stays as it is; turns that begin later have the new one.
