@@ -10,7 +10,10 @@ use crate::rehearsal::Rehearsal;
 use crate::session::LoggedTurn;
 use crate::session::tests::Slow;
 use crate::tools::source::SourceState;
-use crate::tools::{Source, SourceKind, registry};
+use crate::tools::{
+    CallContext, Clarification, Source, SourceKind, Tool, ToolFuture, ToolResult, ToolSpec,
+    registry,
+};
 use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel, ToolChoice};
 
 fn embedded() -> Vec<Arc<Upstream>> {
@@ -164,6 +167,64 @@ async fn a_drain_does_not_wait_for_a_source() {
     let (refused, drained) = tokio::join!(gateway.begin(NewTurn::default()), gateway.drain(within));
     assert!(matches!(refused, Err(BeginError::Draining)), "{refused:?}");
     assert!(drained && begun.elapsed() == Duration::ZERO);
+}
+
+/// Calls `asks` in each round.
+#[derive(Debug)]
+struct CallsAsks;
+
+impl LocalModel for CallsAsks {
+    fn answer(&self, _request: &ChatRequest) -> LocalAnswer {
+        let call = "<<function_call>> {\"name\": \"asks\", \"arguments\": {}}";
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": call}}]});
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        let stream = format!("data: {delta}\n\ndata: {end}\n\ndata: [DONE]\n\n");
+        Box::pin(tokio_stream::once(stream.into()))
+    }
+}
+
+/// A tool that asks the user once the test allows it.
+#[derive(Debug)]
+struct Asks(Arc<ToolSpec>, Arc<Semaphore>);
+
+impl Tool for Asks {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn call(&self, _: Value, context: CallContext) -> ToolFuture {
+        let allowed = Arc::clone(&self.1);
+        Box::pin(async move {
+            allowed.acquire().await.unwrap().forget();
+            let (r#type, question) = ("text".to_owned(), "Which one?".to_owned());
+            let question = Clarification { r#type, question, ..Clarification::default() };
+            context.reporter.ask_and_wait(question).await;
+            Ok(ToolResult::data(json!({})))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_while_the_gateway_drains_is_stopped_too() {
+    let kind = Kind::Local(Arc::new(CallsAsks));
+    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
+    let allowed = Arc::new(Semaphore::new(0));
+    let parameters = json!({"type": "object"});
+    let spec = ToolSpec { name: "asks".to_owned(), parameters, ..ToolSpec::default() };
+    let mut tools = Registry::default();
+    tools.add(Arc::new(Asks(Arc::new(spec), Arc::clone(&allowed)))).unwrap();
+    let gateway = Gateway::new(Options::default(), upstreams, tools).unwrap();
+    let BegunTurn { turn, .. } = gateway.begin(NewTurn::default()).await.unwrap();
+    let ask = async {
+        assert!(gateway.is_draining());
+        allowed.add_permits(1);
+    };
+    let (drained, ()) = tokio::join!(gateway.drain(limits::server::DRAIN_TIMEOUT), ask);
+    let last = last_event(&turn).await;
+    assert_eq!(last["data"]["finish_reason"], "clarification_needed", "{last}");
+    assert!(drained);
+    assert_eq!(gateway.parked_calls(), 0);
 }
 
 /// A registry that was taken stays as it is; turns that begin later have the new one.
