@@ -38,9 +38,11 @@ impl OpenRound<'_> {
 
     /// Ends a call by asking whether it may run.
     pub(super) fn ask_approval(&mut self, at: CallAt) {
-        let name = self.core.calls[at].name();
+        let call = &self.core.calls[at];
+        let name = call.name();
         let definition = self.core.setup.spec(name).map(ToolSpec::digest).unwrap_or_default();
-        let clarification = confirmation(name);
+        let has_changed = matches!(call.origin, Origin::Approved { is_current: false });
+        let clarification = confirmation(name, has_changed);
         self.core.calls[at].continuation = Continuation::Approval { definition };
         self.end_without_run(at, NotRun::Unapproved, Outcome::Unapproved(clarification));
     }
@@ -90,11 +92,17 @@ impl Setup {
     }
 }
 
-/// Asks whether a call of this tool may run. Clients show the arguments with it.
-fn confirmation(name: &str) -> Clarification {
+/// Asks whether a call of this tool may run, which may have changed since the user approved the
+/// call. Clients show the arguments with it.
+fn confirmation(name: &str, has_changed: bool) -> Clarification {
+    let question = if has_changed {
+        format!("{name} has changed since you approved this call. Run it with these arguments?")
+    } else {
+        format!("Run {name} with these arguments?")
+    };
     Clarification {
         r#type: "confirmation".to_owned(),
-        question: format!("Run {name} with these arguments?"),
+        question,
         options: vec![
             ClarificationOption::new(approval::APPROVE, "Yes"),
             ClarificationOption::new(

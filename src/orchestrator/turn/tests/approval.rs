@@ -196,6 +196,10 @@ fn a_tool_that_changed_since_the_question_is_asked_about_again() {
     let scene = answer_with(asked_to_wipe(), option("approve"), &changed);
     scene.ends("clarification_needed", "");
     assert!(scene.deeds.is_empty());
+    assert_eq!(
+        scene.event("clarification_needed")["question"],
+        "wipe has changed since you approved this call. Run it with these arguments?"
+    );
     let mut scene = answer_with(history_of(scene), option("approve"), &changed);
     assert_eq!(scene.deeds, ["start call_3 wipe {\"n\":7}"]);
     scene.tool_returns(0, ok());
