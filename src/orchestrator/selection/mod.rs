@@ -77,6 +77,12 @@ impl Selection {
         Self { told: (0..tools.specs().len()).collect(), ..Self::default() }
     }
 
+    /// The tools told in full, as positions in their catalog.
+    #[must_use]
+    pub fn told(&self) -> &[usize] {
+        &self.told
+    }
+
     /// Roughly how many tokens describe the tools that are told in full.
     pub(super) fn tokens(&self, tools: &Catalog) -> usize {
         self.told.iter().map(|at| tool_tokens(tools, *at)).sum()
