@@ -169,6 +169,9 @@ impl Toolset {
                 Err(error) => {
                     let earlier = self.tools.get(&name).map(|tool| tool.spec().source.clone());
                     let reason = match earlier {
+                        Some(earlier) if earlier == report.source => {
+                            "the same source offers another tool of this name first".to_owned()
+                        }
                         Some(earlier) => format!(
                             "{earlier} already offers a tool of this name; change the `prefix` of \
                              one, or leave one out with `deny`"
