@@ -153,6 +153,9 @@ pub mod turn {
     pub const TOOL_TIMEOUT: Duration = Duration::from_secs(15);
     /// Default of `limits.max_calls_per_turn`.
     pub const CALLS_MAX: u32 = 32;
+    /// Calls of a turn to tools known by name only that do not count as calls: one for each tool
+    /// that a question needs, with some to spare. More than that is a model reading the catalog.
+    pub const UNTOLD_CALLS_FREE: usize = 8;
     /// Default of `limits.max_turn_bytes`: what the model may write in one turn.
     pub const BYTES_MAX: usize = 4 * MIB;
     /// Event bytes of a turn for each byte of `limits.max_turn_bytes`: a token of four bytes
@@ -263,6 +266,9 @@ pub mod tools {
     pub const PATTERN_BYTES_MAX: usize = 4 * MIB;
     /// Steps that a pattern with a look-ahead may take on one text before it is given up.
     pub const PATTERN_STEPS_MAX: usize = 100_000;
+    /// Optional parameters of a call that a model wrote as `null` and that are dropped: each is
+    /// tried by itself. More than any tool takes.
+    pub const NULLS_DROPPED_MAX: usize = 64;
     /// Bytes quoted of anything that a model made up: enough to recognise it.
     pub const QUOTED_BYTES_MAX: usize = 64;
     /// Longest message to a model about a mistake, in bytes.
@@ -500,6 +506,9 @@ pub mod server {
     /// slow client is seen to make progress; without it, the system's buffer grows to
     /// megabytes.
     pub const UNSENT_BYTES_MAX: u32 = 16 * 1024;
+    /// The name under which a file is saved, in characters: what file systems take, with room for
+    /// an ending.
+    pub const FILE_NAME_CHARS_MAX: usize = 100;
     /// Streams per HTTP/2 connection.
     pub const H2_STREAMS_MAX: u32 = 100;
 }

@@ -1,4 +1,5 @@
-//! How well the tools that a question needs are found: on 200 functions and the questions of the
+//! How well the tools that a question needs are found, and how many models are told about them: on
+//! 200 functions and the questions of the
 //! Berkeley Function Calling Leaderboard that need them (`tests/data/effect/single_calls.json`).
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
@@ -8,8 +9,12 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tether::conversation::{Conversation, Opening};
+use tether::orchestrator::{Basis, Rules, Selection};
+use tether::tools::builtin::FindTools;
 use tether::tools::search::Index;
 use tether::tools::{CallContext, Registry, Tool, ToolFuture, ToolResult, ToolSpec};
+use tether::upstream::ToolChoice;
 
 const TOOLS: usize = 200;
 
@@ -87,7 +92,7 @@ fn nearly_every_question_finds_its_tools_among_200() {
         .filter(|question| !within(question, 24))
         .map(|question| &*question.prompt)
         .collect();
-    // The figures are exact. If they change, `docs/tools.md` has to change too.
+    // The figures of the search by itself. They are exact; if they change, so must `docs/tools.md`.
     assert_eq!(
         shares,
         [
@@ -99,4 +104,37 @@ fn nearly_every_question_finds_its_tools_among_200() {
         "of {} questions; not in the first 24: {missed:#?}",
         questions.len()
     );
+}
+
+/// What the model of a turn is told, by the default rules: `find_tools` is among it.
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures are for `docs/tools.md`")]
+fn most_models_are_told_what_their_question_needs() {
+    let (mut tools, questions) = questions();
+    let (index, rules) = (Arc::new(Index::of(tools.catalog())), Rules::default());
+    let room = rules.told_bytes();
+    let finder = FindTools::new(tools.catalog().clone(), Arc::clone(&index), room);
+    tools.add(Arc::new(finder)).unwrap();
+    assert!(!rules.can_tell_all(tools.catalog()));
+    let (history, tool_choice) = (Conversation::default(), ToolChoice::Auto);
+    let (mut right, mut told) = (0, 0);
+    for question in &questions {
+        let opening = Opening::Prompt(question.prompt.clone());
+        let basis = Basis { opening: &opening, history: &history, tool_choice: &tool_choice };
+        let selection = Selection::of(&rules, tools.catalog(), &index, &basis);
+        let names: Vec<&str> =
+            selection.told().iter().map(|at| &*tools.catalog().at(*at).name).collect();
+        right += usize::from(question.needed.iter().all(|name| names.contains(&&**name)));
+        told += names.len();
+    }
+    let count = questions.len();
+    let tenths = (10 * told + count / 2) / count;
+    let figures = format!(
+        "{right} of {count} questions ({} %), with {}.{} tools on average",
+        100 * right / count,
+        tenths / 10,
+        tenths % 10
+    );
+    println!("{figures}");
+    assert_eq!(figures, "186 of 197 questions (94 %), with 11.6 tools on average");
 }

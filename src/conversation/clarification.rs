@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::answer_error::{AnswerError, Ways};
 use super::{Conversation, Ending, Turn};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
-use crate::text::quote;
 use crate::tools::form;
 use crate::tools::{Clarification, Continuation, Given, Source};
 
@@ -135,58 +135,6 @@ impl Answer {
     }
 }
 
-/// Why an answer is rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// No question with this id was asked in this session.
-    #[error("no question {} was asked in this session; {}", quote(id), open_one(open.as_deref()))]
-    UnknownQuestion {
-        /// The id in the answer.
-        id: String,
-        /// The id of the open question.
-        open: Option<String>,
-    },
-    /// The question was already answered or dropped.
-    #[error(
-        "question {} is no longer open: it was answered, or a prompt replaced it; send a prompt",
-        quote(.0)
-    )]
-    Stale(String),
-    /// The question has no such option.
-    #[error("the question has no option {}; {}", quote(id), ways(known))]
-    UnknownOption {
-        /// The id in the answer.
-        id: String,
-        /// The ids of the question's options.
-        known: Vec<String>,
-    },
-    /// The question accepts only one of its options.
-    #[error("this question does not accept text; {}", ways(known))]
-    TextNotTaken {
-        /// The options' ids.
-        known: Vec<String>,
-    },
-    /// The question has no form to fill in.
-    #[error("this question has no form to fill in; {}", ways(known))]
-    ContentNotTaken {
-        /// The options' ids.
-        known: Vec<String>,
-    },
-    /// The content does not fit the form's schema.
-    #[error("the content does not fit the form: {0}")]
-    InvalidContent(String),
-    /// The call that asked has since been given up.
-    #[error(
-        "question {} has expired: the tool that asked no longer waits for the answer; send a \
-         prompt",
-        quote(.0)
-    )]
-    Expired(String),
-    /// The answer is empty.
-    #[error("the answer is empty; send text, or the id of an option")]
-    EmptyText,
-}
-
 impl Conversation {
     /// The open questions: first the one that was asked, then those still waiting to be asked.
     #[must_use]
@@ -278,6 +226,14 @@ impl Question {
         self.clarification.options.iter().map(|option| option.id.clone())
     }
 
+    fn ways(&self) -> Ways {
+        Ways {
+            options: self.option_ids().collect(),
+            has_form: self.clarification.schema.is_some(),
+            takes_text: self.clarification.takes_text() || self.is_confirmation(),
+        }
+    }
+
     /// The arguments that the user sees: those of a call to approve.
     #[must_use]
     pub(crate) fn shown_arguments(&self) -> Option<&RawValue> {
@@ -298,11 +254,7 @@ impl Question {
             Choice::Text(text) => self.given_text(text)?,
             Choice::Content(content) => match &self.clarification.schema {
                 Some(schema) => filled(schema, content)?,
-                None => {
-                    return Err(AnswerError::ContentNotTaken {
-                        known: self.option_ids().collect(),
-                    });
-                }
+                None => return Err(AnswerError::ContentNotTaken(self.ways())),
             },
             Choice::Decline | Choice::Cancel if self.is_confirmation() => Given::Refused(None),
             Choice::Decline => Given::Declined,
@@ -313,7 +265,7 @@ impl Question {
     fn given_option(&self, id: String) -> Result<Given, AnswerError> {
         let Clarification { options, schema, url, .. } = &self.clarification;
         let Some(chosen) = options.iter().find(|option| option.id == id) else {
-            return Err(AnswerError::UnknownOption { id, known: self.option_ids().collect() });
+            return Err(AnswerError::UnknownOption { id, ways: self.ways() });
         };
         if self.is_confirmation() {
             return Ok(match &*id {
@@ -334,7 +286,7 @@ impl Question {
             return Ok(Given::Refused(Some(text)));
         }
         if !self.clarification.takes_text() {
-            return Err(AnswerError::TextNotTaken { known: self.option_ids().collect() });
+            return Err(AnswerError::TextNotTaken(self.ways()));
         }
         match &self.clarification.schema {
             Some(schema) => match form::from_text(schema, &text) {
@@ -370,19 +322,4 @@ impl Opening {
             },
         }
     }
-}
-
-fn open_one(open: Option<&str>) -> String {
-    open.map_or_else(
-        || "no question is open".to_owned(),
-        |id| format!("the open question is {id:?}"),
-    )
-}
-
-/// Says how to answer a question with these options.
-fn ways(options: &[String]) -> String {
-    if options.is_empty() {
-        return "it has no options; answer with text".to_owned();
-    }
-    format!("send one of these ids in selected_option: {}", options.join(", "))
 }

@@ -10,6 +10,7 @@
 //! The orchestrator decides a call's outcome, and the session stores the conversation; neither is
 //! done here.
 
+mod answer_error;
 mod clarification;
 pub(crate) mod render;
 mod shorten;
@@ -28,8 +29,9 @@ use crate::parser::Arguments;
 use crate::tools::{Clarification, Continuation, ToolResult};
 use crate::upstream::ReasoningItem;
 
+pub use answer_error::{AnswerError, Ways};
 pub(crate) use clarification::approval;
-pub use clarification::{Answer, AnswerError, Ask, Choice, Opening, Question};
+pub use clarification::{Answer, Ask, Choice, Opening, Question};
 
 pub use crate::tools::Given;
 

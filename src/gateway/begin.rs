@@ -15,8 +15,8 @@ use super::offer::Offer;
 use super::run::run;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::orchestrator::{Basis, Driver, Parts, TurnMachine, TurnRequest};
-use crate::session::{Begun, LoggedTurn, NotBegun, SessionError};
+use crate::orchestrator::{Basis, Briefing, Driver, Parts, TurnMachine, TurnRequest};
+use crate::session::{Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::{Catalog, Confirm, RegistryError};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
@@ -114,6 +114,31 @@ pub enum BeginError {
     Session(#[from] SessionError),
 }
 
+impl NewTurn {
+    /// The turn that was asked for, in its session.
+    fn into_request(
+        self,
+        (session_id, turn_id): (&str, &str),
+        model: &str,
+        briefing: Arc<Briefing>,
+        (opening, history): (Opening, Conversation),
+    ) -> TurnRequest {
+        TurnRequest {
+            session_id: session_id.to_owned(),
+            turn_id: turn_id.to_owned(),
+            started_at_ms: now_ms(),
+            opening,
+            model: model.to_owned(),
+            sampling: self.sampling,
+            max_tool_loops: self.max_tool_loops,
+            tool_choice: self.tool_choice,
+            confirm: self.confirm,
+            briefing,
+            history,
+        }
+    }
+}
+
 impl Gateway {
     /// Begins a turn. It runs on its own, with or without readers.
     ///
@@ -122,19 +147,26 @@ impl Gateway {
     ///
     /// # Errors
     /// See [`BeginError`]; nothing has begun then.
-    pub async fn begin(&self, new: NewTurn) -> Result<BegunTurn, BeginError> {
+    pub async fn begin(&self, mut new: NewTurn) -> Result<BegunTurn, BeginError> {
         let asked = Instant::now();
         let upstream = self.upstream(new.model.as_deref())?;
-        let is_named = new.model.is_some();
-        let offer = self.offer_of(new.tools.as_deref()).await?;
-        check_choice(&new.tool_choice, offer.tools.catalog())?;
         let cancellations = self.cancellations.load(Ordering::SeqCst);
+        // Before anything that waits, so that no more requests wait than turns may run.
         let (permit, _drain_token) = match self.permit() {
             Ok(permit) => permit,
             // A turn that has begun before needs no place.
             Err(refusal) => return self.repeated(new, refusal).await,
         };
-        let session_id = new.session_id.unwrap_or_else(|| Uuid::new_v4().to_string());
+        let offer = match self.offer_of(new.tools.as_deref()).await {
+            Ok(offer) => offer,
+            // Nor does it need the tools.
+            Err(refusal @ (BeginError::ToolsUnavailable(_) | BeginError::Draining)) => {
+                return self.repeated(new, refusal).await;
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        check_choice(&new.tool_choice, offer.tools.catalog())?;
+        let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
         let is_parked = |call_id: &str| self.parked.holds(&session_id, call_id);
@@ -145,39 +177,20 @@ impl Gateway {
         };
         let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
-        span.in_scope(|| note_question(&opening, &history));
-        if let Opening::Prompt(_) = opening {
-            // Tools that still wait for an answer to a dropped question learn that none will come.
-            for question in history.open_questions() {
-                self.parked.cancel(&session_id, &question.call_id);
-            }
-        }
+        span.in_scope(|| self.close_question(&session_id, &opening, &history));
         let log = Arc::clone(writer.log());
         if self.cancellations.load(Ordering::SeqCst) > cancellations {
             log.cancel();
         }
-        let nonce = self.rules.carries_nonce().then(|| guard.nonce());
         let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
-        let briefing = offer.briefing(&self.rules, nonce, &basis);
-        let (told, tokens) = briefing.told();
-        metrics::tools_told(told, tokens);
-        let request = TurnRequest {
-            session_id: session_id.clone(),
-            turn_id: turn_id.clone(),
-            started_at_ms: now_ms(),
-            opening,
-            model: upstream.name().to_owned(),
-            sampling: new.sampling,
-            max_tool_loops: new.max_tool_loops,
-            tool_choice: new.tool_choice,
-            confirm: new.confirm,
-            briefing,
-            history,
-        };
+        let briefing = self.brief(&offer, &guard, &basis);
+        let route = Route::new(upstream, &self.upstreams, new.model.is_some());
+        let ids = (&*session_id, &*turn_id);
+        let request = new.into_request(ids, upstream.name(), briefing, (opening, history));
         let parts = Parts {
             turn: TurnMachine::new(request),
             writer,
-            route: Route::new(upstream, &self.upstreams, is_named),
+            route,
             tools: offer.tools,
             tool_timeout: self.tool_timeout,
             parked: self.parked.clone(),
@@ -187,6 +200,26 @@ impl Gateway {
         metrics::first_event(asked.elapsed());
         self.turns.spawn(run(driver, permit, guard).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
+    }
+
+    /// Records what happened to the open question, if there is one. Tools that still wait for an
+    /// answer to a dropped question learn that none will come.
+    fn close_question(&self, session_id: &str, opening: &Opening, history: &Conversation) {
+        note_question(opening, history);
+        if let Opening::Prompt(_) = opening {
+            for question in history.open_questions() {
+                self.parked.cancel(session_id, &question.call_id);
+            }
+        }
+    }
+
+    /// What the model of a turn is told.
+    fn brief(&self, offer: &Offer, guard: &TurnGuard, basis: &Basis<'_>) -> Arc<Briefing> {
+        let nonce = self.rules.carries_nonce().then(|| guard.nonce());
+        let briefing = offer.briefing(&self.rules, nonce, basis);
+        let (told, tokens) = briefing.told();
+        metrics::tools_told(told, tokens);
+        briefing
     }
 
     fn permit(&self) -> Result<(OwnedSemaphorePermit, TaskTrackerToken), BeginError> {
@@ -223,11 +256,15 @@ impl Gateway {
     }
 
     /// The tools with these names, or all tools if no names are given, once the required sources
-    /// are ready.
+    /// are ready. A drain does not wait for that.
     async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());
-        let ready = timeout(REQUIRED_SOURCE_WAIT, ready).await;
+        let ready = tokio::select! {
+            biased;
+            ready = timeout(REQUIRED_SOURCE_WAIT, ready) => ready,
+            () = self.draining.cancelled() => return Err(BeginError::Draining),
+        };
         let Ok(Ok(all)) = ready.map(|offer| offer.map(|offer| offer.clone())) else {
             return Err(BeginError::ToolsUnavailable(self.awaited_source().unwrap_or_default()));
         };

@@ -243,6 +243,15 @@ impl Gateway {
         self.turns.close();
         // No turn can answer them any more.
         self.parked.stop_all();
+        let have_ended = self.end_turns(within).await;
+        // The running turns may have ended with questions too.
+        self.parked.stop_all();
+        have_ended
+    }
+
+    /// Waits for the running turns, and cancels those that take too long. Returns whether there
+    /// were none.
+    async fn end_turns(&self, within: Duration) -> bool {
         if timeout(within, self.turns.wait()).await.is_ok() {
             return true;
         }

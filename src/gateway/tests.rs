@@ -9,7 +9,11 @@ use crate::parser::Settings;
 use crate::rehearsal::Rehearsal;
 use crate::session::LoggedTurn;
 use crate::session::tests::Slow;
-use crate::tools::registry;
+use crate::tools::source::SourceState;
+use crate::tools::{
+    CallContext, Clarification, Source, SourceKind, Tool, ToolFuture, ToolResult, ToolSpec,
+    registry,
+};
 use crate::upstream::{self, ChatRequest, History, Kind, LocalAnswer, LocalModel, ToolChoice};
 
 fn embedded() -> Vec<Arc<Upstream>> {
@@ -114,6 +118,113 @@ async fn a_draining_gateway_starts_no_turns() {
     let refused = gateway.begin(NewTurn::default()).await;
     assert!(matches!(refused, Err(BeginError::Draining)));
     assert_eq!(gateway.running(), 0);
+}
+
+/// Tools of which a required source has not answered.
+fn awaited() -> Toolset {
+    let files = Source::entry(SourceKind::Mcp, "files");
+    let report = SourceReport::new(files, SourceState::Starting);
+    let sources = vec![SourceReport { is_required: true, ..report }];
+    Toolset { tools: Registry::default(), sources }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_turns_wait_for_a_source_than_may_run() {
+    let options = Options { max_concurrent_turns: 1, ..Options::default() };
+    let gateway = Gateway::new(options, embedded(), awaited()).unwrap();
+    let begun = Instant::now();
+    let (waits, refused) = tokio::join!(gateway.begin(NewTurn::default()), async {
+        let refused = gateway.begin(NewTurn::default()).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it is refused at once");
+        refused
+    });
+    assert!(matches!(refused, Err(BeginError::Full(1))), "{refused:?}");
+    assert!(matches!(waits, Err(BeginError::ToolsUnavailable(_))), "{waits:?}");
+    assert_eq!(begun.elapsed(), limits::turn::REQUIRED_SOURCE_WAIT);
+    gateway.replace_tools(Registry::default());
+    assert!(gateway.begin(NewTurn::default()).await.is_ok(), "its place is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_needs_no_tools() {
+    let gateway = gateway(Options::default(), embedded()).unwrap();
+    let ask = || NewTurn {
+        session_id: Some("s".to_owned()),
+        idempotency_key: Some("key".to_owned()),
+        ..NewTurn::default()
+    };
+    let first = gateway.begin(ask()).await.unwrap();
+    gateway.replace_tools(awaited());
+    let again = gateway.begin(ask()).await.unwrap();
+    assert!(again.repeated && again.turn.turn_id == first.turn.turn_id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_does_not_wait_for_a_source() {
+    let gateway = Gateway::new(Options::default(), embedded(), awaited()).unwrap();
+    let begun = Instant::now();
+    let within = limits::turn::REQUIRED_SOURCE_WAIT;
+    let (refused, drained) = tokio::join!(gateway.begin(NewTurn::default()), gateway.drain(within));
+    assert!(matches!(refused, Err(BeginError::Draining)), "{refused:?}");
+    assert!(drained && begun.elapsed() == Duration::ZERO);
+}
+
+/// Calls `asks` in each round.
+#[derive(Debug)]
+struct CallsAsks;
+
+impl LocalModel for CallsAsks {
+    fn answer(&self, _request: &ChatRequest) -> LocalAnswer {
+        let call = "<<function_call>> {\"name\": \"asks\", \"arguments\": {}}";
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": call}}]});
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        let stream = format!("data: {delta}\n\ndata: {end}\n\ndata: [DONE]\n\n");
+        Box::pin(tokio_stream::once(stream.into()))
+    }
+}
+
+/// A tool that asks the user once the test allows it.
+#[derive(Debug)]
+struct Asks(Arc<ToolSpec>, Arc<Semaphore>);
+
+impl Tool for Asks {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn call(&self, _: Value, context: CallContext) -> ToolFuture {
+        let allowed = Arc::clone(&self.1);
+        Box::pin(async move {
+            allowed.acquire().await.unwrap().forget();
+            let (r#type, question) = ("text".to_owned(), "Which one?".to_owned());
+            let question = Clarification { r#type, question, ..Clarification::default() };
+            context.reporter.ask_and_wait(question).await;
+            Ok(ToolResult::data(json!({})))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_while_the_gateway_drains_is_stopped_too() {
+    let kind = Kind::Local(Arc::new(CallsAsks));
+    let options = upstream::Options { name: "m".to_owned(), history: History::Text, kind };
+    let upstreams = vec![Arc::new(Upstream::new(options).unwrap())];
+    let allowed = Arc::new(Semaphore::new(0));
+    let parameters = json!({"type": "object"});
+    let spec = ToolSpec { name: "asks".to_owned(), parameters, ..ToolSpec::default() };
+    let mut tools = Registry::default();
+    tools.add(Arc::new(Asks(Arc::new(spec), Arc::clone(&allowed)))).unwrap();
+    let gateway = Gateway::new(Options::default(), upstreams, tools).unwrap();
+    let BegunTurn { turn, .. } = gateway.begin(NewTurn::default()).await.unwrap();
+    let ask = async {
+        assert!(gateway.is_draining());
+        allowed.add_permits(1);
+    };
+    let (drained, ()) = tokio::join!(gateway.drain(limits::server::DRAIN_TIMEOUT), ask);
+    let last = last_event(&turn).await;
+    assert_eq!(last["data"]["finish_reason"], "clarification_needed", "{last}");
+    assert!(drained);
+    assert_eq!(gateway.parked_calls(), 0);
 }
 
 /// A registry that was taken stays as it is; turns that begin later have the new one.

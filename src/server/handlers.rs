@@ -22,13 +22,11 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume, single};
 use super::{App, query};
 use crate::gateway::BegunTurn;
+use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{Cancel, Found, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
-
-/// The longest name of a file, in characters.
-const NAME_CHARS_MAX: usize = 100;
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -192,7 +190,8 @@ async fn artifact(id: &str, app: &App) -> Result<Reply, Refusal> {
 fn disposition(name: Option<&str>) -> HeaderValue {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "._- ".contains(char);
     let plain = |char| if is_plain(char) { char } else { '_' };
-    let name: String = name.unwrap_or_default().chars().take(NAME_CHARS_MAX).map(plain).collect();
+    let name: String =
+        name.unwrap_or_default().chars().take(FILE_NAME_CHARS_MAX).map(plain).collect();
     let attachment = match name.trim_matches(['.', ' ']) {
         "" => "attachment".to_owned(),
         name => format!("attachment; filename=\"{name}\""),

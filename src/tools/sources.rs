@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_stream::Stream as _;
 use tokio_stream::wrappers::WatchStream;
 
+use super::builtin::FindTools;
 use super::source::{LeftOut, Offering, Source, SourceKind, SourceReport, SourceState};
 use super::{Entry, Registry, RegistryError, Tool, ToolSpec};
 
@@ -157,13 +158,19 @@ impl Toolset {
         report.tools = 0;
         for tool in tools {
             let spec = Arc::clone(tool.spec());
+            let name = spec.source_name.clone().unwrap_or_else(|| spec.name.clone());
+            if spec.name == FindTools::NAME && !FindTools::is(&spec) {
+                let reason = "the gateway's own tool has this name; change the `prefix` of the \
+                              entry, or rename the tool";
+                report.left_out.push(LeftOut { name, reason: reason.to_owned() });
+                continue;
+            }
             match self.tools.add_entry(tool) {
                 Ok(()) => report.tools += 1,
                 Err(error) => {
                     let earlier = self.tools.get(&spec.name).map(|tool| &tool.spec().source);
                     let reason =
                         earlier.map_or_else(|| error.to_string(), |it| collision(&spec, it));
-                    let name = spec.source_name.clone().unwrap_or_else(|| spec.name.clone());
                     report.left_out.push(LeftOut { name, reason });
                 }
             }
@@ -302,6 +309,18 @@ mod tests {
             ),
         ] {
             check_collision(earlier, source, own, said);
+        }
+    }
+
+    #[test]
+    fn no_source_can_take_over_the_search_for_tools() {
+        let mut sources = Sources::default();
+        sources.push(offering("files", &["read", "find_tools"]));
+        sources.add(tool("find_tools", json!({ "type": "object" }))).unwrap();
+        let toolset = sources.toolset();
+        assert_eq!(names(&toolset), ["read"]);
+        for source in &toolset.sources {
+            assert!(source.left_out[0].reason.starts_with("the gateway's own tool"), "{source:?}");
         }
     }
 

@@ -79,6 +79,14 @@ describe('questions on the page', () => {
     assert.match((await results(page)).at(-1), /accept/);
   });
 
+  test('a call of a server to approve is a question of Tether', async (t) => {
+    const server = { ...everything, policy: { echo: { destructive: true } } };
+    const { page, ask } = await start(t, [call('everything__echo', { message: 'Hello' }), 'Done.'], { mcp: [server] });
+    await ask('Say hello.');
+    const asker = await page.locator('.question .asker').textContent();
+    assert.equal(asker, 'Tether asks before everything (an MCP server) runs everything__echo');
+  });
+
   test('a call to approve is shown with its arguments and where it comes from', async (t) => {
     const erase = {
       name: 'erase', description: 'Erases a file.', command: ['echo', 'erased {file}'], policy: { destructive: true },
@@ -88,7 +96,7 @@ describe('questions on the page', () => {
     const { page, ask, picture } = await start(t, messages, { command: [erase] });
     await ask('Erase old.txt.');
     const question = page.locator('.question:not(.closed)');
-    assert.match(await question.locator('.asker').textContent(), /^erase, a program, asks$/);
+    assert.match(await question.locator('.asker').textContent(), /^Tether asks before it runs erase \(a program\)$/);
     assert.match(await question.locator('pre').textContent(), /erase \{\s*"file": "old\.txt"\s*\}/);
     assert.deepEqual(await accessibilityProblems(page), []);
     await picture('approval');

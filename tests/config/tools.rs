@@ -22,6 +22,13 @@ fn the_example_has_every_key_of_every_kind_of_entry() {
     let config = load(&text).unwrap();
     assert_eq!(config.warnings(), Vec::<String>::new());
     let effective = serde_json::to_value(config).unwrap();
+    for key in ["confirm", "select"] {
+        assert!(written["tools"].get(key).is_some(), "{key}");
+    }
+    assert_eq!(keys(&written["tools"]["select"]), keys(&effective["tools"]["select"]));
+    for key in ["allow_private", "private_key_pem", "signing_algorithm"] {
+        assert!(text.contains(&format!("        {key}: ")) || text.contains(&format!("# {key}: ")));
+    }
     for kind in ["mcp", "http", "command"] {
         let entries = |of: &Value| of["tools"][kind].as_array().unwrap().clone();
         for (written, effective) in entries(&written).iter().zip(entries(&effective)) {

@@ -74,10 +74,18 @@ async fn a_turn_waits_for_a_required_source() {
 
     let wait = Wait::new();
     let body = json!({"prompt": "Wait."});
-    let mut turn = Box::pin(gateway.turn(&body));
-    assert!(futures_are_pending(&mut turn).await);
-    sender.send(offering(SourceState::Ready, Some(&wait))).unwrap();
-    let mut stream = turn.await;
+    let begins = async {
+        within(async {
+            while gateway.running.gateway().running() == 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        // The turn has its place, but not yet its tools.
+        assert!(model.has_no_requests());
+        sender.send(offering(SourceState::Ready, Some(&wait))).unwrap();
+    };
+    let (mut stream, ()) = tokio::join!(gateway.turn(&body), begins);
     let round = model.round().await;
     assert!(round.request.contents().contains("wait"), "the model knows the tool");
     round.answer(&call("wait", &json!({}))).await;
@@ -86,12 +94,6 @@ async fn a_turn_waits_for_a_required_source() {
     model.round().await.answer("Done.").await;
     assert_eq!(said(&stream.rest().await).trim(), "Done.");
     assert_eq!(gateway.get("/readyz").await.status(), 200);
-}
-
-/// Whether this still waits after 50 ms.
-async fn futures_are_pending<F: Future + Unpin>(future: &mut F) -> bool {
-    let wait = std::time::Duration::from_millis(50);
-    tokio::time::timeout(wait, future).await.is_err()
 }
 
 #[tokio::test]

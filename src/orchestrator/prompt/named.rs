@@ -24,7 +24,7 @@ pub(super) fn push(prompt: &mut String, tools: &Catalog, selection: &Selection) 
         let more = if selection.named.is_empty() { "" } else { " more" };
         let _ = writeln!(prompt, "- {}{more}, without a name here", selection.unnamed);
     }
-    if tools.get(FindTools::NAME).is_some() {
+    if FindTools::position_in(tools).is_some() {
         let _ = writeln!(
             prompt,
             "If none of the functions described fits, call {} to read what these do and take.",

@@ -77,6 +77,12 @@ impl Selection {
         Self { told: (0..tools.specs().len()).collect(), ..Self::default() }
     }
 
+    /// The tools told in full, as positions in their catalog.
+    #[must_use]
+    pub fn told(&self) -> &[usize] {
+        &self.told
+    }
+
     /// Roughly how many tokens describe the tools that are told in full.
     pub(super) fn tokens(&self, tools: &Catalog) -> usize {
         self.told.iter().map(|at| tool_tokens(tools, *at)).sum()
@@ -88,11 +94,12 @@ impl Selection {
         !self.named.is_empty() || self.unnamed > 0
     }
 
-    /// The tools for a turn. `index` is an index of `tools`.
+    /// The tools for a turn. `index` is an index of `tools`, or of all but the last: `find_tools`
+    /// need not be found.
     #[must_use]
     pub fn of(rules: &Rules, tools: &Catalog, index: &Index, basis: &Basis<'_>) -> Self {
         let mut picked = Picked { tools, told: Vec::new(), room: rules.told_tokens() };
-        let finder = tools.position(FindTools::NAME);
+        let finder = FindTools::position_in(tools);
         let is_always = |at: &usize| {
             let name = &tools.at(*at).name;
             *basis.tool_choice == ToolChoice::Named(name.clone())
@@ -169,12 +176,15 @@ fn used(tools: &Catalog, history: &Conversation, most: usize) -> Vec<usize> {
     used
 }
 
-/// The user's last messages. The older a message is, the less it counts.
+/// The user's last prompts. The older a prompt is, the less it counts.
+///
+/// Answers to questions are left out: "Yes." says nothing about tools, but the prompt that led to
+/// the question does.
 fn texts<'q>(basis: &'q Basis<'q>) -> Vec<(&'q str, f32)> {
-    let before = basis.history.turns().rev().map(|turn| &*turn.prompt);
+    let prompts = basis.history.turns().rev().filter(|turn| turn.answer.is_none());
+    let before = prompts.map(|turn| &*turn.prompt);
     let now = match basis.opening {
         Opening::Prompt(words) => Some(&**words),
-        // What the user chose says little about tools; the prompts before it say more.
         Opening::Answer(_) => None,
     };
     let weights = std::iter::successors(Some(1.0_f32), |weight| Some(weight / 2.0));

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::conversation::{Call, Outcome, Part, Turn};
+use crate::conversation::{Answer, Call, Given, Outcome, Part, Turn};
 use crate::orchestrator::rules::Select;
 use crate::parser::Arguments;
 use crate::tools::registry::tests::described;
@@ -145,6 +145,44 @@ fn earlier_questions_count_less() {
     let told = |prompt| select_with(&rules, prompt, &about_mail, &ToolChoice::Auto).0;
     assert_eq!(told("Yes, do it.")[0], "send_mail");
     assert_eq!(told("What is the weather?")[0], "get_weather");
+}
+
+#[test]
+fn approvals_leave_the_question_that_they_belong_to() {
+    let answer = || {
+        Box::new(Answer {
+            clarification_id: String::new(),
+            question: String::new(),
+            given: Given::Approved { for_session: false },
+            not_chosen: Vec::new(),
+        })
+    };
+    let mut history = session(&[("Send a mail to everybody.", "gone")]);
+    for _ in 0..3 {
+        let prompt = Opening::Answer(answer()).words().into_owned();
+        history.push(Turn { prompt, answer: Some(answer()), ..Turn::default() });
+    }
+    let tools = catalog(true);
+    for opening in [Opening::Answer(answer()), Opening::Prompt("Go on.".to_owned())] {
+        let basis = Basis { opening: &opening, history: &history, tool_choice: &ToolChoice::Auto };
+        let rules = rules(|select| select.max_told = 1);
+        let selection = Selection::of(&rules, &tools, &Index::of(&catalog(false)), &basis);
+        assert_eq!(tools.at(selection.told[0]).name, "send_mail", "{opening:?}");
+    }
+}
+
+#[test]
+fn an_embedders_find_tools_is_selected_like_any_other() {
+    let mut registry = Registry::default();
+    for (name, description) in [("find_tools", "A hardware shop."), MANY[0], MANY[4]] {
+        registry.add(described(name, description, json!({ "type": "object" }))).unwrap();
+    }
+    let tools = registry.catalog();
+    let opening = Opening::Prompt("Send a mail.".to_owned());
+    let history = Conversation::default();
+    let basis = Basis { opening: &opening, history: &history, tool_choice: &ToolChoice::Auto };
+    let selection = Selection::of(&rules(|_| {}), tools, &Index::of(tools), &basis);
+    assert_eq!(selection, Selection { told: vec![2], named: vec![0, 1], unnamed: 0 });
 }
 
 #[test]

@@ -1,38 +1,19 @@
-//! Calls: checking, starting and ending them, and feeding mistakes back.
-
-use serde_json::Value;
+//! Calls: starting and ending them, and feeding mistakes back.
 
 use super::NotRun;
 use super::queue::{Action, EventDraft, LogDraft};
-use super::round::Surplus;
 use super::state::OpenRound;
 use crate::conversation::{Note, Outcome};
 use crate::event::FeedbackReason;
 use crate::limits::tools::NAME_BYTES_MAX;
-use crate::orchestrator::call::{CallAt, CallDraft, CallState, Facts, Origin, Ready, Standing};
+use crate::orchestrator::call::{CallAt, CallDraft, Origin, Ready, Standing};
 use crate::orchestrator::chain::Move;
 use crate::orchestrator::feedback;
 use crate::orchestrator::rejection::Rejection;
-use crate::orchestrator::repeats::{self, Repeated};
+use crate::orchestrator::repeats::Repeated;
 use crate::text;
 use crate::tools::builtin::FindTools;
-use crate::tools::{InvalidCall, Policy, ToolResult};
-
-/// The result of checking a whole call.
-enum Verdict {
-    /// The token limit cut it off, and completing it is not up to us.
-    Cut,
-    /// The turn has used up its calls.
-    OverCap,
-    /// It repeats an earlier call of the message.
-    Repeat,
-    /// The model knows its tool by name only, and not what it takes.
-    Untold,
-    /// Something is wrong with it.
-    Refused(Rejection),
-    /// It waits until it may start.
-    Taken,
-}
+use crate::tools::{InvalidCall, ToolResult};
 
 /// How a tool's run ended.
 #[derive(Debug)]
@@ -43,149 +24,6 @@ pub(super) struct Run {
 }
 
 impl OpenRound<'_> {
-    /// Checks the calls that have become whole. Returns whether there were any.
-    pub(super) fn check_new_calls(&mut self) -> bool {
-        let mut found = false;
-        // Calls become whole in order, so each is checked only once.
-        while let Some(call) = self.core.calls.get(self.round.unchecked) {
-            match &call.state {
-                CallState::Arriving => break,
-                CallState::Whole(_) => {
-                    self.check_call(self.round.unchecked);
-                    found = true;
-                }
-                _ => {}
-            }
-            self.round.unchecked = self.round.unchecked.next();
-            if self.round.is_last_with_tools || self.round.surplus == Some(Surplus::Repeats) {
-                // That was one too many: the rest is not checked.
-                self.discard_unchecked();
-            }
-        }
-        found
-    }
-
-    fn check_call(&mut self, at: CallAt) {
-        match self.verdict(at) {
-            Verdict::Cut => {
-                self.discard(at);
-                let message = feedback::CUT_CALL.to_owned();
-                self.feed_back_note(Some(at), FeedbackReason::IncompleteCall, message);
-            }
-            Verdict::OverCap => {
-                let cap = self.core.setup.rules().max_calls;
-                let reason = format!("this turn has already made its {cap} calls");
-                self.report_call_cap();
-                self.end_without_run(at, NotRun::OverCap, Outcome::Skipped(reason));
-            }
-            Verdict::Repeat => {
-                // Small models do not notice that they are done, and start over. The rest of the
-                // message is not read.
-                self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Repeated });
-                self.discard(at);
-                self.round.surplus.get_or_insert(Surplus::Repeats);
-            }
-            Verdict::Untold => self.tell_tool(at),
-            Verdict::Refused(refusal) => self.refuse(at, refusal),
-            Verdict::Taken => {}
-        }
-    }
-
-    fn discard(&mut self, at: CallAt) {
-        let tool = self.core.setup.policy(self.core.calls[at].name());
-        self.core.calls[at].discard(tool);
-    }
-
-    /// Checks a whole call. Unless it is to be discarded, it then waits with what is now known
-    /// about it. That includes refused calls, because they affect the ones after them.
-    fn verdict(&mut self, at: CallAt) -> Verdict {
-        let CallState::Whole(written) = &self.core.calls[at].state else { return Verdict::Taken };
-        if written.end_is_repaired && self.round.message.ran_into_token_limit() {
-            return Verdict::Cut;
-        }
-        let as_written = written.arguments.to_value();
-        let arguments =
-            self.core.setup.tools().without_refused_nulls(&written.name, as_written.clone());
-        let is_changed = arguments != as_written;
-        let mut facts = Facts { tool: self.core.setup.policy(&written.name), ..Facts::default() };
-        if at >= CallAt::new(self.core.setup.rules().max_calls as usize) {
-            self.core.calls[at].wait(facts, arguments, is_changed);
-            return Verdict::OverCap;
-        }
-        facts.duplicate_of = self.original_of(at, &written.name, &arguments, facts.tool);
-        if facts.duplicate_of.is_some() && !self.changes_the_world(facts.tool) {
-            return Verdict::Repeat;
-        }
-        if self.is_untold(at, &written.name) {
-            self.core.calls[at].wait(facts, arguments, is_changed);
-            return Verdict::Untold;
-        }
-        let checked = self.check_arguments(at, &written.name, &arguments);
-        let verdict = match checked {
-            Ok(needs) => {
-                facts.needs = needs;
-                Verdict::Taken
-            }
-            Err(refusal) => Verdict::Refused(refusal),
-        };
-        self.core.calls[at].wait(facts, arguments, is_changed);
-        verdict
-    }
-
-    /// Whether the model calls a tool that it knows by name only. A call that an earlier turn left
-    /// has been checked before.
-    fn is_untold(&self, at: CallAt, name: &str) -> bool {
-        let is_new = self.core.calls[at].origin == Origin::Model;
-        is_new && self.core.setup.spec(name).is_some() && !self.core.known.has(name)
-    }
-
-    /// Checks a call's arguments. Returns the calls whose results they refer to. If there are any,
-    /// the arguments can only be validated once those calls have ended.
-    fn check_arguments(
-        &self,
-        at: CallAt,
-        name: &str,
-        arguments: &Value,
-    ) -> Result<Vec<CallAt>, Rejection> {
-        if let Origin::Open { .. } = self.core.calls[at].origin {
-            // It was checked when it began, and its tool may have changed since.
-            return Ok(Vec::new());
-        }
-        let is_known = self.core.setup.spec(name).is_some();
-        let named = if is_known {
-            self.core.calls.named(self.round.first_call, at, arguments)?
-        } else {
-            Vec::new()
-        };
-        if named.is_empty() {
-            self.core.setup.check(name, arguments)?;
-        }
-        Ok(named)
-    }
-
-    /// The earlier, identical call of the message, unless its tool is repeatable.
-    fn original_of(
-        &self,
-        at: CallAt,
-        name: &str,
-        arguments: &Value,
-        tool: Option<Policy>,
-    ) -> Option<CallAt> {
-        if tool.is_some_and(|tool| tool.repeatable) {
-            return None;
-        }
-        let (calls, fingerprint) = (&self.core.calls, repeats::fingerprint(arguments));
-        let mut before = calls.places(self.round.first_call).take_while(|before| *before < at);
-        before.find(|before| calls[*before].is_same(name, arguments, fingerprint))
-    }
-
-    /// Whether this tool, or an earlier call of the message, is mutating. Such a message is read
-    /// to its end, because the rest decides whether its calls may run.
-    fn changes_the_world(&self, tool: Option<Policy>) -> bool {
-        tool.is_some_and(|tool| tool.mutates)
-            || self.calls().iter().any(|call| call.policy().mutates)
-    }
-
     /// Reports that the turn may make no more calls, and takes the tools away.
     pub(super) fn report_call_cap(&mut self) {
         let cap = self.core.setup.rules().max_calls;
@@ -203,24 +41,13 @@ impl OpenRound<'_> {
     }
 
     /// Ends an invalid call and tells the model what is wrong.
-    fn refuse(&mut self, at: CallAt, refusal: Rejection) {
+    pub(super) fn refuse(&mut self, at: CallAt, refusal: Rejection) {
         let (reason, message) = self.refusal_feedback(at, refusal);
         let message = feedback::brief(message);
         let result = ToolResult::error(message.clone());
         self.end_without_run(at, NotRun::Refused, Outcome::NotRun(result));
         self.round.has_refused = true;
         self.feed_back(Some(at), reason, message);
-    }
-
-    /// Tells the model about a tool that it has called by its bare name. This does not count as a
-    /// mistake.
-    fn tell_tool(&mut self, at: CallAt) {
-        let Some(spec) = self.core.setup.spec(self.core.calls[at].name()) else { return };
-        let (name, result) = (spec.name.clone(), feedback::untold(spec));
-        self.core.note_learned(std::iter::once(&*name));
-        self.say_of_call(format!("the model is told what {name} takes before it can call it"));
-        self.end_without_run(at, NotRun::Untold, Outcome::NotRun(result));
-        self.round.has_refused = true;
     }
 
     /// What the model is told about a refusal.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acknowledgement::Acknowledgement;
+use super::free_calls::FreeCalls;
 use super::mistakes::MistakeCounts;
 use super::queue::{Action, EventDraft};
 use super::round::{Message, Round};
@@ -36,6 +37,8 @@ pub(super) struct Core {
     pub(super) known: KnownTools,
     /// Tools that it has learned about since.
     learned: Vec<String>,
+    /// What does not count against the turn's limits.
+    pub(super) free_calls: FreeCalls,
     /// How many times in a row the model has answered with nothing, including in earlier turns.
     pub(super) empty_answers: u32,
     /// Whether the model answered without a required call and was told so.
@@ -78,6 +81,7 @@ impl Core {
             mistakes: MistakeCounts::default(),
             known: setup.request.briefing.known.clone(),
             learned: Vec::new(),
+            free_calls: FreeCalls::default(),
             empty_answers: setup.request.history.empty_answers(),
             was_reminded_to_call: false,
             is_tainted: setup.is_tainted(),

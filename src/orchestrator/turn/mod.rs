@@ -26,10 +26,12 @@ mod acknowledgement;
 mod acknowledging;
 mod approval;
 mod calls;
+mod checking;
 mod choices;
 mod clarification;
 mod closing;
 mod core;
+mod free_calls;
 mod io;
 mod mistakes;
 mod output;
@@ -41,6 +43,7 @@ mod script;
 mod setup;
 mod state;
 mod steps;
+mod untold;
 
 use std::sync::Arc;
 

@@ -160,7 +160,7 @@ impl OpenRound<'_> {
 
     /// A call begins. One over the limit is still taken, so that it can be reported.
     fn begin_call(&mut self) {
-        if self.core.calls.len() > self.core.setup.rules().max_calls as usize {
+        if self.core.calls.len() > self.core.begun_calls_max() {
             self.round.surplus = Some(Surplus::Excess);
             return;
         }

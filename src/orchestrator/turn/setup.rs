@@ -7,17 +7,15 @@ use serde_json::Value;
 use super::TurnRequest;
 use crate::call_format::CallFormat;
 use crate::conversation::render::results;
-use crate::conversation::{self, Answer, Approval, Opening, Outcome, Question, Step, trim};
+use crate::conversation::{self, Answer, Opening, Outcome, Question, Step, trim};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
 use crate::orchestrator::call::{Origin, Written};
-use crate::orchestrator::repeats::{self, Repeats};
+use crate::orchestrator::repeats::Repeats;
 use crate::orchestrator::result_guard::ResultGuard;
 use crate::orchestrator::rules::Rules;
-use crate::parser::{Arguments, Parser};
+use crate::parser::Parser;
 use crate::tools::builtin::FindTools;
-use crate::tools::{
-    Catalog, Continuation, Given, InvalidCall, Policy, Resumption, Source, ToolSpec,
-};
+use crate::tools::{Catalog, Continuation, Given, InvalidCall, Policy, Resumption, ToolSpec};
 use crate::upstream::ToolChoice;
 
 /// The request, and what follows from it.
@@ -25,16 +23,13 @@ use crate::upstream::ToolChoice;
 pub(super) struct Setup {
     pub(super) request: TurnRequest,
     pub(super) max_tool_loops: u32,
-    /// The tools whose calls the user has approved for the whole session.
-    approved: Vec<String>,
 }
 
 impl Setup {
     pub(super) fn new(request: TurnRequest) -> Self {
         let max = request.briefing.rules.max_tool_loops;
         let max_tool_loops = request.max_tool_loops.map_or(max, |lower| lower.min(max));
-        let approved = approved(&request);
-        Self { request, max_tool_loops, approved }
+        Self { request, max_tool_loops }
     }
 
     pub(super) fn rules(&self) -> &Rules {
@@ -57,8 +52,7 @@ impl Setup {
 
     /// Whether this is the tool that finds other tools.
     pub(super) fn is_finder(&self, name: &str) -> bool {
-        let spec = self.spec(name).filter(|_| name == FindTools::NAME);
-        spec.is_some_and(|spec| spec.source == Source::builtin())
+        self.spec(name).is_some_and(FindTools::is)
     }
 
     pub(super) fn policy(&self, name: &str) -> Option<Policy> {
@@ -114,7 +108,7 @@ impl Setup {
     }
 
     /// The question that this turn answers, and the answer.
-    fn answered(&self) -> Option<(&Question, &Answer)> {
+    pub(super) fn answered(&self) -> Option<(&Question, &Answer)> {
         let Opening::Answer(answer) = &self.request.opening else { return None };
         Some((self.request.history.open_questions().first()?, answer))
     }
@@ -143,39 +137,6 @@ impl Setup {
         };
         let arguments = question.arguments.clone()?;
         Some((Written { name, arguments, end_is_repaired: false }, origin))
-    }
-
-    /// Whether the operator or the request wants the user to approve calls with this policy.
-    pub(super) fn wants_approval(&self, policy: &Policy) -> bool {
-        let operator = policy.confirm.unwrap_or_else(|| self.rules().confirm);
-        operator.includes(policy)
-            || self.request.confirm.is_some_and(|confirm| confirm.includes(policy))
-    }
-
-    /// Whether the user has approved all calls of this tool for the session.
-    pub(super) fn is_approved(&self, name: &str) -> bool {
-        self.approved.iter().any(|approved| approved == name)
-    }
-
-    /// Whether the user's answer refuses exactly this call.
-    pub(super) fn is_refused(&self, name: &str, arguments: &Value) -> bool {
-        let Some((question, Answer { given: Given::Refused(_), .. })) = self.answered() else {
-            return false;
-        };
-        let is_same = |refused: &Arguments| repeats::is_same(&refused.to_value(), arguments);
-        question.tool_name == name && question.arguments.as_ref().is_some_and(is_same)
-    }
-
-    /// Whether the turns that this one continues have read anything that strangers may have
-    /// written.
-    pub(super) fn is_tainted(&self) -> bool {
-        let calls = self.request.history.chain().flat_map(|turn| &turn.steps);
-        let mut calls = calls.flat_map(Step::calls);
-        let taints = |call: &conversation::Call| {
-            let has_run = matches!(call.outcome, Outcome::Ended(_));
-            has_run && self.policy(&call.name).is_some_and(|policy| policy.open_world)
-        };
-        matches!(self.request.opening, Opening::Answer(_)) && calls.any(taints)
     }
 
     /// The calls of the turns that an answer continues. What they sent must not be sent again, but
@@ -228,22 +189,6 @@ impl Setup {
             || names_json(&opening.words())
             || history.turns().any(|turn| names_json(&turn.prompt))
     }
-}
-
-/// The tools whose calls the user has approved for the whole session, if they have not changed
-/// since.
-fn approved(request: &TurnRequest) -> Vec<String> {
-    let TurnRequest { history, opening, briefing, .. } = request;
-    let given_now = match opening {
-        Opening::Answer(answer) => history.approval(answer),
-        Opening::Prompt(_) => None,
-    };
-    let is_current = |approval: &&Approval| {
-        let spec = briefing.tools.get(&approval.tool_name);
-        spec.is_some_and(|spec| spec.digest() == approval.definition)
-    };
-    let approvals = history.approvals().iter().chain(&given_now).filter(is_current);
-    approvals.map(|approval| approval.tool_name.clone()).collect()
 }
 
 fn names_json(words: &str) -> bool {

@@ -182,7 +182,7 @@ impl Core {
         if was_last_with_tools {
             return State::Synthesizing(Closing::begin(TurnFinish::Stop, self));
         }
-        if self.rounds >= self.setup.max_tool_loops {
+        if self.counted_rounds() >= self.setup.max_tool_loops {
             self.script.say(EventDraft::LoopLimitReached);
             return State::Synthesizing(Closing::begin(TurnFinish::LoopLimit, self));
         }
@@ -225,6 +225,7 @@ impl OpenRound<'_> {
     fn end_step(&mut self) -> Next {
         self.feed_back_mistakes();
         self.feed_back_invention();
+        self.count_round();
         let end = self.step_end();
         if !matches!(end, StepEnd::Nothing) {
             self.core.empty_answers = 0;

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! A gateway takes the lease of a session, loads the record, runs a turn, saves the record,
-//! appends the turn's log and releases the lease. Each write names its lease; the store refuses
-//! it if another node has taken the session since.
+//! appends the turn's log and releases the lease. Each write to the record and the logs names its
+//! lease; the store refuses it if another node has taken the session since. Files need no lease:
+//! none is ever overwritten, and a call that waits for the user may return one between two turns.
 
 mod memory;
 #[cfg(test)]
@@ -81,11 +82,11 @@ pub trait Store: fmt::Debug + Send + Sync {
         seen: u64,
     ) -> StoreFuture<'a, Option<StoredLog>>;
 
-    /// Keeps a file that a tool of the session has returned. If the session's files together
-    /// become too large, the oldest are dropped.
+    /// Keeps a file that a tool of the session has returned, whoever holds the lease. If the
+    /// session's files together become too large, the oldest are dropped.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if there is no such session.
+    /// [`StoreError::NoSession`] if there is no such session.
     fn keep_artifact<'a>(&'a self, session_id: &'a str, artifact: Artifact) -> StoreFuture<'a, ()>;
 
     /// The file with this id, if it is still kept.
@@ -189,4 +190,7 @@ pub enum StoreError {
     /// Another node has taken the session, or it was forgotten or written since.
     #[error("the session was deleted, or another gateway has taken it over")]
     Superseded,
+    /// There is no such session, or it was forgotten.
+    #[error("there is no such session; it may have been deleted")]
+    NoSession,
 }

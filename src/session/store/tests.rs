@@ -148,6 +148,44 @@ async fn a_forgotten_session_is_gone_with_its_lease() {
     .await;
 }
 
+fn artifact(id: &str) -> Artifact {
+    let (name, mime_type) = (Some("a.txt".to_owned()), "text/plain".to_owned());
+    Artifact { id: id.to_owned(), name, mime_type, bytes: bytes("content") }
+}
+
+#[tokio::test]
+async fn a_file_is_read_as_it_was_kept_whoever_holds_the_lease() {
+    check(async |store| {
+        let lease = take(&*store, NodeId::random()).await;
+        store.save(&lease, None, bytes("a")).await.unwrap();
+        store.keep_artifact("s", artifact("one")).await.unwrap();
+        store.release(&lease).await.unwrap();
+        store.keep_artifact("s", artifact("two")).await.unwrap();
+        for id in ["one", "two"] {
+            assert_eq!(store.artifact(id).await, Ok(Some(artifact(id))));
+        }
+        assert_eq!(store.artifact("three").await, Ok(None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_needs_a_session_and_is_forgotten_with_it() {
+    check(async |store| {
+        let refused = store.keep_artifact("s", artifact("one")).await;
+        assert_eq!(refused, Err(StoreError::NoSession));
+        assert_eq!(store.artifact("one").await, Ok(None));
+        let lease = take(&*store, NodeId::random()).await;
+        store.save(&lease, None, bytes("a")).await.unwrap();
+        store.keep_artifact("s", artifact("one")).await.unwrap();
+        store.forget("s").await.unwrap();
+        assert_eq!(store.artifact("one").await, Ok(None));
+        let refused = store.keep_artifact("s", artifact("two")).await;
+        assert_eq!(refused, Err(StoreError::NoSession));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_lease_without_a_record_leaves_nothing() {
     check(async |store| {

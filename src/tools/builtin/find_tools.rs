@@ -20,13 +20,26 @@ pub struct FindTools {
 }
 
 impl FindTools {
-    /// The name of the tool.
+    /// The name of the tool. Sources of tools cannot offer one of this name: the prompt sends the
+    /// model to it, and believes its results.
     pub const NAME: &str = "find_tools";
 
     /// Finds tools of a catalog. `index` is its index.
     #[must_use]
     pub fn new(tools: Catalog, index: Arc<Index>, told_bytes_max: usize) -> Self {
         Self { spec: Arc::new(spec()), tools, index, told_bytes_max }
+    }
+
+    /// Whether this is the gateway's own tool, and not an embedder's of the same name.
+    #[must_use]
+    pub fn is(spec: &ToolSpec) -> bool {
+        spec.name == Self::NAME && spec.source == Source::builtin()
+    }
+
+    /// The position of this tool in a catalog that has it.
+    #[must_use]
+    pub fn position_in(tools: &Catalog) -> Option<usize> {
+        tools.position(Self::NAME).filter(|at| Self::is(tools.at(*at)))
     }
 
     /// The names of the tools that a result of this tool describes.
@@ -145,6 +158,17 @@ mod tests {
                 "name": "mail_0", "description": "Sends a mail.", "parameters": {"type": "object"}
             }]}))
         );
+    }
+
+    #[test]
+    fn another_tool_of_this_name_is_not_the_finder() {
+        let mut registry = Registry::default();
+        registry.add(described(FindTools::NAME, "", json!({"type": "object"}))).unwrap();
+        assert_eq!(FindTools::position_in(registry.catalog()), None);
+        let mut registry = Registry::default();
+        registry.add(described("other", "", json!({"type": "object"}))).unwrap();
+        registry.add(Arc::new(finder(0, 0))).unwrap();
+        assert_eq!(FindTools::position_in(registry.catalog()), Some(1));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use jsonschema::Validator;
 use jsonschema::paths::Location;
 use serde_json::Value;
 
+use crate::limits::tools::NULLS_DROPPED_MAX;
+
 /// The arguments without each optional property that is `null` although its schema refuses that.
 /// Required properties stay, and are reported.
 pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
@@ -20,15 +22,18 @@ pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
     if refused.is_empty() {
         return arguments;
     }
-    let mut shorter = arguments.clone();
-    let dropped: BTreeSet<&str> = refused.iter().map(Location::as_str).collect();
-    for pointer in &dropped {
+    let refused: BTreeSet<&str> = refused.iter().map(Location::as_str).collect();
+    let (mut kept, mut errors) = (arguments.clone(), validator.iter_errors(&arguments).count());
+    for pointer in refused.into_iter().take(NULLS_DROPPED_MAX) {
+        let mut shorter = kept.clone();
         remove(&mut shorter, pointer);
+        let left = validator.iter_errors(&shorter).count();
+        // A property whose absence is also an error was not optional.
+        if left < errors {
+            (kept, errors) = (shorter, left);
+        }
     }
-    // A property whose absence is also an error was not optional.
-    let before = validator.iter_errors(&arguments).count();
-    let after = validator.iter_errors(&shorter).count();
-    if after + dropped.len() <= before { shorter } else { arguments }
+    kept
 }
 
 fn has_null(value: &Value) -> bool {
@@ -103,6 +108,23 @@ mod tests {
             json!({"name": "a", "list": ["x", null]}),
         ] {
             check(arguments.clone(), &arguments);
+        }
+    }
+
+    #[test]
+    fn a_required_null_keeps_no_optional_one() {
+        check(json!({"name": null, "loud": null}), &json!({"name": null}));
+    }
+
+    #[test]
+    fn no_more_are_tried_than_a_bound() {
+        let nulls = |count: usize| -> Value {
+            (0..count).map(|n| (format!("n{n:03}"), Value::Null)).collect()
+        };
+        let schema = Schema::compile(&json!({"additionalProperties": {"type": "string"}})).unwrap();
+        for (count, left) in [(NULLS_DROPPED_MAX, 0), (NULLS_DROPPED_MAX + 1, 1)] {
+            let kept = schema.without_refused_nulls(nulls(count));
+            assert_eq!(kept.as_object().unwrap().len(), left);
         }
     }
 

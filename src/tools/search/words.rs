@@ -27,7 +27,8 @@ fn end(word: &mut String, found: &mut impl FnMut(&str)) {
     word.clear();
 }
 
-/// An English word without the ending of a plural.
+/// An English word without the ending of a plural. Not every stem is a word: `cache` and `caches`
+/// both become `cach`, as `box` and `boxes` become `box`.
 fn stem(word: &mut String) -> &str {
     if word.len() > 4 && word.ends_with("ies") {
         word.truncate(word.len() - 3);
@@ -36,6 +37,9 @@ fn stem(word: &mut String) -> &str {
         && word.ends_with('s')
         && !["ss", "us", "is"].iter().any(|end| word.ends_with(end))
     {
+        word.pop();
+    }
+    if word.len() > 3 && ["che", "she", "sse", "xe"].iter().any(|end| word.ends_with(end)) {
         word.pop();
     }
     word
@@ -71,10 +75,18 @@ mod tests {
 
     #[test]
     fn plurals_are_found_by_their_singular() {
-        assert_eq!(
-            words("cities boxes classes bus lens"),
-            ["city", "boxe", "classe", "bus", "len"]
-        );
+        for (plural, singular) in [
+            ("cities", "city"),
+            ("events", "event"),
+            ("boxes", "box"),
+            ("classes", "class"),
+            ("searches", "search"),
+            ("dishes", "dish"),
+            ("caches", "cache"),
+        ] {
+            assert_eq!(words(plural), words(singular));
+        }
+        assert_eq!(words("bus analysis class she axe"), ["bus", "analysis", "class", "she", "axe"]);
     }
 
     #[test]

@@ -103,7 +103,7 @@ async fn a_blank_text_is_not_an_answer() {
         "invalid_request",
         Some("clarification_response.selected_option.id"),
     );
-    assert!(reply.message().ends_with("answer with text"), "{}", reply.message());
+    assert!(reply.message().ends_with("; send text"), "{}", reply.message());
 }
 
 #[tokio::test]

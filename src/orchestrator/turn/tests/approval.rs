@@ -1,6 +1,7 @@
 //! Calls that the user has to approve.
 
-use super::chains::{add_policies, call, call_with, scene_with};
+use super::answers::{answer, answer_with, history_of, next_turn, policies};
+use super::chains::{call, call_with, scene_with};
 use super::*;
 use crate::conversation::Choice;
 use crate::tools::registry::tests::Named;
@@ -10,41 +11,11 @@ fn scene(confirm: Confirm) -> Scene {
     scene_with(|rules| rules.confirm = confirm)
 }
 
-fn policies() -> Registry {
-    let mut tools = Registry::default();
-    add_policies(&mut tools);
-    tools
-}
-
-/// The conversation after a turn that has ended.
-fn history_of(scene: Scene) -> Conversation {
-    let mut history = scene.turn.request().history.clone();
-    history.push(scene.turn.into_record());
-    history
-}
-
 /// The conversation after a turn that asks whether `wipe` may run.
 fn asked_to_wipe() -> Conversation {
     let mut scene = scene(Confirm::Destructive);
     scene.says(&call_with("wipe", &json!({ "n": 7 }))).stops();
     history_of(scene)
-}
-
-/// The turn that gives this answer.
-fn answer(history: Conversation, choice: Choice) -> Scene {
-    answer_with(history, choice, &policies())
-}
-
-fn answer_with(history: Conversation, choice: Choice, tools: &Registry) -> Scene {
-    let id = history.open_questions()[0].clarification_id.clone();
-    let answer = history.answer(&id, choice).unwrap();
-    next_turn(history, Opening::Answer(answer), tools)
-}
-
-fn next_turn(history: Conversation, opening: Opening, tools: &Registry) -> Scene {
-    let turn_id = format!("t{}", history.turns().len() + 1);
-    let briefing = briefing(Rules::default(), tools.catalog());
-    Scene::of(TurnRequest { turn_id, opening, briefing, history, ..request() })
 }
 
 fn option(id: &str) -> Choice {
@@ -225,6 +196,10 @@ fn a_tool_that_changed_since_the_question_is_asked_about_again() {
     let scene = answer_with(asked_to_wipe(), option("approve"), &changed);
     scene.ends("clarification_needed", "");
     assert!(scene.deeds.is_empty());
+    assert_eq!(
+        scene.event("clarification_needed")["question"],
+        "wipe has changed since you approved this call. Run it with these arguments?"
+    );
     let mut scene = answer_with(history_of(scene), option("approve"), &changed);
     assert_eq!(scene.deeds, ["start call_3 wipe {\"n\":7}"]);
     scene.tool_returns(0, ok());

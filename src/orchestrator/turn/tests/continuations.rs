@@ -1,6 +1,7 @@
 //! Calls that continue with the user's answer: called again, or still open.
 
-use super::chains::{add_policies, call, scene_with};
+use super::answers::{answer, history_of, policies};
+use super::chains::{call, scene_with};
 use super::*;
 use crate::conversation::Choice;
 use crate::tools::{Given, Resumption};
@@ -31,23 +32,6 @@ fn asking(continuation: Continuation) -> Scene {
     scene
 }
 
-fn history_of(scene: Scene) -> Conversation {
-    let mut history = scene.turn.request().history.clone();
-    history.push(scene.turn.into_record());
-    history
-}
-
-fn answer(history: Conversation, choice: Choice) -> Scene {
-    let id = history.open_questions()[0].clarification_id.clone();
-    let answer = history.answer(&id, choice).unwrap();
-    let turn_id = format!("t{}", history.turns().len() + 1);
-    let mut tools = Registry::default();
-    add_policies(&mut tools);
-    let briefing = briefing(Rules::default(), tools.catalog());
-    let opening = Opening::Answer(answer);
-    Scene::of(TurnRequest { turn_id, opening, briefing, history, ..request() })
-}
-
 fn filled() -> Given {
     Given::Content(json!({ "size": "l", "colour": "red" }))
 }
@@ -69,9 +53,7 @@ fn a_tool_that_asked_is_called_again_with_the_same_arguments_and_the_answer() {
     let history = history_of(asking(again()));
     let answer_id = history.open_questions()[0].clarification_id.clone();
     let answer = history.answer(&answer_id, Choice::Option("l".into())).unwrap();
-    let mut tools = Registry::default();
-    add_policies(&mut tools);
-    let briefing = briefing(Rules::default(), tools.catalog());
+    let briefing = briefing(Rules::default(), policies().catalog());
     let opening = Opening::Answer(answer);
     let mut turn = TurnMachine::new(TurnRequest { opening, briefing, history, ..request() });
     while let Some(output) = turn.poll() {
@@ -163,6 +145,17 @@ fn content_that_does_not_fit_the_form_is_refused() {
     });
     let refused = no_form.answer("t.1", Choice::Content(json!({}))).unwrap_err();
     assert!(refused.to_string().contains("has no form"), "{refused}");
+}
+
+#[test]
+fn a_form_of_several_fields_asks_for_content_not_for_text() {
+    let mut scene = scene_with(|_| ());
+    scene.says(&call("read")).stops();
+    let fields = json!({ "size": { "type": "string" }, "colour": { "type": "string" } });
+    let form = json!({ "type": "object", "properties": fields, "required": ["size", "colour"] });
+    scene.tool_asks(0, Clarification::form("What shall it be?", form), again());
+    let refused = history_of(scene).answer("t.1", Choice::Text("red".into())).unwrap_err();
+    assert!(refused.to_string().ends_with("; send content that fits its form"), "{refused}");
 }
 
 #[test]

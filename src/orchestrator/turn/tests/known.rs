@@ -2,6 +2,7 @@
 
 use super::chains::call_with;
 use super::*;
+use crate::limits::turn::UNTOLD_CALLS_FREE;
 use crate::orchestrator::{Basis, Select, Selection};
 use crate::tools::builtin::FindTools;
 use crate::tools::registry::tests::described;
@@ -89,6 +90,93 @@ fn even_fitting_arguments_are_a_guess() {
     assert_eq!(scene.not_run, ["call_1 at 1: untold"]);
     scene.says(&call).stops();
     assert_eq!(scene.deeds.last().unwrap(), "start call_2 send_mail {}");
+}
+
+#[test]
+fn a_call_by_bare_name_uses_up_no_loop() {
+    let mut scene = scene_with(|request| request.max_tool_loops = Some(1));
+    scene.says(READ).stops();
+    scene.says(&call_with("read_file", &json!({"path": "a.txt"}))).stops();
+    assert_eq!(scene.started(), ["call_2"]);
+    scene.tool_returns(1, ok());
+    assert_eq!(scene.event("loop_limit_reached")["max_tool_loops"], 1, "that one counts");
+}
+
+#[test]
+fn calls_by_bare_name_use_up_no_calls() {
+    let mut scene = scene_with(|request| {
+        let rules = Rules { max_calls: 2, ..Rules::clone(&request.briefing.rules) };
+        request.briefing = selected(rules, &request.briefing.tools);
+    });
+    scene.says(READ).says(&call_with("send_mail", &json!({"to": "a"}))).stops();
+    assert_eq!(scene.not_run, ["call_1 at 1: untold", "call_2 at 2: untold"]);
+    scene.says(&call_with("read_file", &json!({"path": "a.txt"})));
+    scene.says(&call_with("read_file", &json!({"path": "b.txt"})));
+    scene.says(&call_with("read_file", &json!({"path": "c.txt"})));
+    assert_eq!(scene.started(), ["call_3", "call_4"]);
+    assert_eq!(scene.not_run.last().unwrap(), "call_5 at 3: over_cap");
+}
+
+/// A turn whose model knows this many tools, all by name, with these limits.
+fn names_only(tools: usize, max_tool_loops: u32, max_calls: u32, native: bool) -> Scene {
+    let mut registry = Registry::default();
+    for number in 0..tools {
+        registry.add(described(&format!("tool_{number}"), "", json!({"type": "object"}))).unwrap();
+    }
+    let call_contract = if native { CallContract::Native } else { CallContract::default() };
+    let rules = Rules { call_contract, max_tool_loops, max_calls, ..Rules::default() };
+    let selection = Selection { told: Vec::new(), named: (0..tools).collect(), unnamed: 0 };
+    let briefing = Briefing::selected(&Arc::new(rules), None, registry.catalog(), &selection);
+    Scene::of(TurnRequest { briefing: Arc::new(briefing.unwrap()), ..request() })
+}
+
+fn calls_each(scene: &mut Scene, tools: usize) {
+    for number in 0..tools {
+        scene.says(&call_with(&format!("tool_{number}"), &json!({})));
+    }
+    scene.stops();
+}
+
+#[test]
+fn beyond_a_bound_calls_by_bare_name_count_as_loops() {
+    for (tools, is_free) in [(UNTOLD_CALLS_FREE, true), (UNTOLD_CALLS_FREE + 1, false)] {
+        let mut scene = names_only(tools, 1, 32, false);
+        calls_each(&mut scene, tools);
+        assert_eq!(scene.types().contains(&"loop_limit_reached"), !is_free, "{tools} tools");
+    }
+    let mut scene = names_only(UNTOLD_CALLS_FREE + 1, 1, 32, false);
+    for number in 0..=UNTOLD_CALLS_FREE {
+        assert!(!scene.types().contains(&"loop_limit_reached"), "after {number} rounds");
+        scene.says(&call_with(&format!("tool_{number}"), &json!({}))).stops();
+    }
+    assert!(scene.types().contains(&"loop_limit_reached"));
+}
+
+#[test]
+fn beyond_a_bound_calls_by_bare_name_count_as_calls() {
+    let tools = UNTOLD_CALLS_FREE + 2;
+    let mut scene = names_only(tools, 5, 1, false);
+    calls_each(&mut scene, tools);
+    let untold = scene.not_run.iter().filter(|it| it.ends_with("untold")).count();
+    assert_eq!(untold, UNTOLD_CALLS_FREE + 1);
+    assert!(scene.not_run.last().unwrap().ends_with("over_cap"), "{:?}", scene.not_run);
+}
+
+#[test]
+fn native_calls_by_bare_name_are_free_even_if_they_arrive_together() {
+    let mut scene = names_only(UNTOLD_CALLS_FREE, 1, 2, true);
+    let indexes = 0..u32::try_from(UNTOLD_CALLS_FREE).unwrap();
+    for index in indexes.clone() {
+        scene.handle(Input::Delta(Delta::CallStarted { index }));
+    }
+    for index in indexes {
+        let name = &*format!("tool_{index}");
+        scene.handle(Input::Delta(Delta::CallCompleted { index, name, arguments: "{}" }));
+    }
+    scene.finishes(RoundFinish::ToolCalls);
+    assert_eq!(scene.not_run.len(), UNTOLD_CALLS_FREE);
+    assert!(scene.not_run.iter().all(|it| it.ends_with("untold")), "{:?}", scene.not_run);
+    assert_eq!(scene.knows().0.len(), UNTOLD_CALLS_FREE);
 }
 
 #[test]

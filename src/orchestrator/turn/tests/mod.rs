@@ -15,6 +15,7 @@ use crate::upstream::{
     ChatRequest, Delta, History, Message, PassedOver, Role, RoundFinish, Sampling, ToolChoice,
 };
 
+mod answers;
 mod approval;
 mod chains;
 mod choice;

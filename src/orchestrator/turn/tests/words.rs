@@ -1,6 +1,7 @@
 //! What the user hears besides the answer: acknowledgements, questions, and the handling of
 //! silence.
 
+use super::answers::history_of;
 use super::chains::{asks, call, scene_with};
 use super::*;
 use crate::conversation::{AnswerError, Choice, Given, Part, UtteranceKind};
@@ -220,8 +221,7 @@ fn a_new_prompt_drops_the_question_and_says_so() {
     let told = scene.last_message().text_content().unwrap();
     assert!(told.contains("\"Which John?\" was left unanswered") && told.ends_with("Never mind."));
     scene.says("Fine.").stops();
-    let mut history = scene.turn.request().history.clone();
-    history.push(scene.turn.into_record());
+    let history = history_of(scene);
     assert_eq!(
         history.answer("t.1", Choice::Option("c_1".into())),
         Err(AnswerError::Stale("t.1".into())),
@@ -233,11 +233,12 @@ fn only_the_open_question_and_its_options_can_be_answered() {
     let history = history_that_asks(which_john());
     let unknown = AnswerError::UnknownQuestion { id: "t.2".into(), open: Some("t.1".into()) };
     assert_eq!(history.answer("t.2", Choice::Option("c_1".into())), Err(unknown));
-    let known = vec!["c_1".to_owned(), "c_2".to_owned()];
+    let options = vec!["c_1".to_owned(), "c_2".to_owned()];
+    let ways = conversation::Ways { options, has_form: false, takes_text: false };
     let no_text = history.answer("t.1", Choice::Text("the tall one".into()));
-    assert_eq!(no_text, Err(AnswerError::TextNotTaken { known: known.clone() }));
+    assert_eq!(no_text, Err(AnswerError::TextNotTaken(ways.clone())));
     let by_title = history.answer("t.1", Choice::Option("John Doe".into())).unwrap_err();
-    assert_eq!(by_title, AnswerError::UnknownOption { id: "John Doe".into(), known });
+    assert_eq!(by_title, AnswerError::UnknownOption { id: "John Doe".into(), ways });
 }
 
 #[test]

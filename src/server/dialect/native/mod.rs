@@ -62,13 +62,11 @@ fn param(refusal: &Refusal) -> Option<&str> {
             AnswerError::UnknownQuestion { .. }
             | AnswerError::Stale(_)
             | AnswerError::Expired(_) => "clarification_response.clarification_id",
-            AnswerError::ContentNotTaken { .. } | AnswerError::InvalidContent(_) => {
+            AnswerError::ContentNotTaken(_) | AnswerError::InvalidContent(_) => {
                 "clarification_response.content"
             }
             AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
-            AnswerError::TextNotTaken { .. } | AnswerError::EmptyText => {
-                "clarification_response.text"
-            }
+            AnswerError::TextNotTaken(_) | AnswerError::EmptyText => "clarification_response.text",
         }),
         _ => None,
     }

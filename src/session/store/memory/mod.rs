@@ -363,7 +363,7 @@ impl Store for MemoryStore {
         let mut state = self.state.lock();
         let kept = match state.sessions.get(session_id).map(|entry| Arc::clone(&entry.id)) {
             Some(session) => Ok(state.files.keep(&session, artifact, self.bounds.artifact_bytes)),
-            None => Err(StoreError::Superseded),
+            None => Err(StoreError::NoSession),
         };
         drop(state);
         Box::pin(ready(kept.map(drop)))

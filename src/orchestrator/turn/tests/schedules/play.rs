@@ -5,6 +5,7 @@ use super::model::{Begun, Dice, Mood, NativeCall, asks_which, written};
 use super::rules::Witness;
 use super::*;
 use crate::call_format::HERMES;
+use crate::limits::turn::UNTOLD_CALLS_FREE;
 use crate::orchestrator::Selection;
 
 /// So long that a few of these exceed a small turn's limit.
@@ -618,9 +619,11 @@ impl Play {
         assert_eq!(by_model, parsed, "and it is what the parser makes of each round");
         assert_eq!(end["usage"], serde_json::to_value(self.usage).unwrap(), "no token twice");
         let cap = self.scene.turn.core.setup.max_tool_loops;
+        let free = self.scene.turn.core.rounds - self.scene.turn.core.counted_rounds();
+        assert!(free as usize <= UNTOLD_CALLS_FREE, "{free} rounds were free");
         let rounds = u32::try_from(self.scene.rounds.len()).unwrap();
         // The closing answer may be asked for twice.
-        assert!(rounds <= cap + 2, "{rounds} rounds with a cap of {cap}");
+        assert!(rounds <= cap + free + 2, "{rounds} rounds with a cap of {cap}");
         let asked = self.scene.turn.state() == TurnState::AwaitingClarification;
         assert_eq!((asked, end["finish_reason"] == "clarification_needed"), (self.asked, asked));
         let mut history = self.scene.turn.request().history.clone();

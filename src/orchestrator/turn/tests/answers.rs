@@ -1,0 +1,37 @@
+//! Turns that answer the question of the one before.
+
+use super::chains::add_policies;
+use super::*;
+use crate::conversation::Choice;
+
+/// The tools of [`add_policies`] alone.
+pub(super) fn policies() -> Registry {
+    let mut tools = Registry::default();
+    add_policies(&mut tools);
+    tools
+}
+
+/// The conversation after a turn that has ended.
+pub(super) fn history_of(scene: Scene) -> Conversation {
+    let mut history = scene.turn.request().history.clone();
+    history.push(scene.turn.into_record());
+    history
+}
+
+/// The turn that gives this answer.
+pub(super) fn answer(history: Conversation, choice: Choice) -> Scene {
+    answer_with(history, choice, &policies())
+}
+
+/// The same with other tools.
+pub(super) fn answer_with(history: Conversation, choice: Choice, tools: &Registry) -> Scene {
+    let id = history.open_questions()[0].clarification_id.clone();
+    let answer = history.answer(&id, choice).unwrap();
+    next_turn(history, Opening::Answer(answer), tools)
+}
+
+pub(super) fn next_turn(history: Conversation, opening: Opening, tools: &Registry) -> Scene {
+    let turn_id = format!("t{}", history.turns().len() + 1);
+    let briefing = briefing(Rules::default(), tools.catalog());
+    Scene::of(TurnRequest { turn_id, opening, briefing, history, ..request() })
+}
