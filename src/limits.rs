@@ -599,6 +599,12 @@ pub mod mcp {
     pub const STATE_BYTES_MAX: usize = 64 * KIB;
     /// How long to wait before continuing a call that has nothing to ask.
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
+    /// Calls of a connection that were given up and may still ask something. Beyond that, nobody is
+    /// asked anything over it for as long as the next limit says.
+    pub const GIVEN_UP_CALLS_MAX: usize = 256;
+    /// How long a server may still ask something about a call that was given up: twice as long as a
+    /// call may take, and as the user may think.
+    pub const GIVEN_UP_AGE: Duration = Duration::from_secs(600);
     /// How long a call waits for a server that is being reconnected.
     pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
     /// How often a broken stream is opened again.

@@ -132,6 +132,15 @@ def call(call_id, params):
             time.sleep(0.5)
             happened("ended")
             os._exit(3)
+    elif BEHAVIOUR == "asks_later":
+        # The first call is open until it is cancelled, and longer.
+        open_calls[text] = call_id
+        if text != "first":
+            if text == "answers the first":
+                answer_text(open_calls["first"], "late")
+            asked[f"q{call_id}"] = call_id
+            send(id=f"q{call_id}", method="elicitation/create",
+                 params={"message": "Which size?", "requestedSchema": FORM})
     elif BEHAVIOUR == "asks_page":
         asked["q1"] = call_id
         send(id="q1", method="elicitation/create",

@@ -13,6 +13,7 @@
 mod auth;
 mod connection;
 mod exchange;
+mod given_up;
 mod handler;
 mod http;
 mod link;
