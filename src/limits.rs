@@ -593,10 +593,11 @@ pub mod mcp {
     pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
     /// How long to wait after a change of the list, since changes come in bursts.
     pub const CHANGE_PAUSE: Duration = Duration::from_millis(100);
-    /// How often a server may ask in one call.
-    pub const QUESTIONS_MAX: u64 = 10;
-    /// What a server may want back with an answer, in bytes. It is stored with the session.
-    pub const STATE_BYTES_MAX: usize = 64 * KIB;
+    /// Calls of a connection that are open at the same time; one more fails at once. A server that
+    /// does not answer that many is stuck.
+    pub const OPEN_CALLS_MAX: usize = 64;
+    /// A server's question, in characters; the rest would not help the user.
+    pub const QUESTION_CHARS_MAX: usize = 4096;
     /// How long to wait before continuing a call that has nothing to ask.
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
     /// Calls of a connection that were given up and may still ask something. Beyond that, nobody is

@@ -93,7 +93,7 @@ const ROWS: &[Row] = &[
     row("tools/mcp/http/params", Io, &["text"]),
     row("tools/mcp/list", Io, &["limits", "text"]),
     row("tools/mcp/message", Nothing, &[]),
-    row("tools/mcp/question", Nothing, &["text"]),
+    row("tools/mcp/question", Nothing, &["limits", "text"]),
     row("tools/mcp/result", Nothing, &["limits", "text"]),
     row("tools/mcp/server", Io, &["limits", "telemetry"]),
     row("tools/mcp/stdio", Io, &["limits", "text"]),

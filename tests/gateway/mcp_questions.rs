@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tether::limits::session::TTL;
+use tether::limits::tools::QUESTIONS_PER_CALL_MAX;
 use tether::session::store::{MemoryStore, Store};
 use tether::tools::mcp::McpServer;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
@@ -13,7 +14,7 @@ use tokio::net::unix::pipe;
 use crate::support::events::{names, outcome};
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::model::call;
-use crate::support::{Frame, Gateway, Model, mcp, within};
+use crate::support::{EventStream, Frame, Gateway, Model, mcp, within};
 
 /// A model, and a gateway with a server that asks for a size.
 struct Shop {
@@ -55,19 +56,17 @@ impl Shop {
     }
 
     /// Runs a turn that calls the tool that asks.
-    async fn order(&mut self, session: &str) -> Vec<Frame> {
+    async fn order(&mut self, session: &str, what: &str) -> EventStream {
         let body = json!({"session_id": session, "prompt": "A shirt, please."});
-        let mut stream = self.gateway.turn(&body).await;
+        let stream = self.gateway.turn(&body).await;
         let round = self.model.round().await;
-        round.answer(&call("odd", &json!({"text": "shirt"}))).await;
-        stream.rest().await
+        round.answer(&call("odd", &json!({"text": what}))).await;
+        stream
     }
 
     /// The question that such a turn ends with.
     async fn asked(&mut self, session: &str) -> Value {
-        let frames = self.order(session).await;
-        assert_eq!(outcome(&frames), "clarification_needed", "{frames:#?}");
-        frames[frames.len() - 2].data.clone()
+        question(&self.order(session, "shirt").await.rest().await)
     }
 
     /// Runs a turn with this body, in which the model only speaks. Returns what the model was
@@ -92,6 +91,13 @@ fn answer(session: &str, asked: &Value, response: &Value) -> Value {
     let mut response = response.clone();
     response["clarification_id"] = asked["clarification_id"].clone();
     json!({"session_id": session, "clarification_response": response})
+}
+
+/// The question that a turn has ended with.
+#[track_caller]
+fn question(frames: &[Frame]) -> Value {
+    assert_eq!(outcome(frames), "clarification_needed", "{frames:#?}");
+    frames[frames.len() - 2].data.clone()
 }
 
 /// The data of the only result of a turn.
@@ -182,9 +188,7 @@ async fn of_two_sessions_that_share_a_connection_only_one_is_asked() {
     let mut shop = Shop::open("asks").await;
     let asked = shop.asked("a").await;
     // Either of the two open calls may be asking, so nobody is asked for the second one.
-    let body = json!({"session_id": "b", "prompt": "A shirt, please."});
-    let mut stream = shop.gateway.turn(&body).await;
-    shop.model.round().await.answer(&call("odd", &json!({"text": "shirt"}))).await;
+    let mut stream = shop.order("b", "shirt").await;
     shop.model.round().await.answer("Well.").await;
     let frames = stream.rest().await;
     assert_eq!(outcome(&frames), "stop", "{frames:#?}");
@@ -192,6 +196,37 @@ async fn of_two_sessions_that_share_a_connection_only_one_is_asked() {
     let response = answer("a", &asked, &json!({"content": {"size": "s"}}));
     let (_, frames) = shop.turn(&response).await;
     assert!(result(&frames)["data"].to_string().contains("accept"));
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_keeps_others_from_being_asked_until_it_is_answered() {
+    let mut shop = Shop::open("asks_later").await;
+    let mut stream = shop.order("a", "first").await;
+    shop.hears("called").await;
+    assert_eq!(shop.gateway.cancel("a").await, 202);
+    stream.rest().await;
+    shop.hears("cancelled").await;
+    // The session itself may be asked: whichever of its calls it is about.
+    question(&shop.order("a", "second").await.rest().await);
+    let dropped = shop.turn(&json!({"session_id": "a", "prompt": "Never mind."})).await;
+    assert_eq!(outcome(&dropped.1), "stop");
+    let mut stream = shop.order("b", "third").await;
+    shop.model.round().await.answer("Well.").await;
+    assert!(result(&stream.rest().await)["data"].to_string().contains("cancel"));
+    question(&shop.order("c", "answers all").await.rest().await);
+}
+
+#[tokio::test]
+async fn a_call_asks_ten_times_at_most() {
+    let mut shop = Shop::open("asks_again").await;
+    let mut asked = shop.asked("s").await;
+    let content = json!({"content": {"size": "s"}});
+    for _ in 1..QUESTIONS_PER_CALL_MAX {
+        let mut stream = shop.gateway.turn(&answer("s", &asked, &content)).await;
+        asked = question(&stream.rest().await);
+    }
+    let (told, frames) = shop.turn(&answer("s", &asked, &content)).await;
+    assert!(result(&frames)["data"].to_string().contains("cancel"), "{told}");
 }
 
 #[tokio::test]
@@ -231,5 +266,6 @@ async fn a_modern_question_outlives_its_gateway() {
     let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
     let (_, frames) = two.turn(&response).await;
     let text = result(&frames)["data"].to_string();
-    assert!(text.contains("accept") && text.contains("st"), "{text}");
+    assert!(text.contains("accept"), "{text}");
+    assert_eq!(result(&frames)["data"]["state"], "stäte");
 }

@@ -1,5 +1,6 @@
 //! Calls that servers answer late, wrongly, or not at all.
 
+use tether::limits::mcp::OPEN_CALLS_MAX;
 use tether::tools::Reporter;
 
 use super::*;
@@ -78,4 +79,21 @@ async fn malformed_results_and_errors_are_told() {
 async fn a_call_is_traced_and_tells_the_server_nothing_else() {
     let mut bad = Bad::start("meta");
     assert_eq!(bad.says("odd", "").await, json!({ "text": "progressToken traceparent" }));
+}
+
+#[tokio::test]
+async fn a_call_too_many_is_not_sent_and_fails_at_once() {
+    let mut bad = Bad::start("silence");
+    let odd = bad.tool("odd").await;
+    let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));
+    let open: Vec<_> = (0..OPEN_CALLS_MAX).map(|_| tokio::spawn(call())).collect();
+    for _ in &open {
+        bad.hears("called").await;
+    }
+    let fault = within(call()).await.unwrap_err();
+    assert_eq!(fault.message, "the server has 64 calls open already");
+    assert!(fault.transient && fault.unsent);
+    open[0].abort();
+    bad.hears("cancelled").await;
+    assert_eq!(bad.says("echo", "there is room again").await["text"], "there is room again");
 }

@@ -54,6 +54,13 @@ def answer_text(call_id, text):
     send(id=call_id, result={"content": [{"type": "text", "text": text}]})
 
 
+def ask(call_id):
+    """Ask the user of a call for a size."""
+    asked[f"q{call_id}"] = call_id
+    send(id=f"q{call_id}", method="elicitation/create",
+         params={"message": "Which size?", "requestedSchema": FORM})
+
+
 def tools(cursor):
     """Return the page of the list at a cursor."""
     page = {"tools": [tool("echo", annotations={"readOnlyHint": True}), tool("act"), tool("odd")]}
@@ -123,11 +130,8 @@ def call(call_id, params):
         for _ in range(5):
             send(method="notifications/tools/list_changed")
         answer_text(call_id, "changed")
-    elif BEHAVIOUR in ("asks", "asks_and_ends"):
-        question = f"q{call_id}"
-        asked[question] = call_id
-        send(id=question, method="elicitation/create",
-             params={"message": "Which size?", "requestedSchema": FORM})
+    elif BEHAVIOUR in ("asks", "asks_and_ends", "asks_again"):
+        ask(call_id)
         if BEHAVIOUR == "asks_and_ends":
             time.sleep(0.5)
             happened("ended")
@@ -136,11 +140,11 @@ def call(call_id, params):
         # The first call is open until it is cancelled, and longer.
         open_calls[text] = call_id
         if text != "first":
-            if text == "answers the first":
-                answer_text(open_calls["first"], "late")
-            asked[f"q{call_id}"] = call_id
-            send(id=f"q{call_id}", method="elicitation/create",
-                 params={"message": "Which size?", "requestedSchema": FORM})
+            if text == "answers all":
+                for other in open_calls.values():
+                    if other != call_id:
+                        answer_text(other, "late")
+            ask(call_id)
     elif BEHAVIOUR == "asks_page":
         asked["q1"] = call_id
         send(id="q1", method="elicitation/create",
@@ -192,7 +196,11 @@ def handle(message):
         happened("cancelled")
     elif method is None and message_id in asked:
         happened(f"answered {message['result']['action']}")
-        answer_text(asked.pop(message_id), json.dumps(message["result"]))
+        call_id = asked.pop(message_id)
+        if BEHAVIOUR == "asks_again" and message["result"]["action"] == "accept":
+            ask(call_id)
+        else:
+            answer_text(call_id, json.dumps(message["result"]))
     elif message_id is not None and method is not None:
         send(id=message_id, error={"code": -32601, "message": "unknown"})
 

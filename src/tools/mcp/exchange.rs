@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::question;
-use crate::limits::mcp::{QUESTIONS_MAX, STATE_BYTES_MAX};
+use crate::limits::tools::{QUESTIONS_PER_CALL_MAX, RESUMPTION_STATE_BYTES_MAX};
 use crate::tools::Given;
 
 /// What has been exchanged so far.
@@ -19,7 +19,7 @@ pub(super) struct Exchange {
     pub(super) answers: Vec<(String, Value)>,
     /// Its questions that have not been put to the user.
     pub(super) questions: Vec<Asked>,
-    rounds: u64,
+    rounds: u32,
     pub(super) not_asked: Option<String>,
 }
 
@@ -58,14 +58,14 @@ impl Exchange {
             _ => return Step::Done(result),
         }
         self.rounds += 1;
-        if self.rounds > QUESTIONS_MAX {
+        if self.rounds > QUESTIONS_PER_CALL_MAX {
             return Step::Wrong(format!(
-                "the server asked more than {QUESTIONS_MAX} times in one call"
+                "the server asked more than {QUESTIONS_PER_CALL_MAX} times in one call"
             ));
         }
         self.answers.clear();
         self.state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
-        if self.state.as_ref().is_some_and(|state| state.len() > STATE_BYTES_MAX) {
+        if self.state.as_ref().is_some_and(|state| state.len() > RESUMPTION_STATE_BYTES_MAX) {
             return Step::Wrong("the server's question has too much state".to_owned());
         }
         let requests = result.get_mut("inputRequests").map(Value::take);
@@ -106,7 +106,7 @@ impl Exchange {
         };
         let mut exchange = Self {
             state: stored["state"].as_str().map(str::to_owned),
-            rounds: stored["rounds"].as_u64().unwrap_or_default(),
+            rounds: stored["rounds"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or_default(),
             ..Self::default()
         };
         if let Some(Value::Object(answers)) = stored.get_mut("answers").map(Value::take) {

@@ -32,6 +32,10 @@ impl Handler {
         origin: Option<&InboundStreamOrigin>,
     ) -> Answer {
         let Some(call) = self.caller(origin) else { return Answer::cancel() };
+        if let Err(reason) = call.count_question() {
+            call.note_not_asked(reason);
+            return Answer::cancel();
+        }
         let params = serde_json::to_value(params).unwrap_or_default();
         let question = match question::read(&params, self.may_send_to_pages) {
             Ok(question) => question,

@@ -3,12 +3,10 @@
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::limits::mcp::QUESTION_CHARS_MAX;
 use crate::text::quote;
 use crate::tools::source::clean_text;
 use crate::tools::{Clarification, Given};
-
-/// The longest question, in characters.
-const QUESTION_CHARS_MAX: usize = 4096;
 
 /// A user's answer, as servers read it.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,7 +19,7 @@ use super::link::Link;
 use super::open_call::OpenCall;
 use super::result::{self, Reading};
 use super::{list, message, question};
-use crate::limits::mcp::{RECONNECT_WAIT, STATE_PAUSE};
+use crate::limits::mcp::{OPEN_CALLS_MAX, RECONNECT_WAIT, STATE_PAUSE};
 use crate::tools::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
 
 /// A tool of an MCP server.
@@ -107,7 +107,12 @@ impl Shared {
         exchange: &Exchange,
     ) -> Result<Value, ToolFault> {
         let connection = self.connection(context).await?;
-        let call = Arc::new(OpenCall::new(Arc::clone(&context.session), context.reporter.clone()));
+        let Some(slot) = connection.traffic.slot() else {
+            let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
+            return Err(ToolFault::transient(reason).before_sending());
+        };
+        let (session, reporter) = (Arc::clone(&context.session), context.reporter.clone());
+        let call = Arc::new(OpenCall::new(session, reporter, slot));
         let send = |params: &[Param]| {
             let request = self.request(arguments, exchange, &call, params);
             self.answer(&connection, &call, request, context.traceparent())

@@ -24,13 +24,13 @@ use rmcp::model::{
 };
 use rmcp::service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::given_up::GivenUp;
 use super::open_call::OpenCall;
-use crate::limits::mcp::NOTIFICATIONS_PER_SEC_MAX;
+use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX};
 
 /// The requests of one connection, and what is known of them. Copies share it.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub(super) struct Traffic {
 #[derive(Debug)]
 struct Shared {
     requests: Mutex<Requests>,
+    /// Places for open calls.
+    slots: Arc<Semaphore>,
     /// How often the server said that its list of tools has changed.
     changes: watch::Sender<u64>,
 }
@@ -94,7 +96,8 @@ impl Default for Traffic {
             notifications: Budget::default(),
         };
         let (changes, _) = watch::channel(0);
-        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), changes }) }
+        let slots = Arc::new(Semaphore::new(OPEN_CALLS_MAX));
+        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), slots, changes }) }
     }
 }
 
@@ -113,6 +116,11 @@ impl Traffic {
     /// Notes that the list of tools has changed.
     pub(super) fn note_change(&self) {
         self.shared.changes.send_modify(|count| *count += 1);
+    }
+
+    /// A place for one more open call, if there is one.
+    pub(super) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.shared.slots).try_acquire_owned().ok()
     }
 
     /// Whose question a server's own request is.
