@@ -577,6 +577,16 @@ pub mod mcp {
     pub const CALL_MAX: Duration = Duration::from_secs(300);
     /// The longest message, in bytes: a line, an event or a body.
     pub const MESSAGE_BYTES_MAX: usize = 4 * MIB;
+    /// Bytes that are looked at of a key or an id in a message that is too long: more than the
+    /// longest number has.
+    pub const TOKEN_BYTES_MAX: usize = 32;
+    /// How much of a program's output is read at once, in bytes: an ordinary message.
+    pub const READ_BYTES: usize = 8 * KIB;
+    /// The largest capacity that a buffer keeps after a long line, in bytes.
+    pub const KEPT_BUFFER_BYTES: usize = 64 * KIB;
+    /// Requests of a connection whose answers we read ourselves: its open calls, and lists that were
+    /// never answered. The oldest are dropped first.
+    pub const RAW_ANSWERS_MAX: usize = 2 * OPEN_CALLS_MAX;
     /// What is read of an HTTP answer that is an error, in bytes.
     pub const ERROR_BYTES_MAX: usize = 64 * KIB;
     /// What a model reads of a tool's error, in bytes.

@@ -7,11 +7,20 @@ use super::*;
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_fails_the_call_and_no_other() {
-    let mut bad = Bad::start("long_line");
-    let result = bad.call("odd", "").await.unwrap();
-    assert_eq!(result.error.as_deref(), Some("the server answered with more than 4 MiB"));
-    assert_eq!(bad.says("echo", "still there").await, json!({ "text": "still there" }));
-    assert_eq!(bad.starts(), 1);
+    for behaviour in ["long_line", "long_line_before_its_id", "long_line_without_an_id"] {
+        let mut bad = Bad::start(behaviour);
+        let result = bad.call("odd", "").await.unwrap();
+        let expected = "the server answered with more than 4 MiB";
+        assert_eq!(result.error.as_deref(), Some(expected), "{behaviour}");
+        assert_eq!(bad.says("echo", "still there").await, json!({ "text": "still there" }));
+        assert_eq!(bad.starts(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_id_is_the_number_as_text_is_taken() {
+    let mut bad = Bad::start("id_as_text");
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));
 }
 
 #[tokio::test]

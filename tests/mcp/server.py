@@ -99,6 +99,12 @@ def call(call_id, params):
         answer_text(call_id, text)
     elif BEHAVIOUR == "long_line":
         answer_text(call_id, "x" * (12 << 20))
+    elif BEHAVIOUR == "long_line_before_its_id":
+        write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + f'"}},"id":{call_id}}}')
+    elif BEHAVIOUR == "long_line_without_an_id":
+        write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + '"}}')
+    elif BEHAVIOUR == "id_as_text":
+        answer_text(str(call_id), "mine")
     elif BEHAVIOUR == "meta":
         answer_text(call_id, " ".join(sorted(params["_meta"])))
     elif BEHAVIOUR == "silence":

@@ -12,10 +12,12 @@
 
 mod auth;
 mod connection;
+mod envelope;
 mod exchange;
 mod given_up;
 mod handler;
 mod http;
+mod lines;
 mod link;
 mod list;
 mod message;

@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::given_up::GivenUp;
+use super::message;
 use super::open_call::OpenCall;
 use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX};
 
@@ -256,11 +257,9 @@ impl Requests {
 
     /// Ends a request that is answered, and returns its id in rmcp; `None` if it is not open.
     fn end(&mut self, id: &RequestId) -> Option<RequestId> {
-        // Some servers answer with the number as text.
-        let number = id.to_string().parse().map(NumberOrString::Number);
-        let id = number.as_ref().unwrap_or(id);
-        self.given_up.remove(id);
-        self.remove(id).map(|request| request.id)
+        let id = message::as_sent(id.clone());
+        self.given_up.remove(&id);
+        self.remove(&id).map(|request| request.id)
     }
 
     fn remove(&mut self, id: &RequestId) -> Option<Request> {
