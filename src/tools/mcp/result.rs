@@ -62,7 +62,8 @@ pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, S
     if let Some(data) = &mut result.data {
         content.add_to(data);
     }
-    Ok(result.with_files(content.files.into_iter().map(|file| file.file).collect()))
+    let files = content.files.into_iter().map(|file| file.file).collect();
+    Ok(result.with_files(files).with_texts_for_user(content.for_user))
 }
 
 fn failure(structured: Option<&Value>, content: &Content) -> ToolResult {
@@ -181,19 +182,14 @@ impl Content {
 
     fn add_to(&self, data: &mut Value) {
         let Some(data) = data.as_object_mut() else { return };
-        add(data, "links", &self.links);
-        add(data, "for_user", &self.for_user);
+        if !self.links.is_empty() && !data.contains_key("links") {
+            data.insert("links".to_owned(), self.links.clone().into());
+        }
     }
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
-}
-
-fn add(data: &mut Map<String, Value>, key: &str, list: &[impl Clone + Into<Value>]) {
-    if !list.is_empty() && !data.contains_key(key) {
-        data.insert(key.to_owned(), list.into());
-    }
 }
 
 /// A link to a resource, with what tells people and models what it is.
@@ -279,7 +275,9 @@ mod tests {
                 json!({ "type": "text", "text": "b", "annotations": { "audience": audience } });
             json!({ "content": [text("a"), note] })
         };
-        check(for_both(json!(["user"])), json!({ "text": "a", "for_user": ["b"] }));
+        check(for_both(json!(["user"])), json!({ "text": "a" }));
+        let for_user = read(for_both(json!(["user"])), &Reading::default()).unwrap().for_user;
+        assert_eq!(for_user, ["b"]);
         check(for_both(json!(["user", "assistant"])), json!({ "text": "a\nb" }));
         check(for_both(json!(["assistant"])), json!({ "text": "a\nb" }));
     }
