@@ -65,3 +65,11 @@ async fn nobody_is_asked_on_behalf_of_a_call_that_was_given_up() {
     let result = within(odd.call(json!({ "text": "second" }), context("b"))).await.unwrap();
     assert_eq!(result.data, Some(json!({ "action": "cancel" })));
 }
+
+#[tokio::test]
+async fn a_modern_server_that_asks_nothing_is_called_once() {
+    let mut bad = Bad::start("modern_asks_nothing");
+    let result = bad.call("odd", "").await.unwrap();
+    let expected = "the server asked nothing, and did not say how to go on";
+    assert_eq!(result.error.as_deref(), Some(expected));
+}

@@ -156,6 +156,8 @@ def call(call_id, params):
         send(id="q1", method="elicitation/create",
              params={"mode": "url", "message": "Sign in.", "elicitationId": "1",
                      "url": "https://login.example.org/start?id=1"})
+    elif BEHAVIOUR == "modern_asks_nothing":
+        send(id=call_id, result={"resultType": "input_required", "inputRequests": {}})
     elif BEHAVIOUR == "modern_asks":
         responses, state = params.get("inputResponses"), params.get("requestState")
         if responses is None:

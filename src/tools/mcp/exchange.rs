@@ -69,14 +69,17 @@ impl Exchange {
             return Step::Wrong("the server's question has too much state".to_owned());
         }
         let requests = result.get_mut("inputRequests").map(Value::take);
-        let Some(Value::Object(requests)) = requests else {
-            return match &self.state {
-                Some(_) => Step::Later,
-                None => {
-                    Step::Wrong("the server asked nothing, and did not say how to go on".to_owned())
-                }
-            };
+        let requests = match requests {
+            Some(Value::Object(requests)) => requests,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Step::Wrong("the server's questions cannot be read".to_owned()),
         };
+        if requests.is_empty() {
+            // Without state, the same call would only be made again.
+            let nothing = "the server asked nothing, and did not say how to go on";
+            let later = self.state.as_ref().map(|_| Step::Later);
+            return later.unwrap_or_else(|| Step::Wrong(nothing.to_owned()));
+        }
         for (key, mut request) in requests {
             let is_question = request.get("method") == Some(&json!("elicitation/create"));
             let params = request.get_mut("params").map(Value::take).unwrap_or_default();
@@ -123,5 +126,44 @@ impl Exchange {
         }
         exchange.answer(&question::answer(given));
         Ok(exchange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(requests: &Value, state: &Value) -> Value {
+        json!({
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": state,
+        })
+    }
+
+    #[track_caller]
+    fn is_wrong(step: Step) -> String {
+        let Step::Wrong(reason) = step else { panic!("it goes on") };
+        reason
+    }
+
+    #[test]
+    fn asking_nothing_is_waiting_if_there_is_state_and_a_mistake_otherwise() {
+        for nothing in [json!({}), json!(null)] {
+            let step = |state| Exchange::default().go_on(asks(&nothing, &state));
+            assert!(matches!(step(json!("s")), Step::Later));
+            assert!(is_wrong(step(json!(null))).starts_with("the server asked nothing"));
+        }
+        let list = Exchange::default().go_on(asks(&json!([]), &json!("s")));
+        assert!(is_wrong(list).contains("cannot be read"));
+    }
+
+    #[test]
+    fn waiting_has_an_end() {
+        let mut exchange = Exchange::default();
+        for _ in 0..QUESTIONS_PER_CALL_MAX {
+            assert!(matches!(exchange.go_on(asks(&json!({}), &json!("s"))), Step::Later));
+        }
+        is_wrong(exchange.go_on(asks(&json!({}), &json!("s"))));
     }
 }
