@@ -67,7 +67,7 @@ const ROWS: &[Row] = &[
     row("tools/registry", Nothing, &["limits"]),
     row("tools/policy", Nothing, &[]),
     row("tools/digest", Nothing, &[]),
-    row("tools/form", Nothing, &[]),
+    row("tools/form", Nothing, &["limits"]),
     row("tools/question", Io, &[]),
     row("tools/sources", Io, &[]),
     row("tools/process", Io, &["limits"]),

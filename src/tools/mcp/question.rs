@@ -6,7 +6,7 @@ use url::Url;
 use crate::limits::mcp::QUESTION_CHARS_MAX;
 use crate::text::quote;
 use crate::tools::source::clean_text;
-use crate::tools::{Clarification, Given};
+use crate::tools::{Clarification, Given, form};
 
 /// A user's answer, as servers read it.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,6 +97,7 @@ fn form(params: &Value, message: String) -> Result<Clarification, String> {
         schema.shift_remove("$schema");
         schema.entry("type").or_insert_with(|| "object".into());
     }
+    form::clean(&mut schema);
     crate::tools::check_parameters(&schema)
         .map_err(|error| format!("its form cannot be used: {error}"))?;
     Ok(Clarification::form(message, schema))
