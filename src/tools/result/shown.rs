@@ -23,11 +23,11 @@ const FOR_USER: &str = "for_user";
 const VALUE: &str = "value";
 
 impl ToolResult {
-    /// Lists its files.
+    /// Lists files of it.
     pub(crate) fn list_files(&mut self, files: Vec<ListedFile>) {
         if !files.is_empty() {
             self.make_room(ARTIFACTS);
-            self.artifacts = files;
+            self.artifacts.extend(files);
         }
     }
 
