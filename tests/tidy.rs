@@ -97,6 +97,7 @@ const ROWS: &[Row] = &[
     row("tools/mcp/message", Nothing, &[]),
     row("tools/mcp/question", Nothing, &["limits", "text"]),
     row("tools/mcp/result", Nothing, &["limits", "text"]),
+    row("tools/mcp/secret", Nothing, &[]),
     row("tools/mcp/server", Io, &["limits", "telemetry"]),
     row("tools/mcp/stdio", Io, &["limits", "text"]),
     row("tools/source", Nothing, &["limits", "text"]),

@@ -269,3 +269,19 @@ async fn a_modern_question_outlives_its_gateway() {
     assert!(text.contains("accept"), "{text}");
     assert_eq!(result(&frames)["data"]["state"], "stäte");
 }
+
+#[tokio::test]
+async fn the_user_learns_of_a_question_that_nobody_was_asked_though_the_call_succeeds() {
+    let mut shop = Shop::open("asks_secret").await;
+    let mut stream = shop.order("s", "shirt").await;
+    let round = shop.model.round().await;
+    let told = round.request.contents();
+    round.answer("Well.").await;
+    let frames = stream.rest().await;
+    let result = result(&frames);
+    assert_eq!(result["data"]["action"], "decline");
+    let notice = "The tool had a question that nobody was asked: it asked the user for a password, \
+                  which nobody should give to a model's tool.";
+    assert_eq!(result["data"]["for_user"], json!([notice]));
+    assert!(told.contains(&format!("Tell the user: {notice}")), "{told}");
+}

@@ -27,6 +27,7 @@ mod program;
 mod question;
 mod restarts;
 mod result;
+mod secret;
 mod server;
 mod stdio;
 mod tool;

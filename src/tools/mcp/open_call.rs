@@ -8,7 +8,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
-use crate::tools::{Progress, Reporter};
+use crate::tools::{Progress, Reporter, ToolFault};
 
 /// A call that the server has not answered.
 #[derive(Debug)]
@@ -97,6 +97,14 @@ impl OpenCall {
     /// Notes why a question was not put to the user.
     pub(super) fn note_not_asked(&self, reason: String) {
         self.state.lock().not_asked = Some(reason);
+    }
+
+    /// A fault of the call, which also says why a question was not put to the user.
+    pub(super) fn explain(&self, fault: ToolFault) -> ToolFault {
+        match self.not_asked() {
+            Some(reason) => ToolFault { message: format!("{} ({reason})", fault.message), ..fault },
+            None => fault,
+        }
     }
 
     /// Why a question was not put to the user, if there was one.
