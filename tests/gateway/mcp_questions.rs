@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tether::limits::session::TTL;
 use tether::limits::tools::QUESTIONS_PER_CALL_MAX;
 use tether::session::store::{MemoryStore, Store};
-use tether::tools::mcp::McpServer;
+use tether::tools::mcp::{McpOptions, McpServer};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe;
 
@@ -26,7 +26,11 @@ struct Shop {
 }
 
 /// Adds the server, and returns what happens to it.
-fn add(setup: &mut Setup, behaviour: &str) -> (TempDir, Lines<BufReader<pipe::Receiver>>) {
+fn add(
+    setup: &mut Setup,
+    behaviour: &str,
+    change: impl FnOnce(&mut McpOptions),
+) -> (TempDir, Lines<BufReader<pipe::Receiver>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -34,6 +38,7 @@ fn add(setup: &mut Setup, behaviour: &str) -> (TempDir, Lines<BufReader<pipe::Re
     let events = BufReader::new(pipe::OpenOptions::new().open_receiver(path).unwrap()).lines();
     let mut options = mcp::options(behaviour, Some(folder.path()));
     options.is_required = true;
+    change(&mut options);
     let server = McpServer::new(options);
     setup.tools.push_live(server.starting(), move || server.follow());
     (folder, events)
@@ -44,10 +49,23 @@ impl Shop {
         Self::open_with(behaviour, Model::listen(), None).await
     }
 
+    async fn open_changed(behaviour: &str, change: impl FnOnce(&mut McpOptions)) -> Self {
+        Self::open_all(behaviour, Model::listen(), None, change).await
+    }
+
     async fn open_with(behaviour: &str, model: Model, store: Option<Arc<dyn Store>>) -> Self {
+        Self::open_all(behaviour, model, store, |_| {}).await
+    }
+
+    async fn open_all(
+        behaviour: &str,
+        model: Model,
+        store: Option<Arc<dyn Store>>,
+        change: impl FnOnce(&mut McpOptions),
+    ) -> Self {
         let mut server = None;
         let gateway = Gateway::with(model.address, |setup| {
-            server = Some(add(setup, behaviour));
+            server = Some(add(setup, behaviour, change));
             setup.store = store;
         })
         .await;
@@ -285,3 +303,40 @@ async fn the_user_learns_of_a_question_that_nobody_was_asked_though_the_call_suc
     assert_eq!(result["data"]["for_user"], json!([notice]));
     assert!(told.contains(&format!("Tell the user: {notice}")), "{told}");
 }
+
+/// A shop whose server may, or may not, send the user to pages.
+async fn with_pages(may: bool) -> Shop {
+    let change = |options: &mut McpOptions| options.may_send_to_pages = may;
+    Shop::open_changed("needs_page", change).await
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_page_is_made_again_once_the_user_has_agreed() {
+    let mut shop = with_pages(true).await;
+    let asked = shop.asked("s").await;
+    assert_eq!((&asked["type"], &asked["url"]), (&json!("url"), &json!(LOGIN)));
+    let accept = json!({"selected_option": {"id": "accept"}});
+    let (_, frames) = shop.turn(&answer("s", &asked, &accept)).await;
+    assert_eq!(result(&frames)["data"], json!({"text": "signed in"}));
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_page_fails_if_the_user_declines_or_cannot_be_asked() {
+    let mut shop = with_pages(true).await;
+    let asked = shop.asked("s").await;
+    let (_, frames) = shop.turn(&answer("s", &asked, &json!({"action": "decline"}))).await;
+    let error = "the tool needs the user to visit a page first, which the user declined";
+    assert_eq!(result(&frames)["error"], error);
+
+    let mut shop = with_pages(false).await;
+    let mut stream = shop.order("s", "shirt").await;
+    shop.model.round().await.answer("Well.").await;
+    let frames = stream.rest().await;
+    let error = result(&frames)["error"].as_str().unwrap();
+    assert!(
+        error.contains("visit a page first; ") && error.contains("`elicit_urls: true`"),
+        "{error}"
+    );
+}
+
+const LOGIN: &str = "https://login.example.org/start?id=1";

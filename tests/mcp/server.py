@@ -153,6 +153,15 @@ def call(call_id, params):
             ask(call_id)
     elif BEHAVIOUR == "asks_secret":
         ask(call_id, "Please enter your GitHub password.")
+    elif BEHAVIOUR == "needs_page":
+        if not open_calls:
+            open_calls[call_id] = True
+            page = {"mode": "url", "elicitationId": "1", "message": "Sign in.",
+                    "url": "https://login.example.org/start?id=1"}
+            send(id=call_id, error={"code": -32042, "message": "Sign in first.",
+                                    "data": {"elicitations": [page]}})
+        else:
+            answer_text(call_id, "signed in")
     elif BEHAVIOUR == "asks_page":
         asked["q1"] = call_id
         send(id="q1", method="elicitation/create",

@@ -1,5 +1,6 @@
 //! Questions of servers to users (MCP, elicitation), and their answers.
 
+use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -33,6 +34,25 @@ impl Answer {
         }
     }
 }
+
+/// The parameters of the questions in an error that says that the user has to visit pages first
+/// (MCP 2025-11-25, `URLElicitationRequiredError`); `None` if it is another error.
+pub(super) fn pages(error: &ErrorData) -> Option<Vec<Value>> {
+    if error.code != URL_ELICITATION_REQUIRED {
+        return None;
+    }
+    let pages = error.data.as_ref()?.get("elicitations")?.as_array()?;
+    let page = |page: &Value| {
+        let mut page = page.as_object()?.clone();
+        page.insert("mode".to_owned(), "url".into());
+        Some(Value::Object(page))
+    };
+    let pages: Option<Vec<Value>> = pages.iter().map(page).collect();
+    pages.filter(|pages| !pages.is_empty())
+}
+
+/// The user has to visit pages before the call is made again.
+const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 /// Reads the parameters of `elicitation/create`.
 ///

@@ -125,6 +125,11 @@ impl Shared {
         {
             answer = send(&params).await?;
         }
+        if let Err(ServiceError::McpError(error)) = &answer
+            && let Some(pages) = question::pages(error)
+        {
+            return Ok((Reply::Pages(pages), call.not_asked()));
+        }
         let answer = match answer {
             Ok(answer) => answer,
             // Bad arguments come as either kind of error.
