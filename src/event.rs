@@ -90,6 +90,7 @@ pub enum Event<'a> {
         /// The tool's name.
         tool_name: &'a str,
         /// The result in its standard shape.
+        #[serde(serialize_with = "ToolResult::serialize_shown")]
         tool_result: &'a ToolResult,
         /// How long it ran, in milliseconds.
         duration_ms: u64,

@@ -608,6 +608,16 @@ pub mod mcp {
     pub const CALL_MAX: Duration = Duration::from_secs(300);
     /// The longest message, in bytes: a line, an event or a body.
     pub const MESSAGE_BYTES_MAX: usize = 4 * MIB;
+    /// Bytes that are looked at of a key or an id in a message that is too long: more than the
+    /// longest number has.
+    pub const TOKEN_BYTES_MAX: usize = 32;
+    /// How much of a program's output is read at once, in bytes: an ordinary message.
+    pub const READ_BYTES: usize = 8 * KIB;
+    /// The largest capacity that a buffer keeps after a long line, in bytes.
+    pub const KEPT_BUFFER_BYTES: usize = 64 * KIB;
+    /// Requests of a connection whose answers we read ourselves: its open calls, and lists that were
+    /// never answered. The oldest are dropped first.
+    pub const RAW_ANSWERS_MAX: usize = 2 * OPEN_CALLS_MAX;
     /// What is read of an HTTP answer that is an error, in bytes.
     pub const ERROR_BYTES_MAX: usize = 64 * KIB;
     /// What a model reads of a tool's error, in bytes.
@@ -624,12 +634,19 @@ pub mod mcp {
     pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
     /// How long to wait after a change of the list, since changes come in bursts.
     pub const CHANGE_PAUSE: Duration = Duration::from_millis(100);
-    /// How often a server may ask in one call.
-    pub const QUESTIONS_MAX: u64 = 10;
-    /// What a server may want back with an answer, in bytes. It is stored with the session.
-    pub const STATE_BYTES_MAX: usize = 64 * KIB;
+    /// Calls of a connection that are open at the same time; one more fails at once. A server that
+    /// does not answer that many is stuck.
+    pub const OPEN_CALLS_MAX: usize = 64;
+    /// A server's question, in characters; the rest would not help the user.
+    pub const QUESTION_CHARS_MAX: usize = 4096;
     /// How long to wait before continuing a call that has nothing to ask.
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
+    /// Calls of a connection that were given up and may still ask something. Beyond that, nobody is
+    /// asked anything over it for as long as the next limit says.
+    pub const GIVEN_UP_CALLS_MAX: usize = 256;
+    /// How long a server may still ask something about a call that was given up: twice as long as a
+    /// call may take, and as the user may think.
+    pub const GIVEN_UP_AGE: Duration = Duration::from_secs(600);
     /// How long a call waits for a server that is being reconnected.
     pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
     /// How often a broken stream is opened again.

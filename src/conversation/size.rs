@@ -8,7 +8,7 @@ use std::mem::size_of;
 use serde_json::{Map, Value};
 
 use super::{Answer, Call, Found, Given, Outcome, Part, Question, Retry, Step, Turn};
-use crate::tools::{Clarification, ClarificationOption, Continuation, ToolResult};
+use crate::tools::{Clarification, ClarificationOption, Continuation, ListedFile, ToolResult};
 
 /// The overhead of a shared value: two counts.
 const SHARED_BYTES: usize = 2 * size_of::<usize>();
@@ -111,11 +111,22 @@ fn of_result(result: &ToolResult) -> usize {
         error,
         instruction_for_ai,
         files: _,
+        artifacts,
+        for_user,
     } = result;
     let words = [error, instruction_for_ai].into_iter().flatten().map(String::capacity);
+    let for_user: usize = for_user.iter().map(|text| size_of_val(text) + text.capacity()).sum();
     words.sum::<usize>()
+        + for_user
+        + artifacts.iter().map(of_file).sum::<usize>()
         + data.as_ref().map_or(0, of_value)
         + clarification.as_ref().map_or(0, of_clarification)
+}
+
+fn of_file(file: &ListedFile) -> usize {
+    let ListedFile { id, kind, mime_type, bytes: _, name, url, error } = file;
+    let words = [id, name, url, error].into_iter().flatten().chain([kind, mime_type]);
+    size_of_val(file) + words.map(String::capacity).sum::<usize>()
 }
 
 fn of_clarification(clarification: &Clarification) -> usize {

@@ -21,8 +21,8 @@ impl Artifacts {
         Self(store)
     }
 
-    /// Keeps the files of a result, and lists them in its data, each with its address. Whatever
-    /// cannot be kept is listed with the reason.
+    /// Keeps the files of a result, and lists them there, each with its address. Whatever cannot be
+    /// kept is listed with the reason.
     pub(crate) async fn keep(&self, session_id: &str, result: &mut ToolResult) {
         let mut listed = Vec::new();
         for (at, file) in std::mem::take(&mut result.files).into_iter().enumerate() {
@@ -35,7 +35,7 @@ impl Artifacts {
                 Err(reason) => ListedFile { error: Some(reason), ..list },
             });
         }
-        result.list_files(&listed);
+        result.list_files(listed);
     }
 
     async fn keep_one(

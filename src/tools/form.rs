@@ -6,6 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::schema::{Schema, Violation};
+use super::source::clean_text;
+use crate::limits::tools::PARAMETER_DESCRIPTION_CHARS_MAX;
 
 /// Fills the defaults of a form into the fields that are absent, and checks the result.
 ///
@@ -86,6 +88,71 @@ fn choices(field: &Value) -> Vec<(&str, &str)> {
     values.map(|(at, id)| (id, title(at).unwrap_or(id))).collect()
 }
 
+/// Removes what nobody sees from the words of a form. Names and values stay as they are, because
+/// they are what the server gets back; if they are not clean, they get a title that is.
+pub(crate) fn clean(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::Object(members) => {
+            for (key, value) in members.iter_mut() {
+                clean_member(key, value);
+            }
+            title_values(members);
+        }
+        _ => {}
+    }
+}
+
+fn clean_member(key: &str, value: &mut Value) {
+    match (key, value) {
+        ("title" | "description", Value::String(text)) => *text = cleaned(text),
+        ("enumNames", Value::Array(titles)) => {
+            for title in titles {
+                *title = title.as_str().map(cleaned).into();
+            }
+        }
+        ("properties", Value::Object(fields)) => {
+            for (name, field) in fields {
+                clean(field);
+                if let Value::Object(field) = field {
+                    title(field, name);
+                }
+            }
+        }
+        ("enum" | "const" | "default" | "examples", _) => {}
+        (_, value) => clean(value),
+    }
+}
+
+/// Gives titles to values of a choice that are not clean.
+fn title_values(members: &mut Map<String, Value>) {
+    if let Some(value) = members.get("const").and_then(Value::as_str).map(str::to_owned) {
+        title(members, &value);
+    }
+    if let Some(Value::Array(values)) = members.get("enum")
+        && !members.contains_key("enumNames")
+        && values.iter().filter_map(Value::as_str).any(|value| cleaned(value) != value)
+    {
+        let titles: Value = values
+            .iter()
+            .map(|value| value.as_str().map_or_else(|| value.to_string(), cleaned))
+            .collect();
+        members.insert("enumNames".to_owned(), titles);
+    }
+}
+
+/// Gives a field or a value a title if its name is not clean.
+fn title(members: &mut Map<String, Value>, name: &str) {
+    let title = cleaned(name);
+    if title != name && !members.contains_key("title") {
+        members.insert("title".to_owned(), title.into());
+    }
+}
+
+fn cleaned(text: &str) -> String {
+    clean_text(text, PARAMETER_DESCRIPTION_CHARS_MAX)
+}
+
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
 }
@@ -96,6 +163,32 @@ mod tests {
 
     fn form(properties: &Value, required: &[&str]) -> Value {
         json!({ "type": "object", "properties": properties, "required": required })
+    }
+
+    #[test]
+    fn words_are_cleaned_and_names_and_values_are_not() {
+        let mut form = form(
+            &json!({
+                "na\u{202e}me": {"type": "string", "description": "a\u{e0041}b"},
+                "size": {"title": "Si\u{200b}ze", "enum": ["s\u{2066}", "m"], "default": "s\u{2066}"},
+                "kind": {"type": "array", "items": {"anyOf": [{"const": "x\u{200b}"}]}},
+                "old": {"enum": ["s"], "enumNames": ["Sma\u{feff}ll"]},
+            }),
+            &[],
+        );
+        clean(&mut form);
+        let expected = json!({
+            "na\u{202e}me": {"type": "string", "description": "ab", "title": "name"},
+            "size": {
+                "title": "Size",
+                "enum": ["s\u{2066}", "m"],
+                "default": "s\u{2066}",
+                "enumNames": ["s", "m"],
+            },
+            "kind": {"type": "array", "items": {"anyOf": [{"const": "x\u{200b}", "title": "x"}]}},
+            "old": {"enum": ["s"], "enumNames": ["Small"]},
+        });
+        assert_eq!(form["properties"], expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 import { accessibilityProblems, openPage, startBrowser } from '../lib/browser.mjs';
 import { startGateway } from '../lib/gateway.mjs';
-import { EVERYTHING } from '../lib/mcp_servers.mjs';
+import { EVERYTHING, MISBEHAVING } from '../lib/mcp_servers.mjs';
 import { call, startModel } from '../lib/model.mjs';
 
 const SCREENSHOT = fileURLToPath(new URL('../.cache/screenshots/image.png', import.meta.url));
@@ -33,4 +33,20 @@ test('an image is shown below its call, and any other file can be saved', async 
   assert.deepEqual(await accessibilityProblems(page), []);
   assert.deepEqual(complaints, []);
   await page.screenshot({ path: SCREENSHOT, fullPage: true });
+});
+
+test('what a tool calls artifacts is not fetched, and does not stall the page', async (t) => {
+  const id = '0'.repeat(32);
+  const foreign = [{ a: 1 }, 'a vase', [null, 7, { id: '../sessions/s', url: '/' }, { id: [id], url: '/' }, { id: `${id}\n` }]];
+  const calls = foreign.map((artifacts) => call('bad__echo', { text: JSON.stringify({ artifacts }) }));
+  const upstreams = [await startModel(t, [calls.join(''), 'That is all.'])];
+  const mcp = [{ name: 'bad', command: ['python3', MISBEHAVING, 'echoes'], required: true }];
+  const gateway = await startGateway(t, { upstreams, tools: { mcp } });
+  const browser = await startBrowser(t);
+  const { page, complaints } = await openPage(browser, gateway.origin);
+  await page.fill('#prompt', 'Show me.');
+  await page.press('#prompt', 'Enter');
+  await page.waitForFunction(() => document.querySelector('.end') && document.body.textContent.includes('That is all.'));
+  assert.equal(await page.locator('.file').count(), 0);
+  assert.deepEqual(complaints, []);
 });

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tether::limits::session::TTL;
+use tether::limits::tools::QUESTIONS_PER_CALL_MAX;
 use tether::session::store::{MemoryStore, Store};
-use tether::tools::mcp::McpServer;
+use tether::tools::mcp::{McpOptions, McpServer};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe;
 
 use crate::support::events::{names, outcome};
 use crate::support::gateway::{STREAM, Setup};
 use crate::support::model::call;
-use crate::support::{Frame, Gateway, Model, mcp, within};
+use crate::support::{EventStream, Frame, Gateway, Model, mcp, within};
 
 /// A model, and a gateway with a server that asks for a size.
 struct Shop {
@@ -25,7 +26,11 @@ struct Shop {
 }
 
 /// Adds the server, and returns what happens to it.
-fn add(setup: &mut Setup, behaviour: &str) -> (TempDir, Lines<BufReader<pipe::Receiver>>) {
+fn add(
+    setup: &mut Setup,
+    behaviour: &str,
+    change: impl FnOnce(&mut McpOptions),
+) -> (TempDir, Lines<BufReader<pipe::Receiver>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
@@ -33,6 +38,7 @@ fn add(setup: &mut Setup, behaviour: &str) -> (TempDir, Lines<BufReader<pipe::Re
     let events = BufReader::new(pipe::OpenOptions::new().open_receiver(path).unwrap()).lines();
     let mut options = mcp::options(behaviour, Some(folder.path()));
     options.is_required = true;
+    change(&mut options);
     let server = McpServer::new(options);
     setup.tools.push_live(server.starting(), move || server.follow());
     (folder, events)
@@ -43,10 +49,23 @@ impl Shop {
         Self::open_with(behaviour, Model::listen(), None).await
     }
 
+    async fn open_changed(behaviour: &str, change: impl FnOnce(&mut McpOptions)) -> Self {
+        Self::open_all(behaviour, Model::listen(), None, change).await
+    }
+
     async fn open_with(behaviour: &str, model: Model, store: Option<Arc<dyn Store>>) -> Self {
+        Self::open_all(behaviour, model, store, |_| {}).await
+    }
+
+    async fn open_all(
+        behaviour: &str,
+        model: Model,
+        store: Option<Arc<dyn Store>>,
+        change: impl FnOnce(&mut McpOptions),
+    ) -> Self {
         let mut server = None;
         let gateway = Gateway::with(model.address, |setup| {
-            server = Some(add(setup, behaviour));
+            server = Some(add(setup, behaviour, change));
             setup.store = store;
         })
         .await;
@@ -55,19 +74,17 @@ impl Shop {
     }
 
     /// Runs a turn that calls the tool that asks.
-    async fn order(&mut self, session: &str) -> Vec<Frame> {
+    async fn order(&mut self, session: &str, what: &str) -> EventStream {
         let body = json!({"session_id": session, "prompt": "A shirt, please."});
-        let mut stream = self.gateway.turn(&body).await;
+        let stream = self.gateway.turn(&body).await;
         let round = self.model.round().await;
-        round.answer(&call("odd", &json!({"text": "shirt"}))).await;
-        stream.rest().await
+        round.answer(&call("odd", &json!({"text": what}))).await;
+        stream
     }
 
     /// The question that such a turn ends with.
     async fn asked(&mut self, session: &str) -> Value {
-        let frames = self.order(session).await;
-        assert_eq!(outcome(&frames), "clarification_needed", "{frames:#?}");
-        frames[frames.len() - 2].data.clone()
+        question(&self.order(session, "shirt").await.rest().await)
     }
 
     /// Runs a turn with this body, in which the model only speaks. Returns what the model was
@@ -92,6 +109,13 @@ fn answer(session: &str, asked: &Value, response: &Value) -> Value {
     let mut response = response.clone();
     response["clarification_id"] = asked["clarification_id"].clone();
     json!({"session_id": session, "clarification_response": response})
+}
+
+/// The question that a turn has ended with.
+#[track_caller]
+fn question(frames: &[Frame]) -> Value {
+    assert_eq!(outcome(frames), "clarification_needed", "{frames:#?}");
+    frames[frames.len() - 2].data.clone()
 }
 
 /// The data of the only result of a turn.
@@ -182,9 +206,7 @@ async fn of_two_sessions_that_share_a_connection_only_one_is_asked() {
     let mut shop = Shop::open("asks").await;
     let asked = shop.asked("a").await;
     // Either of the two open calls may be asking, so nobody is asked for the second one.
-    let body = json!({"session_id": "b", "prompt": "A shirt, please."});
-    let mut stream = shop.gateway.turn(&body).await;
-    shop.model.round().await.answer(&call("odd", &json!({"text": "shirt"}))).await;
+    let mut stream = shop.order("b", "shirt").await;
     shop.model.round().await.answer("Well.").await;
     let frames = stream.rest().await;
     assert_eq!(outcome(&frames), "stop", "{frames:#?}");
@@ -192,6 +214,37 @@ async fn of_two_sessions_that_share_a_connection_only_one_is_asked() {
     let response = answer("a", &asked, &json!({"content": {"size": "s"}}));
     let (_, frames) = shop.turn(&response).await;
     assert!(result(&frames)["data"].to_string().contains("accept"));
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_keeps_others_from_being_asked_until_it_is_answered() {
+    let mut shop = Shop::open("asks_later").await;
+    let mut stream = shop.order("a", "first").await;
+    shop.hears("called").await;
+    assert_eq!(shop.gateway.cancel("a").await, 202);
+    stream.rest().await;
+    shop.hears("cancelled").await;
+    // The session itself may be asked: whichever of its calls it is about.
+    question(&shop.order("a", "second").await.rest().await);
+    let dropped = shop.turn(&json!({"session_id": "a", "prompt": "Never mind."})).await;
+    assert_eq!(outcome(&dropped.1), "stop");
+    let mut stream = shop.order("b", "third").await;
+    shop.model.round().await.answer("Well.").await;
+    assert!(result(&stream.rest().await)["data"].to_string().contains("cancel"));
+    question(&shop.order("c", "answers all").await.rest().await);
+}
+
+#[tokio::test]
+async fn a_call_asks_ten_times_at_most() {
+    let mut shop = Shop::open("asks_again").await;
+    let mut asked = shop.asked("s").await;
+    let content = json!({"content": {"size": "s"}});
+    for _ in 1..QUESTIONS_PER_CALL_MAX {
+        let mut stream = shop.gateway.turn(&answer("s", &asked, &content)).await;
+        asked = question(&stream.rest().await);
+    }
+    let (told, frames) = shop.turn(&answer("s", &asked, &content)).await;
+    assert!(result(&frames)["data"].to_string().contains("cancel"), "{told}");
 }
 
 #[tokio::test]
@@ -231,5 +284,59 @@ async fn a_modern_question_outlives_its_gateway() {
     let response = answer("s", &asked, &json!({"content": {"size": "s"}}));
     let (_, frames) = two.turn(&response).await;
     let text = result(&frames)["data"].to_string();
-    assert!(text.contains("accept") && text.contains("st"), "{text}");
+    assert!(text.contains("accept"), "{text}");
+    assert_eq!(result(&frames)["data"]["state"], "stäte");
 }
+
+#[tokio::test]
+async fn the_user_learns_of_a_question_that_nobody_was_asked_though_the_call_succeeds() {
+    let mut shop = Shop::open("asks_secret").await;
+    let mut stream = shop.order("s", "shirt").await;
+    let round = shop.model.round().await;
+    let told = round.request.contents();
+    round.answer("Well.").await;
+    let frames = stream.rest().await;
+    let result = result(&frames);
+    assert_eq!(result["data"]["action"], "decline");
+    let notice = "The tool had a question that nobody was asked: it asked the user for a password, \
+                  which nobody should give to a model's tool.";
+    assert_eq!(result["data"]["for_user"], json!([notice]));
+    assert!(told.contains(&format!("Tell the user: {notice}")), "{told}");
+}
+
+/// A shop whose server may, or may not, send the user to pages.
+async fn with_pages(may: bool) -> Shop {
+    let change = |options: &mut McpOptions| options.may_send_to_pages = may;
+    Shop::open_changed("needs_page", change).await
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_page_is_made_again_once_the_user_has_agreed() {
+    let mut shop = with_pages(true).await;
+    let asked = shop.asked("s").await;
+    assert_eq!((&asked["type"], &asked["url"]), (&json!("url"), &json!(LOGIN)));
+    let accept = json!({"selected_option": {"id": "accept"}});
+    let (_, frames) = shop.turn(&answer("s", &asked, &accept)).await;
+    assert_eq!(result(&frames)["data"], json!({"text": "signed in"}));
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_page_fails_if_the_user_declines_or_cannot_be_asked() {
+    let mut shop = with_pages(true).await;
+    let asked = shop.asked("s").await;
+    let (_, frames) = shop.turn(&answer("s", &asked, &json!({"action": "decline"}))).await;
+    let error = "the tool needs the user to visit a page first, which the user declined";
+    assert_eq!(result(&frames)["error"], error);
+
+    let mut shop = with_pages(false).await;
+    let mut stream = shop.order("s", "shirt").await;
+    shop.model.round().await.answer("Well.").await;
+    let frames = stream.rest().await;
+    let error = result(&frames)["error"].as_str().unwrap();
+    assert!(
+        error.contains("visit a page first; ") && error.contains("`elicit_urls: true`"),
+        "{error}"
+    );
+}
+
+const LOGIN: &str = "https://login.example.org/start?id=1";

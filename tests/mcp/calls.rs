@@ -1,16 +1,26 @@
 //! Calls that servers answer late, wrongly, or not at all.
 
+use tether::limits::mcp::OPEN_CALLS_MAX;
 use tether::tools::Reporter;
 
 use super::*;
 
 #[tokio::test]
 async fn an_answer_that_is_too_long_fails_the_call_and_no_other() {
-    let mut bad = Bad::start("long_line");
-    let result = bad.call("odd", "").await.unwrap();
-    assert_eq!(result.error.as_deref(), Some("the server answered with more than 4 MiB"));
-    assert_eq!(bad.says("echo", "still there").await, json!({ "text": "still there" }));
-    assert_eq!(bad.starts(), 1);
+    for behaviour in ["long_line", "long_line_before_its_id", "long_line_without_an_id"] {
+        let mut bad = Bad::start(behaviour);
+        let result = bad.call("odd", "").await.unwrap();
+        let expected = "the server answered with more than 4 MiB";
+        assert_eq!(result.error.as_deref(), Some(expected), "{behaviour}");
+        assert_eq!(bad.says("echo", "still there").await, json!({ "text": "still there" }));
+        assert_eq!(bad.starts(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_id_is_the_number_as_text_is_taken() {
+    let mut bad = Bad::start("id_as_text");
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));
 }
 
 #[tokio::test]
@@ -78,4 +88,21 @@ async fn malformed_results_and_errors_are_told() {
 async fn a_call_is_traced_and_tells_the_server_nothing_else() {
     let mut bad = Bad::start("meta");
     assert_eq!(bad.says("odd", "").await, json!({ "text": "progressToken traceparent" }));
+}
+
+#[tokio::test]
+async fn a_call_too_many_is_not_sent_and_fails_at_once() {
+    let mut bad = Bad::start("silence");
+    let odd = bad.tool("odd").await;
+    let call = || odd.call(json!({ "text": "" }), CallContext::first("call"));
+    let open: Vec<_> = (0..OPEN_CALLS_MAX).map(|_| tokio::spawn(call())).collect();
+    for _ in &open {
+        bad.hears("called").await;
+    }
+    let fault = within(call()).await.unwrap_err();
+    assert_eq!(fault.message, "the server has 64 calls open already");
+    assert!(fault.transient && fault.unsent);
+    open[0].abort();
+    bad.hears("cancelled").await;
+    assert_eq!(bad.says("echo", "there is room again").await["text"], "there is room again");
 }

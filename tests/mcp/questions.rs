@@ -47,3 +47,29 @@ async fn a_modern_question_goes_on_with_the_same_state() {
     });
     assert_eq!(result.data, Some(expected));
 }
+
+/// A server that has not answered the call of session `a`, which was given up.
+async fn with_a_call_given_up() -> (Bad, Arc<dyn Tool>) {
+    let mut bad = Bad::start("asks_later");
+    let odd = bad.tool("odd").await;
+    let first = tokio::spawn(odd.call(json!({ "text": "first" }), context("a")));
+    bad.hears("called").await;
+    first.abort();
+    bad.hears("cancelled").await;
+    (bad, odd)
+}
+
+#[tokio::test]
+async fn nobody_is_asked_on_behalf_of_a_call_that_was_given_up() {
+    let (_bad, odd) = with_a_call_given_up().await;
+    let result = within(odd.call(json!({ "text": "second" }), context("b"))).await.unwrap();
+    assert_eq!(result.data, Some(json!({ "action": "cancel" })));
+}
+
+#[tokio::test]
+async fn a_modern_server_that_asks_nothing_is_called_once() {
+    let mut bad = Bad::start("modern_asks_nothing");
+    let result = bad.call("odd", "").await.unwrap();
+    let expected = "the server asked nothing, and did not say how to go on";
+    assert_eq!(result.error.as_deref(), Some(expected));
+}

@@ -54,6 +54,13 @@ def answer_text(call_id, text):
     send(id=call_id, result={"content": [{"type": "text", "text": text}]})
 
 
+def ask(call_id, message="Which size?"):
+    """Ask the user of a call for a size."""
+    asked[f"q{call_id}"] = call_id
+    send(id=f"q{call_id}", method="elicitation/create",
+         params={"message": message, "requestedSchema": FORM})
+
+
 def tools(cursor):
     """Return the page of the list at a cursor."""
     page = {"tools": [tool("echo", annotations={"readOnlyHint": True}), tool("act"), tool("odd")]}
@@ -92,6 +99,12 @@ def call(call_id, params):
         answer_text(call_id, text)
     elif BEHAVIOUR == "long_line":
         answer_text(call_id, "x" * (12 << 20))
+    elif BEHAVIOUR == "long_line_before_its_id":
+        write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + f'"}},"id":{call_id}}}')
+    elif BEHAVIOUR == "long_line_without_an_id":
+        write('{"jsonrpc":"2.0","result":{"id":1,"text":"' + "x" * (5 << 20) + '"}}')
+    elif BEHAVIOUR == "id_as_text":
+        answer_text(str(call_id), "mine")
     elif BEHAVIOUR == "meta":
         answer_text(call_id, " ".join(sorted(params["_meta"])))
     elif BEHAVIOUR == "silence":
@@ -123,20 +136,39 @@ def call(call_id, params):
         for _ in range(5):
             send(method="notifications/tools/list_changed")
         answer_text(call_id, "changed")
-    elif BEHAVIOUR in ("asks", "asks_and_ends"):
-        question = f"q{call_id}"
-        asked[question] = call_id
-        send(id=question, method="elicitation/create",
-             params={"message": "Which size?", "requestedSchema": FORM})
+    elif BEHAVIOUR in ("asks", "asks_and_ends", "asks_again"):
+        ask(call_id)
         if BEHAVIOUR == "asks_and_ends":
             time.sleep(0.5)
             happened("ended")
             os._exit(3)
+    elif BEHAVIOUR == "asks_later":
+        # The first call is open until it is cancelled, and longer.
+        open_calls[text] = call_id
+        if text != "first":
+            if text == "answers all":
+                for other in open_calls.values():
+                    if other != call_id:
+                        answer_text(other, "late")
+            ask(call_id)
+    elif BEHAVIOUR == "asks_secret":
+        ask(call_id, "Please enter your GitHub password.")
+    elif BEHAVIOUR == "needs_page":
+        if not open_calls:
+            open_calls[call_id] = True
+            page = {"mode": "url", "elicitationId": "1", "message": "Sign in.",
+                    "url": "https://login.example.org/start?id=1"}
+            send(id=call_id, error={"code": -32042, "message": "Sign in first.",
+                                    "data": {"elicitations": [page]}})
+        else:
+            answer_text(call_id, "signed in")
     elif BEHAVIOUR == "asks_page":
         asked["q1"] = call_id
         send(id="q1", method="elicitation/create",
              params={"mode": "url", "message": "Sign in.", "elicitationId": "1",
                      "url": "https://login.example.org/start?id=1"})
+    elif BEHAVIOUR == "modern_asks_nothing":
+        send(id=call_id, result={"resultType": "input_required", "inputRequests": {}})
     elif BEHAVIOUR == "modern_asks":
         responses, state = params.get("inputResponses"), params.get("requestState")
         if responses is None:
@@ -183,7 +215,11 @@ def handle(message):
         happened("cancelled")
     elif method is None and message_id in asked:
         happened(f"answered {message['result']['action']}")
-        answer_text(asked.pop(message_id), json.dumps(message["result"]))
+        call_id = asked.pop(message_id)
+        if BEHAVIOUR == "asks_again" and message["result"]["action"] == "accept":
+            ask(call_id)
+        else:
+            answer_text(call_id, json.dumps(message["result"]))
     elif message_id is not None and method is not None:
         send(id=message_id, error={"code": -32601, "message": "unknown"})
 

@@ -67,8 +67,7 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
 
 /// The result with its files in its data: without a session, there is nowhere to keep them.
 fn with_files_named(mut result: ToolResult) -> ToolResult {
-    let files: Vec<_> = result.files.iter().map(ToolFile::listed).collect();
-    result.list_files(&files);
+    result.list_files(result.files.iter().map(ToolFile::listed).collect());
     result
 }
 
@@ -268,7 +267,7 @@ impl<W: Write> Lines<'_, W> {
                 attempts,
             });
         }
-        serde_json::to_writer(&mut *self.out, result).map_err(io::Error::from)?;
+        serde_json::to_writer(&mut *self.out, &*result.shown()).map_err(io::Error::from)?;
         self.out.write_all(b"\n")?;
         self.out.flush()?;
         Ok(())

@@ -1,13 +1,16 @@
-//! A call that takes several requests (MCP 2026-07-28, multi round-trip requests).
+//! A call that takes several requests.
 //!
 //! ```text
 //!   call ──> input_required {questions, state} ── answers, state ──> input_required .. ──> complete
+//!   call ──> error -32042 {pages} ── once the user has agreed ──> call .. ──> complete
 //! ```
+//! The first is of MCP 2026-07-28 (multi round-trip requests), the second of 2025-11-25
+//! (`URLElicitationRequiredError`).
 
 use serde_json::{Map, Value, json};
 
-use super::question;
-use crate::limits::mcp::{QUESTIONS_MAX, STATE_BYTES_MAX};
+use super::question::{self, Answer};
+use crate::limits::tools::{QUESTIONS_PER_CALL_MAX, RESUMPTION_STATE_BYTES_MAX};
 use crate::tools::Given;
 
 /// What has been exchanged so far.
@@ -19,15 +22,26 @@ pub(super) struct Exchange {
     pub(super) answers: Vec<(String, Value)>,
     /// Its questions that have not been put to the user.
     pub(super) questions: Vec<Asked>,
-    rounds: u64,
-    pub(super) not_asked: Option<String>,
+    rounds: u32,
+    /// Why one of the questions was not put to the user.
+    not_asked: Option<String>,
 }
 
 /// A question of a server.
 #[derive(Debug)]
 pub(super) struct Asked {
-    key: String,
+    /// The server's name for it. A page has none: the server learns the answer from the page.
+    key: Option<String>,
     pub(super) params: Value,
+}
+
+/// What a server says to a request.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Result(Value),
+    /// The user has to visit these pages before the call is made again: the parameters of
+    /// questions.
+    Pages(Vec<Value>),
 }
 
 /// What comes next in a call.
@@ -40,13 +54,72 @@ pub(super) enum Step {
 }
 
 impl Exchange {
-    pub(super) fn answer(&mut self, answer: &question::Answer) {
-        let Asked { key, .. } = self.questions.remove(0);
-        self.answers.push((key, answer.to_json()));
+    /// Answers the first question.
+    ///
+    /// # Errors
+    /// If the call cannot go on, because the user will not visit a page.
+    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), String> {
+        match self.questions.remove(0).key {
+            Some(key) => self.answers.push((key, answer.to_json())),
+            None if answer.action == "accept" => {}
+            None => return Err(format!("{NEEDS_PAGE}, which the user declined")),
+        }
+        Ok(())
     }
 
-    /// Goes on with a result, which may be a question.
-    pub(super) fn go_on(&mut self, mut result: Value) -> Step {
+    /// Declines the first question, which is not put to the user for this reason.
+    ///
+    /// # Errors
+    /// If the call cannot go on.
+    pub(super) fn skip(&mut self, reason: String) -> Result<(), String> {
+        if self.answer(&Answer::decline()).is_err() {
+            return Err(format!("{NEEDS_PAGE}; {reason}"));
+        }
+        self.note_not_asked(Some(reason));
+        Ok(())
+    }
+
+    pub(super) fn note_not_asked(&mut self, reason: Option<String>) {
+        self.not_asked = reason.or_else(|| self.not_asked.take());
+    }
+
+    /// Why a question was not put to the user, if there was one.
+    pub(super) fn not_asked(&self) -> Option<&str> {
+        self.not_asked.as_deref()
+    }
+
+    /// Goes on with a reply, which may be a question.
+    pub(super) fn go_on(&mut self, reply: Reply) -> Step {
+        match reply {
+            Reply::Result(result) => self.go_on_with(result),
+            Reply::Pages(pages) => match self.count_round() {
+                Ok(()) => self.ask(pages.into_iter().map(|params| Asked { key: None, params })),
+                Err(reason) => Step::Wrong(reason),
+            },
+        }
+    }
+
+    fn count_round(&mut self) -> Result<(), String> {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds > QUESTIONS_PER_CALL_MAX {
+            return Err(format!(
+                "the server asked more than {QUESTIONS_PER_CALL_MAX} times in one call"
+            ));
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, questions: impl ExactSizeIterator<Item = Asked>) -> Step {
+        if questions.len() > QUESTIONS_PER_CALL_MAX as usize {
+            return Step::Wrong(format!(
+                "the server asked more than {QUESTIONS_PER_CALL_MAX} questions at once"
+            ));
+        }
+        self.questions.extend(questions);
+        Step::Ask
+    }
+
+    fn go_on_with(&mut self, mut result: Value) -> Step {
         let kind = result.get("resultType").and_then(Value::as_str).unwrap_or("complete");
         match kind {
             "input_required" => {}
@@ -57,37 +130,33 @@ impl Exchange {
             }
             _ => return Step::Done(result),
         }
-        self.rounds += 1;
-        if self.rounds > QUESTIONS_MAX {
-            return Step::Wrong(format!(
-                "the server asked more than {QUESTIONS_MAX} times in one call"
-            ));
+        if let Err(reason) = self.count_round() {
+            return Step::Wrong(reason);
         }
         self.answers.clear();
         self.state = result.get("requestState").and_then(Value::as_str).map(str::to_owned);
-        if self.state.as_ref().is_some_and(|state| state.len() > STATE_BYTES_MAX) {
+        if self.state.as_ref().is_some_and(|state| state.len() > RESUMPTION_STATE_BYTES_MAX) {
             return Step::Wrong("the server's question has too much state".to_owned());
         }
-        let requests = result.get_mut("inputRequests").map(Value::take);
-        let Some(Value::Object(requests)) = requests else {
-            return match &self.state {
-                Some(_) => Step::Later,
-                None => {
-                    Step::Wrong("the server asked nothing, and did not say how to go on".to_owned())
-                }
-            };
+        let requests = match result.get_mut("inputRequests").map(Value::take) {
+            Some(Value::Object(requests)) => requests,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Step::Wrong("the server's questions cannot be read".to_owned()),
         };
-        for (key, mut request) in requests {
-            let is_question = request.get("method") == Some(&json!("elicitation/create"));
-            let params = request.get_mut("params").map(Value::take).unwrap_or_default();
-            if !is_question {
-                return Step::Wrong(
-                    "the server asks the gateway for something that is not supported".to_owned(),
-                );
-            }
-            self.questions.push(Asked { key, params });
+        if requests.is_empty() {
+            // Without state, the same call would only be made again.
+            let nothing = "the server asked nothing, and did not say how to go on";
+            let later = self.state.as_ref().map(|_| Step::Later);
+            return later.unwrap_or_else(|| Step::Wrong(nothing.to_owned()));
         }
-        Step::Ask
+        let is_question = |it: &Value| it.get("method") == Some(&json!("elicitation/create"));
+        if !requests.values().all(is_question) {
+            return Step::Wrong(
+                "the server asks the gateway for something that is not supported".to_owned(),
+            );
+        }
+        let questions: Vec<Asked> = requests.into_iter().map(Asked::read).collect();
+        self.ask(questions.into_iter())
     }
 
     /// What has to be stored until the user answers.
@@ -95,7 +164,13 @@ impl Exchange {
         let questions: Vec<Value> =
             self.questions.iter().map(|it| json!([it.key, it.params])).collect();
         let answers: Map<String, Value> = self.answers.iter().cloned().collect();
-        json!({ "state": self.state, "answers": answers, "questions": questions, "rounds": self.rounds })
+        json!({
+            "state": self.state,
+            "answers": answers,
+            "questions": questions,
+            "rounds": self.rounds,
+            "not_asked": self.not_asked,
+        })
     }
 
     /// Goes on with an answer to the first question.
@@ -106,14 +181,16 @@ impl Exchange {
         };
         let mut exchange = Self {
             state: stored["state"].as_str().map(str::to_owned),
-            rounds: stored["rounds"].as_u64().unwrap_or_default(),
+            rounds: stored["rounds"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or_default(),
+            not_asked: stored["not_asked"].as_str().map(str::to_owned),
             ..Self::default()
         };
         if let Some(Value::Object(answers)) = stored.get_mut("answers").map(Value::take) {
             exchange.answers = answers.into_iter().collect();
         }
         for question in questions {
-            let Ok((key, params)) = serde_json::from_value::<(String, Value)>(question) else {
+            let Ok((key, params)) = serde_json::from_value::<(Option<String>, Value)>(question)
+            else {
                 return Err(unusable());
             };
             exchange.questions.push(Asked { key, params });
@@ -121,7 +198,92 @@ impl Exchange {
         if exchange.questions.is_empty() {
             return Err(unusable());
         }
-        exchange.answer(&question::answer(given));
+        exchange.answer(&question::answer(given))?;
         Ok(exchange)
+    }
+}
+
+impl Asked {
+    fn read((key, mut request): (String, Value)) -> Self {
+        let params = request.get_mut("params").map(Value::take).unwrap_or_default();
+        Self { key: Some(key), params }
+    }
+}
+
+/// Why a call does not go on.
+const NEEDS_PAGE: &str = "the tool needs the user to visit a page first";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(requests: &Value, state: &Value) -> Reply {
+        Reply::Result(json!({
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": state,
+        }))
+    }
+
+    #[track_caller]
+    fn is_wrong(step: Step) -> String {
+        let Step::Wrong(reason) = step else { panic!("it goes on") };
+        reason
+    }
+
+    #[test]
+    fn asking_nothing_is_waiting_if_there_is_state_and_a_mistake_otherwise() {
+        for nothing in [json!({}), json!(null)] {
+            let step = |state| Exchange::default().go_on(asks(&nothing, &state));
+            assert!(matches!(step(json!("s")), Step::Later));
+            assert!(is_wrong(step(json!(null))).starts_with("the server asked nothing"));
+        }
+        let list = Exchange::default().go_on(asks(&json!([]), &json!("s")));
+        assert!(is_wrong(list).contains("cannot be read"));
+    }
+
+    #[test]
+    fn waiting_has_an_end() {
+        let mut exchange = Exchange::default();
+        for _ in 0..QUESTIONS_PER_CALL_MAX {
+            assert!(matches!(exchange.go_on(asks(&json!({}), &json!("s"))), Step::Later));
+        }
+        is_wrong(exchange.go_on(asks(&json!({}), &json!("s"))));
+    }
+
+    #[test]
+    fn questions_at_once_are_limited() {
+        let requests = |count: u32| -> Value {
+            (0..count).map(|at| (at.to_string(), json!({"method": "elicitation/create"}))).collect()
+        };
+        let step = |count| Exchange::default().go_on(asks(&requests(count), &json!(null)));
+        assert!(matches!(step(QUESTIONS_PER_CALL_MAX), Step::Ask));
+        assert!(is_wrong(step(QUESTIONS_PER_CALL_MAX + 1)).contains("at once"));
+    }
+
+    #[test]
+    fn why_a_question_was_not_asked_outlives_the_turn() {
+        let mut exchange = Exchange::default();
+        let request = json!({ "method": "elicitation/create", "params": {} });
+        exchange.go_on(asks(&json!({ "a": request, "b": request }), &json!(null)));
+        exchange.skip("it asked for a password".to_owned()).unwrap();
+        let exchange = Exchange::resume(exchange.to_json(), &Given::Declined).unwrap();
+        assert_eq!(exchange.not_asked(), Some("it asked for a password"));
+        assert_eq!(exchange.answers.len(), 2);
+    }
+
+    #[test]
+    fn a_call_goes_on_after_a_page_only_if_the_user_agrees() {
+        let mut exchange = Exchange::default();
+        exchange.go_on(Reply::Pages(vec![json!({ "mode": "url" })]));
+        let stored = exchange.to_json();
+        let accept = crate::tools::ClarificationOption::new("accept", "I will");
+        let agreed = Exchange::resume(stored.clone(), &Given::Option(accept)).unwrap();
+        assert!(agreed.answers.is_empty() && agreed.questions.is_empty());
+        let declined = Exchange::resume(stored, &Given::Declined).unwrap_err();
+        assert_eq!(
+            declined,
+            "the tool needs the user to visit a page first, which the user declined"
+        );
     }
 }

@@ -10,7 +10,7 @@ use tracing::debug;
 use super::open_call::OpenCall;
 use super::options::McpOptions;
 use super::question::{self, Answer};
-use super::traffic::Traffic;
+use super::traffic::{Asker, Traffic};
 
 /// Answers the requests of a server.
 #[derive(Debug)]
@@ -32,6 +32,10 @@ impl Handler {
         origin: Option<&InboundStreamOrigin>,
     ) -> Answer {
         let Some(call) = self.caller(origin) else { return Answer::cancel() };
+        if let Err(reason) = call.count_question() {
+            call.note_not_asked(reason);
+            return Answer::cancel();
+        }
         let params = serde_json::to_value(params).unwrap_or_default();
         let question = match question::read(&params, self.may_send_to_pages) {
             Ok(question) => question,
@@ -47,20 +51,16 @@ impl Handler {
     }
 
     /// The call that a question belongs to. **Nobody is asked on behalf of someone else**: if the
-    /// transport cannot tell, and calls of several sessions are open, it belongs to none.
+    /// transport cannot tell, and the question may be for another session, it belongs to none.
     fn caller(&self, origin: Option<&InboundStreamOrigin>) -> Option<Arc<OpenCall>> {
-        if let Some(call) = self.traffic.call_of(origin) {
-            return Some(call);
-        }
-        let open = self.traffic.open_calls();
-        let first = open.first()?;
-        if open.iter().all(|call| call.session == first.session) {
-            return open.into_iter().next();
-        }
-        for call in &open {
+        let open = match self.traffic.asker(origin) {
+            Asker::Call(call) => return Some(call),
+            Asker::Unknown(open) => open,
+        };
+        for call in open {
             call.note_not_asked(
-                "it asked a question while calls of several users were open, and does not say \
-                 whom it is for; set `connections: per_session` for this server"
+                "its question may be for another user, and does not say for whom; set \
+                 `connections: per_session` for this server"
                     .to_owned(),
             );
         }

@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage, ServerResult,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -46,6 +48,15 @@ pub(super) fn wrap(message: &str) -> Cow<'_, str> {
         }
         _ => message.into(),
     }
+}
+
+/// The id of a request as it was sent: some servers answer with the number as text.
+pub(super) fn as_sent(id: RequestId) -> RequestId {
+    let number = match &id {
+        RequestId::String(text) => text.parse().ok(),
+        RequestId::Number(_) => None,
+    };
+    number.map_or(id, RequestId::Number)
 }
 
 /// Reads a message.

@@ -12,9 +12,12 @@
 
 mod auth;
 mod connection;
+mod envelope;
 mod exchange;
+mod given_up;
 mod handler;
 mod http;
+mod lines;
 mod link;
 mod list;
 mod message;
@@ -24,6 +27,7 @@ mod program;
 mod question;
 mod restarts;
 mod result;
+mod secret;
 mod server;
 mod stdio;
 mod tool;

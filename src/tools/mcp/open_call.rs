@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::ProgressNotificationParam;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use crate::tools::{Progress, Reporter};
+use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
+use crate::tools::{Progress, Reporter, ToolFault};
 
 /// A call that the server has not answered.
 #[derive(Debug)]
@@ -17,21 +18,29 @@ pub(super) struct OpenCall {
     pub(super) reporter: Reporter,
     state: Mutex<State>,
     heard: Notify,
+    /// Its place among the open calls of its connection.
+    _slot: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
 struct State {
     heard_at: Instant,
     /// How many of its questions wait for the user.
+    waiting: u32,
+    /// How many questions it has had.
     questions: u32,
     /// Why one of its questions was not put to the user.
     not_asked: Option<String>,
 }
 
 impl OpenCall {
-    pub(super) fn new(session: std::sync::Arc<str>, reporter: Reporter) -> Self {
-        let state = State { heard_at: Instant::now(), questions: 0, not_asked: None };
-        Self { session, reporter, state: Mutex::new(state), heard: Notify::new() }
+    pub(super) fn new(
+        session: std::sync::Arc<str>,
+        reporter: Reporter,
+        slot: OwnedSemaphorePermit,
+    ) -> Self {
+        let state = State { heard_at: Instant::now(), waiting: 0, questions: 0, not_asked: None };
+        Self { session, reporter, state: Mutex::new(state), heard: Notify::new(), _slot: slot }
     }
 
     /// The server has said something about it.
@@ -53,7 +62,7 @@ impl OpenCall {
         loop {
             let (is_asking, deadline) = {
                 let state = self.state.lock();
-                (state.questions > 0, state.heard_at + most)
+                (state.waiting > 0, state.heard_at + most)
             };
             if !is_asking && deadline <= Instant::now() {
                 return;
@@ -65,9 +74,22 @@ impl OpenCall {
         }
     }
 
+    /// Counts a question.
+    ///
+    /// # Errors
+    /// If it is one too many.
+    pub(super) fn count_question(&self) -> Result<(), String> {
+        let mut state = self.state.lock();
+        state.questions = state.questions.saturating_add(1);
+        if state.questions > QUESTIONS_PER_CALL_MAX {
+            return Err(format!("it asked more than {QUESTIONS_PER_CALL_MAX} times in one call"));
+        }
+        Ok(())
+    }
+
     /// The user is being asked, until the result is dropped.
     pub(super) fn asking(&self) -> Asking<'_> {
-        self.state.lock().questions += 1;
+        self.state.lock().waiting += 1;
         self.heard.notify_one();
         Asking(self)
     }
@@ -75,6 +97,14 @@ impl OpenCall {
     /// Notes why a question was not put to the user.
     pub(super) fn note_not_asked(&self, reason: String) {
         self.state.lock().not_asked = Some(reason);
+    }
+
+    /// A fault of the call, which also says why a question was not put to the user.
+    pub(super) fn explain(&self, fault: ToolFault) -> ToolFault {
+        match self.not_asked() {
+            Some(reason) => ToolFault { message: format!("{} ({reason})", fault.message), ..fault },
+            None => fault,
+        }
     }
 
     /// Why a question was not put to the user, if there was one.
@@ -88,7 +118,7 @@ pub(super) struct Asking<'c>(&'c OpenCall);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().questions -= 1;
+        self.0.state.lock().waiting -= 1;
         self.0.hear();
     }
 }

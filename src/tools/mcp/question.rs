@@ -1,14 +1,14 @@
 //! Questions of servers to users (MCP, elicitation), and their answers.
 
+use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 use url::Url;
 
+use super::secret;
+use crate::limits::mcp::QUESTION_CHARS_MAX;
 use crate::text::quote;
 use crate::tools::source::clean_text;
-use crate::tools::{Clarification, Given};
-
-/// The longest question, in characters.
-const QUESTION_CHARS_MAX: usize = 4096;
+use crate::tools::{Clarification, Given, form};
 
 /// A user's answer, as servers read it.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,23 +35,24 @@ impl Answer {
     }
 }
 
-/// Words in the names of fields that ask for a secret, and what kind of secret it is.
-const SECRETS: &[(&str, &str)] = &[
-    ("password", "a password"),
-    ("passwd", "a password"),
-    ("passphrase", "a password"),
-    ("secret", "a secret"),
-    ("api_key", "a key"),
-    ("apikey", "a key"),
-    ("private_key", "a key"),
-    ("access_token", "a token"),
-    ("auth_token", "a token"),
-    ("token", "a token"),
-    ("credit_card", "card details"),
-    ("card_number", "card details"),
-    ("cvv", "card details"),
-    ("cvc", "card details"),
-];
+/// The parameters of the questions in an error that says that the user has to visit pages first
+/// (MCP 2025-11-25, `URLElicitationRequiredError`); `None` if it is another error.
+pub(super) fn pages(error: &ErrorData) -> Option<Vec<Value>> {
+    if error.code != URL_ELICITATION_REQUIRED {
+        return None;
+    }
+    let pages = error.data.as_ref()?.get("elicitations")?.as_array()?;
+    let page = |page: &Value| {
+        let mut page = page.as_object()?.clone();
+        page.insert("mode".to_owned(), "url".into());
+        Some(Value::Object(page))
+    };
+    let pages: Option<Vec<Value>> = pages.iter().map(page).collect();
+    pages.filter(|pages| !pages.is_empty())
+}
+
+/// The user has to visit pages before the call is made again.
+const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 /// Reads the parameters of `elicitation/create`.
 ///
@@ -85,52 +86,20 @@ fn page(params: &Value, message: &str, may: bool) -> Result<Clarification, Strin
 }
 
 fn form(params: &Value, message: String) -> Result<Clarification, String> {
-    let schema = params.get("requestedSchema").cloned().unwrap_or_else(|| json!({}));
-    let properties = schema.get("properties").and_then(Value::as_object);
-    for (name, property) in properties.into_iter().flatten() {
-        if let Some(kind) = secret(name, property) {
-            return Err(format!(
-                "it asked the user for {kind}, which nobody should give to a model's tool"
-            ));
-        }
-    }
-    let mut schema = schema;
+    let mut schema = params.get("requestedSchema").cloned().unwrap_or_else(|| json!({}));
     if let Some(schema) = schema.as_object_mut() {
         schema.shift_remove("$schema");
         schema.entry("type").or_insert_with(|| "object".into());
     }
+    form::clean(&mut schema);
+    if let Some(kind) = secret::asked_for(&message, &schema) {
+        return Err(format!(
+            "it asked the user for {kind}, which nobody should give to a model's tool"
+        ));
+    }
     crate::tools::check_parameters(&schema)
         .map_err(|error| format!("its form cannot be used: {error}"))?;
     Ok(Clarification::form(message, schema))
-}
-
-/// What secret a field asks for, if any.
-fn secret(name: &str, property: &Value) -> Option<&'static str> {
-    let text = |key: &str| property.get(key).and_then(Value::as_str).unwrap_or_default();
-    if text("format") == "password" {
-        return Some("a password");
-    }
-    let title = text("title");
-    [name, title].into_iter().find_map(|words| {
-        let words = snake(words);
-        let padded = format!("_{words}_");
-        let found = SECRETS.iter().find(|(word, _)| padded.contains(&format!("_{word}_")));
-        found.map(|(_, kind)| *kind)
-    })
-}
-
-/// `apiKey`, `API key` and `api-key` as `api_key`.
-fn snake(words: &str) -> String {
-    let mut snake = String::new();
-    let mut was_lower = false;
-    for char in words.chars() {
-        if char.is_ascii_uppercase() && was_lower {
-            snake.push('_');
-        }
-        was_lower = char.is_ascii_lowercase() || char.is_ascii_digit();
-        snake.push(if char.is_alphanumeric() { char.to_ascii_lowercase() } else { '_' });
-    }
-    snake
 }
 
 /// What a user's answer means to a server.
@@ -151,22 +120,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_that_ask_for_secrets_are_not_shown() {
-        let form = |name: &str, property: Value| {
-            let schema = json!({ "type": "object", "properties": { name: property } });
-            read(&json!({ "message": "?", "requestedSchema": schema }), false)
+    fn a_form_that_asks_for_a_secret_is_not_shown() {
+        let form = |message: &str, name: &str| {
+            let schema = json!({ "properties": { name: { "type": "string" } } });
+            read(&json!({ "message": message, "requestedSchema": schema }), false)
         };
-        let text = || json!({ "type": "string" });
-        for name in
-            ["password", "apiKey", "API_KEY", "access-token", "cardNumber", "token", "user secret"]
-        {
-            assert!(form(name, text()).is_err(), "{name}");
-        }
-        assert!(form("x", json!({ "type": "string", "title": "Your Password" })).is_err());
-        assert!(form("x", json!({ "type": "string", "format": "password" })).is_err());
-        for name in ["name", "keyboard", "tokens", "discard", "cardinality", "secretary"] {
-            assert!(form(name, text()).is_ok(), "{name}");
-        }
+        let reason = form("?", "pass\u{200b}word").unwrap_err();
+        assert!(reason.starts_with("it asked the user for a password"), "{reason}");
+        assert!(form("Please enter your GitHub password", "value").is_err());
+        assert!(form("Please enter your GitHub name", "value").is_ok());
     }
 
     #[test]

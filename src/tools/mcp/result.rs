@@ -1,13 +1,14 @@
 //! The result of a call, made from what a server sends.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value, json};
 
 use crate::limits::mcp::ERROR_TEXT_BYTES_MAX;
 use crate::text::cut;
 use crate::tools::schema::Schema;
-use crate::tools::{ToolFile, ToolResult};
+use crate::tools::{ListedFile, ToolFile, ToolResult};
 
 /// The longest name or media type of a file, in bytes.
 const NAME_BYTES_MAX: usize = 128;
@@ -34,7 +35,7 @@ pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, S
     };
     let structured = members.remove("structuredContent").filter(|value| !value.is_null());
     let content = match members.remove("content") {
-        Some(Value::Array(blocks)) => Content::read(&blocks)?,
+        Some(Value::Array(blocks)) => Content::read(&blocks),
         None => Content::default(),
         Some(_) => return Err("its `content` is not a list".to_owned()),
     };
@@ -62,7 +63,15 @@ pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, S
     if let Some(data) = &mut result.data {
         content.add_to(data);
     }
-    Ok(result.with_files(content.files.into_iter().map(|file| file.file).collect()))
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
+    for Encoded { file, .. } in content.files {
+        match file {
+            Ok(file) => files.push(file),
+            Err(listed) => unreadable.push(listed),
+        }
+    }
+    result.list_files(unreadable);
+    Ok(result.with_files(files).with_texts_for_user(content.for_user))
 }
 
 fn failure(structured: Option<&Value>, content: &Content) -> ToolResult {
@@ -89,36 +98,36 @@ struct Content {
 /// A file, and how it was sent.
 #[derive(Debug, PartialEq)]
 struct Encoded {
-    file: ToolFile,
+    /// The file, or how it is listed if it cannot be read.
+    file: Result<ToolFile, ListedFile>,
     base64: String,
 }
 
 impl Content {
-    fn read(blocks: &[Value]) -> Result<Self, String> {
+    fn read(blocks: &[Value]) -> Self {
         let mut content = Self::default();
         for block in blocks {
-            content.add(block)?;
+            content.add(block);
         }
-        Ok(content)
+        content
     }
 
-    fn add(&mut self, block: &Value) -> Result<(), String> {
+    fn add(&mut self, block: &Value) {
         let resource = block.get("resource").unwrap_or(&Value::Null);
         match text(block, "type") {
             Some("text") => self.add_text(block, text(block, "text")),
-            Some("image" | "audio") => self.add_file(block, text(block, "data"), None)?,
+            Some("image" | "audio") => self.add_file(block, text(block, "data"), None),
             Some("resource_link") => self.links.push(link(block)),
             Some("resource") => match (text(resource, "text"), text(resource, "blob")) {
                 (Some(words), _) => self.add_text(block, Some(words)),
                 (None, Some(blob)) => {
                     let name = text(resource, "uri").and_then(|uri| uri.rsplit('/').next());
-                    self.add_file(resource, Some(blob), name)?;
+                    self.add_file(resource, Some(blob), name);
                 }
                 (None, None) => self.links.push(link(resource)),
             },
             _ => {}
         }
-        Ok(())
     }
 
     fn add_text(&mut self, block: &Value, words: Option<&str>) {
@@ -128,22 +137,20 @@ impl Content {
         texts.extend(words.map(str::to_owned));
     }
 
-    fn add_file(
-        &mut self,
-        block: &Value,
-        base64: Option<&str>,
-        name: Option<&str>,
-    ) -> Result<(), String> {
+    fn add_file(&mut self, block: &Value, base64: Option<&str>, name: Option<&str>) {
         let base64 = base64.unwrap_or_default();
-        let bytes = STANDARD.decode(base64).map_err(|_| "a file in it is not base64".to_owned())?;
+        let bytes = decode(base64);
         let mime_type = text(block, "mimeType").filter(|it| !it.is_empty());
         let file = ToolFile {
             name: name.filter(|name| !name.is_empty()).map(|name| cut(name, NAME_BYTES_MAX)),
             mime_type: cut(mime_type.unwrap_or("application/octet-stream"), NAME_BYTES_MAX),
-            bytes: bytes.into(),
+            bytes: bytes.clone().unwrap_or_default().into(),
+        };
+        let file = match bytes {
+            Some(_) => Ok(file),
+            None => Err(ListedFile { error: Some("it is not base64".to_owned()), ..file.listed() }),
         };
         self.files.push(Encoded { file, base64: base64.to_owned() });
-        Ok(())
     }
 
     /// Removes files that are also among the blocks. Servers repeat them, and nobody can read them
@@ -181,19 +188,24 @@ impl Content {
 
     fn add_to(&self, data: &mut Value) {
         let Some(data) = data.as_object_mut() else { return };
-        add(data, "links", &self.links);
-        add(data, "for_user", &self.for_user);
+        if !self.links.is_empty() && !data.contains_key("links") {
+            data.insert("links".to_owned(), self.links.clone().into());
+        }
     }
+}
+
+/// Reads base64 as programs write it: perhaps in lines, and without padding.
+fn decode(base64: &str) -> Option<Vec<u8>> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    let joined: Vec<u8> = base64.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    LENIENT.decode(joined).ok()
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key)?.as_str()
-}
-
-fn add(data: &mut Map<String, Value>, key: &str, list: &[impl Clone + Into<Value>]) {
-    if !list.is_empty() && !data.contains_key(key) {
-        data.insert(key.to_owned(), list.into());
-    }
 }
 
 /// A link to a resource, with what tells people and models what it is.
@@ -265,6 +277,25 @@ mod tests {
     }
 
     #[test]
+    fn base64_may_have_lines_and_lack_padding() {
+        for (base64, bytes) in [("AAEC\nAwQ=\r\n", 5), ("AAE", 2), ("AAE=", 2), (" ", 0)] {
+            assert_eq!(decode(base64).map(|bytes| bytes.len()), Some(bytes), "{base64}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_base64_costs_nothing_else() {
+        let broken = json!({ "type": "image", "data": "?", "mimeType": "image/png" });
+        let sound = json!({ "type": "audio", "data": "AAAA", "mimeType": "audio/wav" });
+        let result = json!({ "content": [text("See."), broken, sound] });
+        let read = read(result, &Reading::default()).unwrap();
+        assert_eq!(read.data, Some(json!({ "text": "See." })));
+        assert_eq!(read.files[0].mime_type, "audio/wav");
+        let listed = &read.artifacts[0];
+        assert_eq!((&*listed.kind, listed.error.as_deref()), ("image", Some("it is not base64")));
+    }
+
+    #[test]
     fn a_file_is_not_repeated_in_the_data() {
         let image = json!({ "type": "image", "data": "AAAA", "mimeType": "image/png" });
         let structured = json!({ "pictures": [{ "data": "AAAA", "width": 1 }] });
@@ -279,7 +310,9 @@ mod tests {
                 json!({ "type": "text", "text": "b", "annotations": { "audience": audience } });
             json!({ "content": [text("a"), note] })
         };
-        check(for_both(json!(["user"])), json!({ "text": "a", "for_user": ["b"] }));
+        check(for_both(json!(["user"])), json!({ "text": "a" }));
+        let for_user = read(for_both(json!(["user"])), &Reading::default()).unwrap().for_user;
+        assert_eq!(for_user, ["b"]);
         check(for_both(json!(["user", "assistant"])), json!({ "text": "a\nb" }));
         check(for_both(json!(["assistant"])), json!({ "text": "a\nb" }));
     }
@@ -301,11 +334,9 @@ mod tests {
 
     #[test]
     fn malformed_results_say_what_is_wrong() {
-        for (result, says) in [
-            (json!([]), "not an object"),
-            (json!({ "content": "text" }), "not a list"),
-            (json!({ "content": [{ "type": "image", "data": "?" }] }), "not base64"),
-        ] {
+        for (result, says) in
+            [(json!([]), "not an object"), (json!({ "content": "text" }), "not a list")]
+        {
             assert!(read(result, &Reading::default()).unwrap_err().contains(says));
         }
         let output = Schema::compile(

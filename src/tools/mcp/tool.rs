@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, told_service};
-use super::exchange::{Exchange, Step};
+use super::exchange::{Exchange, Reply, Step};
 use super::http::params::{Param, ParamHeaders};
 use super::link::Link;
 use super::open_call::OpenCall;
 use super::result::{self, Reading};
 use super::{list, message, question};
-use crate::limits::mcp::{RECONNECT_WAIT, STATE_PAUSE};
+use crate::limits::mcp::{OPEN_CALLS_MAX, RECONNECT_WAIT, STATE_PAUSE};
 use crate::tools::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
 
 /// A tool of an MCP server.
@@ -80,18 +80,18 @@ impl Shared {
                 let question = match question::read(&next.params, self.may_send_to_pages) {
                     Ok(question) => question,
                     // The server decides what becomes of a call whose question is not asked.
-                    Err(reason) => {
-                        exchange.not_asked = Some(reason);
-                        exchange.answer(&question::Answer::decline());
-                        continue;
-                    }
+                    Err(reason) => match exchange.skip(reason) {
+                        Ok(()) => continue,
+                        Err(reason) => return Ok(ToolResult::error(reason)),
+                    },
                 };
                 let state = exchange.to_json();
                 match context.reporter.ask_again(question, state).await {}
             }
-            let result = self.send(&arguments, &context, &exchange).await?;
-            match exchange.go_on(result) {
-                Step::Done(result) => return Ok(self.read(result, exchange.not_asked.as_deref())),
+            let (reply, not_asked) = self.send(&arguments, &context, &exchange).await?;
+            exchange.note_not_asked(not_asked);
+            match exchange.go_on(reply) {
+                Step::Done(result) => return Ok(self.read(result, exchange.not_asked())),
                 Step::Ask => {}
                 Step::Later => sleep(STATE_PAUSE).await,
                 Step::Wrong(reason) => return Ok(ToolResult::error(reason)),
@@ -99,25 +99,36 @@ impl Shared {
         }
     }
 
-    /// Sends the request of a call, or of its continuation.
+    /// Sends the request of a call, or of its continuation. Returns the reply, and why a question
+    /// of the server was not put to the user.
     async fn send(
         &self,
         arguments: &Value,
         context: &CallContext,
         exchange: &Exchange,
-    ) -> Result<Value, ToolFault> {
+    ) -> Result<(Reply, Option<String>), ToolFault> {
         let connection = self.connection(context).await?;
-        let call = Arc::new(OpenCall::new(Arc::clone(&context.session), context.reporter.clone()));
+        let Some(slot) = connection.traffic.slot() else {
+            let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
+            return Err(ToolFault::transient(reason).before_sending());
+        };
+        let (session, reporter) = (Arc::clone(&context.session), context.reporter.clone());
+        let call = Arc::new(OpenCall::new(session, reporter, slot));
         let send = |params: &[Param]| {
             let request = self.request(arguments, exchange, &call, params);
             self.answer(&connection, &call, request, context.traceparent())
         };
-        let mut answer = send(&self.params).await?;
+        let mut answer = send(&self.params).await.map_err(|fault| call.explain(fault))?;
         if let Err(ServiceError::McpError(error)) = &answer
             && error.code == HEADER_MISMATCH
             && let Some(params) = self.params_now(&connection).await
         {
             answer = send(&params).await?;
+        }
+        if let Err(ServiceError::McpError(error)) = &answer
+            && let Some(pages) = question::pages(error)
+        {
+            return Ok((Reply::Pages(pages), call.not_asked()));
         }
         let answer = match answer {
             Ok(answer) => answer,
@@ -125,21 +136,18 @@ impl Shared {
             Err(ServiceError::McpError(error))
                 if error.code != ErrorCode::INTERNAL_ERROR || !connection.is_over() =>
             {
-                return Ok(
-                    json!({ "isError": true, "content": [{ "type": "text", "text": error.message }] }),
-                );
+                let text = json!({ "type": "text", "text": error.message });
+                let result = json!({ "isError": true, "content": [text] });
+                return Ok((Reply::Result(result), call.not_asked()));
             }
-            Err(error) => return Err(self.fault(&error, &connection).await),
+            Err(error) => return Err(call.explain(self.fault(&error, &connection).await)),
         };
-        let Some(mut result) = message::unwrap(answer) else {
+        let Some(result) = message::unwrap(answer) else {
             return Err(ToolFault::permanent(
                 "the server answered with something that is not a result",
             ));
         };
-        if let (Some(reason), Some(members)) = (call.not_asked(), result.as_object_mut()) {
-            members.insert(NOT_ASKED.to_owned(), reason.into());
-        }
-        Ok(result)
+        Ok((Reply::Result(result), call.not_asked()))
     }
 
     /// Sends a request and waits for its answer, as long as the server is not silent.
@@ -235,27 +243,24 @@ impl Shared {
         }
     }
 
-    fn read(&self, mut result: Value, not_asked: Option<&str>) -> ToolResult {
-        let noted = result.as_object_mut().and_then(|members| members.remove(NOT_ASKED));
-        let noted = noted.as_ref().and_then(Value::as_str).or(not_asked);
+    fn read(&self, result: Value, not_asked: Option<&str>) -> ToolResult {
         let read = match result::read(result, &self.reading) {
             Ok(read) => read.capped(self.result_bytes_max),
             Err(reason) => {
                 return ToolResult::error(format!("the server's result is malformed: {reason}"));
             }
         };
-        match (read.error.as_deref(), noted) {
+        match (read.error.as_deref(), not_asked) {
             (Some(error), Some(reason)) => ToolResult::error(format!("{error} ({reason})")),
-            _ => read,
+            (None, Some(reason)) => read
+                .with_notice(format!("The tool had a question that nobody was asked: {reason}.")),
+            (_, None) => read,
         }
     }
 }
 
 /// The server's list of tools has changed, so other arguments belong in headers.
 const HEADER_MISMATCH: ErrorCode = ErrorCode(-32020);
-
-/// A member that notes why a question was not put to the user.
-const NOT_ASKED: &str = "tether/not_asked";
 
 /// Tells the server that nobody waits for an answer any more.
 struct CancelOnDrop {

@@ -24,12 +24,14 @@ use rmcp::model::{
 };
 use rmcp::service::{InboundStreamOrigin, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::given_up::GivenUp;
+use super::message;
 use super::open_call::OpenCall;
-use crate::limits::mcp::NOTIFICATIONS_PER_SEC_MAX;
+use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX};
 
 /// The requests of one connection, and what is known of them. Copies share it.
 #[derive(Debug, Clone)]
@@ -40,6 +42,8 @@ pub(super) struct Traffic {
 #[derive(Debug)]
 struct Shared {
     requests: Mutex<Requests>,
+    /// Places for open calls.
+    slots: Arc<Semaphore>,
     /// How often the server said that its list of tools has changed.
     changes: watch::Sender<u64>,
 }
@@ -55,6 +59,7 @@ struct Requests {
     /// The next id of a call on the wire. No other connection has used it, so that a server that
     /// remembers requests never mistakes one for another.
     next: i64,
+    given_up: GivenUp,
     notifications: Budget,
 }
 
@@ -66,6 +71,21 @@ struct Request {
     call: Option<(ProgressToken, Arc<OpenCall>)>,
 }
 
+/// Whose question a server's own request is.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// It belongs to this call, or to another one of the same session.
+    Call(Arc<OpenCall>),
+    /// It belongs to one of these open calls, or to one that was given up.
+    Unknown(Vec<Arc<OpenCall>>),
+}
+
+impl Asker {
+    const fn nobody() -> Self {
+        Self::Unknown(Vec::new())
+    }
+}
+
 impl Default for Traffic {
     fn default() -> Self {
         let requests = Requests {
@@ -73,10 +93,12 @@ impl Default for Traffic {
             by_token: HashMap::new(),
             ids: HashMap::new(),
             next: first_id(),
+            given_up: GivenUp::default(),
             notifications: Budget::default(),
         };
         let (changes, _) = watch::channel(0);
-        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), changes }) }
+        let slots = Arc::new(Semaphore::new(OPEN_CALLS_MAX));
+        Self { shared: Arc::new(Shared { requests: Mutex::new(requests), slots, changes }) }
     }
 }
 
@@ -97,17 +119,25 @@ impl Traffic {
         self.shared.changes.send_modify(|count| *count += 1);
     }
 
-    /// The calls that are open.
-    pub(super) fn open_calls(&self) -> Vec<Arc<OpenCall>> {
-        self.shared.requests.lock().by_token.values().cloned().collect()
+    /// A place for one more open call, if there is one.
+    pub(super) fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.shared.slots).try_acquire_owned().ok()
     }
 
-    /// The open call to which a server's own request belongs, if its transport can tell.
-    pub(super) fn call_of(&self, origin: Option<&InboundStreamOrigin>) -> Option<Arc<OpenCall>> {
-        let Some(InboundStreamOrigin::OutboundRequest(id)) = origin else { return None };
-        let requests = self.shared.requests.lock();
-        let request = requests.open.get(id)?;
-        request.call.as_ref().map(|(_, call)| Arc::clone(call))
+    /// Whose question a server's own request is.
+    pub(super) fn asker(&self, origin: Option<&InboundStreamOrigin>) -> Asker {
+        let mut requests = self.shared.requests.lock();
+        if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
+            let request = requests.open.get(id);
+            let call = request.and_then(|request| request.call.as_ref());
+            return call.map_or_else(Asker::nobody, |(_, call)| Asker::Call(Arc::clone(call)));
+        }
+        let open: Vec<_> = requests.by_token.values().cloned().collect();
+        let Some(first) = open.first() else { return Asker::nobody() };
+        let session = &first.session;
+        let is_sole = open.iter().all(|call| call.session == *session)
+            && !requests.given_up.may_ask_others(session, Instant::now());
+        if is_sole { Asker::Call(Arc::clone(first)) } else { Asker::Unknown(open) }
     }
 
     fn outgoing(&self, message: &mut TxJsonRpcMessage<RoleClient>) {
@@ -220,18 +250,25 @@ impl Requests {
             *id = on_wire.clone();
         }
         // rmcp does not wait for the answer, which may arrive at any time.
-        self.end(&id.clone());
+        if let Some(Request { call: Some((_, call)), .. }) = self.remove(id) {
+            self.given_up.push(id.clone(), Arc::clone(&call.session), Instant::now());
+        }
     }
 
+    /// Ends a request that is answered, and returns its id in rmcp; `None` if it is not open.
     fn end(&mut self, id: &RequestId) -> Option<RequestId> {
-        // Some servers answer with the number as text.
-        let number = || Some(NumberOrString::Number(id.to_string().parse().ok()?));
-        let request = self.open.remove(id).or_else(|| self.open.remove(&number()?))?;
+        let id = message::as_sent(id.clone());
+        self.given_up.remove(&id);
+        self.remove(&id).map(|request| request.id)
+    }
+
+    fn remove(&mut self, id: &RequestId) -> Option<Request> {
+        let request = self.open.remove(id)?;
         self.ids.remove(&request.id);
-        if let Some((token, _)) = request.call {
-            self.by_token.remove(&token);
+        if let Some((token, _)) = &request.call {
+            self.by_token.remove(token);
         }
-        Some(request.id)
+        Some(request)
     }
 }
 

@@ -29,12 +29,23 @@ pub(super) fn cap(mut result: ToolResult, bytes_max: usize) -> ToolResult {
         Some(instruction) => format!("{} {}", note(bytes), cut_text(instruction, text_max)),
         None => note(bytes),
     });
+    result.for_user = shortened_texts(result.for_user, bytes_max / 4);
     result.data = result.data.take().and_then(|data| {
         const KEY_BYTES: usize = r#""data":,"#.len();
         let rest = json_len(&result) + KEY_BYTES;
         shortened(data, bytes_max.saturating_sub(rest))
     });
     result
+}
+
+/// The first of these texts that fit into `budget` bytes of JSON, and part of the next one.
+fn shortened_texts(texts: Vec<String>, budget: usize) -> Vec<String> {
+    match shortened(texts.into(), budget) {
+        Some(Value::Array(texts)) => {
+            texts.into_iter().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 pub(super) fn note(bytes: usize) -> String {

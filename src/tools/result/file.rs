@@ -1,11 +1,10 @@
 //! What a model cannot read: images, sounds and other files that a tool returns.
 //!
-//! They travel beside the result until they are kept somewhere. From then on, the result's data
-//! lists them as `artifacts`, each with its address.
+//! They travel beside the data until they are kept somewhere. From then on, the result lists them as
+//! `artifacts`, each with its address.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 use super::ToolResult;
 
@@ -43,12 +42,6 @@ pub struct ListedFile {
     pub error: Option<String>,
 }
 
-/// The member of data that lists files.
-const LIST: &str = "artifacts";
-
-/// The member of data that users see, and models do not.
-pub(super) const FOR_USER: &str = "for_user";
-
 impl ToolFile {
     /// The file as data lists it, before it is kept.
     #[must_use]
@@ -69,7 +62,7 @@ impl ToolFile {
 
 impl ListedFile {
     /// What a model reads about it. `number` counts the files of a result from 1.
-    fn in_words(&self, number: usize) -> String {
+    pub(super) fn in_words(&self, number: usize) -> String {
         let Self { kind, mime_type, bytes, name, .. } = self;
         let name = name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
         match &self.error {
@@ -93,31 +86,4 @@ impl ToolResult {
         self.files = files;
         self
     }
-
-    /// Lists files in the data. Data that is not an object, or has such a list already, becomes its
-    /// member `value`.
-    pub(crate) fn list_files(&mut self, files: &[ListedFile]) {
-        if files.is_empty() {
-            return;
-        }
-        let mut members = match self.data.take() {
-            None => Map::new(),
-            Some(Value::Object(members)) if !members.contains_key(LIST) => members,
-            Some(other) => Map::from_iter([("value".to_owned(), other)]),
-        };
-        members.insert(LIST.to_owned(), json!(files));
-        self.data = Some(Value::Object(members));
-    }
-}
-
-/// The list of files in a result's data, in words; `None` if there is none.
-pub(super) fn list_in_words(data: &Map<String, Value>) -> Option<Value> {
-    let listed: Vec<ListedFile> = serde_json::from_value(data.get(LIST)?.clone()).ok()?;
-    let words = listed.iter().enumerate().map(|(at, file)| file.in_words(at + 1));
-    Some(words.collect())
-}
-
-/// Puts the list of files in words in the place of the list.
-pub(super) fn replace_list(data: &mut Map<String, Value>, words: Value) {
-    data.insert(LIST.to_owned(), words);
 }

@@ -7,6 +7,7 @@
 mod cap;
 mod file;
 mod shape;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -20,6 +21,8 @@ use super::form;
 
 /// A tool's result. In a valid one, [`clarification`](Self::clarification) and
 /// [`error`](Self::error) are present exactly if the next action requires them.
+///
+/// It is stored as it is. Clients get it as [`shown`](Self::shown), and models as `told`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// Whether the tool did what it was asked to do.
@@ -38,9 +41,15 @@ pub struct ToolResult {
     /// One thing that the model should do with the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_for_ai: Option<String>,
-    /// What models cannot read, until it is kept and listed in the data.
+    /// What models cannot read, until it is kept and listed.
     #[serde(skip)]
     pub files: Vec<ToolFile>,
+    /// The files that it had, as clients find them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<ListedFile>,
+    /// What is for the user alone: models do not see it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub for_user: Vec<String>,
 }
 
 impl ToolResult {
@@ -55,6 +64,8 @@ impl ToolResult {
             error: None,
             instruction_for_ai: None,
             files: Vec::new(),
+            artifacts: Vec::new(),
+            for_user: Vec::new(),
         }
     }
 
@@ -69,6 +80,8 @@ impl ToolResult {
             error: Some(message.into()),
             instruction_for_ai: None,
             files: Vec::new(),
+            artifacts: Vec::new(),
+            for_user: Vec::new(),
         }
     }
 
@@ -83,6 +96,8 @@ impl ToolResult {
             error: None,
             instruction_for_ai: None,
             files: Vec::new(),
+            artifacts: Vec::new(),
+            for_user: Vec::new(),
         }
     }
 

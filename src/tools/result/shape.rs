@@ -43,18 +43,17 @@ pub(super) fn read(mut fields: Map<String, Value>) -> Result<ToolResult, Problem
     refuse_the_rest(&fields, "", &mut problems);
     check_rules(success, next_action, clarification.as_ref(), error.as_deref(), &mut problems);
     match (success, next_action) {
-        (Some(success), Some(next_action)) if problems.0.is_empty() => {
-            let files = Vec::new();
-            Ok(ToolResult {
-                success,
-                data,
-                next_action,
-                clarification,
-                error,
-                instruction_for_ai,
-                files,
-            })
-        }
+        (Some(success), Some(next_action)) if problems.0.is_empty() => Ok(ToolResult {
+            success,
+            data,
+            next_action,
+            clarification,
+            error,
+            instruction_for_ai,
+            files: Vec::new(),
+            artifacts: Vec::new(),
+            for_user: Vec::new(),
+        }),
         _ => Err(problems),
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::file::{FOR_USER, list_in_words, replace_list};
+use super::shown::ARTIFACTS;
 use super::{ToolResult, cap};
 use crate::text::json_len;
 
@@ -26,7 +26,7 @@ impl ToolResult {
             return readable;
         }
         let note = cap::note(json_len(&*readable));
-        let mut told = readable.clone_without_data();
+        let mut told = readable.clone_with(None);
         // As in `cap`, a quarter for each, so that they leave room for the data.
         let room = bytes_max / 4;
         let shorten =
@@ -41,31 +41,17 @@ impl ToolResult {
         Cow::Owned(told)
     }
 
-    fn clone_without_data(&self) -> Self {
-        Self {
-            success: self.success,
-            data: None,
-            next_action: self.next_action,
-            clarification: self.clarification.clone(),
-            error: self.error.clone(),
-            instruction_for_ai: self.instruction_for_ai.clone(),
-            files: Vec::new(),
-        }
-    }
-
     /// The result with files in words, and without what is meant for the user.
     fn readable(&self) -> Cow<'_, Self> {
-        let Some(Value::Object(data)) = &self.data else { return Cow::Borrowed(self) };
-        let words = list_in_words(data);
-        if words.is_none() && !data.contains_key(FOR_USER) {
-            return Cow::Borrowed(self);
+        if self.artifacts.is_empty() {
+            let is_plain = self.for_user.is_empty();
+            let data = || self.clone_with(self.data.clone());
+            return if is_plain { Cow::Borrowed(self) } else { Cow::Owned(data()) };
         }
-        let mut data = data.clone();
-        data.shift_remove(FOR_USER);
-        if let Some(words) = words {
-            replace_list(&mut data, words);
-        }
-        Cow::Owned(Self { data: Some(Value::Object(data)), ..self.clone_without_data() })
+        let words = self.artifacts.iter().enumerate().map(|(at, file)| file.in_words(at + 1));
+        let mut data = self.members();
+        data.insert(ARTIFACTS.to_owned(), words.collect());
+        Cow::Owned(self.clone_with(Some(data.into())))
     }
 }
 
@@ -234,29 +220,6 @@ mod tests {
         let error = told.error.clone().unwrap();
         assert!(error.starts_with("first ") && error.ends_with(" last"), "{error}");
         assert!(json_len(&told) <= OUTPUT_BYTES_MIN);
-    }
-
-    #[test]
-    fn files_are_told_in_words_and_what_is_for_the_user_is_not_told() {
-        let image = super::super::ToolFile {
-            name: None,
-            mime_type: "image/png".to_owned(),
-            bytes: vec![0; 4000].into(),
-        };
-        let mut image = image.listed();
-        (image.id, image.url) = (Some("0123".to_owned()), Some("/0123".to_owned()));
-        let mut result = ToolResult::data(json!({ "text": "See.", "for_user": ["Hello"] }));
-        result.list_files(&[image]);
-        let told = result.told(10_000);
-        let expected =
-            json!({ "text": "See.", "artifacts": ["[image image/png, 4 KiB, artifact a1]"] });
-        assert_eq!(told.data, Some(expected));
-    }
-
-    #[test]
-    fn another_list_of_this_name_is_told_as_it_is() {
-        let data = json!({ "artifacts": ["a vase"] });
-        assert_eq!(told(data.clone(), 1000), data);
     }
 
     proptest! {

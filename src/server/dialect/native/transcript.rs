@@ -258,8 +258,8 @@ impl<'a> CallView<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum OutcomeView<'a> {
-    Ended(&'a ToolResult),
-    NotRun(&'a ToolResult),
+    Ended(#[serde(serialize_with = "ToolResult::serialize_shown")] &'a ToolResult),
+    NotRun(#[serde(serialize_with = "ToolResult::serialize_shown")] &'a ToolResult),
     Skipped(&'a str),
     Cancelled,
     Unapproved,
