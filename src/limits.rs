@@ -601,6 +601,10 @@ pub mod mcp {
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
     /// How long a call waits for a server that is being reconnected.
     pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
+    /// How long a process may take to exit after closing its output.
+    pub const EXIT_WAIT: Duration = Duration::from_millis(500);
+    /// How long the last words of a process may take to be read after its exit; part of that.
+    pub const STDERR_WAIT: Duration = Duration::from_millis(200);
     /// How often a broken stream is opened again.
     pub const STREAM_RETRIES_MAX: usize = 5;
     /// The longest wait before that.
