@@ -75,6 +75,11 @@ pub struct ToolSpec {
     pub example: Option<Example>,
     /// Where it comes from.
     pub source: Source,
+    /// A hash of what runs behind its name, if that is not the gateway: a program with its
+    /// arguments, or an address. What changes without being another tool is not part of it, such
+    /// as keys.
+    #[serde(skip)]
+    pub implementation: String,
 }
 
 impl ToolSpec {
@@ -89,8 +94,9 @@ impl ToolSpec {
     /// hexadecimal. It changes if the tool becomes another one under the same name.
     #[must_use]
     pub fn digest(&self) -> String {
-        let Self { name, title, description, parameters, policy, source, .. } = self;
-        digest::of(&json!([name, title, description, parameters, policy, source]))
+        let Self { name, title, description, parameters, policy, source, implementation, .. } =
+            self;
+        digest::of(&json!([name, title, description, parameters, policy, source, implementation]))
     }
 }
 
@@ -168,6 +174,17 @@ pub trait Tool: fmt::Debug + Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_implementation_is_another_tool() {
+        let spec = |implementation: &str| ToolSpec {
+            name: "search".into(),
+            implementation: implementation.into(),
+            ..ToolSpec::default()
+        };
+        assert_eq!(spec("grep").digest(), spec("grep").digest());
+        assert_ne!(spec("grep").digest(), spec("rm").digest());
+    }
 
     #[test]
     fn attempts_are_spans_of_one_trace() {

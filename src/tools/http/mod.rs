@@ -39,7 +39,7 @@ pub use written::{Mistake, WrittenBody, WrittenRequest};
 use self::request::Filled;
 use self::response::Answer;
 use super::outbound::{Body, Client, OutboundError};
-use super::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use super::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec, digest};
 use crate::limits::http_tools::BODY_BYTES_MAX;
 
 /// Options of an [`HttpTool`].
@@ -65,7 +65,8 @@ pub struct HttpTool {
 impl HttpTool {
     /// A tool with this spec. The placeholders of the request are among the spec's parameters.
     #[must_use]
-    pub fn new(spec: ToolSpec, options: HttpOptions) -> Self {
+    pub fn new(mut spec: ToolSpec, options: HttpOptions) -> Self {
+        spec.implementation = digest::of_text(&options.request.target());
         Self { spec: Arc::new(spec), options: Arc::new(options) }
     }
 }

@@ -321,6 +321,7 @@ fn entry(listed: Listed, options: &McpOptions, link: &Link) -> Result<Entry, Str
     let mut spec = options.rules.spec(declared)?;
     let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
     spec.policy.timeout = Some(options.call_max.max(silence_max));
+    spec.implementation = options.reach.digest();
     // A schema that cannot be used only means that results are not checked.
     let output = output.and_then(|schema| Schema::compile(&schema).ok());
     let shared = Shared {

@@ -101,8 +101,8 @@ impl EntryRules {
             parameters,
             told,
             policy: self.policy(&name, effects),
-            example: None,
             source: self.source.clone(),
+            ..ToolSpec::default()
         })
     }
 
