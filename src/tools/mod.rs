@@ -43,7 +43,7 @@ pub(crate) use result::shortened;
 pub use result::{
     Clarification, ClarificationOption, ListedFile, NextAction, ToolFile, ToolResult,
 };
-pub use run::{Run, RunEnd};
+pub use run::{Run, RunEnd, RunLimits};
 pub use schema::SchemaError;
 pub use source::{Glob, Source, SourceKind, SourceReport};
 pub use sources::{Sources, Toolset};
@@ -169,6 +169,11 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// The caller catches panics inside the future and turns them into error results. It does the
     /// same if the time runs out.
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture;
+
+    /// How often and for how long a call may be attempted.
+    fn run_limits(&self) -> RunLimits {
+        RunLimits::default()
+    }
 }
 
 #[cfg(test)]
