@@ -174,6 +174,9 @@ pub trait Tool: fmt::Debug + Send + Sync {
     fn run_limits(&self) -> RunLimits {
         RunLimits::default()
     }
+
+    /// Lets go of whatever the tool keeps for a session, which is gone for good.
+    fn forget(&self, _session: &str) {}
 }
 
 #[cfg(test)]
