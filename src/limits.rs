@@ -563,6 +563,9 @@ pub mod oauth {
     pub const ANSWER_BYTES_MAX: usize = 256 * KIB;
     /// How long to use a token that does not say how long it is valid.
     pub const LIFE_DEFAULT: Duration = Duration::from_secs(300);
+    /// The longest use of a token, whatever it says: a day is short enough to notice that a client
+    /// has been locked out, and far from overflowing a clock.
+    pub const LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
     /// How long a signed statement of the client is valid.
     pub const ASSERTION_LIFE: Duration = Duration::from_secs(60);
 }

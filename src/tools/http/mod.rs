@@ -134,7 +134,10 @@ impl HttpOptions {
         for (name, text) in filled_headers.chain(key) {
             let name = HeaderName::from_bytes(name.as_bytes());
             let name = name.map_err(|_| ToolFault::permanent("a header has an invalid name"))?;
-            headers.insert(name, value(text)?);
+            let mut value = value(text)?;
+            // Keys have many names.
+            value.set_sensitive(true);
+            headers.insert(name, value);
         }
         let builder = Request::builder().method(self.request.method.name()).uri(filled.url);
         let mut request = builder.body(body).map_err(invalid)?;

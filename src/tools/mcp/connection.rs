@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::auth::Authorizer;
+use super::auth::Authorized;
 use super::handler::Handler;
 use super::http::HttpClient;
 use super::options::{McpOptions, Protocol, Reach};
@@ -135,7 +135,7 @@ impl ConnectError {
 /// Why that failed.
 pub(super) async fn connect(
     options: &McpOptions,
-    auth: Option<&Arc<Authorizer>>,
+    auth: Option<&Arc<Authorized>>,
     known: Option<Era>,
 ) -> Result<Connection, ConnectError> {
     let connecting = Box::pin(async {
@@ -188,7 +188,7 @@ impl Probe {
 
 async fn connect_as(
     options: &McpOptions,
-    auth: Option<&Arc<Authorizer>>,
+    auth: Option<&Arc<Authorized>>,
     probe: Probe,
 ) -> Result<Connection, ConnectError> {
     let traffic = Traffic::default();

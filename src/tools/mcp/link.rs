@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::auth::Authorizer;
+use super::auth::Authorized;
 use super::connection::{Connection, connect};
 use super::options::McpOptions;
 use crate::limits::mcp as limits;
@@ -32,7 +32,7 @@ pub(super) struct Current {
 #[derive(Debug)]
 pub(super) struct OwnConnections {
     options: Arc<McpOptions>,
-    auth: Option<Arc<Authorizer>>,
+    auth: Option<Arc<Authorized>>,
     open: Mutex<HashMap<Arc<str>, Own>>,
 }
 
@@ -66,7 +66,7 @@ impl Link {
 }
 
 impl OwnConnections {
-    pub(super) fn new(options: Arc<McpOptions>, auth: Option<Arc<Authorizer>>) -> Self {
+    pub(super) fn new(options: Arc<McpOptions>, auth: Option<Arc<Authorized>>) -> Self {
         Self { options, auth, open: Mutex::default() }
     }
 

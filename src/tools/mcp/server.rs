@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
-use super::auth::Authorizer;
+use super::auth::{Authorized, Authorizer};
 use super::connection::{Connection, Era, connect};
 use super::link::{Current, Link, OwnConnections};
 use super::list::{self, Listed, Listing};
@@ -34,7 +34,7 @@ use crate::tools::source::{LeftOut, Offering, SourceReport, SourceState};
 #[derive(Debug)]
 pub struct McpServer {
     options: Arc<McpOptions>,
-    auth: Option<Arc<Authorizer>>,
+    auth: Option<Arc<Authorized>>,
     sandbox: Option<Vec<&'static str>>,
 }
 
@@ -44,7 +44,8 @@ impl McpServer {
     pub fn new(options: McpOptions) -> Self {
         let auth = match &options.reach {
             Reach::Http(reach) => reach.auth.clone().map(|auth| {
-                Arc::new(Authorizer::new(auth, reach.url.clone(), reach.client.clone()))
+                let issuer = Authorizer::new(auth, reach.url.clone(), reach.client.clone());
+                Arc::new(Authorized::new(issuer))
             }),
             Reach::Program(_) | Reach::Missing(_) => None,
         };

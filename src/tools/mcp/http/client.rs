@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
-};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE};
 use hyper::http::request::Builder;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::model::{
@@ -24,28 +22,28 @@ use super::events::events;
 use super::params::ParamHeaders;
 use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::text::cut;
-use crate::tools::mcp::auth::Authorizer;
+use crate::tools::mcp::auth::Authorized;
 use crate::tools::mcp::message;
-use crate::tools::oauth::NoToken;
-use crate::tools::outbound::{Body, Client, OutboundError};
+use crate::tools::oauth::SendError;
+use crate::tools::outbound::{Body, Client};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-type Error = StreamableHttpError<OutboundError>;
+type Error = StreamableHttpError<SendError>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Sends rmcp's requests.
 #[derive(Debug, Clone)]
 pub(in crate::tools::mcp) struct HttpClient {
     client: Client,
-    auth: Option<Arc<Authorizer>>,
+    auth: Option<Arc<Authorized>>,
 }
 
 impl HttpClient {
-    pub(in crate::tools::mcp) const fn new(client: Client, auth: Option<Arc<Authorizer>>) -> Self {
+    pub(in crate::tools::mcp) const fn new(client: Client, auth: Option<Arc<Authorized>>) -> Self {
         Self { client, auth }
     }
 
@@ -58,30 +56,11 @@ impl HttpClient {
         let invalid =
             |_| Error::UnexpectedServerResponse(Cow::Borrowed("the request cannot be sent"));
         let request = request.body(body).map_err(invalid)?;
-        let Some(auth) = &self.auth else {
-            return self.client.send(request).await.map_err(Error::Client);
+        let sent = match &self.auth {
+            Some(auth) => auth.send(&self.client, request).await,
+            None => self.client.send(request).await.map_err(SendError::Outbound),
         };
-        let with = |token: &str| {
-            let mut request = request.clone();
-            if let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) {
-                request.headers_mut().insert(AUTHORIZATION, value);
-            }
-            request
-        };
-        let refused = |error: NoToken| Error::UnexpectedServerResponse(error.to_string().into());
-        let token = auth.token().await.map_err(refused)?;
-        let response = match &token {
-            Some(token) => self.client.send(with(token)).await,
-            None => self.client.send(request.clone()).await,
-        };
-        let response = response.map_err(Error::Client)?;
-        if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(response);
-        }
-        let challenge = header(response.headers(), &WWW_AUTHENTICATE).map(str::to_owned);
-        drop(response);
-        let renewed = auth.renew(token.as_deref(), challenge.as_deref()).await.map_err(refused)?;
-        self.client.send(with(&renewed)).await.map_err(Error::Client)
+        sent.map_err(Error::Client)
     }
 }
 
@@ -106,7 +85,7 @@ fn is_of(content_type: Option<&str>, kind: &str) -> bool {
 }
 
 impl StreamableHttpClient for HttpClient {
-    type Error = OutboundError;
+    type Error = SendError;
 
     async fn post_message(
         &self,
@@ -225,7 +204,8 @@ async fn answer(
     if !is_json {
         return Err(Error::UnexpectedContentType(content_type));
     }
-    let body = body.collect(MESSAGE_BYTES_MAX).await.map_err(Error::Client)?;
+    let body = body.collect(MESSAGE_BYTES_MAX).await;
+    let body = body.map_err(|error| Error::Client(error.into()))?;
     let read = message::read(&String::from_utf8_lossy(&body), is_raw)?;
     Ok(StreamableHttpPostResponse::Json(read, session))
 }
