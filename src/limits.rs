@@ -594,6 +594,9 @@ pub mod mcp {
     pub const LIST_BYTES_MAX: usize = 8 * MIB;
     /// How long a list may take.
     pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+    /// How long a list is used at least, if the server says for how long it may be used but does not
+    /// report changes: it is read by models, not by machines that wait for it.
+    pub const LIST_AGE_MIN: Duration = Duration::from_secs(300);
     /// How long to wait after a change of the list, since changes come in bursts.
     pub const CHANGE_PAUSE: Duration = Duration::from_millis(100);
     /// How often a server may ask in one call.

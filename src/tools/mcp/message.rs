@@ -6,10 +6,15 @@
 
 use std::borrow::Cow;
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage, ServerResult,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::limits::MIB;
+use crate::limits::mcp::MESSAGE_BYTES_MAX;
 
 /// The member that a wrapped result has.
 const WRAPPED: &str = "tether/result";
@@ -46,6 +51,12 @@ pub(super) fn wrap(message: &str) -> Cow<'_, str> {
         }
         _ => message.into(),
     }
+}
+
+/// What takes the place of an answer that is too long.
+pub(super) fn too_long() -> ErrorData {
+    let mib = MESSAGE_BYTES_MAX / MIB;
+    ErrorData::internal_error(format!("the server answered with more than {mib} MiB"), None)
 }
 
 /// Reads a message.

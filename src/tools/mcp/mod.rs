@@ -11,7 +11,9 @@
 //! servers send is read here, tool by tool and result by result, within limits.
 
 mod auth;
+mod cause;
 mod connection;
+mod end;
 mod exchange;
 mod handler;
 mod http;

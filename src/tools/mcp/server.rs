@@ -19,7 +19,7 @@ use tracing::{debug, info, warn};
 use super::auth::{Authorized, Authorizer};
 use super::connection::{Connection, Era, connect};
 use super::link::{Current, Link, OwnConnections};
-use super::list::{self, Listed, Listing};
+use super::list::{self, Listed, Listing, NotListed};
 use super::options::{Connections, McpOptions, Protocol, Reach};
 use super::restarts::Restarts;
 use super::result::Reading;
@@ -155,9 +155,10 @@ impl Owner {
         self.era = Some(connection.era);
         let mut changes = connection.traffic.changes();
         changes.mark_unchanged();
-        if let Err(NotOffered { reason, .. }) = self.offer(&connection).await {
-            self.fail(reason);
-            return;
+        match self.offer(&connection).await {
+            Ok(()) => {}
+            Err(NotListed { reason, is_final: true }) => return self.withdraw(reason),
+            Err(NotListed { reason, .. }) => return self.fail(reason),
         }
         let server = &*options.rules.source.name;
         if self.restarts.began(Instant::now()) {
@@ -167,7 +168,7 @@ impl Owner {
         let why = tokio::select! {
             why = connection.ended() => why,
             reason = self.keep_current(&connection, changes) => return self.withdraw(reason),
-            () = connection.follow_changes(), if is_modern => return,
+            never = connection.follow_changes(), if is_modern => match never {},
         };
         self.lose(&why);
     }
@@ -188,8 +189,8 @@ impl Owner {
             changes.mark_unchanged();
             match self.offer(connection).await {
                 Ok(()) => {}
-                Err(NotOffered { reason, is_final: true }) => return reason,
-                Err(NotOffered { reason, .. }) => {
+                Err(NotListed { reason, is_final: true }) => return reason,
+                Err(NotListed { reason, .. }) => {
                     let server = &*self.server.options.rules.source.name;
                     warn!(server, reason, "its tools stay as they were");
                 }
@@ -198,19 +199,9 @@ impl Owner {
     }
 
     /// Publishes what the server offers now.
-    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotOffered> {
-        let not_listed = |reason| NotOffered { reason, is_final: false };
-        let listing = list::list(connection).await.map_err(not_listed)?;
-        if let Some(pin) = &self.server.options.pin
-            && *pin != listing.pin
-        {
-            let reason = format!(
-                "its tools do not match `pin`, so none are offered: found {}; look at \
-                 what changed before you pin it",
-                listing.pin
-            );
-            return Err(NotOffered { reason, is_final: true });
-        }
+    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotListed> {
+        let pin = self.server.options.pin.as_deref();
+        let listing = list::checked(connection, pin).await?;
         let connected = Current { connection: Some(Arc::clone(connection)), error: None };
         self.shared.send_replace(connected);
         let offering = self.offering(connection, listing);
@@ -219,7 +210,7 @@ impl Owner {
         Ok(())
     }
 
-    fn offering(&self, connection: &Connection, listing: Listing) -> Offering {
+    fn offering(&self, connection: &Arc<Connection>, listing: Listing) -> Offering {
         let options = &self.server.options;
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
@@ -231,7 +222,7 @@ impl Owner {
         let mut tools = Vec::new();
         for listed in listing.tools {
             let name = listed.declared.name.clone();
-            match entry(listed, options, &link) {
+            match entry(listed, options, &link, connection) {
                 Ok(tool) => tools.push(tool),
                 Err(reason) => report.left_out.push(LeftOut { name, reason }),
             }
@@ -308,16 +299,14 @@ impl Owner {
     }
 }
 
-/// Why a list is not offered.
-struct NotOffered {
-    reason: String,
-    /// Whether what was offered before must be withdrawn.
-    is_final: bool,
-}
-
 /// A tool that can be offered.
-fn entry(listed: Listed, options: &McpOptions, link: &Link) -> Result<Entry, String> {
-    let Listed { declared, output, params } = listed;
+fn entry(
+    listed: Listed,
+    options: &McpOptions,
+    link: &Link,
+    connection: &Arc<Connection>,
+) -> Result<Entry, String> {
+    let Listed { declared, definition, output, params } = listed;
     let name = declared.name.clone();
     let mut spec = options.rules.spec(declared)?;
     let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
@@ -327,6 +316,8 @@ fn entry(listed: Listed, options: &McpOptions, link: &Link) -> Result<Entry, Str
     let output = output.and_then(|schema| Schema::compile(&schema).ok());
     let shared = Shared {
         name,
+        definition,
+        listed_by: Arc::downgrade(connection),
         params,
         reading: Reading { output, is_trusted: options.rules.is_trusted },
         link: link.clone(),

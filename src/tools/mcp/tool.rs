@@ -1,18 +1,19 @@
 //! A tool of an MCP server.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId, RequestMetaObject,
-    ServerResult,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions as _, RequestId,
+    RequestMetaObject, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, told_service};
+use super::cause;
+use super::connection::Connection;
 use super::exchange::{Exchange, Step};
 use super::http::params::{Param, ParamHeaders};
 use super::link::Link;
@@ -34,6 +35,10 @@ pub(super) struct McpTool {
 pub(super) struct Shared {
     /// The server's own name for it.
     pub(super) name: String,
+    /// The hash of what it is.
+    pub(super) definition: String,
+    /// The connection that listed it.
+    pub(super) listed_by: Weak<Connection>,
     /// The arguments that are repeated in headers.
     pub(super) params: Vec<Param>,
     pub(super) reading: Reading,
@@ -107,13 +112,16 @@ impl Shared {
         exchange: &Exchange,
     ) -> Result<Value, ToolFault> {
         let connection = self.connection(context).await?;
+        if let Some(reason) = self.why_stale(&connection) {
+            return Ok(error_result(reason));
+        }
         let call = Arc::new(OpenCall::new(Arc::clone(&context.session), context.reporter.clone()));
         let send = |params: &[Param]| {
             let request = self.request(arguments, exchange, &call, params);
             self.answer(&connection, &call, request, context.traceparent())
         };
         let mut answer = send(&self.params).await?;
-        if let Err(ServiceError::McpError(error)) = &answer
+        if let Err(error) = &answer
             && error.code == HEADER_MISMATCH
             && let Some(params) = self.params_now(&connection).await
         {
@@ -122,14 +130,7 @@ impl Shared {
         let answer = match answer {
             Ok(answer) => answer,
             // Bad arguments come as either kind of error.
-            Err(ServiceError::McpError(error))
-                if error.code != ErrorCode::INTERNAL_ERROR || !connection.is_over() =>
-            {
-                return Ok(
-                    json!({ "isError": true, "content": [{ "type": "text", "text": error.message }] }),
-                );
-            }
-            Err(error) => return Err(self.fault(&error, &connection).await),
+            Err(error) => return Ok(error_result(&error.message)),
         };
         let Some(mut result) = message::unwrap(answer) else {
             return Err(ToolFault::permanent(
@@ -142,6 +143,23 @@ impl Shared {
         Ok(result)
     }
 
+    /// Why the call must not be made: on another connection than the one that listed it, the tool
+    /// may be another one, which nobody has seen or approved.
+    fn why_stale(&self, connection: &Arc<Connection>) -> Option<&'static str> {
+        if self.link.own.is_some() || std::ptr::eq(self.listed_by.as_ptr(), Arc::as_ptr(connection))
+        {
+            return None;
+        }
+        match connection.definition(&self.name) {
+            Some(now) if now == self.definition => None,
+            Some(_) => Some(
+                "the tool was not called: its server was restarted, and the tool has changed; it \
+                 can be called from the user's next message on",
+            ),
+            None => Some("the tool was not called: its server was restarted, and no longer has it"),
+        }
+    }
+
     /// Sends a request and waits for its answer, as long as the server is not silent.
     async fn answer(
         &self,
@@ -149,24 +167,22 @@ impl Shared {
         call: &OpenCall,
         request: ClientRequest,
         traceparent: String,
-    ) -> Result<Result<ServerResult, ServiceError>, ToolFault> {
+    ) -> Result<Result<ServerResult, ErrorData>, ToolFault> {
         let mut meta = RequestMetaObject::new();
         meta.insert("traceparent".to_owned(), traceparent.into());
         let options = PeerRequestOptions::no_options().with_meta(meta);
-        let handle = match connection.peer.send_cancellable_request(request, options).await {
-            Ok(handle) => handle,
-            Err(error) => return Err(self.fault(&error, connection).await),
-        };
+        let sent = connection.peer.send_cancellable_request(request, options).await;
+        let handle = sent.map_err(cause::fault)?;
         let mut cancel = CancelOnDrop::new(connection.peer.clone(), handle.id.clone());
         let answer = tokio::select! {
-            answer = handle.await_response() => answer,
+            answer = received(handle, connection) => answer,
             () = call.silence(self.silence_max) => {
                 let seconds = self.silence_max.as_secs_f64();
                 return Err(ToolFault::transient(format!("the server said nothing for {seconds} s")));
             }
         };
         cancel.disarm();
-        Ok(answer)
+        answer
     }
 
     /// Which arguments the server now wants in headers; `None` if the tool must not be called
@@ -174,10 +190,7 @@ impl Shared {
     async fn params_now(&self, connection: &Connection) -> Option<Vec<Param>> {
         // What this turn was told stays; the next one gets the new list.
         connection.traffic.note_change();
-        let listing = list::list(connection).await.ok()?;
-        if self.pin.as_ref().is_some_and(|pin| *pin != listing.pin) {
-            return None;
-        }
+        let listing = list::checked(connection, self.pin.as_deref()).await.ok()?;
         let mut tools = listing.tools.into_iter();
         Some(tools.find(|tool| tool.declared.name == self.name)?.params)
     }
@@ -215,26 +228,6 @@ impl Shared {
         ClientRequest::CallToolRequest(request)
     }
 
-    /// What went wrong with a request that got no answer.
-    async fn fault(&self, error: &ServiceError, connection: &Connection) -> ToolFault {
-        match error {
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
-                let why = connection.ended().await;
-                ToolFault::transient(&*why)
-            }
-            ServiceError::TransportSend(_) => {
-                let told = told_service(error);
-                let is_refused = told.contains("authorized") || told.contains("scope");
-                if is_refused {
-                    ToolFault::permanent("not authorized by the server")
-                } else {
-                    ToolFault::transient(format!("the server cannot be reached: {told}"))
-                }
-            }
-            error => ToolFault::transient(told_service(error)),
-        }
-    }
-
     fn read(&self, mut result: Value, not_asked: Option<&str>) -> ToolResult {
         let noted = result.as_object_mut().and_then(|members| members.remove(NOT_ASKED));
         let noted = noted.as_ref().and_then(Value::as_str).or(not_asked);
@@ -249,6 +242,26 @@ impl Shared {
             _ => read,
         }
     }
+}
+
+/// The answer to a request: a result, or the server's own error.
+async fn received(
+    handle: RequestHandle<RoleClient>,
+    connection: &Connection,
+) -> Result<Result<ServerResult, ErrorData>, ToolFault> {
+    match handle.await_response().await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(ServiceError::McpError(error)) => Ok(Err(error)),
+        Err(ServiceError::TransportClosed) => {
+            Err(ToolFault::transient(&*connection.why_unanswered().await))
+        }
+        Err(error) => Err(cause::fault(error)),
+    }
+}
+
+/// The result of a call that the server has not made.
+fn error_result(text: &str) -> Value {
+    json!({ "isError": true, "content": [{ "type": "text", "text": text }] })
 }
 
 /// The server's list of tools has changed, so other arguments belong in headers.
