@@ -576,7 +576,7 @@ pub mod mcp {
 
     /// How long to wait for a connection and its handshake: a package may have to be fetched first.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-    /// The longest call, however much it reports.
+    /// The longest call, however much it reports, with all its attempts.
     pub const CALL_MAX: Duration = Duration::from_secs(300);
     /// The longest message, in bytes: a line, an event or a body.
     pub const MESSAGE_BYTES_MAX: usize = 4 * MIB;
@@ -605,7 +605,8 @@ pub mod mcp {
     pub const STATE_BYTES_MAX: usize = 64 * KIB;
     /// How long to wait before continuing a call that has nothing to ask.
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
-    /// How long a call waits for a server that is being reconnected.
+    /// How long a call waits for a server that is being reconnected; it then fails for good, since
+    /// another attempt would only wait again.
     pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
     /// How long a process may take to exit after closing its output.
     pub const EXIT_WAIT: Duration = Duration::from_millis(500);
@@ -627,6 +628,13 @@ pub mod mcp {
     pub const RESTARTS_PAUSE: Duration = Duration::from_secs(300);
     /// How long a session's own connection is kept without a call.
     pub const OWN_CONNECTION_AGE: Duration = Duration::from_secs(600);
+    /// How long it may be kept beyond that: how often idle ones are looked for.
+    pub const OWN_CONNECTION_CHECK: Duration = Duration::from_secs(60);
+    /// Sessions with a connection of their own, for one server. Each may be a process of 50 MiB;
+    /// one more closes the one that has been idle for longest.
+    pub const OWN_CONNECTIONS_MAX: usize = 64;
+    /// Attempts of a call, the first included: a lost connection is made again once.
+    pub const ATTEMPTS_MAX: u32 = 2;
 }
 
 /// Limits of `OpenAPI` documents. Large real ones, such as GitHub's, have 1,000 operations in 6 MiB.

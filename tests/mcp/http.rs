@@ -1,5 +1,7 @@
 //! Servers over HTTP: answers that break off, sessions that are lost, and servers that are gone.
 
+use tether::tools::RunLimits;
+
 use super::web::{self, Web, events, whole};
 use super::*;
 
@@ -99,10 +101,10 @@ async fn a_server_that_is_gone_is_looked_for_until_it_is_back() {
     let lost = offers.until(|it| it.report.state == SourceState::Reconnecting).await;
     assert_eq!(lost.tools.len(), 2, "its tools stay on offer");
     offers.until(|it| it.report.error.as_deref().is_some_and(|it| it.contains("refused"))).await;
+    let waiting = tokio::spawn(odd.call(json!({}), CallContext::first("call")));
     web.restart().await;
+    assert!(within(waiting).await.unwrap().unwrap().success);
     offers.ready().await;
-    let result = within(odd.call(json!({}), CallContext::first("call"))).await.unwrap();
-    assert!(result.success);
 }
 
 #[tokio::test]
@@ -171,4 +173,17 @@ async fn an_operator_is_told_why_there_is_no_connection() {
     let told = follow(&web).failed().await;
     assert!(told.starts_with("cannot connect to 127.0.0.1: "), "{told}");
     assert!(!told.contains("::"), "{told}");
+}
+
+#[tokio::test]
+async fn the_time_of_a_call_is_limited_for_all_its_attempts() {
+    let web = Web::start(false, |_| None).await;
+    let mut offers = follow_with(&web, |options| {
+        options.call_max = Duration::from_secs(2);
+        options.silence_max = Duration::from_secs(6);
+    });
+    let odd = offers.tool("odd").await;
+    assert_eq!(odd.spec().policy.timeout, Some(Duration::from_secs(2)));
+    let limits = RunLimits { attempts_max: 2, total_max: Some(Duration::from_secs(2)) };
+    assert_eq!(odd.run_limits(), limits);
 }

@@ -6,6 +6,7 @@ mod calls;
 mod http;
 mod lists;
 mod questions;
+mod sessions;
 mod starts;
 mod web;
 

@@ -22,6 +22,7 @@ mod list;
 mod message;
 mod open_call;
 mod options;
+mod own;
 mod program;
 mod question;
 mod restarts;

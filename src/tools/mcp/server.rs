@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -18,9 +19,10 @@ use tracing::{debug, info, warn};
 
 use super::auth::{Authorized, Authorizer};
 use super::connection::{Connection, Era, connect};
-use super::link::{Current, Link, OwnConnections};
+use super::link::{Current, Link};
 use super::list::{self, Listed, Listing, NotListed};
 use super::options::{Connections, McpOptions, Protocol, Reach};
+use super::own::OwnConnections;
 use super::restarts::Restarts;
 use super::result::Reading;
 use super::tool::{McpTool, Shared};
@@ -83,11 +85,15 @@ impl McpServer {
     pub fn follow(self) -> watch::Receiver<Offering> {
         let first = Offering { report: self.starting(), tools: Vec::new() };
         let (offers, receiver) = watch::channel(first);
-        let (shared, _) = watch::channel(Current::default());
+        let (shared, _) = watch::channel(Current::Connecting(None));
+        let has_own = self.options.connections == Connections::PerSession;
+        let own = || OwnConnections::new(Arc::clone(&self.options), self.auth.clone());
+        let own = has_own.then(|| Arc::new(own()));
         let owner = Owner {
             server: self,
             offers,
             shared,
+            own,
             restarts: Restarts::default(),
             era: None,
             names: HashMap::new(),
@@ -114,6 +120,8 @@ struct Owner {
     server: McpServer,
     offers: watch::Sender<Offering>,
     shared: watch::Sender<Current>,
+    /// The connections of single sessions. They outlive lists and the owner's own connection.
+    own: Option<Arc<OwnConnections>>,
     restarts: Restarts,
     /// The era that was found; it belongs to the server, not to one connection.
     era: Option<Era>,
@@ -124,7 +132,13 @@ struct Owner {
 impl Owner {
     /// Ends as soon as nobody follows the server any more.
     async fn run(mut self) {
-        let offers = self.offers.clone();
+        let (offers, own) = (self.offers.clone(), self.own.clone());
+        let close_idle = async {
+            match own {
+                Some(own) => own.close_idle().await,
+                None => pending().await,
+            }
+        };
         let lives = async {
             loop {
                 self.live().await;
@@ -133,6 +147,7 @@ impl Owner {
         };
         tokio::select! {
             () = lives => {}
+            never = close_idle => match never {},
             () = offers.closed() => {}
         }
     }
@@ -153,6 +168,9 @@ impl Owner {
             }
         };
         self.era = Some(connection.era);
+        if let Some(own) = &self.own {
+            own.note_era(connection.era);
+        }
         let mut changes = connection.traffic.changes();
         changes.mark_unchanged();
         match self.offer(&connection).await {
@@ -180,9 +198,17 @@ impl Owner {
         connection: &Arc<Connection>,
         mut changes: watch::Receiver<u64>,
     ) -> String {
+        let own = self.own.clone();
+        let own_changed = async || match &own {
+            Some(own) => own.changed().await,
+            None => pending().await,
+        };
         loop {
-            if changes.changed().await.is_err() {
-                return std::future::pending().await;
+            tokio::select! {
+                noted = changes.changed() => if noted.is_err() {
+                    return pending().await;
+                },
+                () = own_changed() => {}
             }
             // Changes come in bursts.
             sleep(limits::CHANGE_PAUSE).await;
@@ -202,8 +228,7 @@ impl Owner {
     async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotListed> {
         let pin = self.server.options.pin.as_deref();
         let listing = list::checked(connection, pin).await?;
-        let connected = Current { connection: Some(Arc::clone(connection)), error: None };
-        self.shared.send_replace(connected);
+        self.shared.send_replace(Current::Open(Arc::clone(connection)));
         let offering = self.offering(connection, listing);
         self.note_changes(&offering);
         self.offers.send_replace(offering);
@@ -218,7 +243,7 @@ impl Owner {
         report.left_out = listing.left_out;
         report.error = listing.cut;
         report.pin = Some(listing.pin);
-        let link = Link { shared: self.shared.subscribe(), own: self.own_connections() };
+        let link = Link { shared: self.shared.subscribe(), own: self.own.clone() };
         let mut tools = Vec::new();
         for listed in listing.tools {
             let name = listed.declared.name.clone();
@@ -228,12 +253,6 @@ impl Owner {
             }
         }
         Offering { report, tools }
-    }
-
-    fn own_connections(&self) -> Option<Arc<OwnConnections>> {
-        let McpServer { options, auth, .. } = &self.server;
-        (options.connections == Connections::PerSession)
-            .then(|| Arc::new(OwnConnections::new(Arc::clone(options), auth.clone())))
     }
 
     /// Logs by name what has changed since the last list.
@@ -272,8 +291,8 @@ impl Owner {
             self.withdraw(error);
             return;
         }
-        let told: Arc<str> = error.as_str().into();
-        self.shared.send_replace(Current { connection: None, error: Some(told) });
+        let told = error.as_str().into();
+        self.shared.send_replace(Current::Connecting(Some(told)));
         self.offers.send_modify(|offering| {
             offering.report.state = SourceState::Reconnecting;
             offering.report.error = Some(error);
@@ -282,8 +301,7 @@ impl Owner {
 
     /// Offers nothing.
     fn withdraw(&self, error: String) {
-        let told: Arc<str> = error.as_str().into();
-        self.shared.send_replace(Current { connection: None, error: Some(told) });
+        self.shared.send_replace(Current::Failed(error.as_str().into()));
         let mut report = self.server.report(SourceState::Failed);
         report.error = Some(error);
         self.offers.send_replace(Offering { report, tools: Vec::new() });
@@ -291,7 +309,7 @@ impl Owner {
 
     /// The connection has ended.
     fn lose(&self, why: &str) {
-        self.shared.send_replace(Current::default());
+        self.shared.send_replace(Current::Connecting(None));
         self.offers.send_modify(|offering| {
             offering.report.state = SourceState::Reconnecting;
             offering.report.error = Some(why.to_owned());
@@ -310,7 +328,7 @@ fn entry(
     let name = declared.name.clone();
     let mut spec = options.rules.spec(declared)?;
     let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
-    spec.policy.timeout = Some(options.call_max.max(silence_max));
+    spec.policy.timeout = Some(options.call_max);
     spec.implementation = options.reach.digest();
     // A schema that cannot be used only means that results are not checked.
     let output = output.and_then(|schema| Schema::compile(&schema).ok());
@@ -322,6 +340,7 @@ fn entry(
         reading: Reading { output, is_trusted: options.rules.is_trusted },
         link: link.clone(),
         silence_max,
+        call_max: options.call_max,
         result_bytes_max: options.result_bytes_max,
         may_send_to_pages: options.may_send_to_pages,
         pin: options.pin.clone(),

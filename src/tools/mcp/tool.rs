@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::cause;
 use super::connection::Connection;
@@ -20,8 +20,8 @@ use super::link::Link;
 use super::open_call::OpenCall;
 use super::result::{self, Reading};
 use super::{list, message, question};
-use crate::limits::mcp::{RECONNECT_WAIT, STATE_PAUSE};
-use crate::tools::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use crate::limits::mcp::{ATTEMPTS_MAX, STATE_PAUSE};
+use crate::tools::{CallContext, RunLimits, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
 
 /// A tool of an MCP server.
 #[derive(Debug)]
@@ -44,6 +44,7 @@ pub(super) struct Shared {
     pub(super) reading: Reading,
     pub(super) link: Link,
     pub(super) silence_max: Duration,
+    pub(super) call_max: Duration,
     pub(super) result_bytes_max: usize,
     pub(super) may_send_to_pages: bool,
     /// What the server's list of tools must be.
@@ -64,6 +65,14 @@ impl Tool for McpTool {
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.run(arguments, context).await })
+    }
+
+    fn run_limits(&self) -> RunLimits {
+        RunLimits { attempts_max: ATTEMPTS_MAX, total_max: Some(self.shared.call_max) }
+    }
+
+    fn forget(&self, session: &str) {
+        self.shared.link.forget(session);
     }
 }
 
@@ -111,7 +120,7 @@ impl Shared {
         context: &CallContext,
         exchange: &Exchange,
     ) -> Result<Value, ToolFault> {
-        let connection = self.connection(context).await?;
+        let connection = self.link.connection(&context.session).await?;
         if let Some(reason) = self.why_stale(&connection) {
             return Ok(error_result(reason));
         }
@@ -146,8 +155,7 @@ impl Shared {
     /// Why the call must not be made: on another connection than the one that listed it, the tool
     /// may be another one, which nobody has seen or approved.
     fn why_stale(&self, connection: &Arc<Connection>) -> Option<&'static str> {
-        if self.link.own.is_some() || std::ptr::eq(self.listed_by.as_ptr(), Arc::as_ptr(connection))
-        {
+        if std::ptr::eq(self.listed_by.as_ptr(), Arc::as_ptr(connection)) {
             return None;
         }
         match connection.definition(&self.name) {
@@ -193,15 +201,6 @@ impl Shared {
         let listing = list::checked(connection, self.pin.as_deref()).await.ok()?;
         let mut tools = listing.tools.into_iter();
         Some(tools.find(|tool| tool.declared.name == self.name)?.params)
-    }
-
-    async fn connection(&self, context: &CallContext) -> Result<Arc<Connection>, ToolFault> {
-        let connected = timeout(RECONNECT_WAIT, self.link.connection(&context.session)).await;
-        match connected {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(reason)) => Err(ToolFault::transient(reason).before_sending()),
-            Err(_) => Err(ToolFault::transient("the server is being reconnected").before_sending()),
-        }
     }
 
     fn request(
