@@ -594,6 +594,9 @@ pub mod oauth {
     pub const ANSWER_BYTES_MAX: usize = 256 * KIB;
     /// How long to use a token that does not say how long it is valid.
     pub const LIFE_DEFAULT: Duration = Duration::from_secs(300);
+    /// The longest use of a token, whatever it says: a day is short enough to notice that a client
+    /// has been locked out, and far from overflowing a clock.
+    pub const LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
     /// How long a signed statement of the client is valid.
     pub const ASSERTION_LIFE: Duration = Duration::from_secs(60);
 }
@@ -604,7 +607,7 @@ pub mod mcp {
 
     /// How long to wait for a connection and its handshake: a package may have to be fetched first.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-    /// The longest call, however much it reports.
+    /// The longest call, however much it reports, with all its attempts.
     pub const CALL_MAX: Duration = Duration::from_secs(300);
     /// The longest message, in bytes: a line, an event or a body.
     pub const MESSAGE_BYTES_MAX: usize = 4 * MIB;
@@ -632,6 +635,9 @@ pub mod mcp {
     pub const LIST_BYTES_MAX: usize = 8 * MIB;
     /// How long a list may take.
     pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+    /// How long a list is used at least, if the server says for how long it may be used but does not
+    /// report changes: it is read by models, not by machines that wait for it.
+    pub const LIST_AGE_MIN: Duration = Duration::from_secs(300);
     /// How long to wait after a change of the list, since changes come in bursts.
     pub const CHANGE_PAUSE: Duration = Duration::from_millis(100);
     /// Calls of a connection that are open at the same time; one more fails at once. A server that
@@ -647,8 +653,13 @@ pub mod mcp {
     /// How long a server may still ask something about a call that was given up: twice as long as a
     /// call may take, and as the user may think.
     pub const GIVEN_UP_AGE: Duration = Duration::from_secs(600);
-    /// How long a call waits for a server that is being reconnected.
+    /// How long a call waits for a server that is being reconnected; it then fails for good, since
+    /// another attempt would only wait again.
     pub const RECONNECT_WAIT: Duration = Duration::from_secs(5);
+    /// How long a process may take to exit after closing its output.
+    pub const EXIT_WAIT: Duration = Duration::from_millis(500);
+    /// How long the last words of a process may take to be read after its exit; part of that.
+    pub const STDERR_WAIT: Duration = Duration::from_millis(200);
     /// How often a broken stream is opened again.
     pub const STREAM_RETRIES_MAX: usize = 5;
     /// The longest wait before that.
@@ -665,6 +676,13 @@ pub mod mcp {
     pub const RESTARTS_PAUSE: Duration = Duration::from_secs(300);
     /// How long a session's own connection is kept without a call.
     pub const OWN_CONNECTION_AGE: Duration = Duration::from_secs(600);
+    /// How long it may be kept beyond that: how often idle ones are looked for.
+    pub const OWN_CONNECTION_CHECK: Duration = Duration::from_secs(60);
+    /// Sessions with a connection of their own, for one server. Each may be a process of 50 MiB;
+    /// one more closes the one that has been idle for longest.
+    pub const OWN_CONNECTIONS_MAX: usize = 64;
+    /// Attempts of a call, the first included: a lost connection is made again once.
+    pub const ATTEMPTS_MAX: u32 = 2;
 }
 
 /// Limits of `OpenAPI` documents. Large real ones, such as GitHub's, have 1,000 operations in 6 MiB.

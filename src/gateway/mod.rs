@@ -156,7 +156,10 @@ impl Gateway {
     /// See [`SessionError`].
     pub async fn forget(&self, session_id: &str) -> Result<bool, SessionError> {
         self.parked.forget(session_id);
-        self.sessions.forget(session_id).await
+        let forgotten = self.sessions.forget(session_id).await;
+        // Its turn has been cancelled, and can no longer bring anything back.
+        self.tools().forget(session_id);
+        forgotten
     }
 
     /// The tools that new turns get.

@@ -249,3 +249,37 @@ async fn tools_are_replaced_between_turns() {
     assert!(matches!(refused, Err(BeginError::UnknownChoice { .. })));
     gateway.begin(choose("new")).await.unwrap();
 }
+
+/// A tool that keeps something for sessions.
+#[derive(Debug)]
+struct Keeps {
+    spec: Arc<ToolSpec>,
+    forgotten: Arc<parking_lot::Mutex<Vec<String>>>,
+}
+
+impl Tool for Keeps {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
+        Box::pin(async { Ok(ToolResult::data(json!({}))) })
+    }
+
+    fn forget(&self, session: &str) {
+        self.forgotten.lock().push(session.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn tools_forget_a_session_with_the_gateway() {
+    let forgotten = Arc::default();
+    let parameters = json!({ "type": "object" });
+    let spec = ToolSpec { name: "keeps".to_owned(), parameters, ..ToolSpec::default() };
+    let keeps = Keeps { spec: Arc::new(spec), forgotten: Arc::clone(&forgotten) };
+    let mut tools = Registry::default();
+    tools.add(Arc::new(keeps)).unwrap();
+    let gateway = Gateway::new(Options::default(), embedded(), tools).unwrap();
+    gateway.forget("s").await.unwrap();
+    assert_eq!(*forgotten.lock(), ["s"]);
+}

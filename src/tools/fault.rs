@@ -25,6 +25,9 @@ pub struct ToolFault {
     /// Whether the other side cannot have received the call, so that it had no effect and even a
     /// call that changes something may be repeated.
     pub unsent: bool,
+    /// Whether the tool has already waited for this to pass, so that another attempt would only
+    /// wait again.
+    pub has_waited: bool,
     /// How long the other side asks us to wait.
     pub retry_after: Option<Duration>,
 }
@@ -33,7 +36,13 @@ impl ToolFault {
     /// A fault that will not pass by itself.
     #[must_use]
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self { message: message.into(), transient: false, unsent: false, retry_after: None }
+        Self {
+            message: message.into(),
+            transient: false,
+            unsent: false,
+            has_waited: false,
+            retry_after: None,
+        }
     }
 
     /// A fault that may have passed by the next attempt.
@@ -46,6 +55,12 @@ impl ToolFault {
     #[must_use]
     pub fn before_sending(self) -> Self {
         Self { unsent: true, ..self }
+    }
+
+    /// The same fault, for which the tool has waited to pass for as long as is reasonable.
+    #[must_use]
+    pub fn after_waiting(self) -> Self {
+        Self { has_waited: true, ..self }
     }
 
     /// A transient fault: `whom` did not answer within the tool's own time limit.
@@ -89,6 +104,7 @@ impl ToolFault {
             message: format!("{whom} answered with HTTP status {status}"),
             transient,
             unsent: false,
+            has_waited: false,
             retry_after: retry_after.and_then(|field| http::retry_after(field, now)),
         }
     }

@@ -44,7 +44,7 @@ pub(crate) use result::shortened;
 pub use result::{
     Clarification, ClarificationOption, ListedFile, NextAction, ToolFile, ToolResult,
 };
-pub use run::{Run, RunEnd};
+pub use run::{Run, RunEnd, RunLimits};
 pub use schema::SchemaError;
 pub use source::{Glob, Source, SourceKind, SourceReport};
 pub use sources::{Sources, Toolset};
@@ -79,6 +79,11 @@ pub struct ToolSpec {
     /// Its name there, if the source has several tools and names them itself.
     #[serde(skip)]
     pub source_name: Option<String>,
+    /// A hash of what runs behind its name, if that is not the gateway: a program with its
+    /// arguments, or an address. What changes without being another tool is not part of it, such
+    /// as keys.
+    #[serde(skip)]
+    pub implementation: String,
 }
 
 impl ToolSpec {
@@ -93,8 +98,9 @@ impl ToolSpec {
     /// hexadecimal. It changes if the tool becomes another one under the same name.
     #[must_use]
     pub fn digest(&self) -> String {
-        let Self { name, title, description, parameters, policy, source, .. } = self;
-        digest::of(&json!([name, title, description, parameters, policy, source]))
+        let Self { name, title, description, parameters, policy, source, implementation, .. } =
+            self;
+        digest::of(&json!([name, title, description, parameters, policy, source, implementation]))
     }
 }
 
@@ -167,11 +173,30 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// The caller catches panics inside the future and turns them into error results. It does the
     /// same if the time runs out.
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture;
+
+    /// How often and for how long a call may be attempted.
+    fn run_limits(&self) -> RunLimits {
+        RunLimits::default()
+    }
+
+    /// Lets go of whatever the tool keeps for a session, which is gone for good.
+    fn forget(&self, _session: &str) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_implementation_is_another_tool() {
+        let spec = |implementation: &str| ToolSpec {
+            name: "search".into(),
+            implementation: implementation.into(),
+            ..ToolSpec::default()
+        };
+        assert_eq!(spec("grep").digest(), spec("grep").digest());
+        assert_ne!(spec("grep").digest(), spec("rm").digest());
+    }
 
     #[test]
     fn attempts_are_spans_of_one_trace() {

@@ -105,6 +105,13 @@ impl Registry {
         self.catalog.position(name).map(|position| &self.tools[position])
     }
 
+    /// Lets go of whatever the tools keep for a session, which is gone for good.
+    pub(crate) fn forget(&self, session: &str) {
+        for tool in &self.tools {
+            tool.forget(session);
+        }
+    }
+
     /// The tools with these names, in the registry's order.
     pub fn subset(&self, names: &[impl AsRef<str>]) -> Result<Self, RegistryError> {
         let names = names.iter().map(AsRef::as_ref);

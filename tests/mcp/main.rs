@@ -3,13 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod calls;
+mod http;
 mod lists;
 mod questions;
+mod sessions;
 mod starts;
+mod web;
 
 #[path = "../support/mcp.rs"]
 mod server;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +32,24 @@ struct Bad {
     directory: TempDir,
     /// What happens to it, a line each. Closes when the last of its processes is gone.
     events: BufReader<pipe::Receiver>,
-    offers: watch::Receiver<Offering>,
+    offers: Offers,
+}
+
+/// What a server offers.
+struct Offers(watch::Receiver<Offering>);
+
+impl Deref for Bad {
+    type Target = Offers;
+
+    fn deref(&self) -> &Offers {
+        &self.offers
+    }
+}
+
+impl DerefMut for Bad {
+    fn deref_mut(&mut self) -> &mut Offers {
+        &mut self.offers
+    }
 }
 
 impl Bad {
@@ -41,12 +62,38 @@ impl Bad {
         let events = events(&directory);
         let mut options = server::options(behaviour, Some(directory.path()));
         change(&mut options);
-        Self { offers: McpServer::new(options).follow(), events, directory }
+        Self { offers: Offers(McpServer::new(options).follow()), events, directory }
     }
 
+    /// Waits until this has happened.
+    async fn hears(&mut self, expected: &str) {
+        within(async {
+            let mut line = String::new();
+            while line.trim_end() != expected {
+                line.clear();
+                self.events.read_line(&mut line).await.unwrap();
+            }
+        })
+        .await;
+    }
+
+    /// Lets go of it, and waits until none of its processes is left.
+    async fn closes(mut self) {
+        drop(self.offers);
+        let mut rest = Vec::new();
+        within(self.events.read_to_end(&mut rest)).await.unwrap();
+    }
+
+    /// How often it was started.
+    fn starts(&self) -> usize {
+        std::fs::read_to_string(self.directory.path().join("starts")).unwrap().lines().count()
+    }
+}
+
+impl Offers {
     /// Waits until it offers what is wanted.
     async fn until(&mut self, wanted: impl Fn(&Offering) -> bool) -> Offering {
-        within(self.offers.wait_for(wanted)).await.unwrap().clone()
+        within(self.0.wait_for(wanted)).await.unwrap().clone()
     }
 
     async fn ready(&mut self) -> Offering {
@@ -74,30 +121,6 @@ impl Bad {
         let result = self.call(name, text).await.unwrap();
         assert!(result.success, "{result:?}");
         result.data.unwrap()
-    }
-
-    /// Waits until this has happened.
-    async fn hears(&mut self, expected: &str) {
-        within(async {
-            let mut line = String::new();
-            while line.trim_end() != expected {
-                line.clear();
-                self.events.read_line(&mut line).await.unwrap();
-            }
-        })
-        .await;
-    }
-
-    /// Lets go of it, and waits until none of its processes is left.
-    async fn closes(mut self) {
-        drop(self.offers);
-        let mut rest = Vec::new();
-        within(self.events.read_to_end(&mut rest)).await.unwrap();
-    }
-
-    /// How often it was started.
-    fn starts(&self) -> usize {
-        std::fs::read_to_string(self.directory.path().join("starts")).unwrap().lines().count()
     }
 }
 

@@ -72,7 +72,9 @@ def tools(cursor):
         page["nextCursor"] = "again"
     elif BEHAVIOUR == "malformed_tool":
         page["tools"] += [5, {"name": "list", "inputSchema": []}, {"inputSchema": {}}]
-    elif BEHAVIOUR == "changes" and changed:
+    elif BEHAVIOUR == "later_differs" and STARTS > 1:
+        page["tools"][1]["description"] = "Acts otherwise."
+    elif changed or (BEHAVIOUR == "all_change" and os.path.exists(f"{FOLDER}/changed")):
         page["tools"] = [tool("echo"), tool("new")]
     return page
 
@@ -131,8 +133,10 @@ def call(call_id, params):
         send(id=call_id, result={"content": "not a list"})
     elif BEHAVIOUR == "error_result":
         send(id=call_id, error={"code": -32602, "message": "the text is not nice"})
-    elif BEHAVIOUR == "changes":
+    elif BEHAVIOUR in ("changes", "all_change"):
         changed = True
+        with open(os.path.join(FOLDER, "changed"), "w", encoding="utf-8"):
+            pass
         for _ in range(5):
             send(method="notifications/tools/list_changed")
         answer_text(call_id, "changed")
@@ -239,3 +243,4 @@ for line in sys.stdin:
     handle(json.loads(line))
     if BEHAVIOUR == "grandchild" and "tools/list" in line:
         os._exit(0)
+happened("ended")

@@ -78,14 +78,3 @@ async fn the_process_ends_with_the_last_that_uses_the_server() {
     bad.ready().await;
     bad.closes().await;
 }
-
-#[tokio::test]
-async fn each_session_may_have_a_process_of_its_own() {
-    let mut bad = Bad::start_with("plain", |options| options.connections = Connections::PerSession);
-    let echo = bad.tool("echo").await;
-    for session in ["a", "b", "a"] {
-        let context = CallContext { session: session.into(), ..CallContext::first("call") };
-        within(echo.call(json!({ "text": "x" }), context)).await.unwrap();
-    }
-    assert_eq!(bad.starts(), 3, "one lists, and one for each session");
-}

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::process::{Confinement, Launcher, Options as ProcessOptions};
-use super::{CallContext, Tool, ToolFuture, ToolSpec};
+use super::{CallContext, Tool, ToolFuture, ToolSpec, digest};
 
 pub use template::{Element, Template, TemplateError};
 
@@ -101,12 +101,15 @@ impl CommandTool {
     ///
     /// # Errors
     /// If the template does not fit the tool's parameters.
-    pub fn new(spec: Arc<ToolSpec>, options: Options) -> Result<Self, TemplateError> {
+    pub fn new(mut spec: Arc<ToolSpec>, options: Options) -> Result<Self, TemplateError> {
         let template = Template::new(&options.arguments, &spec.parameters)?;
         if let Input::Parameter(name) = &options.stdin {
             // As in an argument, it has to be a parameter.
             Template::new(&[Element::One(format!("{{{name}}}"))], &spec.parameters)?;
         }
+        let Options { program, arguments, directory, .. } = &options;
+        let command = json!([program.to_string_lossy(), arguments, directory]);
+        Arc::make_mut(&mut spec).implementation = digest::of(&command);
         let process = ProcessOptions {
             program: options.program,
             arguments: Vec::new(),
@@ -135,5 +138,35 @@ impl Tool for CommandTool {
 
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         Box::pin(run::run(Arc::clone(&self.shared), arguments, context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_command_is_another_tool() {
+        let digest = |program: &str, argument: &str| {
+            let options = Options {
+                program: program.into(),
+                arguments: vec![Element::One(argument.to_owned())],
+                environment: Vec::new(),
+                directory: None,
+                stdin: Input::None,
+                output: Output::Auto,
+                ok_exit_codes: vec![0],
+                progress: ProgressFrom::None,
+                confinement: Confinement::default(),
+                launcher: None,
+            };
+            let parameters = json!({ "type": "object" });
+            let spec = ToolSpec { name: "search".into(), parameters, ..ToolSpec::default() };
+            CommandTool::new(Arc::new(spec), options).unwrap().spec().digest()
+        };
+        let own = digest("/bin/grep", "-r");
+        assert_eq!(digest("/bin/grep", "-r"), own);
+        assert_ne!(digest("/bin/rm", "-r"), own);
+        assert_ne!(digest("/bin/grep", "-c"), own);
     }
 }

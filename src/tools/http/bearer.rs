@@ -1,22 +1,25 @@
-//! Requests with a token that the gateway gets itself (RFC 6750, section 2.1).
+//! Tokens for an entry's requests.
 
 use bytes::Bytes;
-use hyper::header::{AUTHORIZATION, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use url::Url;
 
-use crate::tools::ToolFault;
-use crate::tools::oauth::{ClientCredentials, Held, NoToken, TokenEndpoint, Tokens};
+use crate::tools::oauth::{
+    self, ClientCredentials, Issuer, NoToken, SendError, Token, TokenEndpoint,
+};
 use crate::tools::outbound::{Addresses, Body, Client, ClientOptions};
 
 /// Gets tokens for an entry's requests.
 #[derive(Debug)]
-pub struct Bearer {
+pub struct Bearer(oauth::Bearer<Operators>);
+
+/// The token endpoint that an operator names.
+#[derive(Debug)]
+struct Operators {
     credentials: ClientCredentials,
     endpoint: TokenEndpoint,
     /// Reaches the endpoint.
     client: Client,
-    tokens: Tokens,
 }
 
 impl Bearer {
@@ -33,51 +36,23 @@ impl Bearer {
             resource: None,
             scope: None,
         };
-        Self { credentials, endpoint, client, tokens: Tokens::default() }
+        Self(oauth::Bearer::new(Operators { credentials, endpoint, client }))
     }
 
-    /// Sends a request with a token. If the server refuses it, tries once with a new one: a request
-    /// that is refused for its token has done nothing.
+    /// Sends a request with a token.
     pub(super) async fn send(
         &self,
         client: &Client,
         request: Request<Bytes>,
-    ) -> Result<Response<Body>, ToolFault> {
-        let token = match self.tokens.held() {
-            Held::Fresh(token) => token,
-            Held::Stale(token) => self.renew(Some(&token)).await?,
-            Held::Nothing => self.renew(None).await?,
-        };
-        let response = client.send(with(&request, &token)?).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(response);
-        }
-        drop(response);
-        let token = self.renew(Some(&token)).await?;
-        Ok(client.send(with(&request, &token)?).await?)
-    }
-
-    async fn renew(&self, refused: Option<&str>) -> Result<String, ToolFault> {
-        let asked = self.credentials.token(&self.client, &self.endpoint);
-        let fault = |error: NoToken| {
-            let told = error.to_string();
-            let fault = if error.is_final {
-                ToolFault::permanent(told)
-            } else {
-                ToolFault::transient(told)
-            };
-            fault.before_sending()
-        };
-        self.tokens.renew(refused, asked).await.map_err(fault)
+    ) -> Result<Response<Body>, SendError> {
+        self.0.send(client, request).await
     }
 }
 
-fn with(request: &Request<Bytes>, token: &str) -> Result<Request<Bytes>, ToolFault> {
-    let value = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut value =
-        value.map_err(|_| ToolFault::permanent("not authorized: the token is malformed"))?;
-    value.set_sensitive(true);
-    let mut request = request.clone();
-    request.headers_mut().insert(AUTHORIZATION, value);
-    Ok(request)
+impl Issuer for Operators {
+    const NEEDS_CHALLENGE: bool = false;
+
+    async fn ask(&self, _challenge: Option<&str>) -> Result<Token, NoToken> {
+        self.credentials.token(&self.client, &self.endpoint).await
+    }
 }

@@ -39,7 +39,7 @@ pub use written::{Mistake, WrittenBody, WrittenRequest};
 use self::request::Filled;
 use self::response::Answer;
 use super::outbound::{Body, Client, OutboundError};
-use super::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use super::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec, digest};
 use crate::limits::http_tools::BODY_BYTES_MAX;
 
 /// Options of an [`HttpTool`].
@@ -65,7 +65,8 @@ pub struct HttpTool {
 impl HttpTool {
     /// A tool with this spec. The placeholders of the request are among the spec's parameters.
     #[must_use]
-    pub fn new(spec: ToolSpec, options: HttpOptions) -> Self {
+    pub fn new(mut spec: ToolSpec, options: HttpOptions) -> Self {
+        spec.implementation = digest::of_text(&options.request.target());
         Self { spec: Arc::new(spec), options: Arc::new(options) }
     }
 }
@@ -133,7 +134,10 @@ impl HttpOptions {
         for (name, text) in filled_headers.chain(key) {
             let name = HeaderName::from_bytes(name.as_bytes());
             let name = name.map_err(|_| ToolFault::permanent("a header has an invalid name"))?;
-            headers.insert(name, value(text)?);
+            let mut value = value(text)?;
+            // Keys have many names.
+            value.set_sensitive(true);
+            headers.insert(name, value);
         }
         let builder = Request::builder().method(self.request.method.name()).uri(filled.url);
         let mut request = builder.body(body).map_err(invalid)?;

@@ -108,6 +108,21 @@ pub(super) enum FillError {
 }
 
 impl RequestTemplate {
+    /// What it asks, and whom: the method and the address, without values, which may be keys.
+    pub(super) fn target(&self) -> String {
+        let mut target = format!("{} {}", self.method.name(), self.origin);
+        for segment in &self.path {
+            target.push('/');
+            for piece in segment.value.pieces() {
+                match piece {
+                    Piece::Text(text) => target.push_str(text),
+                    Piece::Argument(name) => target.extend(["{", name, "}"]),
+                }
+            }
+        }
+        target
+    }
+
     /// The policy of a tool that sends it.
     #[must_use]
     pub const fn policy(&self) -> Policy {

@@ -1,10 +1,11 @@
 //! One connection to a server, from its handshake to its end.
 
 use std::collections::HashMap;
-use std::error::Error;
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hyper::header::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitationCapability, FormElicitationCapability,
@@ -15,22 +16,21 @@ use rmcp::service::{
     ServiceError, serve_client_with_lifecycle,
 };
 use rmcp::transport::Transport;
-use rmcp::transport::common::client_side_sse::ExponentialBackoff;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
-};
-use tokio::sync::watch;
-use tokio::time::timeout;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransport;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use super::auth::Authorizer;
+use super::auth::Authorized;
+use super::cause::told_handshake;
+use super::end::End;
 use super::handler::Handler;
-use super::http::HttpClient;
+use super::http::{self, HttpClient};
 use super::options::{McpOptions, Protocol, Reach};
 use super::program::Program;
+use super::restarts::Backoff;
 use super::stdio::Stdio;
 use super::traffic::{Guard, Traffic};
-use crate::limits::mcp as limits;
+use crate::limits::mcp::LIST_AGE_MIN;
 
 /// The protocol's two eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +59,20 @@ pub(super) struct Connection {
     pub(super) version: String,
     /// Whether the server says that it has tools.
     pub(super) has_tools: bool,
-    /// Why it has ended, once it has.
-    end: watch::Receiver<Option<Arc<str>>>,
+    listed: Mutex<Listed>,
+    /// Whether it ends with a program.
+    is_to_program: bool,
+    end: End,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
+}
+
+/// What a server listed last.
+#[derive(Debug, Default)]
+struct Listed {
+    /// What its tools are, by name.
+    definitions: HashMap<String, String>,
+    /// How long that may be used, if it says so.
+    lasts: Option<Duration>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -85,32 +96,72 @@ impl Drop for Connection {
 impl Connection {
     /// Waits until it ends, and returns why.
     pub(super) async fn ended(&self) -> Arc<str> {
-        let mut end = self.end.clone();
-        match end.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            Err(_) => "the connection ended".into(),
-        }
+        self.end.reached().await
     }
 
     /// Whether it has ended.
     pub(super) fn is_over(&self) -> bool {
-        self.end.borrow().is_some()
+        self.end.is_reached()
     }
 
-    /// Asks a modern server to say when its tools change, for as long as the connection lasts.
-    pub(super) async fn follow_changes(&self) {
+    /// Notes the hashes of its tools by name, and how long they may be used.
+    pub(super) fn note_list(&self, definitions: HashMap<String, String>, lasts: Option<Duration>) {
+        *self.listed.lock() = Listed { definitions, lasts };
+    }
+
+    /// The hash of what its tool of this name is; `None` if it has none that can be used.
+    pub(super) fn definition(&self, name: &str) -> Option<String> {
+        self.listed.lock().definitions.get(name).cloned()
+    }
+
+    /// Why a request that was sent will not be answered any more.
+    pub(super) async fn why_unanswered(&self) -> Arc<str> {
+        if self.is_to_program || self.is_over() {
+            return self.ended().await;
+        }
+        // Over HTTP, an answer can break off while the server stays.
+        "the server broke its answer off".into()
+    }
+
+    /// Asks a modern server to say when its tools change, again and again for as long as the
+    /// connection lasts.
+    pub(super) async fn follow_changes(&self) -> Infallible {
         let mut filter = SubscriptionFilter::new();
         filter.tools_list_changed = Some(true);
-        match self.peer.listen(filter).await {
-            Ok(mut subscription) => {
-                while let Ok(Some(_)) = subscription.next().await {
-                    self.traffic.note_change();
+        let mut backoff = Backoff::default();
+        let mut is_first = true;
+        loop {
+            let began = Instant::now();
+            match self.peer.listen(filter.clone()).await {
+                Ok(mut subscription) => {
+                    if !is_first {
+                        // Nobody listened in the meantime.
+                        self.traffic.note_change();
+                    }
+                    while let Ok(Some(_)) = subscription.next().await {
+                        self.traffic.note_change();
+                    }
+                    debug!("the server has stopped reporting changes of its tools");
                 }
+                Err(ServiceError::McpError(error)) => {
+                    debug!(%error, "the server does not report changes of its tools");
+                    return self.expect_changes().await;
+                }
+                Err(error) => debug!(%error, "the server cannot be asked for changes"),
             }
-            Err(error) => debug!(%error, "the server does not report changes of its tools"),
+            is_first = false;
+            sleep(backoff.pause(began.elapsed())).await;
         }
-        // The end of a subscription is no reason to drop the connection.
-        std::future::pending::<()>().await;
+    }
+
+    /// Assumes that the tools may have changed whenever their list has been used for as long as the
+    /// server allows.
+    async fn expect_changes(&self) -> Infallible {
+        loop {
+            let Some(lasts) = self.listed.lock().lasts else { return pending().await };
+            sleep(lasts.max(LIST_AGE_MIN)).await;
+            self.traffic.note_change();
+        }
     }
 }
 
@@ -135,7 +186,7 @@ impl ConnectError {
 /// Why that failed.
 pub(super) async fn connect(
     options: &McpOptions,
-    auth: Option<&Arc<Authorizer>>,
+    auth: Option<&Arc<Authorized>>,
     known: Option<Era>,
 ) -> Result<Connection, ConnectError> {
     let connecting = Box::pin(async {
@@ -188,7 +239,7 @@ impl Probe {
 
 async fn connect_as(
     options: &McpOptions,
-    auth: Option<&Arc<Authorizer>>,
+    auth: Option<&Arc<Authorized>>,
     probe: Probe,
 ) -> Result<Connection, ConnectError> {
     let traffic = Traffic::default();
@@ -204,42 +255,25 @@ async fn connect_as(
             };
             let stdio = Stdio::new(input, output, program.exited.clone());
             let transport = Guard::new(stdio, traffic.clone());
+            let end = End::default();
             let connected =
-                Box::pin(handshake(transport, options, traffic, probe, Some(program))).await;
+                Box::pin(handshake(transport, options, traffic, probe, (Some(program), end))).await;
             match connected {
                 Ok(connection) => Ok(connection),
                 Err((error, program)) => Err(of_program(error, program).await),
             }
         }
         Reach::Http(reach) => {
-            let client = HttpClient::new(reach.client.clone(), auth.cloned());
-            let config = http_config(&reach.url, &reach.headers);
+            let end = End::default();
+            let client = HttpClient::new(reach.client.clone(), auth.cloned(), end.clone());
+            let config = http::config(&reach.url, &reach.headers);
             let transport = StreamableHttpClientTransport::with_client(client, config);
             let transport = Guard::new(transport, traffic.clone());
-            let connected = Box::pin(handshake(transport, options, traffic, probe, None)).await;
+            let connected =
+                Box::pin(handshake(transport, options, traffic, probe, (None, end))).await;
             connected.map_err(|(error, _)| of_http(&error))
         }
     }
-}
-
-fn http_config(
-    url: &url::Url,
-    headers: &[(String, String)],
-) -> StreamableHttpClientTransportConfig {
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
-    let header = |(name, value): &(String, String)| {
-        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
-    };
-    config.custom_headers = headers.iter().filter_map(header).collect::<HashMap<_, _>>();
-    let mut retry = ExponentialBackoff::default();
-    retry.max_times = Some(limits::STREAM_RETRIES_MAX);
-    retry.max_delay = Some(limits::STREAM_BACKOFF_MAX);
-    config.retry_config = Arc::new(retry);
-    config.max_sse_event_size = limits::MESSAGE_BYTES_MAX;
-    config.max_json_response_size = limits::MESSAGE_BYTES_MAX;
-    config.reinit_on_expired_session = true;
-    config.allow_stateless = true;
-    config
 }
 
 /// What the gateway can do for a server: put its questions to the user.
@@ -261,7 +295,7 @@ async fn handshake<T>(
     options: &McpOptions,
     traffic: Traffic,
     probe: Probe,
-    program: Option<Program>,
+    (program, end): (Option<Program>, End),
 ) -> Result<Connection, (ClientInitializeError, Option<Program>)>
 where
     T: Transport<RoleClient> + 'static,
@@ -277,16 +311,25 @@ where
     let era = if version >= ProtocolVersion::V_2026_07_28 { Era::Modern } else { Era::Legacy };
     let has_tools = info.is_some_and(|info| info.capabilities.tools.is_some());
     let stop = Mutex::new(Some(service.cancellation_token()));
-    let (end_sender, end) = watch::channel(None);
+    let (ended, is_to_program) = (end.clone(), program.is_some());
     tokio::spawn(async move {
         let _ = service.waiting().await;
-        let why = match program {
-            Some(program) => program.told_end().await,
-            None => "the connection was lost".to_owned(),
-        };
-        end_sender.send_replace(Some(why.into()));
+        match program {
+            Some(program) => ended.note(program.told_end().await),
+            None => ended.note("the connection was lost"),
+        }
     });
-    Ok(Connection { peer, traffic, era, version: version.to_string(), has_tools, end, stop })
+    Ok(Connection {
+        peer,
+        traffic,
+        era,
+        version: version.to_string(),
+        has_tools,
+        listed: Mutex::default(),
+        is_to_program,
+        end,
+        stop,
+    })
 }
 
 async fn of_program(error: ClientInitializeError, program: Option<Program>) -> ConnectError {
@@ -297,7 +340,7 @@ async fn of_program(error: ClientInitializeError, program: Option<Program>) -> C
     );
     let message = match program {
         Some(program) if is_end => program.told_end().await,
-        _ => told(&error),
+        _ => told_handshake(&error),
     };
     ConnectError { message, may_be_legacy }
 }
@@ -308,39 +351,7 @@ fn of_http(error: &ClientInitializeError) -> ConnectError {
         error,
         ClientInitializeError::TransportError { .. }
             | ClientInitializeError::NoCompatibleProtocolVersion { .. }
+            | ClientInitializeError::LegacyFallbackFailed { .. }
     );
-    ConnectError { message: told(error), may_be_legacy: !is_final }
-}
-
-/// An error of the handshake in words.
-fn told(error: &ClientInitializeError) -> String {
-    match error {
-        ClientInitializeError::JsonRpcError(error) => format!("it answered: {}", error.message),
-        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
-            let versions: Vec<_> = server_supported.iter().map(ToString::to_string).collect();
-            format!(
-                "it speaks only versions of the protocol that the gateway does not know: {}",
-                versions.join(", ")
-            )
-        }
-        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
-        error => root_cause(error),
-    }
-}
-
-/// An error of a request in words.
-pub(super) fn told_service(error: &ServiceError) -> String {
-    match error {
-        ServiceError::McpError(error) => error.message.to_string(),
-        error => root_cause(error),
-    }
-}
-
-/// The innermost cause that says something.
-fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
+    ConnectError { message: told_handshake(error), may_be_legacy: !is_final }
 }

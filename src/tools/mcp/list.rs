@@ -8,7 +8,8 @@ use rmcp::service::PeerRequestOptions;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Connection, Era, told_service};
+use super::cause::told_request;
+use super::connection::{Connection, Era};
 use super::http::params::{Param, params};
 use super::message;
 use crate::limits::mcp::{LIST_BYTES_MAX, LIST_PAGES_MAX, LIST_TIMEOUT, LIST_TOOLS_MAX};
@@ -25,16 +26,49 @@ pub(super) struct Listing {
     pub(super) cut: Option<String>,
     /// What an operator pins.
     pub(super) pin: String,
+    /// How long it may be used, if the server says so.
+    pub(super) lasts: Option<Duration>,
 }
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Listed {
     pub(super) declared: Declared,
+    /// A hash of everything about it that a model or an operator relies on.
+    pub(super) definition: String,
     /// A JSON Schema of its structured results.
     pub(super) output: Option<Value>,
     /// The arguments that are repeated in headers.
     pub(super) params: Vec<Param>,
+}
+
+/// Why a list cannot be used.
+#[derive(Debug)]
+pub(super) struct NotListed {
+    pub(super) reason: String,
+    /// Whether what was offered before must be withdrawn.
+    pub(super) is_final: bool,
+}
+
+/// Asks for all pages, and compares them with what an operator pinned.
+///
+/// # Errors
+/// See [`NotListed`].
+pub(super) async fn checked(
+    connection: &Connection,
+    pin: Option<&str>,
+) -> Result<Listing, NotListed> {
+    let listed = list(connection).await;
+    let listing = listed.map_err(|reason| NotListed { reason, is_final: false })?;
+    if pin.is_some_and(|pin| pin != listing.pin) {
+        let reason = format!(
+            "its tools do not match `pin`, so none are offered: found {}; look at what changed \
+             before you pin it",
+            listing.pin
+        );
+        return Err(NotListed { reason, is_final: true });
+    }
+    Ok(listing)
 }
 
 /// Asks for all pages.
@@ -56,9 +90,14 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
         })?;
         match pages.add(page)? {
             Some(next) => cursor = Some(next),
-            None => return Ok(pages.listing(connection.era)),
+            None => break,
         }
     }
+    let listing = pages.listing(connection.era);
+    let definition = |it: &Listed| (it.declared.name.clone(), it.definition.clone());
+    let definitions = listing.tools.iter().map(definition).collect();
+    connection.note_list(definitions, listing.lasts);
+    Ok(listing)
 }
 
 async fn page(connection: &Connection, cursor: Option<String>) -> Result<Value, String> {
@@ -77,7 +116,7 @@ async fn page(connection: &Connection, cursor: Option<String>) -> Result<Value, 
         Err(error) => Err(error),
     };
     let answer =
-        answer.map_err(|error| format!("it does not list its tools: {}", told_service(&error)))?;
+        answer.map_err(|error| format!("it does not list its tools: {}", told_request(&error)))?;
     message::unwrap(answer).ok_or_else(|| "its list of tools cannot be read".to_owned())
 }
 
@@ -89,6 +128,7 @@ struct Pages {
     count: usize,
     cursors: HashSet<String>,
     cut: Option<String>,
+    lasts: Option<Duration>,
 }
 
 impl Pages {
@@ -99,6 +139,8 @@ impl Pages {
             return Err("its answer has no list of tools".to_owned());
         };
         self.count += 1;
+        let lasts = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
+        self.lasts = self.lasts.into_iter().chain(lasts).min();
         for tool in tools {
             self.bytes += json_len(&tool);
             if self.tools.len() == LIST_TOOLS_MAX || self.bytes > LIST_BYTES_MAX {
@@ -127,8 +169,9 @@ impl Pages {
     }
 
     fn listing(self, era: Era) -> Listing {
-        let mut listing = Listing { pin: pin(&self.tools), cut: self.cut, ..Listing::default() };
-        for tool in self.tools {
+        let Self { tools, cut, lasts, .. } = self;
+        let mut listing = Listing { pin: pin(&tools), cut, lasts, ..Listing::default() };
+        for tool in tools {
             let name = tool.get("name").and_then(Value::as_str);
             let name = name.map_or_else(|| "(without a name)".to_owned(), str::to_owned);
             match listed(tool, era) {
@@ -145,6 +188,7 @@ impl Pages {
 /// # Errors
 /// Why it cannot be offered.
 fn listed(tool: Value, era: Era) -> Result<Listed, String> {
+    let definition = digest::of_text(&relied_on(&tool));
     let Value::Object(mut tool) = tool else { return Err("it is not an object".to_owned()) };
     let Some(Value::String(name)) = tool.remove("name") else {
         return Err("it has no name".to_owned());
@@ -185,25 +229,24 @@ fn listed(tool: Value, era: Era) -> Result<Listed, String> {
     let effects = Effects::Hinted(hints);
     let declared = Declared { name, title, description, parameters, effects };
     let output = tool.remove("outputSchema").filter(Value::is_object);
-    Ok(Listed { declared, output, params })
+    Ok(Listed { declared, definition, output, params })
 }
 
 /// A hash of everything in a list that a model or an operator relies on, whatever the order.
 fn pin(tools: &[Value]) -> String {
+    let mut tools: Vec<String> = tools.iter().map(relied_on).collect();
+    tools.sort_unstable();
+    format!("sha256:{}", digest::of_text(&tools.join("\n")))
+}
+
+/// Everything about a tool that a model or an operator relies on.
+fn relied_on(tool: &Value) -> String {
     const RELIED_ON: &[&str] =
         &["annotations", "description", "inputSchema", "name", "outputSchema", "title"];
-    let mut relied_on: Vec<String> = tools
-        .iter()
-        .map(|tool| {
-            let members = tool.as_object().into_iter().flatten();
-            let members = members.filter(|(key, _)| RELIED_ON.contains(&key.as_str()));
-            let members: Map<String, Value> =
-                members.map(|(key, value)| (key.clone(), value.clone())).collect();
-            digest::canonical(&Value::Object(members))
-        })
-        .collect();
-    relied_on.sort_unstable();
-    format!("sha256:{}", digest::of_text(&relied_on.join("\n")))
+    let members = tool.as_object().into_iter().flatten();
+    let members = members.filter(|(key, _)| RELIED_ON.contains(&key.as_str()));
+    let members = members.map(|(key, value)| (key.clone(), value.clone())).collect();
+    digest::canonical(&Value::Object(members))
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@
 use std::borrow::Cow;
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::limits::MIB;
+use crate::limits::mcp::MESSAGE_BYTES_MAX;
 
 /// The member that a wrapped result has.
 const WRAPPED: &str = "tether/result";
@@ -57,6 +60,12 @@ pub(super) fn as_sent(id: RequestId) -> RequestId {
         RequestId::Number(_) => None,
     };
     number.map_or(id, RequestId::Number)
+}
+
+/// What takes the place of an answer that is too long.
+pub(super) fn too_long() -> ErrorData {
+    let mib = MESSAGE_BYTES_MAX / MIB;
+    ErrorData::internal_error(format!("the server answered with more than {mib} MiB"), None)
 }
 
 /// Reads a message.

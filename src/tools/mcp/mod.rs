@@ -11,7 +11,9 @@
 //! servers send is read here, tool by tool and result by result, within limits.
 
 mod auth;
+mod cause;
 mod connection;
+mod end;
 mod envelope;
 mod exchange;
 mod given_up;
@@ -23,6 +25,7 @@ mod list;
 mod message;
 mod open_call;
 mod options;
+mod own;
 mod program;
 mod question;
 mod restarts;

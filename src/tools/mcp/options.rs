@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use url::Url;
 
 use crate::limits::mcp as limits;
 use crate::limits::tools::OUTPUT_BYTES_MAX;
+use crate::tools::digest;
 use crate::tools::oauth::ClientCredentials;
 use crate::tools::outbound::Client;
 use crate::tools::process;
@@ -67,6 +69,21 @@ pub enum Reach {
     Missing(String),
     /// Over HTTP.
     Http(Box<HttpReach>),
+}
+
+impl Reach {
+    /// A hash of what is reached: the program with its arguments, or the address.
+    pub(super) fn digest(&self) -> String {
+        digest::of(&match self {
+            Self::Program(options) => {
+                let arguments = options.arguments.iter().map(|it| it.to_string_lossy());
+                let arguments: Vec<_> = arguments.collect();
+                json!([options.program.to_string_lossy(), arguments, options.directory])
+            }
+            Self::Missing(_) => json!(null),
+            Self::Http(reach) => json!(reach.url.as_str()),
+        })
+    }
 }
 
 /// How a server is reached over HTTP.

@@ -1,7 +1,6 @@
 //! A server's process, watched until it ends.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::watch;
@@ -9,6 +8,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::debug;
 
+use crate::limits::mcp::{EXIT_WAIT, STDERR_WAIT};
 use crate::tools::process::{Child, Options, ProcessError, describe};
 
 /// A server's process. **Dropping it ends the process and everything that it has started.**
@@ -19,9 +19,6 @@ pub(super) struct Program {
     end: watch::Receiver<Option<Arc<str>>>,
     _stop: DropGuard,
 }
-
-/// How long a process may take to exit after closing its output.
-const EXIT_WAIT: Duration = Duration::from_millis(500);
 
 impl Program {
     /// Starts a process. Its standard error goes to the log.
@@ -64,6 +61,8 @@ async fn watch_over(
     };
     if let Some(status) = status {
         let how = status.map_or_else(|error| error.to_string(), describe);
+        // Its last words may still be in the pipe.
+        child.drain_stderr(STDERR_WAIT).await;
         let told = match child.stderr.last_lines(1) {
             line if line.is_empty() => format!("the server ended: {how}"),
             line => format!("the server ended: {how}; {line}"),

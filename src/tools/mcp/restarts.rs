@@ -50,14 +50,39 @@ impl Restarts {
         self.recent.push_back(now);
         let pause = match self.in_a_row {
             0 if health.is_some() => Duration::ZERO,
-            steps => (Duration::from_secs(1)
-                * 2_u32.saturating_pow(steps.saturating_sub(1).min(6)))
-            .min(limits::RESTART_BACKOFF_MAX),
+            steps => step(steps),
         };
         self.in_a_row += 1;
-        // Servers that went down together should not all be reconnected together.
-        pause.mul_f64(1.0 + f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 1024.0)
+        apart(pause)
     }
+}
+
+/// Pauses between attempts to keep something that a server ends again and again.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    in_a_row: u32,
+}
+
+impl Backoff {
+    /// How long to wait after it has lasted for this long.
+    pub(super) fn pause(&mut self, lasted: Duration) -> Duration {
+        if lasted >= limits::HEALTHY_AFTER {
+            self.in_a_row = 0;
+        }
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        apart(step(self.in_a_row))
+    }
+}
+
+/// 1 s, 2 s, 4 s and so on, counted from 1.
+fn step(number: u32) -> Duration {
+    (Duration::from_secs(1) * 2_u32.saturating_pow(number.saturating_sub(1).min(6)))
+        .min(limits::RESTART_BACKOFF_MAX)
+}
+
+/// A little longer: servers that went down together should not all be reconnected together.
+fn apart(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 + f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 1024.0)
 }
 
 #[cfg(test)]
@@ -86,6 +111,16 @@ mod tests {
         restarts.began(now);
         now += limits::HEALTHY_AFTER;
         assert_eq!(pause(&mut restarts, now), 0, "all is forgotten");
+    }
+
+    #[test]
+    fn what_lasts_is_begun_again_soon() {
+        let mut backoff = Backoff::default();
+        let mut pause = |lasted| backoff.pause(lasted).as_secs_f64();
+        for expected in [1.0, 2.0, 4.0] {
+            assert!((expected..expected * 1.25).contains(&pause(Duration::ZERO)), "{expected}");
+        }
+        assert!((1.0..1.25).contains(&pause(limits::HEALTHY_AFTER)));
     }
 
     #[test]

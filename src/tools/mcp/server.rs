@@ -10,17 +10,19 @@
 //! ```
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
-use super::auth::Authorizer;
+use super::auth::{Authorized, Authorizer};
 use super::connection::{Connection, Era, connect};
-use super::link::{Current, Link, OwnConnections};
-use super::list::{self, Listed, Listing};
+use super::link::{Current, Link};
+use super::list::{self, Listed, Listing, NotListed};
 use super::options::{Connections, McpOptions, Protocol, Reach};
+use super::own::OwnConnections;
 use super::restarts::Restarts;
 use super::result::Reading;
 use super::tool::{McpTool, Shared};
@@ -34,7 +36,7 @@ use crate::tools::source::{LeftOut, Offering, SourceReport, SourceState};
 #[derive(Debug)]
 pub struct McpServer {
     options: Arc<McpOptions>,
-    auth: Option<Arc<Authorizer>>,
+    auth: Option<Arc<Authorized>>,
     sandbox: Option<Vec<&'static str>>,
 }
 
@@ -44,7 +46,8 @@ impl McpServer {
     pub fn new(options: McpOptions) -> Self {
         let auth = match &options.reach {
             Reach::Http(reach) => reach.auth.clone().map(|auth| {
-                Arc::new(Authorizer::new(auth, reach.url.clone(), reach.client.clone()))
+                let issuer = Authorizer::new(auth, reach.url.clone(), reach.client.clone());
+                Arc::new(Authorized::new(issuer))
             }),
             Reach::Program(_) | Reach::Missing(_) => None,
         };
@@ -82,11 +85,15 @@ impl McpServer {
     pub fn follow(self) -> watch::Receiver<Offering> {
         let first = Offering { report: self.starting(), tools: Vec::new() };
         let (offers, receiver) = watch::channel(first);
-        let (shared, _) = watch::channel(Current::default());
+        let (shared, _) = watch::channel(Current::Connecting(None));
+        let has_own = self.options.connections == Connections::PerSession;
+        let own = || OwnConnections::new(Arc::clone(&self.options), self.auth.clone());
+        let own = has_own.then(|| Arc::new(own()));
         let owner = Owner {
             server: self,
             offers,
             shared,
+            own,
             restarts: Restarts::default(),
             era: None,
             names: HashMap::new(),
@@ -113,6 +120,8 @@ struct Owner {
     server: McpServer,
     offers: watch::Sender<Offering>,
     shared: watch::Sender<Current>,
+    /// The connections of single sessions. They outlive lists and the owner's own connection.
+    own: Option<Arc<OwnConnections>>,
     restarts: Restarts,
     /// The era that was found; it belongs to the server, not to one connection.
     era: Option<Era>,
@@ -123,7 +132,13 @@ struct Owner {
 impl Owner {
     /// Ends as soon as nobody follows the server any more.
     async fn run(mut self) {
-        let offers = self.offers.clone();
+        let (offers, own) = (self.offers.clone(), self.own.clone());
+        let close_idle = async {
+            match own {
+                Some(own) => own.close_idle().await,
+                None => pending().await,
+            }
+        };
         let lives = async {
             loop {
                 self.live().await;
@@ -132,6 +147,7 @@ impl Owner {
         };
         tokio::select! {
             () = lives => {}
+            never = close_idle => match never {},
             () = offers.closed() => {}
         }
     }
@@ -152,11 +168,15 @@ impl Owner {
             }
         };
         self.era = Some(connection.era);
+        if let Some(own) = &self.own {
+            own.note_era(connection.era);
+        }
         let mut changes = connection.traffic.changes();
         changes.mark_unchanged();
-        if let Err(NotOffered { reason, .. }) = self.offer(&connection).await {
-            self.fail(reason);
-            return;
+        match self.offer(&connection).await {
+            Ok(()) => {}
+            Err(NotListed { reason, is_final: true }) => return self.withdraw(reason),
+            Err(NotListed { reason, .. }) => return self.fail(reason),
         }
         let server = &*options.rules.source.name;
         if self.restarts.began(Instant::now()) {
@@ -166,7 +186,7 @@ impl Owner {
         let why = tokio::select! {
             why = connection.ended() => why,
             reason = self.keep_current(&connection, changes) => return self.withdraw(reason),
-            () = connection.follow_changes(), if is_modern => return,
+            never = connection.follow_changes(), if is_modern => match never {},
         };
         self.lose(&why);
     }
@@ -178,17 +198,25 @@ impl Owner {
         connection: &Arc<Connection>,
         mut changes: watch::Receiver<u64>,
     ) -> String {
+        let own = self.own.clone();
+        let own_changed = async || match &own {
+            Some(own) => own.changed().await,
+            None => pending().await,
+        };
         loop {
-            if changes.changed().await.is_err() {
-                return std::future::pending().await;
+            tokio::select! {
+                noted = changes.changed() => if noted.is_err() {
+                    return pending().await;
+                },
+                () = own_changed() => {}
             }
             // Changes come in bursts.
             sleep(limits::CHANGE_PAUSE).await;
             changes.mark_unchanged();
             match self.offer(connection).await {
                 Ok(()) => {}
-                Err(NotOffered { reason, is_final: true }) => return reason,
-                Err(NotOffered { reason, .. }) => {
+                Err(NotListed { reason, is_final: true }) => return reason,
+                Err(NotListed { reason, .. }) => {
                     let server = &*self.server.options.rules.source.name;
                     warn!(server, reason, "its tools stay as they were");
                 }
@@ -197,28 +225,17 @@ impl Owner {
     }
 
     /// Publishes what the server offers now.
-    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotOffered> {
-        let not_listed = |reason| NotOffered { reason, is_final: false };
-        let listing = list::list(connection).await.map_err(not_listed)?;
-        if let Some(pin) = &self.server.options.pin
-            && *pin != listing.pin
-        {
-            let reason = format!(
-                "its tools do not match `pin`, so none are offered: found {}; look at \
-                 what changed before you pin it",
-                listing.pin
-            );
-            return Err(NotOffered { reason, is_final: true });
-        }
-        let connected = Current { connection: Some(Arc::clone(connection)), error: None };
-        self.shared.send_replace(connected);
+    async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotListed> {
+        let pin = self.server.options.pin.as_deref();
+        let listing = list::checked(connection, pin).await?;
+        self.shared.send_replace(Current::Open(Arc::clone(connection)));
         let offering = self.offering(connection, listing);
         self.note_changes(&offering);
         self.offers.send_replace(offering);
         Ok(())
     }
 
-    fn offering(&self, connection: &Connection, listing: Listing) -> Offering {
+    fn offering(&self, connection: &Arc<Connection>, listing: Listing) -> Offering {
         let options = &self.server.options;
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
@@ -226,22 +243,16 @@ impl Owner {
         report.left_out = listing.left_out;
         report.error = listing.cut;
         report.pin = Some(listing.pin);
-        let link = Link { shared: self.shared.subscribe(), own: self.own_connections() };
+        let link = Link { shared: self.shared.subscribe(), own: self.own.clone() };
         let mut tools = Vec::new();
         for listed in listing.tools {
             let name = listed.declared.name.clone();
-            match entry(listed, options, &link) {
+            match entry(listed, options, &link, connection) {
                 Ok(tool) => tools.push(tool),
                 Err(reason) => report.left_out.push(LeftOut { name, reason }),
             }
         }
         Offering { report, tools }
-    }
-
-    fn own_connections(&self) -> Option<Arc<OwnConnections>> {
-        let McpServer { options, auth, .. } = &self.server;
-        (options.connections == Connections::PerSession)
-            .then(|| Arc::new(OwnConnections::new(Arc::clone(options), auth.clone())))
     }
 
     /// Logs by name what has changed since the last list.
@@ -280,8 +291,8 @@ impl Owner {
             self.withdraw(error);
             return;
         }
-        let told: Arc<str> = error.as_str().into();
-        self.shared.send_replace(Current { connection: None, error: Some(told) });
+        let told = error.as_str().into();
+        self.shared.send_replace(Current::Connecting(Some(told)));
         self.offers.send_modify(|offering| {
             offering.report.state = SourceState::Reconnecting;
             offering.report.error = Some(error);
@@ -290,8 +301,7 @@ impl Owner {
 
     /// Offers nothing.
     fn withdraw(&self, error: String) {
-        let told: Arc<str> = error.as_str().into();
-        self.shared.send_replace(Current { connection: None, error: Some(told) });
+        self.shared.send_replace(Current::Failed(error.as_str().into()));
         let mut report = self.server.report(SourceState::Failed);
         report.error = Some(error);
         self.offers.send_replace(Offering { report, tools: Vec::new() });
@@ -299,7 +309,7 @@ impl Owner {
 
     /// The connection has ended.
     fn lose(&self, why: &str) {
-        self.shared.send_replace(Current::default());
+        self.shared.send_replace(Current::Connecting(None));
         self.offers.send_modify(|offering| {
             offering.report.state = SourceState::Reconnecting;
             offering.report.error = Some(why.to_owned());
@@ -307,28 +317,30 @@ impl Owner {
     }
 }
 
-/// Why a list is not offered.
-struct NotOffered {
-    reason: String,
-    /// Whether what was offered before must be withdrawn.
-    is_final: bool,
-}
-
 /// A tool that can be offered.
-fn entry(listed: Listed, options: &McpOptions, link: &Link) -> Result<Entry, String> {
-    let Listed { declared, output, params } = listed;
+fn entry(
+    listed: Listed,
+    options: &McpOptions,
+    link: &Link,
+    connection: &Arc<Connection>,
+) -> Result<Entry, String> {
+    let Listed { declared, definition, output, params } = listed;
     let name = declared.name.clone();
     let mut spec = options.rules.spec(declared)?;
     let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
-    spec.policy.timeout = Some(options.call_max.max(silence_max));
+    spec.policy.timeout = Some(options.call_max);
+    spec.implementation = options.reach.digest();
     // A schema that cannot be used only means that results are not checked.
     let output = output.and_then(|schema| Schema::compile(&schema).ok());
     let shared = Shared {
         name,
+        definition,
+        listed_by: Arc::downgrade(connection),
         params,
         reading: Reading { output, is_trusted: options.rules.is_trusted },
         link: link.clone(),
         silence_max,
+        call_max: options.call_max,
         result_bytes_max: options.result_bytes_max,
         may_send_to_pages: options.may_send_to_pages,
         pin: options.pin.clone(),

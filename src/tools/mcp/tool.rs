@@ -1,26 +1,27 @@
 //! A tool of an MCP server.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientNotification, ClientRequest, ErrorCode, GetExtensions as _, RequestId, RequestMetaObject,
-    ServerResult,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions as _, RequestId,
+    RequestMetaObject, ServerResult,
 };
-use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::connection::{Connection, told_service};
+use super::cause;
+use super::connection::Connection;
 use super::exchange::{Exchange, Reply, Step};
 use super::http::params::{Param, ParamHeaders};
 use super::link::Link;
 use super::open_call::OpenCall;
 use super::result::{self, Reading};
 use super::{list, message, question};
-use crate::limits::mcp::{OPEN_CALLS_MAX, RECONNECT_WAIT, STATE_PAUSE};
-use crate::tools::{CallContext, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use crate::limits::mcp::{ATTEMPTS_MAX, OPEN_CALLS_MAX, STATE_PAUSE};
+use crate::tools::{CallContext, RunLimits, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
 
 /// A tool of an MCP server.
 #[derive(Debug)]
@@ -34,11 +35,16 @@ pub(super) struct McpTool {
 pub(super) struct Shared {
     /// The server's own name for it.
     pub(super) name: String,
+    /// The hash of what it is.
+    pub(super) definition: String,
+    /// The connection that listed it.
+    pub(super) listed_by: Weak<Connection>,
     /// The arguments that are repeated in headers.
     pub(super) params: Vec<Param>,
     pub(super) reading: Reading,
     pub(super) link: Link,
     pub(super) silence_max: Duration,
+    pub(super) call_max: Duration,
     pub(super) result_bytes_max: usize,
     pub(super) may_send_to_pages: bool,
     /// What the server's list of tools must be.
@@ -59,6 +65,14 @@ impl Tool for McpTool {
     fn call(&self, arguments: Value, context: CallContext) -> ToolFuture {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.run(arguments, context).await })
+    }
+
+    fn run_limits(&self) -> RunLimits {
+        RunLimits { attempts_max: ATTEMPTS_MAX, total_max: Some(self.shared.call_max) }
+    }
+
+    fn forget(&self, session: &str) {
+        self.shared.link.forget(session);
     }
 }
 
@@ -107,7 +121,10 @@ impl Shared {
         context: &CallContext,
         exchange: &Exchange,
     ) -> Result<(Reply, Option<String>), ToolFault> {
-        let connection = self.connection(context).await?;
+        let connection = self.link.connection(&context.session).await?;
+        if let Some(reason) = self.why_stale(&connection) {
+            return Ok((Reply::Result(error_result(reason)), None));
+        }
         let Some(slot) = connection.traffic.slot() else {
             let reason = format!("the server has {OPEN_CALLS_MAX} calls open already");
             return Err(ToolFault::transient(reason).before_sending());
@@ -118,36 +135,31 @@ impl Shared {
             let request = self.request(arguments, exchange, &call, params);
             self.answer(&connection, &call, request, context.traceparent())
         };
-        let mut answer = send(&self.params).await.map_err(|fault| call.explain(fault))?;
-        if let Err(ServiceError::McpError(error)) = &answer
+        let mut answer = send(&self.params).await;
+        if let Ok(Err(error)) = &answer
             && error.code == HEADER_MISMATCH
             && let Some(params) = self.params_now(&connection).await
         {
-            answer = send(&params).await?;
+            answer = send(&params).await;
         }
-        if let Err(ServiceError::McpError(error)) = &answer
-            && let Some(pages) = question::pages(error)
-        {
-            return Ok((Reply::Pages(pages), call.not_asked()));
+        let answer = answer.map_err(|fault| call.explain(fault))?;
+        Ok((reply(answer)?, call.not_asked()))
+    }
+
+    /// Why the call must not be made: on another connection than the one that listed it, the tool
+    /// may be another one, which nobody has seen or approved.
+    fn why_stale(&self, connection: &Arc<Connection>) -> Option<&'static str> {
+        if std::ptr::eq(self.listed_by.as_ptr(), Arc::as_ptr(connection)) {
+            return None;
         }
-        let answer = match answer {
-            Ok(answer) => answer,
-            // Bad arguments come as either kind of error.
-            Err(ServiceError::McpError(error))
-                if error.code != ErrorCode::INTERNAL_ERROR || !connection.is_over() =>
-            {
-                let text = json!({ "type": "text", "text": error.message });
-                let result = json!({ "isError": true, "content": [text] });
-                return Ok((Reply::Result(result), call.not_asked()));
-            }
-            Err(error) => return Err(call.explain(self.fault(&error, &connection).await)),
-        };
-        let Some(result) = message::unwrap(answer) else {
-            return Err(ToolFault::permanent(
-                "the server answered with something that is not a result",
-            ));
-        };
-        Ok((Reply::Result(result), call.not_asked()))
+        match connection.definition(&self.name) {
+            Some(now) if now == self.definition => None,
+            Some(_) => Some(
+                "the tool was not called: its server was restarted, and the tool has changed; it \
+                 can be called from the user's next message on",
+            ),
+            None => Some("the tool was not called: its server was restarted, and no longer has it"),
+        }
     }
 
     /// Sends a request and waits for its answer, as long as the server is not silent.
@@ -157,24 +169,22 @@ impl Shared {
         call: &OpenCall,
         request: ClientRequest,
         traceparent: String,
-    ) -> Result<Result<ServerResult, ServiceError>, ToolFault> {
+    ) -> Result<Result<ServerResult, ErrorData>, ToolFault> {
         let mut meta = RequestMetaObject::new();
         meta.insert("traceparent".to_owned(), traceparent.into());
         let options = PeerRequestOptions::no_options().with_meta(meta);
-        let handle = match connection.peer.send_cancellable_request(request, options).await {
-            Ok(handle) => handle,
-            Err(error) => return Err(self.fault(&error, connection).await),
-        };
+        let sent = connection.peer.send_cancellable_request(request, options).await;
+        let handle = sent.map_err(cause::fault)?;
         let mut cancel = CancelOnDrop::new(connection.peer.clone(), handle.id.clone());
         let answer = tokio::select! {
-            answer = handle.await_response() => answer,
+            answer = received(handle, connection) => answer,
             () = call.silence(self.silence_max) => {
                 let seconds = self.silence_max.as_secs_f64();
                 return Err(ToolFault::transient(format!("the server said nothing for {seconds} s")));
             }
         };
         cancel.disarm();
-        Ok(answer)
+        answer
     }
 
     /// Which arguments the server now wants in headers; `None` if the tool must not be called
@@ -182,21 +192,9 @@ impl Shared {
     async fn params_now(&self, connection: &Connection) -> Option<Vec<Param>> {
         // What this turn was told stays; the next one gets the new list.
         connection.traffic.note_change();
-        let listing = list::list(connection).await.ok()?;
-        if self.pin.as_ref().is_some_and(|pin| *pin != listing.pin) {
-            return None;
-        }
+        let listing = list::checked(connection, self.pin.as_deref()).await.ok()?;
         let mut tools = listing.tools.into_iter();
         Some(tools.find(|tool| tool.declared.name == self.name)?.params)
-    }
-
-    async fn connection(&self, context: &CallContext) -> Result<Arc<Connection>, ToolFault> {
-        let connected = timeout(RECONNECT_WAIT, self.link.connection(&context.session)).await;
-        match connected {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(reason)) => Err(ToolFault::transient(reason).before_sending()),
-            Err(_) => Err(ToolFault::transient("the server is being reconnected").before_sending()),
-        }
     }
 
     fn request(
@@ -223,26 +221,6 @@ impl Shared {
         ClientRequest::CallToolRequest(request)
     }
 
-    /// What went wrong with a request that got no answer.
-    async fn fault(&self, error: &ServiceError, connection: &Connection) -> ToolFault {
-        match error {
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
-                let why = connection.ended().await;
-                ToolFault::transient(&*why)
-            }
-            ServiceError::TransportSend(_) => {
-                let told = told_service(error);
-                let is_refused = told.contains("authorized") || told.contains("scope");
-                if is_refused {
-                    ToolFault::permanent("not authorized by the server")
-                } else {
-                    ToolFault::transient(format!("the server cannot be reached: {told}"))
-                }
-            }
-            error => ToolFault::transient(told_service(error)),
-        }
-    }
-
     fn read(&self, result: Value, not_asked: Option<&str>) -> ToolResult {
         let read = match result::read(result, &self.reading) {
             Ok(read) => read.capped(self.result_bytes_max),
@@ -257,6 +235,40 @@ impl Shared {
             (_, None) => read,
         }
     }
+}
+
+/// The answer to a request: a result, or the server's own error.
+async fn received(
+    handle: RequestHandle<RoleClient>,
+    connection: &Connection,
+) -> Result<Result<ServerResult, ErrorData>, ToolFault> {
+    match handle.await_response().await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(ServiceError::McpError(error)) => Ok(Err(error)),
+        Err(ServiceError::TransportClosed) => {
+            Err(ToolFault::transient(&*connection.why_unanswered().await))
+        }
+        Err(error) => Err(cause::fault(error)),
+    }
+}
+
+/// The result of a call that the server has not made.
+fn error_result(text: &str) -> Value {
+    json!({ "isError": true, "content": [{ "type": "text", "text": text }] })
+}
+
+/// What a server's answer means for its call. Bad arguments come as either kind of error.
+fn reply(answer: Result<ServerResult, ErrorData>) -> Result<Reply, ToolFault> {
+    let result = match answer {
+        Ok(result) => message::unwrap(result),
+        Err(error) => match question::pages(&error) {
+            Some(pages) => return Ok(Reply::Pages(pages)),
+            None => Some(error_result(&error.message)),
+        },
+    };
+    result.map(Reply::Result).ok_or_else(|| {
+        ToolFault::permanent("the server answered with something that is not a result")
+    })
 }
 
 /// The server's list of tools has changed, so other arguments belong in headers.

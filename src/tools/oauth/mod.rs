@@ -1,30 +1,30 @@
 //! Tokens for servers that require them: OAuth 2.1 with client credentials (RFC 6749, section 4.4).
 //!
 //! ```text
-//!   ClientCredentials ── a secret, or a signed statement ──> TokenEndpoint ──> Tokens
+//!   ClientCredentials ── a secret, or a signed statement ──> TokenEndpoint ──> Token ──> Bearer
 //! ```
 //! A token is renewed after four fifths of its life, and when a server refuses it.
 
 mod assertion;
+mod bearer;
+mod token;
 
 use std::fmt;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, StatusCode};
-use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::{Instant, timeout};
 use url::Url;
 
 pub use assertion::{Algorithm, SigningKey};
+pub(crate) use bearer::{Bearer, Issuer, SendError};
+pub(crate) use token::{NoToken, Token};
 
 use super::outbound::{Cidr, Client};
-use crate::limits::oauth::{ANSWER_BYTES_MAX, LIFE_DEFAULT, TIMEOUT};
+use crate::limits::oauth::ANSWER_BYTES_MAX;
 use crate::text::cut;
 
 /// How an operator authorizes the gateway.
@@ -79,85 +79,6 @@ pub(crate) struct TokenEndpoint {
     pub(crate) scope: Option<String>,
 }
 
-/// The token of one server.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    token: Mutex<Option<Token>>,
-    /// Held while a token is asked for, so that calls that fail together ask once.
-    asking: AsyncMutex<()>,
-}
-
-/// A token.
-#[derive(Debug, Clone)]
-pub(crate) struct Token {
-    text: String,
-    /// When it should be renewed.
-    until: Instant,
-}
-
-/// The state of a token.
-#[derive(Debug)]
-pub(crate) enum Held {
-    Nothing,
-    Fresh(String),
-    /// It is about to expire.
-    Stale(String),
-}
-
-/// Why there is no token: lower case, no full stop.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not authorized: no token: {reason}")]
-pub(crate) struct NoToken {
-    reason: String,
-    /// Whether asking again would fail in the same way.
-    pub(crate) is_final: bool,
-}
-
-impl NoToken {
-    /// It has been refused.
-    pub(crate) fn refused(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), is_final: true }
-    }
-
-    /// Whoever issues it cannot be reached.
-    pub(crate) fn unreachable(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), is_final: false }
-    }
-}
-
-impl Tokens {
-    /// The current token, if there is one.
-    pub(crate) fn held(&self) -> Held {
-        match self.token.lock().clone() {
-            None => Held::Nothing,
-            Some(Token { text, until }) if Instant::now() < until => Held::Fresh(text),
-            Some(Token { text, .. }) => Held::Stale(text),
-        }
-    }
-
-    /// A token in place of `refused`, from `ask` unless another call has got one meanwhile.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(crate) async fn renew(
-        &self,
-        refused: Option<&str>,
-        ask: impl Future<Output = Result<Token, NoToken>>,
-    ) -> Result<String, NoToken> {
-        let _asking = self.asking.lock().await;
-        if let Some(token) = &*self.token.lock()
-            && Some(token.text.as_str()) != refused
-        {
-            return Ok(token.text.clone());
-        }
-        let asked = timeout(TIMEOUT, ask).await;
-        let token = asked.unwrap_or_else(|_| Err(NoToken::unreachable("it took too long")))?;
-        let text = token.text.clone();
-        *self.token.lock() = Some(token);
-        Ok(text)
-    }
-}
-
 impl ClientCredentials {
     /// Asks for a token.
     ///
@@ -176,13 +97,7 @@ impl ClientCredentials {
             let reason = format!("HTTP status {}: {}", status.as_u16(), cut(why, 200));
             return Err(NoToken { reason, is_final: status.is_client_error() });
         }
-        let text = told("access_token");
-        let text = text.ok_or_else(|| {
-            NoToken::refused("the authorization server's answer has no access_token")
-        })?;
-        let life = answer.get("expires_in").and_then(Value::as_u64);
-        let life = life.map_or(LIFE_DEFAULT, Duration::from_secs);
-        Ok(Token { text: text.to_owned(), until: Instant::now() + life.mul_f64(0.8) })
+        Token::read(&answer)
     }
 
     fn request(&self, endpoint: &TokenEndpoint) -> Result<Request<Bytes>, String> {
@@ -206,7 +121,11 @@ impl ClientCredentials {
                     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>()
                 };
                 let pair = format!("{}:{}", encode(client_id), encode(secret));
-                basic = Some(format!("Basic {}", BASE64_STANDARD.encode(pair)));
+                let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+                let value = HeaderValue::try_from(value);
+                let mut value = value.map_err(|_| "the secret cannot be sent in a header")?;
+                value.set_sensitive(true);
+                basic = Some(value);
             }
             Proof::Secret(secret) => {
                 form.append_pair("client_id", client_id);

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
@@ -162,12 +163,19 @@ impl Child {
         }
     }
 
+    /// Waits, at most this long, until all of standard error has been read. Once the program has
+    /// ended, only what it has started can still hold it.
+    pub(crate) async fn drain_stderr(&mut self, most: Duration) {
+        if let Some(group) = &mut self.group {
+            group.drain_stderr(most).await;
+        }
+    }
+
     /// Ends at once whatever is left of the group after the program itself has ended.
     pub async fn finish(mut self) -> Stderr {
         if let Some(mut group) = self.group.take() {
             group.kill();
-            // A process that has left the group may hold the pipe.
-            let _ = timeout(KILL_WAIT, &mut group.stderr).await;
+            group.drain_stderr(KILL_WAIT).await;
             group.clean_up();
         }
         self.stderr.clone()
@@ -213,6 +221,13 @@ impl Group {
         }
         self.clean_up();
         ended?.ok()
+    }
+
+    /// A process that has left the group may hold the pipe.
+    async fn drain_stderr(&mut self, most: Duration) {
+        if !self.stderr.is_finished() {
+            let _ = timeout(most, &mut self.stderr).await;
+        }
     }
 
     /// Kills the whole group.

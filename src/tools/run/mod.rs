@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, error};
 
 use super::{CallContext, NextAction, Reporter, Resumption, Tool, ToolFault, ToolResult, ToolSpec};
-use crate::limits::tools::OUTPUT_BYTES_MAX;
+use crate::limits::tools::{ATTEMPTS_MAX, OUTPUT_BYTES_MAX};
 
 /// A call to run.
 #[derive(Debug)]
@@ -33,6 +33,22 @@ pub(crate) struct ToolCall {
     /// The answer, if the tool asked to be called again with it.
     pub(crate) resumption: Option<Resumption>,
     pub(crate) session: Arc<str>,
+}
+
+/// How often and for how long a call may be attempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunLimits {
+    /// The most attempts, the first included.
+    pub attempts_max: u32,
+    /// The longest time of all attempts together, with the waits between them, if that is limited.
+    /// Each attempt has its own limit as well. The time spent waiting for the user does not count.
+    pub total_max: Option<Duration>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self { attempts_max: ATTEMPTS_MAX, total_max: None }
+    }
 }
 
 /// The outcome of a call.
@@ -102,9 +118,9 @@ impl RunEnd {
 /// Runs a call. Each attempt is limited by the tool's own timeout, or else `timeout_default`. The
 /// time spent waiting for the user does not count.
 ///
-/// An attempt that hits a transient fault or runs out of time is retried, up to
-/// [`ATTEMPTS_MAX`](crate::limits::tools::ATTEMPTS_MAX) attempts in all, but only if the tool
-/// changes nothing or is idempotent, or the attempt cannot have had an effect.
+/// An attempt that hits a transient fault or runs out of time is retried within the tool's
+/// [`RunLimits`], but only if the tool changes nothing or is idempotent, or the attempt cannot have
+/// had an effect.
 ///
 /// **Dropping the future abandons the call**, whether it is running or waiting for its next
 /// attempt. Running out of time has the same effect: whatever the tool awaits is dropped. A tool
@@ -124,25 +140,34 @@ async fn run_with(
     let ToolSpec { name, policy, .. } = &**tool.spec();
     let timeout = policy.timeout.unwrap_or(timeout_default);
     let is_repeatable = retry::is_repeatable(policy);
+    let RunLimits { attempts_max, total_max } = tool.run_limits();
+    let mut left = total_max.unwrap_or(Duration::MAX);
     let mut attempts = 0;
     loop {
         attempts += 1;
+        let (reporter, begun) = (reporter.begin(attempts), Instant::now());
         let context = CallContext {
             idempotency_key: Arc::clone(&call.idempotency_key),
             attempt: attempts,
-            reporter: reporter.begin(attempts),
+            reporter: reporter.clone(),
             resumption: call.resumption.clone(),
             session: Arc::clone(&call.session),
         };
-        let ended = attempt(tool, call.arguments.clone(), context, timeout).await;
+        let ended = attempt(tool, call.arguments.clone(), context, timeout.min(left)).await;
+        let asked_for = reporter.asked_for().unwrap_or_default();
+        left = left.saturating_sub(begun.elapsed().saturating_sub(asked_for));
+        let is_worth_it = |fault: &ToolFault| {
+            fault.transient && !fault.has_waited && (is_repeatable || fault.unsent)
+        };
         let wait = match &ended {
-            Attempt::Fault(fault) if fault.transient && (is_repeatable || fault.unsent) => {
+            _ if attempts >= attempts_max => None,
+            Attempt::Fault(fault) if is_worth_it(fault) => {
                 retry::wait(attempts, fault.retry_after, &mut jitter)
             }
             Attempt::TimedOut if is_repeatable => retry::wait(attempts, None, &mut jitter),
             _ => None,
         };
-        let Some(wait) = wait else {
+        let Some(wait) = wait.filter(|wait| *wait < left) else {
             if let Attempt::Panicked(panic) = &ended {
                 error!(tool = name, panic = panic_message(&**panic), "tool panicked");
             }
@@ -155,6 +180,7 @@ async fn run_with(
             "retrying tool"
         );
         sleep(wait).await;
+        left = left.saturating_sub(wait);
     }
 }
 

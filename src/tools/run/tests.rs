@@ -348,3 +348,66 @@ proptest! {
         }
     }
 }
+
+/// A tool with limits of its own, whose attempts take this long and then fail.
+#[derive(Debug)]
+struct Limited {
+    spec: Arc<ToolSpec>,
+    limits: RunLimits,
+    takes: Duration,
+    fault: ToolFault,
+}
+
+impl Tool for Limited {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn call(&self, _arguments: Value, _context: CallContext) -> ToolFuture {
+        let (takes, fault) = (self.takes, self.fault.clone());
+        Box::pin(async move {
+            sleep(takes).await;
+            Err(fault)
+        })
+    }
+
+    fn run_limits(&self) -> RunLimits {
+        self.limits
+    }
+}
+
+/// The attempts of a run with these limits, how it ended, and how long it took.
+async fn limited(limits: RunLimits, takes: Duration, fault: ToolFault) -> (u32, RunEnd, Duration) {
+    let spec = Arc::new(ToolSpec { policy: looks(), ..ToolSpec::default() });
+    let tool: Arc<dyn Tool> = Arc::new(Limited { spec, limits, takes, fault });
+    let begun = Instant::now();
+    let run = run_evenly(&tool).await;
+    (run.attempts, run.end, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_may_allow_fewer_attempts() {
+    let limits = RunLimits { attempts_max: 2, total_max: None };
+    let (attempts, end, _) = limited(limits, Duration::ZERO, busy(None)).await;
+    assert_eq!((attempts, end), (2, RunEnd::Unavailable));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_total_limit_holds_for_all_attempts_together() {
+    let total = Duration::from_secs(4);
+    let limits = RunLimits { total_max: Some(total), ..RunLimits::default() };
+    let takes = Duration::from_secs(3);
+    assert_eq!(limited(limits, takes, busy(None)).await, (2, RunEnd::TimedOut, total));
+    // No attempt begins without time.
+    let takes = total.saturating_sub(RETRY_BACKOFF / 4);
+    let (attempts, end, took) = limited(limits, takes, busy(None)).await;
+    assert_eq!((attempts, end), (1, RunEnd::Unavailable));
+    assert!(took < total);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_has_waited_is_not_called_again() {
+    let fault = busy(None).before_sending().after_waiting();
+    let (attempts, end, _) = limited(RunLimits::default(), Duration::ZERO, fault).await;
+    assert_eq!((attempts, end), (1, RunEnd::Unavailable));
+}

@@ -110,9 +110,9 @@ impl EntryRules {
             parameters,
             told,
             policy: self.policy(&name, effects),
-            example: None,
             source: self.source.clone(),
             source_name: Some(name),
+            ..ToolSpec::default()
         })
     }
 

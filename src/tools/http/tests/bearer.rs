@@ -93,6 +93,8 @@ async fn without_a_token_nothing_is_sent() {
         (Reply::whole("401 Unauthorized", wrong), false, "HTTP status 401: who are you?"),
         (Reply::whole("503 Busy", ""), true, "HTTP status 503: no reason"),
         (Reply::json("{}"), false, "has no access_token"),
+        (Reply::json(r#"{"access_token": "a\r\nb"}"#), false, "cannot be sent in a header"),
+        (Reply::json(r#"{"access_token": "a", "token_type": "mac"}"#), false, "not `Bearer`"),
     ] {
         let server = Server::once([]).await;
         let authority = Server::once([answer]).await;

@@ -250,3 +250,18 @@ async fn a_slow_body_ends_with_the_calls_time() {
     let run = run_it(tool).await;
     assert_eq!((run.end, run.attempts), (RunEnd::TimedOut, 1));
 }
+
+#[test]
+fn another_address_or_method_is_another_tool() {
+    let digest = |method: &str, url: &str, key: &str| {
+        let headers = vec![("x-key".to_owned(), key.to_owned())];
+        let query = pairs(&[("q", json!("{q}"))]);
+        let written = WrittenRequest { method: method.into(), headers, query, ..get(url) };
+        tool(&written).spec().implementation.clone()
+    };
+    let own = digest("GET", "https://a.example/x", "1");
+    assert_eq!(digest("GET", "https://a.example/x", "2"), own, "a key may be replaced");
+    assert_ne!(digest("GET", "https://b.example/x", "1"), own);
+    assert_ne!(digest("GET", "https://a.example/y", "1"), own);
+    assert_ne!(digest("HEAD", "https://a.example/x", "1"), own);
+}

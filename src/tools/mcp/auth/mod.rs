@@ -16,10 +16,13 @@ use serde_json::Value;
 use url::Url;
 
 use self::discovery::Challenge;
-use crate::tools::oauth::{self, ClientCredentials, Held, NoToken, Token, Tokens};
+use crate::tools::oauth::{self, Bearer, ClientCredentials, Issuer, NoToken, Token};
 use crate::tools::outbound::{Addresses, Client, ClientOptions};
 
-/// Gets tokens for one server.
+/// Sends requests to one server with tokens for it.
+pub(super) type Authorized = Bearer<Authorizer>;
+
+/// Finds out who issues tokens for one server, and asks them.
 #[derive(Debug)]
 pub(super) struct Authorizer {
     credentials: ClientCredentials,
@@ -28,7 +31,6 @@ pub(super) struct Authorizer {
     own: Client,
     /// Reaches authorization servers, at addresses that the operator allows.
     others: Client,
-    tokens: Tokens,
 }
 
 impl Authorizer {
@@ -36,38 +38,7 @@ impl Authorizer {
     pub(super) fn new(credentials: ClientCredentials, server: Url, own: Client) -> Self {
         let addresses = Addresses::In(credentials.allow_private.clone());
         let others = Client::new(ClientOptions::new(addresses));
-        Self { credentials, server, own, others, tokens: Tokens::default() }
-    }
-
-    /// The token, if there is one; renewed if it is about to expire.
-    ///
-    /// # Errors
-    /// Why it cannot be renewed.
-    pub(super) async fn token(&self) -> Result<Option<String>, NoToken> {
-        match self.tokens.held() {
-            Held::Nothing => Ok(None),
-            Held::Fresh(token) => Ok(Some(token)),
-            Held::Stale(token) => self.renew(Some(&token), None).await.map(Some),
-        }
-    }
-
-    /// A token in place of `refused`.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(super) async fn renew(
-        &self,
-        refused: Option<&str>,
-        challenge: Option<&str>,
-    ) -> Result<String, NoToken> {
-        self.tokens.renew(refused, self.ask(challenge.map(Challenge::parse))).await
-    }
-
-    async fn ask(&self, challenge: Option<Challenge>) -> Result<Token, NoToken> {
-        let challenge = challenge.unwrap_or_default();
-        let endpoint = discovery::token_endpoint(self, &challenge).await;
-        let endpoint = endpoint.map_err(NoToken::unreachable)?;
-        self.credentials.token(self.client(&endpoint.url), &endpoint).await
+        Self { credentials, server, own, others }
     }
 
     /// Fetches JSON; `None` if there is nothing at this address.
@@ -81,5 +52,16 @@ impl Authorizer {
 
     fn client(&self, url: &Url) -> &Client {
         if url.origin() == self.server.origin() { &self.own } else { &self.others }
+    }
+}
+
+impl Issuer for Authorizer {
+    const NEEDS_CHALLENGE: bool = true;
+
+    async fn ask(&self, challenge: Option<&str>) -> Result<Token, NoToken> {
+        let challenge = challenge.map(Challenge::parse).unwrap_or_default();
+        let endpoint = discovery::token_endpoint(self, &challenge).await;
+        let endpoint = endpoint.map_err(NoToken::unreachable)?;
+        self.credentials.token(self.client(&endpoint.url), &endpoint).await
     }
 }

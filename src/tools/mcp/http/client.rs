@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE,
-};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT, WWW_AUTHENTICATE};
 use hyper::http::request::Builder;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::model::{
@@ -24,9 +22,10 @@ use super::events::events;
 use super::params::ParamHeaders;
 use crate::limits::mcp::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::text::cut;
-use crate::tools::mcp::auth::Authorizer;
+use crate::tools::mcp::auth::Authorized;
+use crate::tools::mcp::end::End;
 use crate::tools::mcp::message;
-use crate::tools::oauth::NoToken;
+use crate::tools::oauth::SendError;
 use crate::tools::outbound::{Body, Client, OutboundError};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -34,19 +33,28 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-type Error = StreamableHttpError<OutboundError>;
+/// Why a request got no answer.
+pub(in crate::tools::mcp) type HttpError = StreamableHttpError<SendError>;
+
+type Error = HttpError;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Sends rmcp's requests.
 #[derive(Debug, Clone)]
 pub(in crate::tools::mcp) struct HttpClient {
     client: Client,
-    auth: Option<Arc<Authorizer>>,
+    auth: Option<Arc<Authorized>>,
+    /// What the requests show to be over: HTTP has no connection whose end could be seen.
+    end: End,
 }
 
 impl HttpClient {
-    pub(in crate::tools::mcp) const fn new(client: Client, auth: Option<Arc<Authorizer>>) -> Self {
-        Self { client, auth }
+    pub(in crate::tools::mcp) const fn new(
+        client: Client,
+        auth: Option<Arc<Authorized>>,
+        end: End,
+    ) -> Self {
+        Self { client, auth, end }
     }
 
     /// Sends a request. If it is not authorized, it is sent once more with a new token.
@@ -58,31 +66,25 @@ impl HttpClient {
         let invalid =
             |_| Error::UnexpectedServerResponse(Cow::Borrowed("the request cannot be sent"));
         let request = request.body(body).map_err(invalid)?;
-        let Some(auth) = &self.auth else {
-            return self.client.send(request).await.map_err(Error::Client);
+        let sent = match &self.auth {
+            Some(auth) => auth.send(&self.client, request).await,
+            None => self.client.send(request).await.map_err(SendError::Outbound),
         };
-        let with = |token: &str| {
-            let mut request = request.clone();
-            if let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) {
-                request.headers_mut().insert(AUTHORIZATION, value);
+        sent.map_err(|error| {
+            if is_gone(&error) {
+                self.end.note(error.to_string());
             }
-            request
-        };
-        let refused = |error: NoToken| Error::UnexpectedServerResponse(error.to_string().into());
-        let token = auth.token().await.map_err(refused)?;
-        let response = match &token {
-            Some(token) => self.client.send(with(token)).await,
-            None => self.client.send(request.clone()).await,
-        };
-        let response = response.map_err(Error::Client)?;
-        if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(response);
-        }
-        let challenge = header(response.headers(), &WWW_AUTHENTICATE).map(str::to_owned);
-        drop(response);
-        let renewed = auth.renew(token.as_deref(), challenge.as_deref()).await.map_err(refused)?;
-        self.client.send(with(&renewed)).await.map_err(Error::Client)
+            Error::Client(error)
+        })
     }
+}
+
+/// Whether nobody is at the server's address.
+const fn is_gone(error: &SendError) -> bool {
+    matches!(
+        error,
+        SendError::Outbound(OutboundError::Connect { .. } | OutboundError::ConnectTimeout { .. })
+    )
 }
 
 fn with_headers(mut request: Builder, session: Option<&str>, headers: Headers) -> Builder {
@@ -106,7 +108,7 @@ fn is_of(content_type: Option<&str>, kind: &str) -> bool {
 }
 
 impl StreamableHttpClient for HttpClient {
-    type Error = OutboundError;
+    type Error = SendError;
 
     async fn post_message(
         &self,
@@ -128,7 +130,12 @@ impl StreamableHttpClient for HttpClient {
         let request = with_headers(request, session.as_deref(), headers);
         let body = serde_json::to_vec(&message)?;
         let response = self.send(request, body.into()).await?;
-        answer(response, &message, had_session).await
+        let read = answer(response, &message, had_session).await;
+        if let Err(Error::SessionExpired) = &read {
+            // A new session may have other tools, so it is not for rmcp to begin one in silence.
+            self.end.note("the server no longer knows the session");
+        }
+        read
     }
 
     async fn delete_session(
@@ -180,7 +187,7 @@ impl StreamableHttpClient for HttpClient {
             return Err(Error::UnexpectedContentType(content_type.map(str::to_owned)));
         }
         // Whatever a resumed stream answers is the result of a call.
-        Ok(events(response.into_body(), true))
+        Ok(events(response.into_body(), None, true))
     }
 }
 
@@ -192,6 +199,43 @@ fn param_headers(message: &ClientJsonRpcMessage) -> Option<&ParamHeaders> {
 
 /// Reads the answer to a message.
 async fn answer(
+    response: Response<Body>,
+    message: &ClientJsonRpcMessage,
+    had_session: bool,
+) -> Result<StreamableHttpPostResponse, Error> {
+    let read = read(response, message, had_session).await;
+    let ClientJsonRpcMessage::Request(request) = message else { return read };
+    let error = match &read {
+        Err(Error::Client(SendError::Outbound(OutboundError::TooLarge { .. }))) => {
+            message::too_long()
+        }
+        read if is_probe(&request.request) && is_of_the_old_protocol(read) => {
+            ErrorData::invalid_request("the server does not know this request", None)
+        }
+        _ => return read,
+    };
+    let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+    Ok(StreamableHttpPostResponse::Json(answer, None))
+}
+
+const fn is_probe(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::DiscoverRequest(_))
+}
+
+/// Whether the answer to a probe says that the server was written before 2026-07-28. Such servers
+/// answer in many ways; only silence, no connection and no permission say nothing of its age.
+const fn is_of_the_old_protocol(answer: &Result<StreamableHttpPostResponse, Error>) -> bool {
+    match answer {
+        Ok(StreamableHttpPostResponse::Accepted) => true,
+        Ok(_) => false,
+        Err(error) => !matches!(
+            error,
+            Error::AuthRequired(_) | Error::InsufficientScope(_) | Error::Client(_)
+        ),
+    }
+}
+
+async fn read(
     response: Response<Body>,
     message: &ClientJsonRpcMessage,
     had_session: bool,
@@ -213,19 +257,20 @@ async fn answer(
     if !status.is_success() {
         return failure(status, headers, is_json, body, message).await;
     }
-    let awaits_nothing = !matches!(message, ClientJsonRpcMessage::Request(_));
-    if awaits_nothing {
+    let ClientJsonRpcMessage::Request(request) = message else {
         // Nobody has asked, so whatever it says is ignored.
         return Ok(StreamableHttpPostResponse::Accepted);
-    }
+    };
     let is_raw = message::is_raw(message);
     if is_of(content_type.as_deref(), EVENTS) {
-        return Ok(StreamableHttpPostResponse::Sse(events(body, is_raw), session));
+        let events = events(body, Some(request.id.clone()), is_raw);
+        return Ok(StreamableHttpPostResponse::Sse(events, session));
     }
     if !is_json {
         return Err(Error::UnexpectedContentType(content_type));
     }
-    let body = body.collect(MESSAGE_BYTES_MAX).await.map_err(Error::Client)?;
+    let body = body.collect(MESSAGE_BYTES_MAX).await;
+    let body = body.map_err(|error| Error::Client(error.into()))?;
     let read = message::read(&String::from_utf8_lossy(&body), is_raw)?;
     Ok(StreamableHttpPostResponse::Json(read, session))
 }
@@ -247,19 +292,14 @@ async fn failure(
         _ => None,
     };
     let ClientJsonRpcMessage::Request(request) = message else { return Err(transient) };
-    let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_));
     let error = match told {
         Some(error) => error,
-        // Servers before 2026-07-28 refuse the probe in many ways.
-        None if is_probe && status.is_client_error() => {
-            ErrorData::invalid_request(format!("HTTP status {}", status.as_u16()), None)
-        }
         None if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
             return Err(transient);
         }
         None => {
-            let told = cut(text.trim(), 200);
-            let message = format!("HTTP status {}: {told}", status.as_u16());
+            let (status, told) = (status.as_u16(), cut(text.trim(), 200));
+            let message = format!("the server answered with HTTP status {status}: {told}");
             return Err(Error::UnexpectedServerResponse(message.into()));
         }
     };

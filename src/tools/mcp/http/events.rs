@@ -1,6 +1,9 @@
 //! The events of a response (Server-Sent Events, WHATWG HTML), with results wrapped.
 
+use std::error::Error;
+
 use futures::stream::{self, BoxStream, StreamExt as _};
+use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use sse_stream::Sse;
 
 use crate::limits::mcp::MESSAGE_BYTES_MAX;
@@ -10,8 +13,13 @@ use crate::tools::outbound::{Body, OutboundError};
 /// What a stream of events fails with.
 type SseError = rmcp::transport::streamable_http_client::SseError;
 
-/// The events of a body. With `is_raw`, we read the results in them ourselves.
-pub(super) fn events(body: Body, is_raw: bool) -> BoxStream<'static, Result<Sse, SseError>> {
+/// The events of a body that answers this request, if it is known. With `is_raw`, we read the
+/// results in them ourselves. An event that is too long fails the request.
+pub(super) fn events(
+    body: Body,
+    request: Option<RequestId>,
+    is_raw: bool,
+) -> BoxStream<'static, Result<Sse, SseError>> {
     let pieces = stream::unfold(Some((body, Size::default())), |state| async {
         let (mut body, mut size) = state?;
         let piece = match body.chunk().await? {
@@ -28,17 +36,27 @@ pub(super) fn events(body: Body, is_raw: bool) -> BoxStream<'static, Result<Sse,
         Some((Ok(piece), Some((body, size))))
     });
     let events = sse_stream::SseStream::from_bytes_stream(pieces);
-    let events = events.map(move |event| {
-        event.map(|mut event| {
+    let events = events.map(move |event| match event {
+        Ok(mut event) => {
             if let (true, Some(data)) = (is_raw, &event.data)
                 && let std::borrow::Cow::Owned(wrapped) = message::wrap(data)
             {
                 event.data = Some(wrapped);
             }
-            event
-        })
+            Ok(event)
+        }
+        Err(SseError::Body(error)) if request.is_some() && is_too_long(&*error) => {
+            let answer = ServerJsonRpcMessage::error(message::too_long(), request.clone());
+            let data = serde_json::to_string(&answer).ok();
+            Ok(Sse { data, ..Sse::default() })
+        }
+        Err(error) => Err(error),
     });
     events.boxed()
+}
+
+fn is_too_long(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(OutboundError::TooLarge { .. }))
 }
 
 /// The size of the event that is being read: the bytes since the last empty line.

@@ -1,0 +1,162 @@
+//! What went wrong between the gateway and a server: in words, and as the fault of a call.
+
+use std::error::Error;
+
+use jiff::Timestamp;
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::DynamicTransportError;
+
+use super::http::HttpError;
+use crate::text::quote;
+use crate::tools::ToolFault;
+
+/// A failed handshake in words.
+pub(super) fn told_handshake(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => format!("it answered: {}", error.message),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<_> = server_supported.iter().map(ToString::to_string).collect();
+            format!(
+                "it speaks only versions of the protocol that the gateway does not know: {}",
+                versions.join(", ")
+            )
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => told_handshake(fallback),
+        ClientInitializeError::TransportError { error, .. } => told_transport(error),
+        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        ClientInitializeError::Cancelled => "the gateway gave it up".to_owned(),
+        // rmcp would print the whole answer.
+        _ => "its answer is not one to the question".to_owned(),
+    }
+}
+
+/// A failed request in words.
+pub(super) fn told_request(error: &ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => error.message.to_string(),
+        ServiceError::TransportSend(error) => told_transport(error),
+        ServiceError::TransportClosed => "the connection was lost".to_owned(),
+        error => root_cause(error),
+    }
+}
+
+fn told_transport(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<HttpError>() {
+        Some(error) => told_http(error),
+        None => root_cause(&*error.error),
+    }
+}
+
+fn told_http(error: &HttpError) -> String {
+    match error {
+        HttpError::AuthRequired(_) => {
+            "it does not authorize the gateway (HTTP status 401); check `auth` and `headers`"
+                .to_owned()
+        }
+        HttpError::InsufficientScope(_) => {
+            "it does not allow the gateway this (HTTP status 403)".to_owned()
+        }
+        HttpError::Client(error) => error.to_string(),
+        HttpError::HttpStatus(error) => format!("it answered with HTTP status {}", error.status),
+        HttpError::UnexpectedServerResponse(told) => told.to_string(),
+        HttpError::UnexpectedContentType(Some(kind)) => {
+            format!("it answered with {} instead of JSON", quote(kind))
+        }
+        HttpError::UnexpectedContentType(None) => "it answered without JSON".to_owned(),
+        HttpError::Deserialize(_) => {
+            "it answered with something that is not a message of the protocol".to_owned()
+        }
+        HttpError::SessionExpired => "it no longer knows the session".to_owned(),
+        HttpError::TransportChannelClosed => "the connection was lost".to_owned(),
+        error => root_cause(error),
+    }
+}
+
+/// The fault of a call whose request failed.
+pub(super) fn fault(error: ServiceError) -> ToolFault {
+    let error = match error {
+        ServiceError::TransportSend(error) => error.error,
+        error => return ToolFault::transient(told_request(&error)),
+    };
+    match error.downcast::<HttpError>() {
+        Ok(error) => http_fault(*error),
+        Err(error) => {
+            let told = root_cause(&*error);
+            ToolFault::transient(format!("the server cannot be reached: {told}"))
+        }
+    }
+}
+
+fn http_fault(error: HttpError) -> ToolFault {
+    match error {
+        HttpError::AuthRequired(_) | HttpError::InsufficientScope(_) => {
+            ToolFault::permanent("not authorized by the server")
+        }
+        HttpError::Client(error) => error.into(),
+        HttpError::HttpStatus(error) => {
+            let retry_after = error.retry_after.as_deref();
+            ToolFault::from_status("the server", error.status, retry_after, Timestamp::now())
+        }
+        HttpError::SessionExpired => {
+            ToolFault::transient("the server no longer knows the session").before_sending()
+        }
+        HttpError::UnexpectedServerResponse(told) => ToolFault::permanent(told),
+        HttpError::UnexpectedContentType(_) | HttpError::Deserialize(_) => {
+            let told = told_http(&error);
+            ToolFault::permanent(format!("the server's answer cannot be read: {told}"))
+        }
+        error => ToolFault::transient(told_http(&error)),
+    }
+}
+
+/// The innermost cause that says something.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use rmcp::transport::streamable_http_client::{AuthRequiredError, HttpStatusError};
+
+    use super::*;
+    use crate::tools::oauth::SendError;
+    use crate::tools::outbound::OutboundError;
+
+    fn sent(error: HttpError) -> DynamicTransportError {
+        DynamicTransportError::from_parts("tether::Type", TypeId::of::<()>(), Box::new(error))
+    }
+
+    fn refused(host: &str) -> HttpError {
+        let source = std::io::ErrorKind::ConnectionRefused.into();
+        HttpError::Client(SendError::Outbound(OutboundError::Connect { host: host.into(), source }))
+    }
+
+    #[test]
+    fn only_a_status_says_that_a_call_is_not_authorized() {
+        let challenge = AuthRequiredError::new("Bearer".to_owned());
+        let found = fault(ServiceError::TransportSend(sent(HttpError::AuthRequired(challenge))));
+        assert_eq!(found, ToolFault::permanent("not authorized by the server"));
+        // A host's name says nothing.
+        let found = fault(ServiceError::TransportSend(sent(refused("authorized.scope.example"))));
+        assert!(found.transient && found.unsent, "{found:?}");
+        let busy = HttpStatusError::new(503, Some("2".to_owned())).into();
+        let found = fault(ServiceError::TransportSend(sent(busy)));
+        assert_eq!((found.transient, found.unsent), (true, false));
+        assert_eq!(found.retry_after.map(|wait| wait.as_secs()), Some(2));
+    }
+
+    #[test]
+    fn an_operator_reads_the_cause_and_no_names_of_types() {
+        let error = sent(refused("mcp.example"));
+        let context = "send initialize request".into();
+        let told = told_handshake(&ClientInitializeError::TransportError { error, context });
+        assert_eq!(told, "cannot connect to mcp.example: connection refused");
+        assert!(!told_handshake(&ClientInitializeError::ExpectedInitResult(None)).contains("Init"));
+    }
+}

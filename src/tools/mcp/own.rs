@@ -1,0 +1,138 @@
+//! Connections of single sessions, for servers that keep something for whoever is connected.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OnceCell};
+use tokio::time::{Instant, sleep};
+
+use super::auth::Authorized;
+use super::connection::{Connection, Era, connect};
+use super::list::{self, NotListed};
+use super::options::McpOptions;
+use crate::limits::mcp as limits;
+use crate::tools::ToolFault;
+
+/// Connections of single sessions.
+#[derive(Debug)]
+pub(super) struct OwnConnections {
+    options: Arc<McpOptions>,
+    auth: Option<Arc<Authorized>>,
+    /// The server's era, once it is known.
+    era: Mutex<Option<Era>>,
+    open: Mutex<HashMap<Arc<str>, Own>>,
+    changed: Arc<Notify>,
+}
+
+/// The connection of one session.
+#[derive(Debug)]
+struct Own {
+    /// Empty while it is being made, so that calls that begin together make one.
+    connection: Arc<OnceCell<Arc<Connection>>>,
+    used: Instant,
+}
+
+impl Own {
+    fn new() -> Self {
+        Self { connection: Arc::default(), used: Instant::now() }
+    }
+
+    /// Whether it has ended, or could not be made.
+    fn is_over(&self) -> bool {
+        match self.connection.get() {
+            Some(connection) => connection.is_over(),
+            None => Arc::strong_count(&self.connection) == 1,
+        }
+    }
+
+    /// Whether a call holds it, or waits for it.
+    fn is_in_use(&self) -> bool {
+        let connection = self.connection.get();
+        connection.is_none_or(|connection| Arc::strong_count(connection) > 1)
+    }
+}
+
+impl OwnConnections {
+    pub(super) fn new(options: Arc<McpOptions>, auth: Option<Arc<Authorized>>) -> Self {
+        let (era, open, changed) = (Mutex::default(), Mutex::default(), Arc::default());
+        Self { options, auth, era, open, changed }
+    }
+
+    /// The next connections need not find out the era.
+    pub(super) fn note_era(&self, era: Era) {
+        *self.era.lock() = Some(era);
+    }
+
+    /// Waits until one of them says that the server's tools have changed.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The session's connection; its first call makes it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn connection(
+        &self,
+        session: &Arc<str>,
+    ) -> Result<Arc<Connection>, ToolFault> {
+        let own = self.find(session)?;
+        own.get_or_try_init(|| self.connect()).await.cloned()
+    }
+
+    /// Closes the session's connection. Calls that use it may end.
+    pub(super) fn forget(&self, session: &str) {
+        self.open.lock().remove(session);
+    }
+
+    /// Closes those that have been idle for too long, for as long as it is polled.
+    pub(super) async fn close_idle(&self) -> Infallible {
+        loop {
+            sleep(limits::OWN_CONNECTION_CHECK).await;
+            self.open.lock().retain(|_, own| {
+                own.is_in_use() || own.used.elapsed() <= limits::OWN_CONNECTION_AGE
+            });
+        }
+    }
+
+    fn find(&self, session: &Arc<str>) -> Result<Arc<OnceCell<Arc<Connection>>>, ToolFault> {
+        let mut open = self.open.lock();
+        open.retain(|_, own| !own.is_over());
+        if !open.contains_key(session) && open.len() >= limits::OWN_CONNECTIONS_MAX {
+            let idle = open.iter().filter(|(_, own)| !own.is_in_use());
+            let longest = idle.min_by_key(|(_, own)| own.used).map(|(session, _)| session.clone());
+            let longest = longest.ok_or_else(|| unsent("too many sessions use the server now"))?;
+            open.remove(&longest);
+        }
+        let own = open.entry(Arc::clone(session)).or_insert_with(Own::new);
+        own.used = Instant::now();
+        Ok(Arc::clone(&own.connection))
+    }
+
+    /// Connects, and checks that the tools are what they must be.
+    async fn connect(&self) -> Result<Arc<Connection>, ToolFault> {
+        let era = *self.era.lock();
+        let connected = connect(&self.options, self.auth.as_ref(), era).await;
+        let connection = connected.map_err(|error| unsent(error.message))?;
+        let mut changes = connection.traffic.changes();
+        let listed = list::checked(&connection, self.options.pin.as_deref()).await;
+        listed.map_err(|NotListed { reason, is_final }| {
+            if is_final { ToolFault::permanent(reason).before_sending() } else { unsent(reason) }
+        })?;
+        let owner = Arc::clone(&self.changed);
+        // Ends with the connection.
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                owner.notify_one();
+            }
+        });
+        Ok(Arc::new(connection))
+    }
+}
+
+/// The fault of a call that was not sent.
+fn unsent(reason: impl Into<String>) -> ToolFault {
+    ToolFault::transient(reason).before_sending()
+}

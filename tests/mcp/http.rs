@@ -1,0 +1,189 @@
+//! Servers over HTTP: answers that break off, sessions that are lost, and servers that are gone.
+
+use tether::tools::RunLimits;
+
+use super::web::{self, Web, events, whole};
+use super::*;
+
+fn follow(web: &Web) -> Offers {
+    follow_with(web, |_| {})
+}
+
+fn follow_with(web: &Web, change: impl FnOnce(&mut McpOptions)) -> Offers {
+    let mut options = web.options();
+    change(&mut options);
+    Offers(McpServer::new(options).follow())
+}
+
+/// A server that answers calls like this.
+async fn calls(is_modern: bool, bytes: Vec<u8>) -> (Web, Offers) {
+    let answers = move |method: &str| (method == "tools/call").then(|| bytes.clone());
+    let web = Web::start(is_modern, answers).await;
+    let offers = follow(&web);
+    (web, offers)
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_fails_its_call_at_once() {
+    for is_modern in [false, true] {
+        let (_web, mut offers) = calls(is_modern, events(": wait\n\n")).await;
+        let fault = offers.call("odd", "").await.unwrap_err();
+        assert_eq!(fault.message, "the server broke its answer off");
+        assert!(fault.transient && !fault.unsent, "it may have taken effect");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_over_http_that_is_too_long_fails_its_call_at_once() {
+    let long = "x".repeat(tether::limits::mcp::MESSAGE_BYTES_MAX + 1);
+    let event = events(&format!("data: {long}\n\n"));
+    let body = whole("200 OK\r\ncontent-type: application/json", &long);
+    for (is_modern, bytes) in [(true, event.clone()), (false, event), (false, body)] {
+        let (_web, mut offers) = calls(is_modern, bytes).await;
+        let result = offers.call("odd", "").await.unwrap();
+        assert_eq!(result.error.as_deref(), Some("the server answered with more than 4 MiB"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_authorized_fails_for_good() {
+    for status in ["401 Unauthorized\r\nwww-authenticate: Bearer", "403 Forbidden"] {
+        let (web, mut offers) = calls(false, whole(status, "")).await;
+        let fault = offers.call("odd", "").await.unwrap_err();
+        assert_eq!(fault, ToolFault::permanent("not authorized by the server"));
+        assert_eq!(web.heard("tools/call"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_new_session_must_have_the_pinned_tools() {
+    let web = Web::start(false, |_| None).await;
+    let (pin, _) = McpServer::new(web.options()).pin().await.unwrap();
+    let mut offers = follow_with(&web, |options| options.pin = Some(pin));
+    let odd = offers.tool("odd").await;
+    *web.state.tools.lock() = json!([web::tool("odd", "Is another.")]);
+    *web.state.session.lock() += 1;
+    let call = || odd.call(json!({}), CallContext::first("call"));
+    let fault = within(call()).await.unwrap_err();
+    assert!(fault.transient && fault.unsent, "{fault:?}");
+    assert!(offers.failed().await.contains("`pin`"));
+    let fault = within(call()).await.unwrap_err();
+    assert!(fault.message.contains("`pin`") && fault.unsent, "{fault:?}");
+    assert_eq!(web.heard("tools/call"), 1, "the one that was told that its session is gone");
+}
+
+#[tokio::test]
+async fn a_tool_that_has_changed_while_its_server_was_away_is_not_called() {
+    let web = Web::start(false, |_| None).await;
+    let mut offers = follow(&web);
+    let (act, odd) = (offers.tool("act").await, offers.tool("odd").await);
+    *web.state.tools.lock() = json!([web::tool("odd", "Deletes everything.")]);
+    *web.state.session.lock() += 1;
+    within(odd.call(json!({}), CallContext::first("call"))).await.unwrap_err();
+    offers.until(|offering| offering.tools.len() == 1).await;
+    for (tool, told) in [(&act, "no longer has it"), (&odd, "the tool has changed")] {
+        let result = within(tool.call(json!({}), CallContext::first("call"))).await.unwrap();
+        assert!(result.error.as_deref().unwrap().contains(told), "{result:?}");
+    }
+    assert_eq!(web.heard("tools/call"), 1);
+    let result = offers.call("odd", "").await.unwrap();
+    assert!(result.success, "the next turn knows what it calls");
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_looked_for_until_it_is_back() {
+    let mut web = Web::start(false, |_| None).await;
+    let mut offers = follow(&web);
+    let odd = offers.tool("odd").await;
+    web.stop().await;
+    let fault = within(odd.call(json!({}), CallContext::first("call"))).await.unwrap_err();
+    assert!(fault.transient && fault.unsent, "{fault:?}");
+    let lost = offers.until(|it| it.report.state == SourceState::Reconnecting).await;
+    assert_eq!(lost.tools.len(), 2, "its tools stay on offer");
+    offers.until(|it| it.report.error.as_deref().is_some_and(|it| it.contains("refused"))).await;
+    let waiting = tokio::spawn(odd.call(json!({}), CallContext::first("call")));
+    web.restart().await;
+    assert!(within(waiting).await.unwrap().unwrap().success);
+    offers.ready().await;
+}
+
+#[tokio::test]
+async fn changes_are_noticed_after_a_subscription_has_ended() {
+    let web = Web::start(true, |_| None).await;
+    let mut offers = follow(&web);
+    offers.ready().await;
+    // The permit is kept until somebody listens.
+    web.state.hang_up.notify_one();
+    *web.state.tools.lock() = json!([web::tool("new", "Is new.")]);
+    let changed = offers.until(|offering| offering.tools.len() == 1).await;
+    assert_eq!(names(&changed), ["new"]);
+    assert_eq!(web.heard("subscriptions/listen"), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_reports_no_changes_is_asked_for_its_list_again() {
+    let refused = r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "no"}}"#;
+    let refused = whole("404 Not Found\r\ncontent-type: application/json", refused);
+    let answers = move |method: &str| (method == "subscriptions/listen").then(|| refused.clone());
+    let web = Web::start(true, answers).await;
+    let mut offers = follow(&web);
+    offers.ready().await;
+    let act = offers.tool("act").await;
+    // Once a call has been answered, so has been the request to listen.
+    within(act.call(json!({}), CallContext::first("call"))).await.unwrap();
+    *web.state.tools.lock() = json!([web::tool("new", "Is new.")]);
+    tokio::time::pause();
+    tokio::time::advance(tether::limits::mcp::LIST_AGE_MIN).await;
+    tokio::time::resume();
+    let changed = offers.until(|offering| offering.tools.len() == 1).await;
+    assert_eq!(names(&changed), ["new"]);
+}
+
+#[tokio::test]
+async fn whatever_an_old_server_answers_to_the_probe_it_is_asked_in_the_old_protocol() {
+    const JSON: &str = "200 OK\r\ncontent-type: application/json";
+    for probe in [
+        whole("500 Internal Server Error", "oops"),
+        whole("501 Not Implemented", ""),
+        whole("400 Bad Request", "what?"),
+        whole("429 Too Many Requests", ""),
+        whole("200 OK\r\ncontent-type: text/html", "<html>"),
+        whole("200 OK", ""),
+        whole("202 Accepted", ""),
+        whole(JSON, r#"{"hello": 1}"#),
+        whole(JSON, "null"),
+        events("data: hello\n\n"),
+    ] {
+        let told = String::from_utf8(probe.clone()).unwrap();
+        let answers = move |method: &str| (method == "server/discover").then(|| probe.clone());
+        let web = Web::start(false, answers).await;
+        let offering = follow(&web).ready().await;
+        assert_eq!(offering.report.era, Some("legacy"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_is_told_why_there_is_no_connection() {
+    let answers = |_: &str| Some(whole("401 Unauthorized", ""));
+    let mut web = Web::start(false, answers).await;
+    let told = follow(&web).failed().await;
+    assert!(told.starts_with("it does not authorize the gateway (HTTP status 401)"), "{told}");
+    assert_eq!(web.heard("initialize"), 0);
+    web.stop().await;
+    let told = follow(&web).failed().await;
+    assert!(told.starts_with("cannot connect to 127.0.0.1: "), "{told}");
+    assert!(!told.contains("::"), "{told}");
+}
+
+#[tokio::test]
+async fn the_time_of_a_call_is_limited_for_all_its_attempts() {
+    let web = Web::start(false, |_| None).await;
+    let mut offers = follow_with(&web, |options| {
+        options.call_max = Duration::from_secs(2);
+        options.silence_max = Duration::from_secs(6);
+    });
+    let odd = offers.tool("odd").await;
+    assert_eq!(odd.spec().policy.timeout, Some(Duration::from_secs(2)));
+    let limits = RunLimits { attempts_max: 2, total_max: Some(Duration::from_secs(2)) };
+    assert_eq!(odd.run_limits(), limits);
+}
