@@ -640,6 +640,12 @@ pub mod mcp {
     pub const LIST_AGE_MIN: Duration = Duration::from_secs(300);
     /// How long to wait after a change of the list, since changes come in bursts.
     pub const CHANGE_PAUSE: Duration = Duration::from_millis(100);
+    /// The same for a list that keeps changing: the pause doubles up to this, and begins anew once
+    /// there has been no change for as long.
+    pub const CHANGE_PAUSE_MAX: Duration = Duration::from_secs(10);
+    /// The patterns in the schemas of a list together. Real lists have a few; each takes time and
+    /// memory to prepare, up to [`PATTERN_BYTES_MAX`](super::tools::PATTERN_BYTES_MAX).
+    pub const LIST_PATTERNS_MAX: usize = 256;
     /// Calls of a connection that are open at the same time; one more fails at once. A server that
     /// does not answer that many is stuck.
     pub const OPEN_CALLS_MAX: usize = 64;
@@ -647,6 +653,9 @@ pub mod mcp {
     pub const QUESTION_CHARS_MAX: usize = 4096;
     /// How long to wait before continuing a call that has nothing to ask.
     pub const STATE_PAUSE: Duration = Duration::from_millis(500);
+    /// Requests of a server that are not answered yet. A question takes one until the user has
+    /// answered, so there are more than calls; beyond that, a server only fills the memory.
+    pub const SERVER_REQUESTS_MAX: usize = 128;
     /// Calls of a connection that were given up and may still ask something. Beyond that, nobody is
     /// asked anything over it for as long as the next limit says.
     pub const GIVEN_UP_CALLS_MAX: usize = 256;

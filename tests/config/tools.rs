@@ -182,7 +182,7 @@ fn mistakes_in_requests_are_told_at_their_key() {
         ),
         (
             format!("{url}, {x}, headers: {{Host: b}}"),
-            ".headers.Host: the gateway writes this header itself, or never",
+            ".headers.Host: the gateway writes this header itself, or never sends it",
         ),
         (
             format!("{url}, {x}, body: {{json: 1, text: b}}"),

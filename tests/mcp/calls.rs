@@ -66,6 +66,13 @@ async fn a_flood_of_notifications_delays_nothing() {
 }
 
 #[tokio::test]
+async fn a_flood_of_requests_is_answered_in_part() {
+    let mut bad = Bad::start("pings");
+    assert_eq!(bad.says("odd", "").await, json!({ "text": "done" }));
+    assert_eq!(bad.says("echo", "next").await, json!({ "text": "next" }));
+}
+
+#[tokio::test]
 async fn answers_to_nothing_and_second_answers_are_ignored() {
     let mut bad = Bad::start("stray");
     assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));

@@ -117,6 +117,11 @@ def call(call_id, params):
             if at % 10 == 0:
                 send(method="notifications/tools/list_changed")
         answer_text(call_id, "done")
+    elif BEHAVIOUR == "pings":
+        # Nobody reads the answers meanwhile.
+        for at in range(20000):
+            send(id=f"p{at}", method="ping")
+        answer_text(call_id, "done")
     elif BEHAVIOUR == "slow":
         for at in range(1, 6):
             time.sleep(0.3)

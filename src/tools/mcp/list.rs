@@ -171,7 +171,12 @@ impl Pages {
     fn listing(self, era: Era) -> Listing {
         let Self { tools, cut, lasts, .. } = self;
         let mut listing = Listing { pin: pin(&tools), cut, lasts, ..Listing::default() };
+        let mut seen = HashSet::new();
         for tool in tools {
+            // A page that comes twice has nothing new.
+            if !seen.insert(relied_on(&tool)) {
+                continue;
+            }
             let name = tool.get("name").and_then(Value::as_str);
             let name = name.map_or_else(|| "(without a name)".to_owned(), str::to_owned);
             match listed(tool, era) {

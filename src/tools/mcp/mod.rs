@@ -14,6 +14,7 @@ mod auth;
 mod cause;
 mod connection;
 mod end;
+mod entries;
 mod envelope;
 mod exchange;
 mod given_up;

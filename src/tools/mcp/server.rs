@@ -14,23 +14,21 @@ use std::future::pending;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::auth::{Authorized, Authorizer};
 use super::connection::{Connection, Era, connect};
+use super::entries::entries;
 use super::link::{Current, Link};
-use super::list::{self, Listed, Listing, NotListed};
+use super::list::{self, Listing, NotListed};
 use super::options::{Connections, McpOptions, Protocol, Reach};
 use super::own::OwnConnections;
 use super::restarts::Restarts;
-use super::result::Reading;
-use super::tool::{McpTool, Shared};
 use crate::limits::mcp as limits;
 use crate::telemetry::metrics;
-use crate::tools::Entry;
-use crate::tools::schema::Schema;
-use crate::tools::source::{LeftOut, Offering, SourceReport, SourceState};
+use crate::tools::source::{Offering, SourceReport, SourceState};
 
 /// An MCP server as a source of tools.
 #[derive(Debug)]
@@ -198,6 +196,7 @@ impl Owner {
         connection: &Arc<Connection>,
         mut changes: watch::Receiver<u64>,
     ) -> String {
+        let (mut pause, mut last) = (limits::CHANGE_PAUSE, Instant::now());
         let own = self.own.clone();
         let own_changed = async || match &own {
             Some(own) => own.changed().await,
@@ -210,8 +209,15 @@ impl Owner {
                 },
                 () = own_changed() => {}
             }
-            // Changes come in bursts.
-            sleep(limits::CHANGE_PAUSE).await;
+            // Changes come in bursts, and some servers never stop.
+            let is_burst = last.elapsed() < limits::CHANGE_PAUSE_MAX;
+            pause = if is_burst {
+                limits::CHANGE_PAUSE_MAX.min(2 * pause)
+            } else {
+                limits::CHANGE_PAUSE
+            };
+            sleep(pause).await;
+            last = Instant::now();
             changes.mark_unchanged();
             match self.offer(connection).await {
                 Ok(()) => {}
@@ -228,15 +234,14 @@ impl Owner {
     async fn offer(&mut self, connection: &Arc<Connection>) -> Result<(), NotListed> {
         let pin = self.server.options.pin.as_deref();
         let listing = list::checked(connection, pin).await?;
+        let offering = self.offering(connection, listing).await;
         self.shared.send_replace(Current::Open(Arc::clone(connection)));
-        let offering = self.offering(connection, listing);
         self.note_changes(&offering);
         self.offers.send_replace(offering);
         Ok(())
     }
 
-    fn offering(&self, connection: &Arc<Connection>, listing: Listing) -> Offering {
-        let options = &self.server.options;
+    async fn offering(&self, connection: &Arc<Connection>, listing: Listing) -> Offering {
         let mut report = self.server.report(SourceState::Ready);
         report.era = Some(connection.era.name());
         report.version = Some(connection.version.clone());
@@ -244,14 +249,12 @@ impl Owner {
         report.error = listing.cut;
         report.pin = Some(listing.pin);
         let link = Link { shared: self.shared.subscribe(), own: self.own.clone() };
-        let mut tools = Vec::new();
-        for listed in listing.tools {
-            let name = listed.declared.name.clone();
-            match entry(listed, options, &link, connection) {
-                Ok(tool) => tools.push(tool),
-                Err(reason) => report.left_out.push(LeftOut { name, reason }),
-            }
-        }
+        let (options, connection) = (Arc::clone(&self.server.options), Arc::clone(connection));
+        // Preparing schemas can take seconds.
+        let prepared =
+            spawn_blocking(move || entries(listing.tools, &options, &link, &connection)).await;
+        let (tools, left_out) = prepared.unwrap_or_default();
+        report.left_out.extend(left_out);
         Offering { report, tools }
     }
 
@@ -315,36 +318,4 @@ impl Owner {
             offering.report.error = Some(why.to_owned());
         });
     }
-}
-
-/// A tool that can be offered.
-fn entry(
-    listed: Listed,
-    options: &McpOptions,
-    link: &Link,
-    connection: &Arc<Connection>,
-) -> Result<Entry, String> {
-    let Listed { declared, definition, output, params } = listed;
-    let name = declared.name.clone();
-    let mut spec = options.rules.spec(declared)?;
-    let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
-    spec.policy.timeout = Some(options.call_max);
-    spec.implementation = options.reach.digest();
-    // A schema that cannot be used only means that results are not checked.
-    let output = output.and_then(|schema| Schema::compile(&schema).ok());
-    let shared = Shared {
-        name,
-        definition,
-        listed_by: Arc::downgrade(connection),
-        params,
-        reading: Reading { output, is_trusted: options.rules.is_trusted },
-        link: link.clone(),
-        silence_max,
-        call_max: options.call_max,
-        result_bytes_max: options.result_bytes_max,
-        may_send_to_pages: options.may_send_to_pages,
-        pin: options.pin.clone(),
-    };
-    let tool = McpTool::new(Arc::new(spec), Arc::new(shared));
-    Entry::new(Arc::new(tool)).map_err(|error| error.to_string())
 }

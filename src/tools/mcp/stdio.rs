@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::{ClientNotification, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientNotification, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,7 +17,7 @@ use tracing::debug;
 
 use super::lines::{Line, Lines};
 use super::message;
-use crate::limits::mcp::{MESSAGE_BYTES_MAX, RAW_ANSWERS_MAX};
+use crate::limits::mcp::RAW_ANSWERS_MAX;
 use crate::text::quote;
 
 /// A process's standard input and output.
@@ -51,12 +51,7 @@ impl Stdio {
             },
             Line::TooLong(answered) => {
                 let id = self.raw.lock().take_answered(*answered)?;
-                let mib = MESSAGE_BYTES_MAX / crate::limits::MIB;
-                let message = format!("the server answered with more than {mib} MiB");
-                return Some(ServerJsonRpcMessage::error(
-                    ErrorData::internal_error(message, None),
-                    Some(id),
-                ));
+                return Some(ServerJsonRpcMessage::error(message::too_long(), Some(id)));
             }
         };
         if text.is_empty() {

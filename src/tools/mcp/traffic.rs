@@ -7,12 +7,13 @@
 //!                        ├─ answers to requests that are not open: dropped
 //!                        ├─ progress: to its call, in order; dropped once the call is over
 //!                        ├─ "the list of tools has changed": to the server's task
+//!                        ├─ requests beyond those that are still to be answered: dropped
 //!                        └─ more notifications than anyone needs: dropped
 //! ```
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
 //! after the result, and without limit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use tracing::debug;
 use super::given_up::GivenUp;
 use super::message;
 use super::open_call::OpenCall;
-use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX};
+use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
 
 /// The requests of one connection, and what is known of them. Copies share it.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ struct Shared {
 struct Requests {
     /// Requests without an answer, by their ids on the wire.
     open: HashMap<RequestId, Request>,
+    /// The server's own requests that are still to be answered.
+    unanswered: HashSet<RequestId>,
     /// Calls by their progress tokens.
     by_token: HashMap<ProgressToken, Arc<OpenCall>>,
     /// Ids of calls on the wire, by rmcp's.
@@ -90,6 +93,7 @@ impl Default for Traffic {
     fn default() -> Self {
         let requests = Requests {
             open: HashMap::new(),
+            unanswered: HashSet::new(),
             by_token: HashMap::new(),
             ids: HashMap::new(),
             next: first_id(),
@@ -179,8 +183,21 @@ impl Traffic {
                 }
                 Some(RxJsonRpcMessage::<RoleClient>::Notification(sent))
             }
-            request @ RxJsonRpcMessage::<RoleClient>::Request(_) => Some(request),
+            RxJsonRpcMessage::<RoleClient>::Request(request) => {
+                let unanswered = &mut self.shared.requests.lock().unanswered;
+                // Their answers would be kept until the server reads them.
+                if unanswered.len() >= SERVER_REQUESTS_MAX {
+                    return None;
+                }
+                unanswered.insert(request.id.clone());
+                Some(RxJsonRpcMessage::<RoleClient>::Request(request))
+            }
         }
+    }
+
+    /// An answer to the server's own request has been sent.
+    fn has_answered(&self, id: &RequestId) {
+        self.shared.requests.lock().unanswered.remove(id);
     }
 
     /// The id in rmcp of a request that is answered; `None` if it is not open.
@@ -214,6 +231,12 @@ impl Traffic {
             }
             // Without it, a subscription would not begin.
             ServerNotification::SubscriptionsAcknowledgedNotification(_) => false,
+            ServerNotification::CancelledNotification(cancelled) => {
+                if let Some(id) = &cancelled.params.request_id {
+                    requests.unanswered.remove(id);
+                }
+                is_too_much
+            }
             // Servers log to standard error as well, and logging over the protocol is deprecated.
             ServerNotification::LoggingMessageNotification(_) => true,
             _ => is_too_much,
@@ -323,7 +346,19 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
         mut message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.traffic.outgoing(&mut message);
-        self.transport.send(message)
+        let answered = match &message {
+            TxJsonRpcMessage::<RoleClient>::Response(answer) => Some(answer.id.clone()),
+            TxJsonRpcMessage::<RoleClient>::Error(answer) => answer.id.clone(),
+            _ => None,
+        };
+        let (sending, traffic) = (self.transport.send(message), self.traffic.clone());
+        async move {
+            let sent = sending.await;
+            if let Some(id) = answered {
+                traffic.has_answered(&id);
+            }
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {

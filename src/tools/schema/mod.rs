@@ -155,7 +155,7 @@ impl Schema {
 }
 
 /// How many patterns are in a schema, and in what looks like one.
-fn patterns(schema: &Value) -> usize {
+pub(super) fn patterns(schema: &Value) -> usize {
     match schema {
         Value::Array(items) => items.iter().map(patterns).sum(),
         Value::Object(members) => {

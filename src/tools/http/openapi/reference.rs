@@ -36,7 +36,7 @@ pub(super) fn chain<'d>(root: &'d Value, value: &'d Value) -> (Vec<&'d Value>, O
     (chain, None)
 }
 
-const CIRCLES: &str = "its references lead in circles";
+const CIRCLES: &str = "its references are circular";
 
 /// The value itself, or what it refers to in the end.
 pub(super) fn resolve<'d>(root: &'d Value, value: &'d Value) -> Result<&'d Value, String> {

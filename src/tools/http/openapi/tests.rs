@@ -420,7 +420,7 @@ fn a_path_whose_item_leads_nowhere_says_why() {
         said.collect::<Vec<_>>(),
         [
             "/a: it refers to \"other.json#/a\", and other documents are not read",
-            "/b: its references lead in circles",
+            "/b: its references are circular",
             "/c: it refers to \"#/components/pathItems/none\", which is not there",
         ]
     );

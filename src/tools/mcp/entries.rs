@@ -1,0 +1,78 @@
+//! Listed tools as entries of the registry, within limits on what their schemas take.
+
+use std::sync::Arc;
+
+use super::connection::Connection;
+use super::link::Link;
+use super::list::Listed;
+use super::options::McpOptions;
+use super::result::Reading;
+use super::tool::{McpTool, Shared};
+use crate::limits::mcp as limits;
+use crate::tools::Entry;
+use crate::tools::schema::{self, Schema};
+use crate::tools::source::LeftOut;
+
+/// The tools that can be offered, and the others.
+pub(super) fn entries(
+    listed: Vec<Listed>,
+    options: &McpOptions,
+    link: &Link,
+    connection: &Arc<Connection>,
+) -> (Vec<Entry>, Vec<LeftOut>) {
+    let (mut tools, mut left_out) = (Vec::new(), Vec::new());
+    let mut patterns_left = limits::LIST_PATTERNS_MAX;
+    for tool in listed {
+        let name = tool.declared.name.clone();
+        let patterns = schema::patterns(&tool.declared.parameters);
+        let patterns = patterns + tool.output.as_ref().map_or(0, schema::patterns);
+        let entry = match patterns_left.checked_sub(patterns) {
+            Some(left) => {
+                patterns_left = left;
+                entry(tool, options, link, connection)
+            }
+            None => Err(format!(
+                "the schemas of the list have more than {} patterns, which take too much time and \
+                 memory; leave some out with `deny`",
+                limits::LIST_PATTERNS_MAX
+            )),
+        };
+        match entry {
+            Ok(entry) => tools.push(entry),
+            Err(reason) => left_out.push(LeftOut { name, reason }),
+        }
+    }
+    (tools, left_out)
+}
+
+/// A tool that can be offered.
+fn entry(
+    listed: Listed,
+    options: &McpOptions,
+    link: &Link,
+    connection: &Arc<Connection>,
+) -> Result<Entry, String> {
+    let Listed { declared, definition, output, params } = listed;
+    let name = declared.name.clone();
+    let mut spec = options.rules.spec(declared)?;
+    let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);
+    spec.policy.timeout = Some(options.call_max);
+    spec.implementation = options.reach.digest();
+    // A schema that cannot be used only means that results are not checked.
+    let output = output.and_then(|schema| Schema::compile(&schema).ok());
+    let shared = Shared {
+        name,
+        definition,
+        listed_by: Arc::downgrade(connection),
+        params,
+        reading: Reading { output, is_trusted: options.rules.is_trusted },
+        link: link.clone(),
+        silence_max,
+        call_max: options.call_max,
+        result_bytes_max: options.result_bytes_max,
+        may_send_to_pages: options.may_send_to_pages,
+        pin: options.pin.clone(),
+    };
+    let tool = McpTool::new(Arc::new(spec), Arc::new(shared));
+    Entry::new(Arc::new(tool)).map_err(|error| error.to_string())
+}
