@@ -669,6 +669,9 @@ pub mod mcp {
     pub const EXIT_WAIT: Duration = Duration::from_millis(500);
     /// How long the last words of a process may take to be read after its exit; part of that.
     pub const STDERR_WAIT: Duration = Duration::from_millis(200);
+    /// The shortest pause before a stream that has ended is opened again, in milliseconds, whatever
+    /// the server asks for. Servers of the conformance suite ask for 500.
+    pub const STREAM_PAUSE_MIN_MS: u64 = 450;
     /// How often a broken stream is opened again.
     pub const STREAM_RETRIES_MAX: usize = 5;
     /// The longest wait before that.

@@ -73,6 +73,26 @@ async fn a_flood_of_requests_is_answered_in_part() {
 }
 
 #[tokio::test]
+async fn text_that_is_not_unicode_is_read_all_the_same() {
+    for (behaviour, expected) in [("half_character", "cut \u{fffd}"), ("bytes", "caf\u{fffd}")] {
+        assert_eq!(Bad::start(behaviour).says("odd", "").await, json!({ "text": expected }));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
+    let mut bad = Bad::start("error_text");
+    let result = bad.call("odd", "").await.unwrap();
+    assert_eq!(result.error.as_deref(), Some("the server's answer cannot be read"));
+    assert_eq!(bad.says("echo", "next").await, json!({ "text": "next" }));
+}
+
+#[tokio::test]
+async fn a_request_of_the_server_with_the_id_of_a_call_is_not_its_answer() {
+    assert_eq!(Bad::start("same_id").says("odd", "").await, json!({ "text": "mine" }));
+}
+
+#[tokio::test]
 async fn answers_to_nothing_and_second_answers_are_ignored() {
     let mut bad = Bad::start("stray");
     assert_eq!(bad.says("odd", "").await, json!({ "text": "mine" }));

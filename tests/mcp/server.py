@@ -136,6 +136,18 @@ def call(call_id, params):
         answer_text(call_id, "late")
     elif BEHAVIOUR == "malformed_result":
         send(id=call_id, result={"content": "not a list"})
+    elif BEHAVIOUR == "half_character":
+        answer_text(call_id, "cut \ud83d")
+    elif BEHAVIOUR == "bytes":
+        line = json.dumps({"jsonrpc": "2.0", "id": call_id,
+                           "result": {"content": [{"type": "text", "text": "caf?"}]}})
+        sys.stdout.buffer.write(line.encode().replace(b"?", b"\xe9") + b"\n")
+        sys.stdout.buffer.flush()
+    elif BEHAVIOUR == "error_text":
+        send(id=call_id, error="it broke")
+    elif BEHAVIOUR == "same_id":
+        send(id=call_id, method="ping")
+        answer_text(call_id, "mine")
     elif BEHAVIOUR == "error_result":
         send(id=call_id, error={"code": -32602, "message": "the text is not nice"})
     elif BEHAVIOUR in ("changes", "all_change"):

@@ -68,12 +68,51 @@ pub(super) fn too_long() -> ErrorData {
     ErrorData::internal_error(format!("the server answered with more than {mib} MiB"), None)
 }
 
+/// What takes the place of an answer that is not one of the protocol.
+pub(super) fn unreadable() -> ErrorData {
+    ErrorData::internal_error("the server's answer cannot be read", None)
+}
+
 /// Reads a message.
 ///
 /// # Errors
 /// If it is not a message of the protocol.
 pub(super) fn read(message: &str, is_raw: bool) -> Result<ServerJsonRpcMessage, serde_json::Error> {
-    if is_raw { serde_json::from_str(&wrap(message)) } else { serde_json::from_str(message) }
+    let parse = |message: &str| {
+        if is_raw { serde_json::from_str(&wrap(message)) } else { serde_json::from_str(message) }
+    };
+    parse(message).or_else(|error| match with_whole_characters(message) {
+        Some(mended) => parse(&mended),
+        None => Err(error),
+    })
+}
+
+/// The message with half characters replaced, if it has any: JavaScript writes them for a text that
+/// was cut within an emoji (`"\ud83d"`), and they are no Unicode.
+fn with_whole_characters(message: &str) -> Option<String> {
+    let (mut mended, mut done, mut at) = (String::new(), 0, 0);
+    while let Some(found) = memchr::memchr(b'\\', message.get(at..)?.as_bytes()) {
+        at += found;
+        at += match (surrogate(message, at), surrogate(message, at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(_), _) => {
+                mended.push_str(&message[done..at]);
+                mended.push_str("\\ufffd");
+                done = at + 6;
+                6
+            }
+            (None, _) => 2,
+        };
+    }
+    mended.push_str(&message[done..]);
+    (done > 0).then_some(mended)
+}
+
+/// The surrogate that is escaped at this place.
+fn surrogate(message: &str, at: usize) -> Option<u16> {
+    let digits = message.get(at..at + 6)?.strip_prefix("\\u")?;
+    let code = u16::from_str_radix(digits, 16).ok()?;
+    (0xd800..=0xdfff).contains(&code).then_some(code)
 }
 
 /// The result as the server sent it; `None` if the result is of another kind.
@@ -106,6 +145,21 @@ mod tests {
                 panic!("{sent}");
             };
             assert_eq!(unwrap(read.result), Some(result));
+        }
+    }
+
+    #[test]
+    fn half_characters_are_replaced() {
+        for (text, expected) in [
+            (r"cut \ud83d", Some(r"cut \ufffd")),
+            (r"\ude00\ud83d\ude00\ud83d!", Some(r"\ufffd\ud83d\ude00\ufffd!")),
+            (r"\ud83d\u0041", Some(r"\ufffd\u0041")),
+            (r"\ud83d\n\ud8", Some(r"\ufffd\n\ud8")),
+            (r"whole \ud83d\ude00 and \\ud83d", None),
+            (r"ends in \", None),
+            ("", None),
+        ] {
+            assert_eq!(with_whole_characters(text).as_deref(), expected, "{text}");
         }
     }
 

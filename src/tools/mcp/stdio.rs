@@ -45,35 +45,44 @@ impl Stdio {
     /// Reads a line. Anything that is not a message is skipped: many servers print banners.
     fn read(&self, line: &Line) -> Option<ServerJsonRpcMessage> {
         let text = match line {
-            Line::Whole(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => text.trim(),
-                Err(_) => return None,
-            },
+            Line::Whole(bytes) => String::from_utf8_lossy(bytes),
             Line::TooLong(answered) => {
                 let id = self.raw.lock().take_answered(*answered)?;
                 return Some(ServerJsonRpcMessage::error(message::too_long(), Some(id)));
             }
         };
+        let text = text.trim();
         if text.is_empty() {
             return None;
         }
-        let read = message::read(text, self.is_raw_answer(text));
-        if let Err(error) = &read {
-            debug!(line = quote(text), %error, "a line that is not a message");
+        let answered = self.answered(text);
+        match (message::read(text, answered.is_some()), answered) {
+            (Ok(message), _) => Some(message),
+            // Whoever waits for it must not wait any longer.
+            (Err(_), Some(id)) => {
+                Some(ServerJsonRpcMessage::error(message::unreadable(), Some(id)))
+            }
+            (Err(error), None) => {
+                debug!(line = quote(text), %error, "a line that is not a message");
+                None
+            }
         }
-        read.ok()
     }
 
-    fn is_raw_answer(&self, text: &str) -> bool {
+    /// The request that a message answers, if we read its result ourselves. The server's own
+    /// requests have ids too, which may be the same.
+    fn answered(&self, text: &str) -> Option<RequestId> {
         #[derive(serde::Deserialize)]
         struct Answer {
             id: RequestId,
+            method: Option<serde::de::IgnoredAny>,
         }
         if self.raw.lock().open.is_empty() {
-            return false;
+            return None;
         }
-        let Ok(Answer { id }) = serde_json::from_str(text) else { return false };
-        self.raw.lock().remove(&message::as_sent(id))
+        let Ok(Answer { id, method: None }) = serde_json::from_str(text) else { return None };
+        let id = message::as_sent(id);
+        self.raw.lock().remove(&id).then_some(id)
     }
 }
 

@@ -6,7 +6,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use sse_stream::Sse;
 
-use crate::limits::mcp::MESSAGE_BYTES_MAX;
+use crate::limits::mcp::{MESSAGE_BYTES_MAX, STREAM_PAUSE_MIN_MS};
 use crate::tools::mcp::message;
 use crate::tools::outbound::{Body, OutboundError};
 
@@ -38,6 +38,8 @@ pub(super) fn events(
     let events = sse_stream::SseStream::from_bytes_stream(pieces);
     let events = events.map(move |event| match event {
         Ok(mut event) => {
+            // A server may want it again at once, and again.
+            event.retry = event.retry.map(|pause| pause.max(STREAM_PAUSE_MIN_MS));
             if let (true, Some(data)) = (is_raw, &event.data)
                 && let std::borrow::Cow::Owned(wrapped) = message::wrap(data)
             {
