@@ -70,6 +70,7 @@ const ROWS: &[Row] = &[
     row("tools/clean", Nothing, &[]),
     row("tools/form", Nothing, &["limits"]),
     row("tools/question", Io, &[]),
+    row("tools/reported", Nothing, &[]),
     row("tools/sources", Io, &[]),
     row("tools/process", Io, &["limits"]),
     row("tools/process/sandbox", Io, &[]),

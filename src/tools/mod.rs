@@ -19,6 +19,7 @@ pub mod process;
 pub(crate) mod question;
 pub(crate) mod registry;
 pub(crate) mod report;
+pub(crate) mod reported;
 mod result;
 pub(crate) mod run;
 pub(crate) mod schema;

@@ -191,6 +191,16 @@ impl Toolset {
     pub fn is_settled(&self) -> bool {
         self.sources.iter().all(|it| it.state != SourceState::Starting)
     }
+
+    /// Whether it is known which tool has this name, if any: an earlier source that has not answered
+    /// yet may still take it.
+    #[must_use]
+    pub fn is_settled_for(&self, name: &str) -> bool {
+        let Some(tool) = self.tools.get(name) else { return self.is_settled() };
+        let source = &tool.spec().source;
+        let earlier = self.sources.iter().take_while(|report| report.source != *source);
+        earlier.into_iter().all(|report| report.state != SourceState::Starting)
+    }
 }
 
 /// Why a tool is not offered if an earlier source offers one of the same name, with what the
@@ -310,6 +320,29 @@ mod tests {
         ] {
             check_collision(earlier, source, own, said);
         }
+    }
+
+    #[test]
+    fn a_tool_is_known_once_no_earlier_source_can_take_its_name() {
+        let source = |name: &str| Source::entry(SourceKind::Mcp, name);
+        let offer = |from: &str, tool: &str| {
+            let spec = ToolSpec {
+                name: tool.to_owned(),
+                parameters: json!({ "type": "object" }),
+                source: source(from),
+                ..ToolSpec::default()
+            };
+            let entry = Entry::new(Arc::new(Named(Arc::new(spec)))).unwrap();
+            Offering::ready(source(from), vec![entry], Vec::new())
+        };
+        let starting = SourceReport::new(source("slow"), SourceState::Starting);
+        let mut sources = Sources::default();
+        sources.push(offer("files", "read"));
+        sources.push(Offering { report: starting, tools: Vec::new() });
+        sources.push(offer("mail", "send"));
+        let toolset = sources.toolset();
+        assert!(toolset.is_settled_for("read") && !toolset.is_settled());
+        assert!(!toolset.is_settled_for("send") && !toolset.is_settled_for("none"));
     }
 
     #[test]

@@ -17,6 +17,10 @@ tools:
       description: Counts.
       command: [sh, -c, "echo 1/2 one >&2; echo 2/2 two >&2"]
       progress: stderr
+    - name: hurry
+      description: Counts fast.
+      command: [sh, -c, "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); echo $i/300 >&2; done"]
+      progress: stderr
     - name: wait
       description: Takes too long.
       command: [sleep, "1000"]
@@ -51,7 +55,7 @@ fn the_list_says_on_standard_error_what_is_missing() {
     let list: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> =
         list["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names[names.len() - 4..], ["greet", "fail", "count", "wait"]);
+    assert_eq!(names[names.len() - 5..], ["greet", "fail", "count", "hurry", "wait"]);
     assert_eq!(
         stderr,
         "warning: command absent is not offered: there is no executable program \
@@ -130,12 +134,40 @@ fn events_are_those_of_a_turn() {
 }
 
 #[test]
+fn progress_is_thinned_as_in_a_turn() {
+    let (_, stdout, _) = tools(&["call", "hurry", "--events"]);
+    let events: Vec<serde_json::Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ended = events.last().unwrap()["data"]["duration_ms"].as_u64().unwrap();
+    let reports: Vec<f64> =
+        events.iter().filter_map(|event| event["data"]["progress"].as_f64()).collect();
+    assert!(reports.len() as u64 <= ended / 100 + 2, "{} in {ended} ms", reports.len());
+    assert!(reports.is_sorted() && reports.ends_with(&[300.0]), "{reports:?}");
+}
+
+#[test]
+fn arguments_that_are_not_text_are_a_mistake() {
+    let config = file(PROGRAMS);
+    let mut child = Command::new(TETHER)
+        .args(["tools", "call", "greet", "-", "--config", path(&config)])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"name\": \"\xff\"}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: the arguments are not UTF-8\n");
+}
+
+#[test]
 fn mistakes_in_a_call_are_status_2() {
     for (arguments, told) in [
         (&["call", "nope"][..], "error: There is no tool called \"nope\". Available: "),
         (&["call", "greet"], "error: The arguments are not valid.\n- arguments.name: "),
         (&["call", "greet", "[]"], "error: the arguments must be a JSON object\n"),
         (&["call", "greet", "{"], "error: the arguments are not valid JSON: "),
+        (&["call", "fail", "--answer", "{bad"], "error: the answer is not valid JSON: "),
     ] {
         let (status, stdout, stderr) = tools(arguments);
         assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");

@@ -1,27 +1,26 @@
 //! `tether tools call`: runs one tool as the gateway would, without a model.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io::{self, Read as _, Write};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
+use super::answer::Answer;
+use super::lines::Lines;
 use super::settle;
 use crate::app;
-use crate::cli::{CallArgs, CliError, print_diagnostic};
+use crate::cli::{CallArgs, CliError};
 use crate::config::Config;
-use crate::event::Event;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::telemetry::millis;
 use crate::tools::question::{Asked, Awaits};
 use crate::tools::report::{Report, Reporter};
 use crate::tools::run::{self, Run, ToolCall};
-use crate::tools::{Clarification, Given, Progress, Resumption, Tool, ToolFile, ToolResult, form};
+use crate::tools::{Resumption, Tool, ToolFile, ToolResult, Toolset};
 
 /// Runs the tool and writes its result on one line, or its events.
 ///
@@ -30,12 +29,13 @@ use crate::tools::{Clarification, Given, Progress, Resumption, Tool, ToolFile, T
 /// the tool fails or its question is not answered, because the result says so.
 pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Result<(), CliError> {
     let arguments = read_arguments(&args.arguments)?;
-    let answer = args.answer.as_deref().map(Answer::parse);
+    let answer = args.answer.as_deref().map(Answer::parse).transpose()?;
     let limit = args.timeout.map(|seconds| Duration::from_secs(seconds.get() as u64));
     settle::runtime()?.block_on(async {
         let mut sources = app::tools(config).map_err(CliError::usage)?;
         let wait = limit.unwrap_or(REQUIRED_SOURCE_WAIT);
-        let toolset = settle::settled(&mut sources, wait).await;
+        let is_enough = |toolset: &Toolset| toolset.is_settled_for(&args.name);
+        let toolset = settle::settled_once(&mut sources, wait, is_enough).await;
         let Some(tool) = toolset.tools.get(&args.name) else {
             settle::report(&toolset);
             let error = toolset.tools.catalog().check(&args.name, &json!({}));
@@ -51,15 +51,14 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
             arguments,
             answer,
             timeout: limit.unwrap_or(config.limits.tool_timeout),
-            lines: Lines { out, are_events: args.events, name: &args.name },
+            lines: Lines::new(out, args.events, &args.name),
         };
-        let begun = Instant::now();
         let (result, attempts) = match timeout(limit.unwrap_or(Duration::MAX), call.run()).await {
             Ok(ended) => ended?,
             Err(_) => (ToolResult::error("the tool did not answer in time and was stopped"), 1),
         };
         let result = with_files_named(result);
-        call.lines.result(&result, begun.elapsed(), attempts)?;
+        call.lines.result(&result, attempts)?;
         let is_done = result.success && result.clarification.is_none();
         if is_done { Ok(()) } else { Err(CliError::Silent) }
     })
@@ -75,75 +74,17 @@ fn read_arguments(written: &str) -> Result<Value, CliError> {
     let mut text = written.to_owned();
     if written == "-" {
         text.clear();
-        io::stdin().lock().read_to_string(&mut text)?;
+        let read = io::stdin().lock().read_to_string(&mut text);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => CliError::Usage("the arguments are not UTF-8".to_owned()),
+            _ => error.into(),
+        })?;
     }
     let parsed = serde_json::from_str::<Value>(&text);
     match parsed {
         Ok(arguments @ Value::Object(_)) => Ok(arguments),
         Ok(_) => Err(CliError::Usage("the arguments must be a JSON object".to_owned())),
         Err(error) => Err(CliError::Usage(format!("the arguments are not valid JSON: {error}"))),
-    }
-}
-
-/// An answer to every question.
-#[derive(Debug, Clone, PartialEq)]
-enum Answer {
-    Accept,
-    Decline,
-    Cancel,
-    Json(Value),
-}
-
-impl Answer {
-    /// `accept`, `decline`, `cancel`, JSON, or else text.
-    fn parse(written: &str) -> Self {
-        match written {
-            "accept" => Self::Accept,
-            "decline" => Self::Decline,
-            "cancel" => Self::Cancel,
-            other => {
-                let parsed = serde_json::from_str(other);
-                Self::Json(parsed.unwrap_or_else(|_| Value::from(other)))
-            }
-        }
-    }
-
-    /// What it means as an answer to this question.
-    fn given(&self, question: &Clarification) -> Result<Given, CliError> {
-        let Clarification { schema, options, .. } = question;
-        let filled = |schema: &Value, content: Value| {
-            form::fill(schema, content).map(Given::Content).map_err(|violations| {
-                let told: Vec<String> = violations.iter().map(|it| it.of("answer")).collect();
-                CliError::Usage(told.join("; "))
-            })
-        };
-        match (self, schema) {
-            (Self::Decline, _) => Ok(Given::Declined),
-            (Self::Cancel, _) => Ok(Given::Cancelled),
-            (Self::Accept, Some(schema)) => filled(schema, json!({})),
-            (Self::Accept, None) => options.first().cloned().map(Given::Option).ok_or_else(|| {
-                CliError::Usage("the question has nothing to accept; answer with JSON".to_owned())
-            }),
-            (Self::Json(content @ Value::Object(_)), Some(schema)) => {
-                filled(schema, content.clone())
-            }
-            (Self::Json(Value::String(text)), schema) => {
-                let option = options.iter().find(|option| option.id == *text);
-                match (schema, option) {
-                    (Some(schema), option) => {
-                        let content = option
-                            .and_then(|option| form::from_option(schema, &option.id))
-                            .or_else(|| form::from_text(schema, text));
-                        filled(schema, content.unwrap_or_else(|| json!(text)))
-                    }
-                    (None, Some(option)) => Ok(Given::Option(option.clone())),
-                    (None, None) => Ok(Given::Text(text.clone())),
-                }
-            }
-            (Self::Json(_), _) => {
-                Err(CliError::Usage("the question cannot be answered with this JSON".to_owned()))
-            }
-        }
     }
 }
 
@@ -187,9 +128,18 @@ impl<W: Write> Call<'_, W> {
                 }
                 running.as_mut().poll(cx).map(Ok)
             });
-            match news.await {
+            let news = tokio::select! {
+                news = news => news,
+                () = until(self.lines.due()) => {
+                    self.lines.report_due()?;
+                    continue;
+                }
+            };
+            match news {
                 Ok(Run { result, attempts, .. }) => return Ok(Ended::Result(result, attempts)),
-                Err(Report::Progress { progress, .. }) => self.lines.progress(&progress)?,
+                Err(Report::Progress { progress, attempt }) => {
+                    self.lines.report(progress, attempt)?;
+                }
                 Err(Report::Question { question, .. }) => {
                     let Asked { clarification, awaits } = *question;
                     let unanswered =
@@ -212,67 +162,15 @@ impl<W: Write> Call<'_, W> {
     }
 }
 
+/// Waits until then, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}
+
 enum Ended {
     Result(ToolResult, u32),
     Again(Resumption),
 }
-
-/// What is printed.
-struct Lines<'c, W> {
-    out: &'c mut W,
-    are_events: bool,
-    name: &'c str,
-}
-
-impl<W: Write> Lines<'_, W> {
-    fn event(&mut self, event: &Event<'_>) -> Result<(), CliError> {
-        if self.are_events {
-            serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)?;
-            self.out.write_all(b"\n")?;
-            self.out.flush()?;
-        }
-        Ok(())
-    }
-
-    fn started(&mut self, arguments: &Value) -> Result<(), CliError> {
-        let raw = RawValue::from_string(arguments.to_string()).map_err(io::Error::from)?;
-        let (call_id, tool_name) = (CALL_ID, self.name);
-        self.event(&Event::ToolStarted { call_id, tool_name, tool_args: &raw, r#loop: 1 })
-    }
-
-    fn progress(&mut self, progress: &Progress) -> Result<(), CliError> {
-        let Progress { progress, total, message } = progress;
-        let (progress, total, message) = (*progress, *total, message.as_deref());
-        if !self.are_events {
-            let of = total.map(|total| format!("/{total}")).unwrap_or_default();
-            let message = message.unwrap_or_default();
-            print_diagnostic("progress", format!("{progress}{of} {message}"));
-        }
-        let (call_id, tool_name) = (CALL_ID, self.name);
-        self.event(&Event::ToolProgress { call_id, tool_name, progress, total, message })
-    }
-
-    fn result(
-        &mut self,
-        result: &ToolResult,
-        duration: Duration,
-        attempts: u32,
-    ) -> Result<(), CliError> {
-        if self.are_events {
-            return self.event(&Event::ToolCompleted {
-                call_id: CALL_ID,
-                tool_name: self.name,
-                tool_result: result,
-                duration_ms: millis(duration),
-                attempts,
-            });
-        }
-        serde_json::to_writer(&mut *self.out, &*result.shown()).map_err(io::Error::from)?;
-        self.out.write_all(b"\n")?;
-        self.out.flush()?;
-        Ok(())
-    }
-}
-
-/// The id of the only call.
-const CALL_ID: &str = "call_1";

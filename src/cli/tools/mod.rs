@@ -1,6 +1,8 @@
 //! `tether tools`: prints the tools as they are described to the model, or runs one of them.
 
+mod answer;
 mod call;
+mod lines;
 pub(super) mod settle;
 
 use std::io::Write;

@@ -17,14 +17,23 @@ pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
 
 /// Asks the sources. Returns what they offer once each has answered or failed, or after this time.
 pub(in crate::cli) async fn settled(sources: &mut Sources, within: Duration) -> Toolset {
+    settled_once(sources, within, Toolset::is_settled).await
+}
+
+/// Asks the sources. Returns what they offer once that is enough, or after this time.
+pub(in crate::cli) async fn settled_once(
+    sources: &mut Sources,
+    within: Duration,
+    is_enough: impl Fn(&Toolset) -> bool,
+) -> Toolset {
     sources.start();
-    let all = async {
-        while !sources.toolset().is_settled() {
+    let enough = async {
+        while !is_enough(&sources.toolset()) {
             sources.changed().await;
         }
     };
     // A source that has not answered is reported as such.
-    let _ = timeout(within, all).await;
+    let _ = timeout(within, enough).await;
     sources.toolset()
 }
 

@@ -10,7 +10,6 @@
 //! an ended one is kept there with its outcome.
 
 mod list;
-mod reported;
 
 use std::sync::Arc;
 
@@ -22,10 +21,10 @@ use crate::conversation::{self, Outcome};
 use crate::limits::tools::NAME_BYTES_MAX;
 use crate::parser::Arguments;
 use crate::text;
+use crate::tools::reported::Reported;
 use crate::tools::{Continuation, Given, NextAction, Policy, Resumption};
 
 pub(super) use list::Calls;
-pub(super) use reported::Reported;
 
 /// Identifies a call of the turn by its place among all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

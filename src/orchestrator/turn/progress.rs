@@ -6,8 +6,9 @@ use super::queue::{Action, EventDraft};
 use super::state::{OpenRound, State};
 use crate::limits::tools::{PROGRESS_INTERVAL, QUESTION_BYTES_MAX, RESUMPTION_STATE_BYTES_MAX};
 use crate::limits::turn::PROGRESS_SHARE;
-use crate::orchestrator::call::{CallAt, CallDraft, Reported};
+use crate::orchestrator::call::{CallAt, CallDraft};
 use crate::text::json_len;
+use crate::tools::reported::Reported;
 use crate::tools::{Clarification, Continuation, Progress, ToolResult};
 
 impl TurnMachine {

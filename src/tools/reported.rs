@@ -1,11 +1,11 @@
 //! Progress reports of a running tool, and when clients see them: the latest, at most once per
 //! [`PROGRESS_INTERVAL`](crate::limits::tools::PROGRESS_INTERVAL), and always the last.
 
-use crate::tools::Progress;
+use super::Progress;
 
 /// The reports of one call.
 #[derive(Debug, Default)]
-pub(in crate::orchestrator) struct Reported {
+pub(crate) struct Reported {
     /// The attempt that reports. Each attempt starts over.
     attempt: u32,
     /// The highest value so far.
@@ -18,7 +18,7 @@ pub(in crate::orchestrator) struct Reported {
 
 impl Reported {
     /// Takes a report. Drops it if its value is no higher than the highest so far.
-    pub(in crate::orchestrator) fn take(&mut self, progress: Progress, attempt: u32) {
+    pub(crate) fn take(&mut self, progress: Progress, attempt: u32) {
         if attempt != self.attempt {
             (self.attempt, self.highest) = (attempt, None);
         }
@@ -29,16 +29,12 @@ impl Reported {
     }
 
     /// When a report is due, in milliseconds since the Unix epoch.
-    pub(in crate::orchestrator) fn due_ms(&self) -> Option<u64> {
+    pub(crate) fn due_ms(&self) -> Option<u64> {
         self.pending.as_ref().map(|_| self.next_ms)
     }
 
     /// The report to send now. Later ones wait until `next_ms`.
-    pub(in crate::orchestrator) fn take_due(
-        &mut self,
-        now_ms: u64,
-        next_ms: u64,
-    ) -> Option<Progress> {
+    pub(crate) fn take_due(&mut self, now_ms: u64, next_ms: u64) -> Option<Progress> {
         if now_ms < self.next_ms {
             return None;
         }
@@ -48,7 +44,7 @@ impl Reported {
     }
 
     /// The last unsent report. The tool is about to end, so this ignores the interval.
-    pub(in crate::orchestrator) const fn take_last(&mut self) -> Option<Progress> {
+    pub(crate) const fn take_last(&mut self) -> Option<Progress> {
         self.pending.take()
     }
 }
