@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use super::ToolsError;
 use super::programs::{Programs, found, sandbox};
+use super::{ToolsError, written_spec};
 use crate::config::{CommandConfig, Config, process_environment};
 use crate::limits::command as limits;
 use crate::tools::command::{self, CommandTool, Element};
 use crate::tools::process::{Confinement, Limits};
-use crate::tools::source::{
-    Declared, Effects, EntryRules, LeftOut, Offering, SourceKind, SourceReport, SourceState,
-};
-use crate::tools::{Entry, Policy, Source, ToolSpec};
+use crate::tools::source::{LeftOut, Offering, SourceKind, SourceReport, SourceState};
+use crate::tools::{Entry, Policy, Source};
 
 /// The programs of a configuration.
 pub(super) struct Commands<'c> {
@@ -45,18 +43,9 @@ impl Commands<'_> {
         let policy = entry.policy.apply(Policy { mutates: true, ..Policy::NONE });
         let policy = Policy { timeout, ..policy };
         let limit = timeout.unwrap_or(self.config.limits.tool_timeout);
-        let declared = Declared {
-            name: entry.name.clone(),
-            title: None,
-            description: entry.description.clone(),
-            parameters: entry.parameters.clone(),
-            effects: Effects::Known(policy),
-        };
-        let spec = ToolSpec {
-            waiting_hint: format!("running {}", entry.name.replace(['_', '-'], " ")),
-            source_name: None,
-            ..EntryRules::of_one(report.source.clone()).spec(declared)?
-        };
+        let CommandConfig { name, description, parameters, .. } = entry;
+        let spec =
+            written_spec(&report.source, "running", (name, description, parameters), policy)?;
         let confinement = Confinement {
             limits: Some(Limits {
                 cpu_sec: limit.as_secs() + limits::CPU_SEC_MORE,

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::written_spec;
 use crate::config::{
     AccessConfig, CredentialConfig, DocumentAt, HttpConfig, OpenApiConfig, RequestConfig,
 };
@@ -12,8 +13,8 @@ use crate::limits::openapi::DOCUMENT_BYTES_MAX;
 use crate::tools::http::openapi::{Credential, OpenApiOptions};
 use crate::tools::http::{Bearer, HttpOptions, HttpTool, OpenApiSource};
 use crate::tools::outbound::{Addresses, Client, ClientOptions};
-use crate::tools::source::{Declared, Effects, EntryRules, LeftOut, Offering, SourceKind};
-use crate::tools::{Entry, Source, Sources, ToolSpec};
+use crate::tools::source::{EntryRules, LeftOut, Offering, SourceKind};
+use crate::tools::{Entry, Source, Sources};
 
 /// Adds the source of an entry.
 pub(super) fn add(sources: &mut Sources, entry: &HttpConfig) {
@@ -40,18 +41,8 @@ fn request(entry: &RequestConfig) -> Offering {
         let request = entry.request().map_err(|mistakes| mistakes[0].to_string())?;
         let mut policy = entry.policy.apply(request.policy());
         policy.timeout = policy.timeout.or(entry.access.timeout);
-        let declared = Declared {
-            name: entry.name.clone(),
-            title: None,
-            description: entry.description.clone(),
-            parameters: entry.parameters.clone(),
-            effects: Effects::Known(policy),
-        };
-        let spec = ToolSpec {
-            waiting_hint: format!("asking {}", entry.name.replace(['_', '-'], " ")),
-            source_name: None,
-            ..EntryRules::of_one(source.clone()).spec(declared)?
-        };
+        let RequestConfig { name, description, parameters, .. } = entry;
+        let spec = written_spec(&source, "asking", (name, description, parameters), policy)?;
         let (result, client) = (entry.result(), client(&entry.access));
         let options = HttpOptions { request, bearer: None, result, client };
         Entry::new(Arc::new(HttpTool::new(spec, options))).map_err(|error| error.to_string())

@@ -7,13 +7,15 @@ mod programs;
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use self::commands::Commands;
 use self::programs::Programs;
 use crate::config::{Config, McpConfig};
 use crate::tools::builtin::{Calculate, GetCurrentTime, demo};
 use crate::tools::mcp::McpServer;
-use crate::tools::source::Offering;
-use crate::tools::{Entry, RegistryError, Source, Sources, Tool};
+use crate::tools::source::{Declared, Effects, EntryRules, Offering};
+use crate::tools::{Entry, Policy, RegistryError, Source, Sources, Tool, ToolSpec};
 
 /// Why the tools of a configuration cannot be used on this machine. Anything else that is wrong
 /// with a tool only keeps that tool from being offered.
@@ -84,6 +86,31 @@ fn builtin(config: &Config) -> Result<Offering, RegistryError> {
         }
     }
     Ok(Offering::ready(Source::builtin(), tools, Vec::new()))
+}
+
+/// The spec of a tool that an operator writes, with its name, description and parameters. `verb`
+/// begins what users see while it runs.
+///
+/// # Errors
+/// Why it cannot be offered.
+fn written_spec(
+    source: &Source,
+    verb: &str,
+    (name, description, parameters): (&str, &str, &Value),
+    policy: Policy,
+) -> Result<ToolSpec, String> {
+    let declared = Declared {
+        name: name.to_owned(),
+        title: None,
+        description: description.to_owned(),
+        parameters: parameters.clone(),
+        effects: Effects::Known(policy),
+    };
+    Ok(ToolSpec {
+        waiting_hint: format!("{verb} {}", name.replace(['_', '-'], " ")),
+        source_name: None,
+        ..EntryRules::of_one(source.clone()).spec(declared)?
+    })
 }
 
 #[cfg(test)]
