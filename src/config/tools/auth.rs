@@ -18,6 +18,9 @@ pub struct AuthConfig {
     /// Where tokens come from; MCP servers say so themselves.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "url_text_opt")]
     pub token_url: Option<Url>,
+    /// Who has to issue an MCP server's tokens.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "url_text_opt")]
+    pub issuer: Option<Url>,
     /// The client's id.
     pub client_id: String,
     /// Its secret.
@@ -47,24 +50,28 @@ impl AuthConfig {
             (Some(secret), None) => Proof::Secret(secret.reveal().to_owned()),
             (None, None) => return Err("it has neither a secret nor a key".to_owned()),
         };
-        let Self { client_id, scopes, allow_private, .. } = self.clone();
-        Ok(ClientCredentials { client_id, proof, scopes, allow_private })
+        let Self { client_id, scopes, issuer, allow_private, .. } = self.clone();
+        Ok(ClientCredentials { client_id, proof, scopes, issuer, allow_private })
     }
 }
 
 /// Reads the `auth` of an MCP server.
 pub(super) fn of_mcp(mut keys: Keys<'_, '_>) -> AuthConfig {
-    keys.refuse_all(&["token_url"], "is not needed here: the server says where tokens come from");
-    read(keys, None)
+    let message =
+        "is not needed here: the server says where tokens come from; `issuer` limits that";
+    keys.refuse_all(&["token_url"], message);
+    let issuer = keys.read("issuer", None, |node| web(node).map(Some));
+    read(keys, None, issuer)
 }
 
 /// Reads an `auth` that has to say where tokens come from.
 pub(super) fn of_http(mut keys: Keys<'_, '_>) -> AuthConfig {
+    keys.refuse_all(&["issuer"], "is for MCP servers: `token_url` says where tokens come from");
     let token_url = keys.required("token_url", None, |node| web(node).map(Some));
-    read(keys, token_url)
+    read(keys, token_url, None)
 }
 
-fn read(mut keys: Keys<'_, '_>, token_url: Option<Url>) -> AuthConfig {
+fn read(mut keys: Keys<'_, '_>, token_url: Option<Url>, issuer: Option<Url>) -> AuthConfig {
     let kinds = &[("client_credentials", ())];
     keys.read("type", (), choice("type", kinds));
     let secret = |node: &Node| text(node).map(|text| Some(Secret::new(text.to_owned())));
@@ -72,6 +79,7 @@ fn read(mut keys: Keys<'_, '_>, token_url: Option<Url>) -> AuthConfig {
     let algorithm = choice("signing_algorithm", &Algorithm::ALL);
     let auth = AuthConfig {
         token_url,
+        issuer,
         client_id: keys.required("client_id", String::new(), one),
         client_secret: keys.read("client_secret", None, secret),
         private_key_pem: keys.read("private_key_pem", None, secret),

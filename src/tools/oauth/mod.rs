@@ -36,6 +36,8 @@ pub struct ClientCredentials {
     pub proof: Proof,
     /// The scopes to ask for; what the server wants, if empty.
     pub scopes: Vec<String>,
+    /// Who has to issue the tokens, if a server must not choose that itself.
+    pub issuer: Option<Url>,
     /// Private addresses at which the authorization server may be.
     pub allow_private: Vec<Cidr>,
 }

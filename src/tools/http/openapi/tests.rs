@@ -570,6 +570,7 @@ fn keys_go_where_their_scheme_says_and_are_no_arguments() {
 fn client_credentials_are_for_schemes_that_take_tokens() {
     let bearer = || {
         let credentials = ClientCredentials {
+            issuer: None,
             client_id: "me".to_owned(),
             proof: Proof::Secret("sesame".to_owned()),
             scopes: Vec::new(),

@@ -14,6 +14,7 @@ fn tool(server: &Server, authority: &Server) -> HttpTool {
     let spec = ToolSpec { name: "a".into(), policy: request.policy(), ..ToolSpec::default() };
     let local = || vec!["127.0.0.1".parse().unwrap()];
     let credentials = ClientCredentials {
+        issuer: None,
         client_id: "me:1".to_owned(),
         proof: Proof::Secret("s&same".to_owned()),
         scopes: vec!["read".to_owned(), "list".to_owned()],

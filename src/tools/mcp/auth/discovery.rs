@@ -44,6 +44,8 @@ pub(super) async fn token_endpoint(
         list("authorization_servers").and_then(|all| all.first()?.as_str().map(str::to_owned));
     // Older servers are their own authorization servers.
     let issuer = issuer.unwrap_or_else(|| server.origin().ascii_serialization());
+    // The client's secret goes to whoever it is.
+    check_issuer(&issuer, authorizer.credentials.issuer.as_ref())?;
     let scopes = list("scopes_supported").unwrap_or_default();
     let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
     let scope = (!scopes.is_empty()).then(|| scopes.join(" "));
@@ -56,6 +58,19 @@ pub(super) async fn token_endpoint(
     let takes_basic =
         methods.is_none_or(|methods| methods.iter().any(|it| it == "client_secret_basic"));
     Ok(TokenEndpoint { url, audience: issuer, takes_basic, resource: Some(resource), scope })
+}
+
+/// Checks that a server names the issuer that the operator expects, if there is one.
+fn check_issuer(issuer: &str, expected: Option<&Url>) -> Result<(), String> {
+    let Some(expected) = expected else { return Ok(()) };
+    let is_same = Url::parse(issuer).is_ok_and(|issuer| {
+        issuer.origin() == expected.origin()
+            && issuer.path().trim_end_matches('/') == expected.path().trim_end_matches('/')
+    });
+    if is_same {
+        return Ok(());
+    }
+    Err(format!("it wants its tokens from {issuer}, not from {expected}, which is its `issuer`"))
 }
 
 async fn resource_metadata(
@@ -132,6 +147,22 @@ mod tests {
             }
         );
         assert_eq!(Challenge::parse("Bearer"), Challenge::default());
+    }
+
+    #[test]
+    fn the_secret_goes_to_the_expected_issuer_alone() {
+        let expected = Url::parse("https://id.example/tenant").unwrap();
+        for (issuer, is_expected) in [
+            ("https://id.example/tenant", true),
+            ("https://id.example:443/tenant/", true),
+            ("https://id.example/other", false),
+            ("https://id.example.evil.example/tenant", false),
+            ("http://id.example/tenant", false),
+            ("no address", false),
+        ] {
+            assert_eq!(check_issuer(issuer, Some(&expected)).is_ok(), is_expected, "{issuer}");
+            assert!(check_issuer(issuer, None).is_ok());
+        }
     }
 
     #[test]
