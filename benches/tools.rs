@@ -14,7 +14,6 @@ use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use allocation_counter::measure;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use tether::app;
@@ -40,7 +39,9 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        Some("serve-stdio") => serve_stdio(),
+        Some("serve-stdio") => {
+            serve_stdio(arguments.get(1).and_then(|count| count.parse().ok()).unwrap_or(1));
+        }
         Some("serve-http") => serve_http(),
         // Without `--bench`, this is a test: everything runs once.
         _ => compare(if arguments.iter().any(|it| it == "--bench") { 1000 } else { 3 }),
@@ -48,27 +49,41 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The answer to a request; nothing to a notification.
-fn answer(line: &str) -> Option<String> {
+/// The answer to a request of a server with so many tools; nothing to a notification.
+fn answer(line: &str, tools: usize) -> Option<String> {
     let request: Value = serde_json::from_str(line).expect("requests are JSON");
     let result = match request["method"].as_str()? {
         "initialize" => json!({
             "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
             "serverInfo": {"name": "bench", "version": "1"},
         }),
-        "tools/list" => json!({"tools": [
-            {"name": "echo", "description": "Echoes.", "inputSchema": {"type": "object"}},
-        ]}),
+        "tools/list" => {
+            let more = (1..tools).map(|at| json!({
+                "name": format!("search_{at}"),
+                "description": "Searches the records of one kind, newest first, and returns those \
+                                that fit, with their ids. Use it before you change a record.",
+                "inputSchema": {"type": "object", "required": ["query"], "properties": {
+                    "query": {"type": "string", "description": "Words to search for."},
+                    "kind": {"type": "string", "enum": ["open", "closed", "all"]},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+                    "since": {"type": "string", "format": "date-time"},
+                }},
+            }));
+            let echo = json!({
+                "name": "echo", "description": "Echoes.", "inputSchema": {"type": "object"},
+            });
+            json!({"tools": std::iter::once(echo).chain(more).collect::<Vec<_>>()})
+        }
         "tools/call" => json!({"content": [{"type": "text", "text": "hello"}]}),
         _ => json!({}),
     };
     Some(json!({"jsonrpc": "2.0", "id": request.get("id")?, "result": result}).to_string())
 }
 
-fn serve_stdio() {
+fn serve_stdio(tools: usize) {
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        if let Some(answer) = answer(&line) {
+        if let Some(answer) = answer(&line, tools) {
             let written = writeln!(out, "{answer}").and_then(|()| out.flush());
             if written.is_err() {
                 return;
@@ -85,7 +100,7 @@ fn serve_http() {
             let _ = connection.set_nodelay(true);
             let mut reader = StdReader::new(&connection);
             while let Some(body) = request_body(&mut reader) {
-                let reply = match answer(&body) {
+                let reply = match answer(&body, 1) {
                     Some(text) => format!(
                         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
                         text.len()
@@ -265,7 +280,8 @@ fn compare(calls: usize) {
         as_program(calls.min(100)).await;
         built_in(calls).await;
     });
-    idle_servers(&runtime);
+    idle_servers(&runtime, 1);
+    idle_servers(&runtime, 14);
     turn_starts(calls.min(100));
 }
 
@@ -372,25 +388,31 @@ impl Tool for Nothing {
     }
 }
 
-/// What a connected server holds while nothing happens, beside a configuration without any.
-fn idle_servers(runtime: &Runtime) {
+/// What connected servers with so many tools each hold while nothing happens, beside a
+/// configuration without any.
+fn idle_servers(runtime: &Runtime, tools_each: usize) {
     let exe = own_path();
     let servers = |count: usize| {
-        let one = |at| format!("{{name: s{at}, command: [{}, serve-stdio]}}", exe.display());
+        let command = format!("[{}, serve-stdio, \"{tools_each}\"]", exe.display());
+        let one = |at| format!("{{name: s{at}, command: {command}, allow: [\"*\"]}}");
         let servers: Vec<String> = (0..count).map(one).collect();
         format!("tools: {{mcp: [{}]}}", servers.join(", "))
     };
-    let bytes = |count: usize| {
-        let mut held = None;
-        // What belongs to the process is made before.
-        drop(runtime.block_on(tools(&servers(1))));
-        let used = measure(|| held = Some(runtime.block_on(tools(&servers(count)))));
-        drop(held);
-        used.bytes_current
-    };
-    let (none, some) = (bytes(0), bytes(IDLE_SERVERS));
-    let each = (some - none) / i64::try_from(IDLE_SERVERS).unwrap_or(1) / 1024;
-    println!("an idle MCP server holds {each} KiB");
+    // What belongs to the process is made before.
+    drop(runtime.block_on(tools(&servers(1))));
+    let before = resident_bytes();
+    let held = runtime.block_on(tools(&servers(IDLE_SERVERS)));
+    let kib = resident_bytes().saturating_sub(before) / IDLE_SERVERS / 1024;
+    drop(held);
+    println!("an idle MCP server with {tools_each} tools holds {kib} KiB");
+}
+
+/// The memory of this process; 0 where that is not known. Schemas are prepared on other threads,
+/// so that allocations of this one would not tell.
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+    pages.unwrap_or(0) * rustix::param::page_size()
 }
 
 /// The work that a turn's start has for its tools.
