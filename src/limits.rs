@@ -252,12 +252,15 @@ pub mod tools {
     /// Violations listed in one piece of feedback, or for one rejected result. A model with
     /// more has misread the tool, and the first ones show that.
     pub const VIOLATIONS_MAX: usize = 8;
-    /// Parts of a schema that may be looked at to check a value, however small it is; and more for
-    /// each value in it. A schema that goes through a value once for each of ten alternatives, with
-    /// references in between, stays far below.
-    pub const CHECKS_MIN: usize = 10_000;
-    /// See [`CHECKS_MIN`].
+    /// Parts of a schema that may be looked at to check a value: some hundredths of a second. A tree
+    /// with twenty kinds of nodes, each of which is tried, stays below to the third level.
+    pub const CHECKS_MAX: usize = 400_000;
+    /// The same if what is wrong is explained, which takes memory for each part.
+    pub const CHECKS_EXPLAINED_MIN: usize = 10_000;
+    /// What is allowed more for each value within.
     pub const CHECKS_PER_VALUE: usize = 50;
+    /// The longest reference in a schema, in bytes.
+    pub const REFERENCE_BYTES_MAX: usize = 2 * KIB;
     /// How deep that may go: a value of a hundred levels, with four parts for each.
     pub const CHECK_DEPTH_MAX: usize = 512;
     /// The patterns of a schema together: each takes time and memory to prepare.

@@ -107,8 +107,9 @@ async fn no_connection_is_made_unless_the_network_is_allowed() {
     listener.accept().unwrap();
 }
 
-/// Ways to a port or a Unix socket of this machine: UDP, multipath TCP, fast open, a path.
-const WAYS: [&str; 4] = [
+/// Ways to a port or a Unix socket of this machine: one of a pair, UDP, multipath TCP, fast open, a path.
+const WAYS: [&str; 5] = [
+    "s, _ = socketpair(AF_UNIX, SOCK_DGRAM); s.connect(sys.argv[2])",
     "s = socket(AF_INET, SOCK_DGRAM); s.sendto(b'x', at)",
     "s = socket(AF_INET, SOCK_STREAM, 262); s.connect(at)",
     "s = socket(AF_INET, SOCK_STREAM); s.sendto(b'x', 0x20000000, at)",
@@ -142,9 +143,12 @@ async fn other_processes_keep_their_limits_and_priorities() {
         return;
     }
     let other = std::process::id().to_string();
-    for change in
-        ["resource.prlimit(it, resource.RLIMIT_NOFILE, (64, 64))", "os.setpriority(0, it, 19)"]
-    {
+    for change in [
+        "os.setpriority(os.PRIO_USER, 0, 19)",
+        "os.setpriority(os.PRIO_PGRP, 0, 19)",
+        "resource.prlimit(it, resource.RLIMIT_NOFILE, (64, 64))",
+        "os.setpriority(0, it, 19)",
+    ] {
         let program = format!("import os, resource, sys; it = int(sys.argv[1]); {change}");
         let program = python_in(&program, &[&other], required()).await;
         let error = program.fails(json!({})).await;

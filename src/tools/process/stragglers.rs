@@ -51,7 +51,6 @@ mod linux {
     use std::os::fd::OwnedFd;
     use std::os::unix::ffi::OsStrExt as _;
 
-    use memchr::memmem;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -108,7 +107,8 @@ mod linux {
     fn marked(id: i32, variable: &str) -> Option<OwnedFd> {
         let process = pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()?;
         let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
-        memmem::find(&environment, variable.as_bytes()).map(|_| process)
+        let is_marked = environment.split(|byte| *byte == 0).any(|it| it == variable.as_bytes());
+        is_marked.then_some(process)
     }
 
     /// Waits until a process that was killed has ended. One that cannot end yet, because it waits

@@ -6,7 +6,7 @@ use std::io;
 
 use libc::{
     SYS_io_uring_setup, SYS_ioprio_set, SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr,
-    SYS_sched_setparam, SYS_sched_setscheduler, SYS_setpriority, SYS_socket,
+    SYS_sched_setparam, SYS_sched_setscheduler, SYS_setpriority, SYS_socket, SYS_socketpair,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -16,16 +16,25 @@ use seccompiler::{
 /// System calls that open a socket. A ring of `io_uring` could open one too.
 const SOCKETS: [i64; 2] = [SYS_socket, SYS_io_uring_setup];
 
-/// System calls that change a process, and the argument that says which; 0 is the caller itself.
-const OTHERS: [(i64, u8); 7] = [
-    (SYS_prlimit64, 0),
-    (SYS_sched_setaffinity, 0),
-    (SYS_sched_setattr, 0),
-    (SYS_sched_setparam, 0),
-    (SYS_sched_setscheduler, 0),
-    (SYS_setpriority, 1),
-    (SYS_ioprio_set, 1),
+/// System calls that change a process, and what their arguments are if that is the caller itself:
+/// its id is 0, and it is a process, not a group or a user.
+const OTHERS: [(i64, &[(u8, u64)]); 7] = [
+    (SYS_prlimit64, &[(0, 0)]),
+    (SYS_sched_setaffinity, &[(0, 0)]),
+    (SYS_sched_setattr, &[(0, 0)]),
+    (SYS_sched_setparam, &[(0, 0)]),
+    (SYS_sched_setscheduler, &[(0, 0)]),
+    (SYS_setpriority, &[(0, PRIO_PROCESS), (1, 0)]),
+    (SYS_ioprio_set, &[(0, IOPRIO_WHO_PROCESS), (1, 0)]),
 ];
+const PRIO_PROCESS: u64 = 0;
+const IOPRIO_WHO_PROCESS: u64 = 1;
+
+/// Kinds of sockets of which a pair can do no more than talk to each other: `SOCK_STREAM` and
+/// `SOCK_SEQPACKET`. One of datagrams can be connected to anything.
+const CLOSED_PAIRS: [u64; 2] = [1, 5];
+/// Where the kind is in the argument.
+const KIND: u64 = 0xf;
 
 /// Refuses these system calls to this thread and what it executes. Programs for another processor,
 /// such as 32-bit ones, are killed.
@@ -37,15 +46,28 @@ pub(super) fn restrict(network: bool) -> io::Result<()> {
     apply_filter(&filter).map_err(io::Error::other)
 }
 
+/// Refuses a call if this holds of an argument.
+fn rule(
+    argument: u8,
+    comparison: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value)?;
+    SeccompRule::new(vec![condition])
+}
+
 fn filter(network: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules = BTreeMap::new();
-    for (call, argument) in OTHERS {
-        let other = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
-        rules.insert(call, vec![SeccompRule::new(vec![other])?]);
+    for (call, own) in OTHERS {
+        let other = |&(argument, own)| rule(argument, SeccompCmpOp::Ne, own);
+        rules.insert(call, own.iter().map(other).collect::<Result<_, _>>()?);
     }
     if !network {
         // No rule means: whatever the arguments are.
         rules.extend(SOCKETS.map(|call| (call, Vec::new())));
+        let open = (0..=KIND).filter(|kind| !CLOSED_PAIRS.contains(kind));
+        let open = open.map(|kind| rule(1, SeccompCmpOp::MaskedEq(KIND), kind));
+        rules.insert(SYS_socketpair, open.collect::<Result<_, _>>()?);
     }
     // The same processors have a second numbering of system calls, for 32-bit pointers.
     if cfg!(target_arch = "x86_64") {

@@ -30,6 +30,11 @@ pub(super) fn not_an_object(arguments: &Value) -> Violation {
     }
 }
 
+pub(super) fn unexplained(arguments: &Value) -> Violation {
+    let expected = "a value that its schema accepts; it is too complex to say what is wrong";
+    Violation { expected: expected.to_owned(), ..not_an_object(arguments) }
+}
+
 pub(super) fn too_much(arguments: &Value) -> Violation {
     let expected = "a value that is nested less deeply: its schema cannot be checked in time";
     Violation { expected: expected.to_owned(), ..not_an_object(arguments) }

@@ -15,7 +15,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
-use self::effort::References;
+use self::effort::{Effort, Work};
 use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
 
 /// A tool's parameters, ready to check arguments against.
@@ -23,7 +23,7 @@ use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, V
 pub(crate) struct Schema {
     /// As models know them.
     parameters: Value,
-    references: References,
+    effort: Effort,
     validator: Validator,
 }
 
@@ -42,9 +42,9 @@ pub enum SchemaError {
         /// The reference.
         uri: String,
     },
-    /// A reference to a part of the schema cannot be followed.
-    #[error("it refers to {0:?} in a way that is not supported; write `#/$defs/NAME`")]
-    Reference(String),
+    /// A keyword whose references cannot be followed.
+    #[error("it uses {0}, which is not supported")]
+    Reference(&'static str),
     /// It has too many patterns.
     #[error("it has more than {PATTERNS_MAX} patterns, which take too much time and memory")]
     Patterns,
@@ -115,8 +115,8 @@ impl Schema {
             .with_pattern_options(limits)
             .build(parameters)
             .map_err(|error| schema_error(&error))?;
-        let references = References::of(parameters).map_err(SchemaError::Reference)?;
-        Ok(Self { parameters: parameters.clone(), references, validator })
+        let effort = Effort::of(parameters).map_err(SchemaError::Reference)?;
+        Ok(Self { parameters: parameters.clone(), effort, validator })
     }
 
     /// The same, with violations explained by what models are told of the parameters.
@@ -127,10 +127,15 @@ impl Schema {
     /// The arguments without optional properties that are `null` although the schema refuses that:
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
-        if self.references.is_too_much(&self.parameters, &arguments) {
+        if self.effort.of_checking(&arguments) != Work::Little {
             return arguments;
         }
         nulls::drop_refused(&self.validator, arguments)
+    }
+
+    /// Whether a value can be checked in time.
+    pub(crate) fn can_check(&self, value: &Value) -> bool {
+        self.effort.of_checking(value) != Work::TooMuch
     }
 
     /// Checks a call's arguments. The error lists the violations in schema order, at most
@@ -139,8 +144,11 @@ impl Schema {
         if !arguments.is_object() {
             return Err(vec![explain::not_an_object(arguments)]);
         }
-        if self.references.is_too_much(&self.parameters, arguments) {
-            return Err(vec![explain::too_much(arguments)]);
+        match self.effort.of_checking(arguments) {
+            Work::Little => {}
+            Work::Much if self.validator.is_valid(arguments) => return Ok(()),
+            Work::Much => return Err(vec![explain::unexplained(arguments)]),
+            Work::TooMuch => return Err(vec![explain::too_much(arguments)]),
         }
         let mut violations = Vec::new();
         for error in self.validator.iter_errors(arguments) {

@@ -1,10 +1,12 @@
 //! The events of a response (Server-Sent Events, WHATWG HTML), with results wrapped.
 
 use std::error::Error;
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use sse_stream::Sse;
+use tokio::time::sleep;
 
 use crate::limits::mcp::{MESSAGE_BYTES_MAX, STREAM_PAUSE_MIN_MS};
 use crate::tools::mcp::message;
@@ -20,7 +22,8 @@ pub(super) fn events(
     request: Option<RequestId>,
     is_raw: bool,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let pieces = stream::unfold(Some((body, Size::default())), |state| async {
+    let is_of_session = request.is_none();
+    let pieces = stream::unfold(Some((body, Size::default())), move |state| async move {
         let (mut body, mut size) = state?;
         let piece = match body.chunk().await? {
             Ok(piece) => piece,
@@ -31,6 +34,10 @@ pub(super) fn events(
                 host: "the server".to_owned(),
                 bytes_max: MESSAGE_BYTES_MAX,
             };
+            // The stream of a session is opened again at once, and would break at once again.
+            if is_of_session {
+                sleep(Duration::from_millis(STREAM_PAUSE_MIN_MS)).await;
+            }
             return Some((Err(error), None));
         }
         Some((Ok(piece), Some((body, size))))
