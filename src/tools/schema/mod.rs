@@ -127,7 +127,8 @@ impl Schema {
     /// The arguments without optional properties that are `null` although the schema refuses that:
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
-        if self.effort.of_checking(&arguments) != Work::Little {
+        // Most calls have none: for them, the way of the check is gone once, by `validate`.
+        if !nulls::has_null(&arguments) || self.effort.of_checking(&arguments) != Work::Little {
             return arguments;
         }
         nulls::drop_refused(&self.validator, arguments)

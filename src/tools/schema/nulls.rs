@@ -11,9 +11,6 @@ use crate::limits::tools::NULLS_DROPPED_MAX;
 /// The arguments without each optional property that is `null` although its schema refuses that.
 /// Required properties stay, and are reported.
 pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
-    if !has_null(&arguments) {
-        return arguments;
-    }
     let refused: Vec<Location> = validator
         .iter_errors(&arguments)
         .filter(|error| error.instance().is_null())
@@ -36,7 +33,7 @@ pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
     kept
 }
 
-fn has_null(value: &Value) -> bool {
+pub(super) fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.iter().any(has_null),
