@@ -230,6 +230,12 @@ pub mod turn {
     pub const UNRUN_REASON_BYTES_MAX: usize = 256;
     /// Default of `model.context_budget_tokens`.
     pub const CONTEXT_BUDGET_TOKENS: usize = 8192;
+    /// Tokens that an image counts as. Models differ: from 64 (`SmolVLM`, small) to 4,000.
+    pub const IMAGE_TOKENS: usize = 1024;
+    /// Images that a model sees at the same time; the newest.
+    pub const IMAGES_MAX: usize = 8;
+    /// Bytes of all of them.
+    pub const IMAGE_BYTES_MAX: usize = 16 * MIB;
 }
 
 /// Limits of tools, their arguments and their results.

@@ -103,6 +103,7 @@ pub fn rules(config: &Config) -> Rules {
         parser: config.stream.parser_settings(config.tools.call_contract),
         marker_nonce: config.stream.parser.marker_nonce,
         context_budget_tokens: config.model.context_budget_tokens,
+        images: config.model.images,
         continue_after_tool: config.tools.continue_after_tool,
         execution: config.tools.execution,
         confirm: config.tools.confirm,

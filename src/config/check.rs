@@ -238,6 +238,7 @@ fn model(mut keys: Keys<'_, '_>) -> ModelConfig {
             default.context_budget_tokens,
             context,
         ),
+        images: keys.read("images", default.images, boolean),
     };
     keys.finish();
     model

@@ -91,6 +91,8 @@ pub struct ModelConfig {
     pub system_prompt: String,
     /// The size to which history is trimmed, in tokens.
     pub context_budget_tokens: usize,
+    /// Whether models see the images that tools return.
+    pub images: bool,
 }
 
 /// `feedback`: how a model's mistakes are fed back.
@@ -256,8 +258,8 @@ impl Default for ServerConfig {
 /// Takes its defaults from a turn's rules, as the next three do.
 impl Default for ModelConfig {
     fn default() -> Self {
-        let Rules { system_prompt, context_budget_tokens, .. } = Rules::default();
-        Self { system_prompt, context_budget_tokens }
+        let Rules { system_prompt, context_budget_tokens, images, .. } = Rules::default();
+        Self { system_prompt, context_budget_tokens, images }
     }
 }
 

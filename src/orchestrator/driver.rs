@@ -24,7 +24,7 @@ use crate::session::{Artifacts, Writer};
 use crate::telemetry::millis;
 use crate::tools::Registry;
 use crate::tools::run::{Run, RunEnd};
-use crate::upstream::{Fallback, Opened, Round, RoundFailure, Route};
+use crate::upstream::{Fallback, Opened, Round, RoundFailure, RoundRequest, Route};
 
 /// What the driver needs for a turn.
 #[derive(Debug)]
@@ -53,6 +53,19 @@ enum RoundState {
     Open(Box<Round>),
 }
 
+/// Opens a round, with the images that its model is to see.
+async fn open(
+    route: Route,
+    mut request: RoundRequest,
+    artifacts: Artifacts,
+) -> Result<Opened, RoundFailure> {
+    let wanted = request.prompt.images();
+    if !wanted.is_empty() {
+        request.prompt = request.prompt.with_images(artifacts.images(wanted).await);
+    }
+    route.open(&request).await
+}
+
 /// Longest sleep, well below the overflow of clocks. A turn with a later deadline just wakes up in
 /// between.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -70,6 +83,7 @@ pub(crate) struct Driver {
     route: Route,
     round: RoundState,
     tools: RunningTools,
+    artifacts: Artifacts,
     parked: ParkedCalls,
     session_id: String,
     timer: Option<Timer>,
@@ -92,7 +106,7 @@ impl Driver {
         let Parts { turn, writer, route, tools, tool_timeout, parked, artifacts } = parts;
         let mut driver = Self {
             tools: RunningTools::new(
-                (tools, artifacts),
+                (tools, artifacts.clone()),
                 tool_timeout,
                 turn.session_id(),
                 turn.turn_id(),
@@ -101,6 +115,7 @@ impl Driver {
             turn,
             writer,
             route,
+            artifacts,
             parked,
             round: RoundState::None,
             timer: None,
@@ -174,7 +189,7 @@ impl Driver {
                 Output::StartRound(request) => {
                     self.meter.round_begins();
                     let (route, span) = (self.route.clone(), self.meter.span().clone());
-                    let opening = async move { route.open(&request).await }.instrument(span);
+                    let opening = open(route, *request, self.artifacts.clone()).instrument(span);
                     self.round = RoundState::Opening(Box::pin(opening));
                     self.needs_pass = true;
                 }

@@ -21,6 +21,8 @@ pub struct Rules {
     pub parser: parser::Settings,
     /// Tokens that a request to the model may use.
     pub context_budget_tokens: usize,
+    /// Whether the model sees the images that tools return.
+    pub images: bool,
     /// Whether each session's marker carries a nonce.
     pub marker_nonce: bool,
     /// Whether the model is asked again after tools have run.
@@ -76,6 +78,7 @@ impl Default for Rules {
             call_contract: CallContract::default(),
             parser: parser::Settings::default(),
             context_budget_tokens: limits::turn::CONTEXT_BUDGET_TOKENS,
+            images: false,
             marker_nonce: false,
             continue_after_tool: true,
             execution: Execution::Eager,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::store::{Artifact, Store, StoreError};
 use crate::limits::tools::{FILE_BYTES_MAX, FILES_MAX};
 use crate::tools::{ListedFile, ToolFile, ToolResult};
+use crate::upstream::{Image, Images};
 
 /// Keeps files in a store.
 #[derive(Debug, Clone)]
@@ -60,6 +61,21 @@ impl Artifacts {
                 Err("not kept: the session store did not accept it".to_owned())
             }
         }
+    }
+
+    /// The images with these ids, as far as they are still kept.
+    pub(crate) async fn images(&self, ids: Vec<String>) -> Images {
+        let mut images = Images::new();
+        for id in ids {
+            match self.get(&id).await {
+                Ok(Some(Artifact { mime_type, bytes, .. })) => {
+                    images.insert(id, Image { mime_type, bytes });
+                }
+                Ok(None) => {}
+                Err(error) => warn!(%error, "the model does not see an image"),
+            }
+        }
+        images
     }
 
     /// The file with this id, if it is still kept.

@@ -1,8 +1,10 @@
 //! A message to a model, independent of any server's API.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// Something said to a model, or by the model itself.
@@ -30,7 +32,21 @@ pub(crate) enum MessagePart {
         /// What the model reads.
         output: String,
     },
+    /// An image, in a message of the user. The text before it names it.
+    Image(Image),
 }
+
+/// An image that a tool returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its media type.
+    pub(crate) mime_type: String,
+    /// The image as a file.
+    pub(crate) bytes: Bytes,
+}
+
+/// Images by the ids of their artifacts.
+pub type Images = HashMap<String, Image>;
 
 /// A call in an assistant message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +101,7 @@ impl Message {
     pub fn text_content(&self) -> Option<Cow<'_, str>> {
         let mut texts = self.parts.iter().filter_map(|part| match part {
             MessagePart::Text(text) | MessagePart::Result { output: text, .. } => Some(&**text),
-            MessagePart::Reasoning(_) | MessagePart::Call(_) => None,
+            MessagePart::Reasoning(_) | MessagePart::Call(_) | MessagePart::Image(_) => None,
         });
         let first = texts.next()?;
         Some(match texts.next() {
@@ -94,6 +110,14 @@ impl Message {
                 let rest: String = texts.collect();
                 Cow::Owned([first, second, &rest].concat())
             }
+        })
+    }
+
+    /// The images in it.
+    pub(crate) fn images(&self) -> impl Iterator<Item = &Image> {
+        self.parts.iter().filter_map(|part| match part {
+            MessagePart::Image(image) => Some(image),
+            _ => None,
         })
     }
 

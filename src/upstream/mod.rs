@@ -11,6 +11,7 @@ mod cool_down;
 pub mod dialect;
 mod failure;
 mod frame_error;
+mod image_support;
 mod local;
 mod message;
 mod models;
@@ -27,6 +28,7 @@ pub use configured::{Kind, Options, Upstream};
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
 pub use local::{LocalAnswer, LocalModel};
+pub use message::{Image, Images};
 pub(crate) use message::{Message, MessageCall, MessagePart, ReasoningItem, Role};
 pub(crate) use round::Round;
 pub(crate) use route::{Fallback, Opened, PassedOver, Route};
@@ -213,6 +215,14 @@ impl RoundRequest {
 pub trait Prompt: fmt::Debug + Send + Sync {
     /// The whole conversation: a valid sequence that ends with something to answer.
     fn messages(&self, history: History) -> Vec<Message>;
+
+    /// The ids of the images that the model is to see.
+    fn images(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The same conversation with these images in it.
+    fn with_images(&self, images: Images) -> Arc<dyn Prompt>;
 }
 
 /// One request to a model, ready to be written by a dialect.
@@ -230,6 +240,24 @@ pub struct ChatRequest {
     pub tool_choice: ToolChoice,
     /// How the model writes calls in its text.
     pub format: CallFormat,
+}
+
+impl ChatRequest {
+    /// Whether the model is shown images.
+    #[must_use]
+    pub(crate) fn has_images(&self) -> bool {
+        self.messages.iter().any(|message| message.images().next().is_some())
+    }
+
+    /// The same without images. The results that they belong to still name them.
+    #[must_use]
+    pub(crate) fn without_images(&self) -> Self {
+        let mut request = self.clone();
+        for message in &mut request.messages {
+            message.parts.retain(|part| !matches!(part, MessagePart::Image(_)));
+        }
+        request
+    }
 }
 
 /// A tool as it is described to the model.

@@ -13,11 +13,12 @@ use hyper::{Method, Request, StatusCode, Uri};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::client::{Answer, Client, ClientError};
 use super::constrain::Constraint;
 use super::dialect::{self, Dialect};
+use super::image_support::{self, ImageSupport};
 use super::models::Models;
 use super::server_error::ServerError;
 use super::{ChatRequest, Round, RoundFailure};
@@ -83,6 +84,7 @@ pub(super) struct Server {
     host: HeaderValue,
     authorization: Option<HeaderValue>,
     dialect: Box<dyn Dialect>,
+    images: ImageSupport,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
@@ -135,6 +137,7 @@ impl Server {
             host,
             authorization,
             dialect,
+            images: ImageSupport::default(),
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
@@ -143,6 +146,33 @@ impl Server {
     }
 
     pub(super) async fn open(&self, request: &ChatRequest) -> Result<Round, RoundFailure> {
+        if !request.has_images() {
+            return self.try_open(request).await.map_err(|failed| failed.failure);
+        }
+        if self.images.is_refused() {
+            let without = request.without_images();
+            return self.try_open(&without).await.map_err(|failed| failed.failure);
+        }
+        let failed = match self.try_open(request).await {
+            Ok(round) => {
+                self.images.note_taken();
+                return Ok(round);
+            }
+            Err(failed) if failed.may_be_for_images => failed,
+            Err(failed) => return Err(failed.failure),
+        };
+        let reason = failed.failure.message;
+        debug!(%reason, "asking again without images");
+        let without = request.without_images();
+        let round = self.try_open(&without).await.map_err(|failed| failed.failure)?;
+        if self.images.note_refused() {
+            warn!(%reason, "the model server takes no images; it is told their names only");
+        }
+        Ok(round)
+    }
+
+    /// Asks as often as is worthwhile.
+    async fn try_open(&self, request: &ChatRequest) -> Result<Round, Failed> {
         let mut attempt = 1;
         loop {
             let failed = match self.ask(request).await {
@@ -153,7 +183,7 @@ impl Server {
                 Err(failed) => failed,
             };
             let Some(wait) = failed.wait.filter(|_| attempt < limits::ATTEMPTS_MAX) else {
-                return Err(failed.failure);
+                return Err(failed);
             };
             debug!(attempt, reason = %failed.failure.message, "retrying");
             sleep(wait.max(limits::RETRY_BACKOFF * attempt)).await;
@@ -268,6 +298,7 @@ impl Server {
     fn forget(&self) {
         *self.known.lock() = Known::Nothing;
         self.dialect.forget_refusals();
+        self.images.forget();
     }
 
     async fn send(
@@ -313,6 +344,8 @@ struct Failed {
     wait: Option<Duration>,
     /// Whether a server was reached.
     was_reached: bool,
+    /// Whether the request may be refused for its images.
+    may_be_for_images: bool,
 }
 
 impl Failed {
@@ -321,11 +354,12 @@ impl Failed {
         let status = answer.head.status.as_u16();
         let failure = RoundFailure::refused(status, &ServerError::from_body(body.as_bytes()));
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
-        Self { failure, wait, was_reached: true }
+        let may_be_for_images = image_support::may_be_the_reason(status, body);
+        Self { failure, wait, was_reached: true, may_be_for_images }
     }
 
     const fn permanent(failure: RoundFailure) -> Self {
-        Self { failure, wait: None, was_reached: true }
+        Self { failure, wait: None, was_reached: true, may_be_for_images: false }
     }
 }
 
@@ -335,7 +369,7 @@ impl From<ClientError> for Failed {
         // have arrived, it is not sent again.
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
-        Self { failure: error.into(), wait, was_reached }
+        Self { failure: error.into(), wait, was_reached, may_be_for_images: false }
     }
 }
 

@@ -14,13 +14,13 @@ use crate::support::{Gateway, Model};
 
 /// A tool that returns these files.
 #[derive(Debug)]
-struct Draw {
+pub(crate) struct Draw {
     spec: Arc<ToolSpec>,
     files: Vec<ToolFile>,
 }
 
 impl Draw {
-    fn new(files: Vec<ToolFile>) -> Arc<Self> {
+    pub(crate) fn new(files: Vec<ToolFile>) -> Arc<Self> {
         let parameters = json!({"type": "object"});
         let spec = ToolSpec { name: "draw".to_owned(), parameters, ..ToolSpec::default() };
         Arc::new(Self { spec: Arc::new(spec), files })

@@ -16,6 +16,7 @@ mod documented;
 mod drain;
 mod http2;
 mod idempotency;
+mod images;
 mod leaks;
 mod limits;
 mod mcp_questions;

@@ -35,13 +35,12 @@ export async function startGateway(t, { tokensPerSec = 200, ...sections } = {}) 
 
   const child = spawn(BINARY, ['serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe'] });
   const exited = once(child, 'close');
-  let log = '';
-  child.stderr.setEncoding('utf8').on('data', (text) => { log += text; });
   const gateway = new Gateway(child, exited);
+  child.stderr.setEncoding('utf8').on('data', (text) => { gateway.log += text; });
   t.after(async () => {
     const [code, signal] = await gateway.stop();
     await rm(directory, { recursive: true });
-    if (!gateway.wasKilled) assert.deepEqual([code, signal], [0, null], `the gateway's end:\n${log}`);
+    if (!gateway.wasKilled) assert.deepEqual([code, signal], [0, null], `the gateway's end:\n${gateway.log}`);
   });
 
   for await (const line of createInterface({ input: child.stdout })) {
@@ -52,10 +51,12 @@ export async function startGateway(t, { tokensPerSec = 200, ...sections } = {}) 
     }
   }
   await exited;
-  throw new Error(`${BINARY} did not start:\n${log}`);
+  throw new Error(`${BINARY} did not start:\n${gateway.log}`);
 }
 
 class Gateway {
+  /** What it has written to standard error. */
+  log = '';
   wasKilled = false;
   #child;
   #exited;

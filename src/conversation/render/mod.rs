@@ -3,6 +3,7 @@
 //! Every form renders every conversation to a valid sequence: one system message first, user and
 //! assistant alternating, and a result right after each call.
 
+mod images;
 pub(crate) mod inert;
 mod native;
 mod opening;
@@ -16,7 +17,8 @@ use crate::call_format::CallFormat;
 use crate::conversation::{Conversation, Ending, Step, Turn};
 use crate::conversation::{shorten, trim};
 use crate::event::TurnFinish;
-use crate::upstream::{History, Message, MessagePart, Prompt, Role};
+use crate::limits::turn::IMAGE_TOKENS;
+use crate::upstream::{History, Images, Message, MessagePart, Prompt, Role};
 
 /// How calls and their results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ struct Style<'a> {
     format: &'a CallFormat,
     /// Longer results are abridged to about this many bytes of JSON.
     result_bytes_max: usize,
+    /// The images that the model sees.
+    images: &'a Images,
 }
 
 /// Everything that a model is told, in the conversation's own terms. It is rendered for each
@@ -60,6 +64,10 @@ pub(crate) struct Context {
     pub(crate) format: CallFormat,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
     pub(crate) budget: usize,
+    /// Whether the model sees images that tools return.
+    pub(crate) shows_images: bool,
+    /// Those of them that have been loaded.
+    pub(crate) images: Images,
 }
 
 impl Prompt for Context {
@@ -71,6 +79,14 @@ impl Prompt for Context {
         };
         messages(self, form)
     }
+
+    fn images(&self) -> Vec<String> {
+        images::wanted(self)
+    }
+
+    fn with_images(&self, images: Images) -> Arc<dyn Prompt> {
+        Arc::new(Self { images, ..self.clone() })
+    }
 }
 
 /// Stands in for the answer of a turn that failed or was cancelled before it.
@@ -80,8 +96,9 @@ const NO_ANSWER: &str = "(No answer was given.)";
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
 fn messages(context: &Context, form: Form) -> Vec<Message> {
-    let Context { system, examples, history, current, closing, format, budget } = context;
-    let style = Style { format, result_bytes_max: trim::result_bytes(*budget) };
+    let Context { system, examples, history, current, closing, format, budget, images, .. } =
+        context;
+    let style = Style { format, result_bytes_max: trim::result_bytes(*budget), images };
     let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };
     for turn in examples {
@@ -163,22 +180,24 @@ fn opening_tokens(turn: &Turn, style: Style<'_>) -> usize {
 fn step_tokens(step: &Step, style: Style<'_>) -> usize {
     let mut messages = Vec::new();
     text::render(&mut messages, step, style, Form::Text);
-    messages.iter().filter_map(Message::text_content).map(|words| trim::tokens(&words)).sum()
+    let words = messages.iter().filter_map(Message::text_content);
+    let images = messages.iter().flat_map(Message::images).count();
+    words.map(|words| trim::tokens(&words)).sum::<usize>() + images * IMAGE_TOKENS
 }
 
 /// Adds words to the last message if it has the same role, else as a new message: chat templates
 /// insist that user and assistant alternate.
 fn say(messages: &mut Vec<Message>, role: Role, words: &str) {
-    if let Some(last) = messages.last_mut()
-        && last.role == role
-        && let Some(MessagePart::Text(text) | MessagePart::Result { output: text, .. }) =
-            last.parts.last_mut()
-    {
-        text.push_str("\n\n");
-        text.push_str(words);
-        return;
+    match messages.last_mut() {
+        Some(last) if last.role == role => match last.parts.last_mut() {
+            Some(MessagePart::Text(text) | MessagePart::Result { output: text, .. }) => {
+                text.push_str("\n\n");
+                text.push_str(words);
+            }
+            _ => last.parts.push(MessagePart::Text(format!("\n\n{words}"))),
+        },
+        _ => messages.push(Message::text(role, words)),
     }
-    messages.push(Message::text(role, words));
 }
 
 /// Whether these parts contain more than reasoning.

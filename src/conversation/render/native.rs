@@ -1,9 +1,9 @@
 //! Calls as `tool_calls`, each directly followed by its tool message.
 //!
 //! Anything else the model is told after a call goes into the tool messages: the strictest
-//! templates (Mistral's) reject a user message there.
+//! templates (Mistral's) reject a user message there. Only images have to be in one.
 
-use super::{Form, Style, has_said, results, say, speak, spoken};
+use super::{Form, Style, has_said, images, results, say, speak, spoken};
 use crate::conversation::Step;
 use crate::limits::upstream::FUNCTION_NAME_BYTES_MAX;
 use crate::upstream::{Message, MessageCall, Role};
@@ -41,7 +41,16 @@ pub(super) fn render(
         let speaker = if is_after_results { Role::Tool } else { Role::User };
         say(messages, speaker, &note.message);
     }
+    let images: Vec<_> = step.calls().flat_map(|call| images::of(call, style)).collect();
+    if !images.is_empty() {
+        let mut shown = Message::text(Role::User, IMAGES);
+        shown.parts.extend(images);
+        messages.push(shown);
+    }
 }
+
+/// Introduces the images of a step's results. Tool messages take text alone.
+const IMAGES: &str = "The images of the results above, in this order:";
 
 /// A name that servers accept, even for a tool that does not exist. `OpenAI`'s reject a whole
 /// conversation over one name that is not `[A-Za-z0-9_-]{1,64}`. The result shows the model what

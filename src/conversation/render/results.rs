@@ -80,14 +80,14 @@ fn name(call: &Call, format: &CallFormat) -> String {
 
 /// Adds `` `NAME` (ID) returned: JSON ``.
 pub(super) fn push_json(told: &mut String, call: &Call, style: Style<'_>) {
-    let Style { format, result_bytes_max } = style;
+    let Style { format, result_bytes_max, .. } = style;
     let (name, result) = (name(call, format), json(&call.result(), format, result_bytes_max));
     format.push_result(told, &heading(&name, &call.call_id), &result);
 }
 
 /// Adds a call's result as `key: value` lines under a heading in words.
 pub(super) fn push_lines(told: &mut String, call: &Call, style: Style<'_>) {
-    let Style { format, result_bytes_max } = style;
+    let Style { format, result_bytes_max, .. } = style;
     let (name, result) = (name(call, format), call.result());
     let result = result.told(result_bytes_max);
     let heading = if result.success { "found" } else { "answered" };

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Form, Style, has_said, inert, results, say, speak, spoken};
+use super::{Form, Style, has_said, images, inert, results, say, speak, spoken};
 use crate::call_format::CallFormat;
 use crate::conversation::{Call, Found, Retry, Step};
 use crate::upstream::{Message, Role};
@@ -38,41 +38,54 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, style: Style<'_>,
     } else if form == Form::Words && step.calls().any(|call| !call.is_repeat()) {
         say(messages, Role::Assistant, CHECKING);
     }
-    let told = told(step, style, form);
+    let mut told = String::new();
+    for call in step.calls() {
+        push_result(&mut told, call, style, form);
+        let images = images::of(call, style);
+        if !images.is_empty() {
+            tell(messages, &std::mem::take(&mut told));
+            // The result that names them is in the last message.
+            messages.last_mut().expect("a result was just told").parts.extend(images);
+        }
+    }
+    push_request(&mut told, step, style, form);
+    tell(messages, &told);
+}
+
+fn tell(messages: &mut Vec<Message>, told: &str) {
     if !told.is_empty() {
-        say(messages, Role::User, &told);
+        say(messages, Role::User, told);
     }
 }
 
-/// What the model is told: each call's result, then any notes or what to do now.
-fn told(step: &Step, style: Style<'_>, form: Form) -> String {
-    let mut told = String::new();
-    for call in step.calls() {
-        match form {
-            // The earlier call shows this result.
-            Form::Words if call.is_repeat() => {}
-            Form::Words => {
-                push_separator(&mut told, "\n\n");
-                results::push_lines(&mut told, call, style);
-            }
-            Form::Text | Form::Native => {
-                push_separator(&mut told, "\n");
-                results::push_json(&mut told, call, style);
-            }
+fn push_result(told: &mut String, call: &Call, style: Style<'_>, form: Form) {
+    match form {
+        // The earlier call shows this result.
+        Form::Words if call.is_repeat() => {}
+        Form::Words => {
+            push_separator(told, "\n\n");
+            results::push_lines(told, call, style);
+        }
+        Form::Text | Form::Native => {
+            push_separator(told, "\n");
+            results::push_json(told, call, style);
         }
     }
+}
+
+/// Adds what to do now, or any notes.
+fn push_request(told: &mut String, step: &Step, style: Style<'_>, form: Form) {
     if form != Form::Words
         && let Some(request) = request(step, style.format)
     {
-        push_separator(&mut told, "\n");
+        push_separator(told, "\n");
         told.push_str(&request);
     }
     // A model that can make no more calls has no use for the mistakes in its calls.
     for note in step.notes.iter().filter(|_| form != Form::Words) {
-        push_separator(&mut told, "\n\n");
+        push_separator(told, "\n\n");
         told.push_str(&note.message);
     }
-    told
 }
 
 /// What the model should do with the results. `None` if the user must answer a question, or if a

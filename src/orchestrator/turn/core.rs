@@ -19,7 +19,7 @@ use crate::orchestrator::call_contract::CallContract;
 use crate::orchestrator::known_tools::KnownTools;
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::repeats::Repeats;
-use crate::upstream::{PassedOver, RoundRequest, Sampling, ToolChoice};
+use crate::upstream::{Images, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// See the module docs.
 #[derive(Debug)]
@@ -156,6 +156,8 @@ impl Core {
             closing,
             format: self.setup.format().clone(),
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
+            shows_images: rules.images,
+            images: Images::new(),
         };
         RoundRequest {
             prompt: Arc::new(context),

@@ -2,6 +2,7 @@
 //!
 //! A dialect is one folder and one variant of [`Kind`]; no other code names them.
 
+mod data_url;
 pub(super) mod json_string;
 pub(super) mod lenient;
 pub mod openai_chat;

@@ -1,13 +1,12 @@
 //! Writes a round as a request body.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
+use super::messages::ChatMessage;
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
-use crate::upstream::{ChatRequest, Message, MessageCall, OfferedTool, Role, Sampling, ToolChoice};
+use crate::upstream::{ChatRequest, OfferedTool, Sampling, ToolChoice};
 
 /// Chat Completions, with the options of one upstream.
 #[derive(Debug, Clone, Default)]
@@ -87,53 +86,12 @@ fn chosen(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-/// A message in Chat Completions, which has no place for reasoning.
-#[derive(Serialize)]
-struct ChatMessage<'a> {
-    role: Role,
-    /// Absent only if there are calls.
-    content: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ChatCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct ChatCall<'a> {
-    id: &'a str,
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    arguments: &'a str,
-}
-
-impl<'a> From<&'a Message> for ChatMessage<'a> {
-    fn from(message: &'a Message) -> Self {
-        let tool_calls = message.calls().map(|MessageCall { id, name, arguments }| ChatCall {
-            id,
-            r#type: "function",
-            function: Function { name, arguments },
-        });
-        Self {
-            role: message.role,
-            content: message.text_content(),
-            tool_calls: tool_calls.collect(),
-            tool_call_id: message.answered_call_id(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::MessagePart;
     use crate::upstream::constrain::Constraint;
     use crate::upstream::models::Flavour;
+    use crate::upstream::{Message, MessageCall, MessagePart, Role};
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {

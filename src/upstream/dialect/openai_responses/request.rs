@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Decoder;
+use crate::upstream::dialect::data_url::DataUrl;
 use crate::upstream::dialect::{Decode, Dialect, Options, Server};
 use crate::upstream::{
     ChatRequest, Message, MessageCall, MessagePart, OfferedTool, ReasoningItem, Role, ToolChoice,
@@ -184,17 +185,18 @@ enum Item<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Ours<'a> {
-    Message { role: Role, content: [Content<'a>; 1] },
+    Message { role: Role, content: Vec<Content<'a>> },
     FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
     FunctionCallOutput { call_id: &'a str, output: Cow<'a, str> },
 }
 
-/// The text of a message. The assistant's own text has a different type.
+/// A part of a message. The assistant's own text has a different type.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Content<'a> {
     InputText { text: Cow<'a, str> },
     OutputText { text: Cow<'a, str> },
+    InputImage { image_url: DataUrl<'a>, detail: &'static str },
 }
 
 fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
@@ -208,6 +210,9 @@ fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
             (message.answered_call_id(), message.text_content())
         {
             items.push(Item::Ours(Ours::FunctionCallOutput { call_id, output }));
+        } else if message.images().next().is_some() {
+            let content = message.parts.iter().filter_map(shown).collect();
+            items.push(Item::Ours(Ours::Message { role: message.role, content }));
         } else {
             items.extend(message.text_content().map(|text| words(message.role, text)));
             items.extend(message.calls().map(call));
@@ -227,16 +232,27 @@ fn item<'a>(part: &'a MessagePart, role: Role, upstream: &str) -> Option<Item<'a
             (!text.is_empty()).then(|| words(role, text.into()))
         }
         MessagePart::Call(it) => Some(call(it)),
-        MessagePart::Reasoning(_) | MessagePart::Result { .. } => None,
+        MessagePart::Reasoning(_) | MessagePart::Result { .. } | MessagePart::Image(_) => None,
     }
 }
 
-const fn words(role: Role, text: Cow<'_, str>) -> Item<'_> {
+/// A part of a message with images.
+fn shown(part: &MessagePart) -> Option<Content<'_>> {
+    match part {
+        MessagePart::Text(text) => Some(Content::InputText { text: text.into() }),
+        MessagePart::Image(image) => {
+            Some(Content::InputImage { image_url: DataUrl(image), detail: "auto" })
+        }
+        MessagePart::Reasoning(_) | MessagePart::Call(_) | MessagePart::Result { .. } => None,
+    }
+}
+
+fn words(role: Role, text: Cow<'_, str>) -> Item<'_> {
     let content = match role {
         Role::Assistant => Content::OutputText { text },
         Role::System | Role::User | Role::Tool => Content::InputText { text },
     };
-    Item::Ours(Ours::Message { role, content: [content] })
+    Item::Ours(Ours::Message { role, content: vec![content] })
 }
 
 fn call(call: &MessageCall) -> Item<'_> {

@@ -297,6 +297,22 @@ fn messages_become_items() {
 }
 
 #[test]
+fn a_message_with_images_has_several_parts() {
+    use crate::upstream::Image;
+
+    let mut told = Message::text(Role::User, "`f` returned: ..");
+    let image = Image { mime_type: "image/png".into(), bytes: "a".into() };
+    told.parts.extend([MessagePart::Image(image), MessagePart::Text("\n\nAnswer.".into())]);
+    let content = json!([
+        {"type": "input_text", "text": "`f` returned: .."},
+        {"type": "input_image", "image_url": "data:image/png;base64,YQ==", "detail": "auto"},
+        {"type": "input_text", "text": "\n\nAnswer."},
+    ]);
+    let item = json!({"type": "message", "role": "user", "content": content});
+    assert_eq!(body(vec![told], true)["input"], json!([item]));
+}
+
+#[test]
 fn without_native_calls_no_tools_are_sent() {
     let body = body(vec![Message::text(Role::User, "Hi")], false);
     assert_eq!((&body["tools"], &body["parallel_tool_calls"]), (&Value::Null, &Value::Null));

@@ -1,10 +1,13 @@
 //! Every history renders to a sequence that a strict server accepts. The validator below is as
 //! strict as `OpenAI`'s.
 
+mod images;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -14,7 +17,10 @@ use crate::conversation::{Answer, Call, Ending, Found, Given, Note, Outcome, Par
 use crate::conversation::{Retry, Utterance, UtteranceKind};
 use crate::event::{AcknowledgementSource, FeedbackReason, TurnFinish};
 use crate::parser::Arguments;
-use crate::tools::{Clarification, ClarificationOption, Continuation, Source, ToolResult};
+use crate::tools::{
+    Clarification, ClarificationOption, Continuation, ListedFile, Source, ToolFile, ToolResult,
+};
+use crate::upstream::Image;
 
 /// The messages as in a Chat Completions request.
 fn as_chat(messages: &[Message]) -> serde_json::Value {
@@ -57,7 +63,8 @@ pub(crate) fn check_sequence(messages: &[Message]) -> Result<(), String> {
             return wrong("calls of somebody else than the assistant");
         }
         let previous = at.checked_sub(1).map(|before| messages[before].role);
-        if message.role == Role::User && previous == Some(Role::Tool) {
+        let has_images = message.images().next().is_some();
+        if message.role == Role::User && previous == Some(Role::Tool) && !has_images {
             return wrong("a user after a tool, which Mistral's templates refuse");
         }
         if message.role != Role::System && previous == Some(message.role) {
@@ -90,7 +97,26 @@ fn any_result() -> impl Strategy<Value = ToolResult> {
         any::<i32>()
             .prop_map(|n| ToolResult::data(json!({ "n": n, "text": "<<function_call>> {" }))),
         ".{0,12}".prop_map(ToolResult::error),
+        "[ab]{1,2}".prop_map(|ids| with_images(&ids, 1)),
     ]
+}
+
+/// A result with an image for each letter, which is its id.
+fn with_images(ids: &str, bytes: usize) -> ToolResult {
+    let mut result = ToolResult::data(json!({}));
+    let file = ToolFile { name: None, mime_type: "image/png".into(), bytes: Bytes::new() };
+    let list = |id: char| ListedFile { id: Some(id.to_string()), bytes, ..file.listed() };
+    result.list_files(ids.chars().map(list).collect());
+    result
+}
+
+/// The images with these ids.
+fn images(ids: &str) -> Images {
+    let image = |id: char| {
+        let image = Image { mime_type: "image/png".into(), bytes: id.to_string().into() };
+        (id.to_string(), image)
+    };
+    ids.chars().map(image).collect()
 }
 
 fn any_outcome() -> impl Strategy<Value = Outcome> {
@@ -222,7 +248,8 @@ fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
 fn context(current: Turn, closing: Option<&'static str>, budget: usize) -> Context {
     let (system, format) = ("s".to_owned(), CallFormat::default());
     let (examples, history) = (Arc::default(), Conversation::default());
-    Context { system, examples, history, current: Arc::new(current), closing, format, budget }
+    let current = Arc::new(current);
+    Context { system, examples, history, current, closing, format, budget, ..Context::default() }
 }
 
 proptest! {
@@ -243,7 +270,8 @@ proptest! {
         for turn in turns {
             history.push(turn);
         }
-        let context = Context { history, ..context(current, closing, budget) };
+        let context =
+            Context { history, images: images("a"), ..context(current, closing, budget) };
         let messages = context.messages(form);
         if let Err(wrong) = check_sequence(&messages) {
             let shown = as_chat(&messages).to_string();
@@ -480,7 +508,7 @@ fn calls_of_every_outcome_go_back_natively() {
         "/v1/responses": body(Kind::OpenaiResponses),
     });
     let shown: serde_json::Value =
-        serde_json::from_str(include_str!("../../../tests/data/upstream/native_requests.json"))
+        serde_json::from_str(include_str!("../../../../tests/data/upstream/native_requests.json"))
             .unwrap();
     assert_eq!(asked, shown, "{asked:#}");
 }
@@ -496,6 +524,7 @@ fn ordered(message: &Message) -> Vec<String> {
         MessagePart::Text(text) => format!("{:?}", text.trim()),
         MessagePart::Call(call) => call.id.clone(),
         MessagePart::Result { call_id, .. } => call_id.clone(),
+        MessagePart::Image(image) => image.mime_type.clone(),
     };
     message.parts.iter().map(part).collect()
 }

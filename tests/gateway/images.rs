@@ -1,0 +1,132 @@
+//! Models that see the images that tools return.
+
+use serde_json::{Value, json};
+use tether::tools::ToolFile;
+
+use crate::artifacts::Draw;
+use crate::support::events::{EventStream, Frame};
+use crate::support::gateway::Setup;
+use crate::support::model::{Round, call};
+use crate::support::{Gateway, Model};
+
+/// A gateway with a tool that draws a picture, and its model.
+async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
+    let model = Model::listen();
+    let bytes = b"pixels".as_slice().into();
+    let picture = ToolFile { name: None, mime_type: "image/png".to_owned(), bytes };
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.tools.add(Draw::new(vec![picture])).unwrap();
+        setup.config.model.images = true;
+        change(setup);
+    })
+    .await;
+    (model, gateway)
+}
+
+/// The images in a request.
+fn images(round: &Round) -> Vec<String> {
+    let messages = round.request.body["messages"].as_array().unwrap();
+    let parts = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+    let urls = parts.filter_map(|part| part["image_url"]["url"].as_str());
+    urls.map(str::to_owned).collect()
+}
+
+const PICTURE: &str = "data:image/png;base64,cGl4ZWxz";
+
+/// Begins a turn that draws, up to the request with the picture.
+async fn drawn(gateway: &Gateway, model: &mut Model) -> (EventStream, Round) {
+    let stream = gateway.turn(&json!({"session_id": "s", "prompt": "Draw."})).await;
+    model.round().await.answer(&call("draw", &json!({}))).await;
+    (stream, model.round().await)
+}
+
+async fn refuse(mut round: Round, status: &str) {
+    let body = json!({"error": {"message": "image input is not supported"}}).to_string();
+    let length = body.len();
+    round.write(format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}")).await;
+    round.keep();
+}
+
+fn last(frames: &[Frame]) -> &str {
+    &frames.last().unwrap().event
+}
+
+#[tokio::test]
+async fn pixels_are_sent_only_if_they_are_asked_for() {
+    for (shows, expected) in [(true, vec![PICTURE.to_owned()]), (false, Vec::new())] {
+        let (mut model, gateway) = gateway(|setup| setup.config.model.images = shows).await;
+        let (mut stream, round) = drawn(&gateway, &mut model).await;
+        assert_eq!(images(&round), expected, "{shows}");
+        let request = round.request.body.to_string();
+        assert!(request.contains("[image image/png, 6 bytes, artifact a1]"), "{request}");
+        round.answer("Here.").await;
+        stream.rest().await;
+    }
+}
+
+#[tokio::test]
+async fn later_turns_show_them_again() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    round.answer("Here.").await;
+    stream.rest().await;
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "What is it?"})).await;
+    let round = model.round().await;
+    assert_eq!(images(&round), [PICTURE]);
+    round.answer("A cat.").await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_images_answers_without_them() {
+    for status in ["400 Bad", "413 Large", "422 No", "500 Oh"] {
+        let (mut model, gateway) = gateway(|_| {}).await;
+        let (mut stream, round) = drawn(&gateway, &mut model).await;
+        assert_eq!(images(&round), [PICTURE]);
+        refuse(round, status).await;
+        let round = model.round().await;
+        assert_eq!(images(&round), [""; 0], "{status}");
+        round.answer("Here.").await;
+        assert_eq!(last(&stream.rest().await), "turn_completed", "{status}");
+
+        // It is not asked with images again.
+        let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
+        let round = model.round().await;
+        assert_eq!(images(&round), [""; 0], "{status}");
+        round.answer("That is all.").await;
+        stream.rest().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_took_images_is_shown_them_after_a_refusal() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    round.answer("Here.").await;
+    stream.rest().await;
+    for _ in 0..2 {
+        let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
+        let round = model.round().await;
+        assert_eq!(images(&round), [PICTURE]);
+        refuse(round, "400 Bad").await;
+        let round = model.round().await;
+        assert_eq!(images(&round), [""; 0]);
+        round.answer("So.").await;
+        assert_eq!(last(&stream.rest().await), "turn_completed");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_for_another_reason_is_the_turns() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    refuse(round, "401 No").await;
+    assert_eq!(last(&stream.rest().await), "turn_failed");
+    // Without images it is refused as well.
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    refuse(round, "400 Bad").await;
+    refuse(model.round().await, "400 Bad").await;
+    let frames = stream.rest().await;
+    let message: &Value = &frames.last().unwrap().data["message"];
+    assert!(message.as_str().unwrap().contains("image input is not supported"), "{message}");
+}
