@@ -6,6 +6,7 @@
 mod effort;
 mod explain;
 mod nulls;
+pub(crate) mod parts;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
 use self::effort::{Effort, Work};
+use self::parts::values;
 use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
 
 /// A tool's parameters, ready to check arguments against.
@@ -128,7 +130,9 @@ impl Schema {
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
         // Most calls have none: for them, the way of the check is gone once, by `validate`.
-        if !nulls::has_null(&arguments) || self.effort.of_checking(&arguments) != Work::Little {
+        if !values(&arguments).any(Value::is_null)
+            || self.effort.of_checking(&arguments) != Work::Little
+        {
             return arguments;
         }
         nulls::drop_refused(&self.validator, arguments)
@@ -165,16 +169,12 @@ impl Schema {
 
 /// How many patterns are in a schema, and in what looks like one.
 pub(super) fn patterns(schema: &Value) -> usize {
-    match schema {
-        Value::Array(items) => items.iter().map(patterns).sum(),
-        Value::Object(members) => {
-            let own = usize::from(members.get("pattern").is_some_and(Value::is_string));
-            let names = members.get("patternProperties").and_then(Value::as_object);
-            own + names.map_or(0, serde_json::Map::len)
-                + members.values().map(patterns).sum::<usize>()
-        }
-        _ => 0,
-    }
+    let in_part = |part: &Value| {
+        let names = part.get("patternProperties").and_then(Value::as_object);
+        let own = usize::from(part.get("pattern").is_some_and(Value::is_string));
+        own + names.map_or(0, serde_json::Map::len)
+    };
+    values(schema).map(in_part).sum()
 }
 
 fn schema_error(error: &jsonschema::ValidationError<'_>) -> SchemaError {

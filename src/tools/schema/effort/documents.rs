@@ -8,6 +8,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::limits::tools::REFERENCE_BYTES_MAX;
+use crate::tools::schema::parts::schemas;
 
 /// The URI of a schema that does not say what its own is.
 const ROOT: &str = "json-schema:///";
@@ -58,24 +59,6 @@ impl Draft {
     }
 }
 
-/// Keywords with one schema, several, and several by name.
-const ONE: [&str; 11] = [
-    "additionalItems",
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-const SEVERAL: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
-const BY_NAME: [&str; 6] =
-    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
-
 impl Documents {
     pub(super) fn of(schema: &Value) -> Self {
         let mut documents = Self { draft: Draft::of(schema), ..Self::default() };
@@ -122,22 +105,10 @@ impl Documents {
             let known = self.anchors.entry((base, name.to_owned()));
             known.and_modify(|known| *known = None).or_insert_with(|| Some(at.to_owned()));
         }
-        for key in ONE {
-            if let Some(part) = keywords.get(key) {
-                self.collect(part, &format!("{at}/{key}"), base);
-            }
-        }
-        for key in SEVERAL {
-            let parts = keywords.get(key).and_then(Value::as_array);
-            for (index, part) in parts.into_iter().flatten().enumerate() {
-                self.collect(part, &format!("{at}/{key}/{index}"), base);
-            }
-        }
-        for key in BY_NAME {
-            for (name, part) in keywords.get(key).and_then(Value::as_object).into_iter().flatten() {
-                let name = name.replace('~', "~0").replace('/', "~1");
-                self.collect(part, &format!("{at}/{key}/{name}"), base);
-            }
+        for (keyword, name, part) in schemas(keywords) {
+            let name = name.map(|name| name.replace('~', "~0").replace('/', "~1"));
+            let name = name.map_or_else(String::new, |name| format!("/{name}"));
+            self.collect(part, &format!("{at}/{keyword}{name}"), base);
         }
     }
 

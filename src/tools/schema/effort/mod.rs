@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use self::documents::Documents;
+use super::parts::values;
 use crate::limits::tools::{CHECK_DEPTH_MAX, CHECKS_EXPLAINED_MIN, CHECKS_MAX, CHECKS_PER_VALUE};
 
 /// How much work it is to check a value.
@@ -41,21 +42,23 @@ pub(super) struct Effort {
 impl Effort {
     /// The effort of a schema, or a keyword in it whose references cannot be followed.
     pub(super) fn of(schema: &Value) -> Result<Self, &'static str> {
-        if let Some(keyword) = DYNAMIC.into_iter().find(|keyword| mentions(schema, keyword)) {
+        let has = |keyword: &str| values(schema).any(|part| is_text(part.get(keyword)));
+        if let Some(keyword) = DYNAMIC.into_iter().find(|keyword| has(keyword)) {
             return Err(keyword);
         }
-        let draft = schema.get("$schema").unwrap_or(&Value::Null);
-        if has_another(schema, draft) {
+        let draft = schema.get("$schema");
+        let mut drafts = values(schema).map(|part| part.get("$schema"));
+        if drafts.any(|named| is_text(named) && named != draft) {
             return Err("more than one $schema");
         }
-        let referring = mentions(schema, "$ref").then(|| (schema.clone(), Documents::of(schema)));
+        let referring = has("$ref").then(|| (schema.clone(), Documents::of(schema)));
         Ok(Self { referring })
     }
 
     /// How much work it is to check the value.
     pub(super) fn of_checking(&self, value: &Value) -> Work {
         let Some((schema, documents)) = &self.referring else { return Work::Little };
-        let more = CHECKS_PER_VALUE * count(value);
+        let more = CHECKS_PER_VALUE * values(value).count();
         let mut walk =
             Walk { documents, schema, found: HashMap::new(), left: CHECKS_MAX + more, depth: 0 };
         match walk.check(schema, documents.root(), value) {
@@ -69,37 +72,8 @@ impl Effort {
 /// Keywords whose meaning depends on how a validator got there.
 const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
 
-/// Whether a key with a text occurs anywhere, as a keyword or not.
-fn mentions(value: &Value, key: &str) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| mentions(item, key)),
-        Value::Object(members) => {
-            members.get(key).is_some_and(Value::is_string)
-                || members.values().any(|member| mentions(member, key))
-        }
-        _ => false,
-    }
-}
-
-/// Whether a part names another `$schema` than this.
-fn has_another(part: &Value, draft: &Value) -> bool {
-    match part {
-        Value::Array(items) => items.iter().any(|item| has_another(item, draft)),
-        Value::Object(members) => {
-            members.get("$schema").is_some_and(|named| named.is_string() && named != draft)
-                || members.values().any(|member| has_another(member, draft))
-        }
-        _ => false,
-    }
-}
-
-/// How many values are in a value, itself included.
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(count).sum(),
-        Value::Object(members) => members.values().map(count).sum::<usize>(),
-        _ => 0,
-    }
+fn is_text(value: Option<&Value>) -> bool {
+    value.is_some_and(Value::is_string)
 }
 
 /// Keywords with one schema for the value itself.
