@@ -93,6 +93,15 @@ impl Violation {
     }
 }
 
+/// Why a value is not known to fit a schema.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// What is wrong with it.
+    Violations(Vec<Violation>),
+    /// It cannot be checked in time.
+    Unchecked,
+}
+
 impl Schema {
     /// Compiles a tool's parameters.
     ///
@@ -138,32 +147,39 @@ impl Schema {
         nulls::drop_refused(&self.validator, arguments)
     }
 
-    /// Whether a value can be checked in time.
-    pub(crate) fn can_check(&self, value: &Value) -> bool {
-        self.effort.of_checking(value) != Work::TooMuch
-    }
-
     /// Checks a call's arguments. The error lists the violations in schema order, at most
     /// [`VIOLATIONS_MAX`] of them.
     pub(crate) fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
-        if !arguments.is_object() {
-            return Err(vec![explain::not_an_object(arguments)]);
+        self.check(arguments).map_err(|refusal| match refusal {
+            Refusal::Violations(violations) => violations,
+            Refusal::Unchecked => vec![explain::too_much(arguments)],
+        })
+    }
+
+    /// The same for a value that may be used if it cannot be checked.
+    pub(crate) fn check(&self, value: &Value) -> Result<(), Refusal> {
+        if !value.is_object() {
+            return Err(Refusal::Violations(vec![explain::not_an_object(value)]));
         }
-        match self.effort.of_checking(arguments) {
-            Work::Little => {}
-            Work::Much if self.validator.is_valid(arguments) => return Ok(()),
-            Work::Much => return Err(vec![explain::unexplained(arguments)]),
-            Work::TooMuch => return Err(vec![explain::too_much(arguments)]),
-        }
+        let violations = match self.effort.of_checking(value) {
+            Work::Little => self.violations(value),
+            Work::Much if self.validator.is_valid(value) => Vec::new(),
+            Work::Much => vec![explain::unexplained(value)],
+            Work::TooMuch => return Err(Refusal::Unchecked),
+        };
+        if violations.is_empty() { Ok(()) } else { Err(Refusal::Violations(violations)) }
+    }
+
+    fn violations(&self, value: &Value) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for error in self.validator.iter_errors(arguments) {
-            violations.extend(explain::violations(&error, arguments, &self.parameters));
+        for error in self.validator.iter_errors(value) {
+            violations.extend(explain::violations(&error, value, &self.parameters));
             if violations.len() >= VIOLATIONS_MAX {
                 break;
             }
         }
         violations.truncate(VIOLATIONS_MAX);
-        if violations.is_empty() { Ok(()) } else { Err(violations) }
+        violations
     }
 }
 

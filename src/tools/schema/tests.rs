@@ -216,6 +216,13 @@ fn a_value_whose_check_would_take_hours_is_refused_at_once() {
 }
 
 #[test]
+fn a_value_that_cannot_be_checked_is_no_violation_by_itself() {
+    let schema = Schema::compile(&json!({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}}));
+    let deep = (0..400).fold(json!({}), |inner, _| json!({"a": inner}));
+    assert_eq!(schema.unwrap().check(&deep), Err(Refusal::Unchecked));
+}
+
+#[test]
 fn patterns_are_bounded() {
     let patterns = |count: usize| {
         let properties: serde_json::Map<_, _> =
