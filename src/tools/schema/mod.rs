@@ -11,6 +11,7 @@ pub(crate) mod parts;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
@@ -24,7 +25,7 @@ use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, V
 #[derive(Debug)]
 pub(crate) struct Schema {
     /// As models know them.
-    parameters: Value,
+    parameters: Arc<Value>,
     effort: Effort,
     validator: Validator,
 }
@@ -117,6 +118,8 @@ impl Schema {
         if patterns(parameters) > PATTERNS_MAX {
             return Err(SchemaError::Patterns);
         }
+        let parameters = Arc::new(parameters.clone());
+        let effort = Effort::of(&parameters).map_err(SchemaError::Reference)?;
         let limits = PatternOptions::fancy_regex()
             .size_limit(PATTERN_BYTES_MAX)
             .backtrack_limit(PATTERN_STEPS_MAX);
@@ -124,15 +127,18 @@ impl Schema {
             .offline()
             .should_validate_formats(true)
             .with_pattern_options(limits)
-            .build(parameters)
+            .build(&parameters)
             .map_err(|error| schema_error(&error))?;
-        let effort = Effort::of(parameters).map_err(SchemaError::Reference)?;
-        Ok(Self { parameters: parameters.clone(), effort, validator })
+        Ok(Self { parameters, effort, validator })
     }
 
     /// The same, with violations explained by what models are told of the parameters.
     pub(crate) fn explained_by(self, told: &Value) -> Self {
-        Self { parameters: told.clone(), ..self }
+        if *self.parameters == *told {
+            self
+        } else {
+            Self { parameters: Arc::new(told.clone()), ..self }
+        }
     }
 
     /// The arguments without optional properties that are `null` although the schema refuses that:
