@@ -261,20 +261,30 @@ pub mod tools {
     /// Parts of a schema that may be looked at to check a value: some hundredths of a second. A tree
     /// with twenty kinds of nodes, each of which is tried, stays below to the third level.
     pub const CHECKS_MAX: usize = 400_000;
-    /// The same if what is wrong is explained, which takes memory for each part.
-    pub const CHECKS_EXPLAINED_MIN: usize = 10_000;
+    /// The same if what is wrong is explained: an error takes half a KiB of memory.
+    pub const CHECKS_EXPLAINED_MAX: usize = 50_000;
     /// What is allowed more for each value within.
     pub const CHECKS_PER_VALUE: usize = 50;
     /// The longest reference in a schema, in bytes.
     pub const REFERENCE_BYTES_MAX: usize = 2 * KIB;
     /// How deep that may go: a value of a hundred levels, with four parts for each.
     pub const CHECK_DEPTH_MAX: usize = 512;
+    /// Parts of a schema that are copied when it is compiled: those of unions in passing, and an
+    /// eighth of this for `unevaluatedProperties`, which is 20 MiB.
+    pub const COPIES_MAX: usize = 100_000;
+    /// How deep that may go: a level takes some KiB of stack.
+    pub const COPY_DEPTH_MAX: usize = 64;
     /// The patterns of a schema together: each takes time and memory to prepare.
     pub const PATTERNS_MAX: usize = 64;
     /// A pattern that is ready for use, in bytes: a hundred letters of any alphabet, with a look-ahead.
     pub const PATTERN_BYTES_MAX: usize = 4 * MIB;
     /// Steps that a pattern with a look-ahead may take on one text before it is given up.
     pub const PATTERN_STEPS_MAX: usize = 100_000;
+    /// Texts that are matched like that to check one value, each for up to two milliseconds.
+    pub const BACKTRACKS_MAX: usize = 1000;
+    /// Runs of the validator for matches that are given up, since each may have two outcomes. This is
+    /// the validator's own limit.
+    pub const UNFINISHED_RUNS_MAX: usize = 64;
     /// Optional parameters of a call that a model wrote as `null` and that are dropped: each is
     /// tried by itself. More than any tool takes.
     pub const NULLS_DROPPED_MAX: usize = 64;

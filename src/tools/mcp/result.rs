@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::mcp::ERROR_TEXT_BYTES_MAX;
 use crate::text::cut;
-use crate::tools::schema::Schema;
+use crate::tools::schema::{Refusal, Schema};
 use crate::tools::{ListedFile, ToolFile, ToolResult};
 
 /// The longest name or media type of a file, in bytes.
@@ -45,8 +45,7 @@ pub(super) fn read(mut result: Value, reading: &Reading) -> Result<ToolResult, S
     }
     if let (Some(schema), Some(value)) = (&reading.output, &structured)
         // A call that has succeeded is no failure because its result cannot be checked.
-        && schema.can_check(value)
-        && let Err(violations) = schema.validate(value)
+        && let Err(Refusal::Violations(violations)) = schema.check(value)
     {
         let told: Vec<String> = violations.iter().take(3).map(|it| it.of("result")).collect();
         return Err(format!("it does not fit the tool's own outputSchema: {}", told.join("; ")));

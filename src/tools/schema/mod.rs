@@ -6,23 +6,26 @@
 mod effort;
 mod explain;
 mod nulls;
+pub(crate) mod parts;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
 use self::effort::{Effort, Work};
+use self::parts::values;
 use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
 
 /// A tool's parameters, ready to check arguments against.
 #[derive(Debug)]
 pub(crate) struct Schema {
     /// As models know them.
-    parameters: Value,
+    parameters: Arc<Value>,
     effort: Effort,
     validator: Validator,
 }
@@ -91,6 +94,15 @@ impl Violation {
     }
 }
 
+/// Why a value is not known to fit a schema.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// What is wrong with it.
+    Violations(Vec<Violation>),
+    /// It cannot be checked in time.
+    Unchecked,
+}
+
 impl Schema {
     /// Compiles a tool's parameters.
     ///
@@ -106,6 +118,8 @@ impl Schema {
         if patterns(parameters) > PATTERNS_MAX {
             return Err(SchemaError::Patterns);
         }
+        let parameters = Arc::new(parameters.clone());
+        let effort = Effort::of(&parameters).map_err(SchemaError::Reference)?;
         let limits = PatternOptions::fancy_regex()
             .size_limit(PATTERN_BYTES_MAX)
             .backtrack_limit(PATTERN_STEPS_MAX);
@@ -113,68 +127,76 @@ impl Schema {
             .offline()
             .should_validate_formats(true)
             .with_pattern_options(limits)
-            .build(parameters)
+            .build(&parameters)
             .map_err(|error| schema_error(&error))?;
-        let effort = Effort::of(parameters).map_err(SchemaError::Reference)?;
-        Ok(Self { parameters: parameters.clone(), effort, validator })
+        Ok(Self { parameters, effort, validator })
     }
 
     /// The same, with violations explained by what models are told of the parameters.
     pub(crate) fn explained_by(self, told: &Value) -> Self {
-        Self { parameters: told.clone(), ..self }
+        if *self.parameters == *told {
+            self
+        } else {
+            Self { parameters: Arc::new(told.clone()), ..self }
+        }
     }
 
     /// The arguments without optional properties that are `null` although the schema refuses that:
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
         // Most calls have none: for them, the way of the check is gone once, by `validate`.
-        if !nulls::has_null(&arguments) || self.effort.of_checking(&arguments) != Work::Little {
+        if !values(&arguments).any(Value::is_null)
+            || self.effort.of_checking(&arguments) != Work::Little
+        {
             return arguments;
         }
         nulls::drop_refused(&self.validator, arguments)
     }
 
-    /// Whether a value can be checked in time.
-    pub(crate) fn can_check(&self, value: &Value) -> bool {
-        self.effort.of_checking(value) != Work::TooMuch
-    }
-
     /// Checks a call's arguments. The error lists the violations in schema order, at most
     /// [`VIOLATIONS_MAX`] of them.
     pub(crate) fn validate(&self, arguments: &Value) -> Result<(), Vec<Violation>> {
-        if !arguments.is_object() {
-            return Err(vec![explain::not_an_object(arguments)]);
+        self.check(arguments).map_err(|refusal| match refusal {
+            Refusal::Violations(violations) => violations,
+            Refusal::Unchecked => vec![explain::too_much(arguments)],
+        })
+    }
+
+    /// The same for a value that may be used if it cannot be checked.
+    pub(crate) fn check(&self, value: &Value) -> Result<(), Refusal> {
+        if !value.is_object() {
+            return Err(Refusal::Violations(vec![explain::not_an_object(value)]));
         }
-        match self.effort.of_checking(arguments) {
-            Work::Little => {}
-            Work::Much if self.validator.is_valid(arguments) => return Ok(()),
-            Work::Much => return Err(vec![explain::unexplained(arguments)]),
-            Work::TooMuch => return Err(vec![explain::too_much(arguments)]),
-        }
+        let violations = match self.effort.of_checking(value) {
+            Work::Little => self.violations(value),
+            Work::Much if self.validator.is_valid(value) => Vec::new(),
+            Work::Much => vec![explain::unexplained(value)],
+            Work::TooMuch => return Err(Refusal::Unchecked),
+        };
+        if violations.is_empty() { Ok(()) } else { Err(Refusal::Violations(violations)) }
+    }
+
+    fn violations(&self, value: &Value) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for error in self.validator.iter_errors(arguments) {
-            violations.extend(explain::violations(&error, arguments, &self.parameters));
+        for error in self.validator.iter_errors(value) {
+            violations.extend(explain::violations(&error, value, &self.parameters));
             if violations.len() >= VIOLATIONS_MAX {
                 break;
             }
         }
         violations.truncate(VIOLATIONS_MAX);
-        if violations.is_empty() { Ok(()) } else { Err(violations) }
+        violations
     }
 }
 
 /// How many patterns are in a schema, and in what looks like one.
 pub(super) fn patterns(schema: &Value) -> usize {
-    match schema {
-        Value::Array(items) => items.iter().map(patterns).sum(),
-        Value::Object(members) => {
-            let own = usize::from(members.get("pattern").is_some_and(Value::is_string));
-            let names = members.get("patternProperties").and_then(Value::as_object);
-            own + names.map_or(0, serde_json::Map::len)
-                + members.values().map(patterns).sum::<usize>()
-        }
-        _ => 0,
-    }
+    let in_part = |part: &Value| {
+        let names = part.get("patternProperties").and_then(Value::as_object);
+        let own = usize::from(part.get("pattern").is_some_and(Value::is_string));
+        own + names.map_or(0, serde_json::Map::len)
+    };
+    values(schema).map(in_part).sum()
 }
 
 fn schema_error(error: &jsonschema::ValidationError<'_>) -> SchemaError {

@@ -33,15 +33,6 @@ pub(super) fn drop_refused(validator: &Validator, arguments: Value) -> Value {
     kept
 }
 
-pub(super) fn has_null(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.iter().any(has_null),
-        Value::Object(members) => members.values().any(has_null),
-        _ => false,
-    }
-}
-
 /// Removes the property at this JSON pointer. An element of an array stays: the others would move.
 fn remove(value: &mut Value, pointer: &str) {
     let Some((holder, name)) = pointer.rsplit_once('/') else { return };

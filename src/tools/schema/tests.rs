@@ -216,6 +216,23 @@ fn a_value_whose_check_would_take_hours_is_refused_at_once() {
 }
 
 #[test]
+fn a_schema_whose_references_multiply_is_refused() {
+    let twice = |next: usize| vec![json!({"$ref": format!("#/$defs/d{next}")}); 2];
+    let chain = (0..40).map(|at| (format!("d{at}"), json!({"allOf": twice(at + 1)})));
+    let defs: serde_json::Map<_, _> = chain.chain([("d40".to_owned(), json!({}))]).collect();
+    let schema = json!({"$ref": "#/$defs/d0", "unevaluatedProperties": false, "$defs": defs});
+    let error = Schema::compile(&schema).unwrap_err();
+    assert_eq!(error, SchemaError::Reference("references that multiply"));
+}
+
+#[test]
+fn a_value_that_cannot_be_checked_is_no_violation_by_itself() {
+    let schema = Schema::compile(&json!({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}}));
+    let deep = (0..400).fold(json!({}), |inner, _| json!({"a": inner}));
+    assert_eq!(schema.unwrap().check(&deep), Err(Refusal::Unchecked));
+}
+
+#[test]
 fn patterns_are_bounded() {
     let patterns = |count: usize| {
         let properties: serde_json::Map<_, _> =

@@ -16,33 +16,8 @@ use serde_json::{Map, Value};
 
 use crate::limits::tools::PARAMETER_DESCRIPTION_CHARS_MAX;
 use crate::tools::clean;
+use crate::tools::schema::parts::{Holds, holds};
 
-/// Keywords whose value is a schema.
-const SCHEMA: &[&str] = &[
-    "additionalItems",
-    "additionalProperties",
-    "contains",
-    "contentSchema",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-/// Keywords whose value is a list of schemas. `items` was one before 2020-12.
-const SCHEMAS: &[&str] = &["allOf", "anyOf", "items", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas by name.
-const NAMED: &[&str] = &[
-    "$defs",
-    "definitions",
-    "dependencies",
-    "dependentSchemas",
-    "patternProperties",
-    "properties",
-];
 /// Keywords whose value is or has what a call repeats: it stays the same.
 const VALUES: &[&str] = &["$ref", "const", "dependentRequired", "enum", "required"];
 /// All other keywords of JSON Schema, of any draft, that restrict or explain.
@@ -97,7 +72,7 @@ fn shorten(schema: &mut Value, name: &str) {
         "title" => !value.as_str().is_some_and(|title| is_echo(title, name)),
         "description" => true,
         "$ref" => value.as_str().is_none_or(is_told_reference),
-        keyword if is_schemas(keyword) || VALUES.contains(&keyword) => true,
+        keyword if holds(keyword).is_some() || VALUES.contains(&keyword) => true,
         keyword => OTHERS.contains(&keyword) && !clean::is_hiding(value),
     });
     if let Some(Value::String(description)) = keywords.get_mut("description") {
@@ -107,34 +82,28 @@ fn shorten(schema: &mut Value, name: &str) {
         *title = clean::text(title, PARAMETER_DESCRIPTION_CHARS_MAX);
     }
     for (keyword, value) in keywords {
-        let keyword = keyword.as_str();
-        match value {
-            Value::Object(named) if NAMED.contains(&keyword) => {
+        match (holds(keyword), value) {
+            (Some(Holds::Named), Value::Object(named)) => {
                 for (name, schema) in named {
                     shorten(schema, name);
                 }
             }
-            Value::Array(list) if SCHEMAS.contains(&keyword) => {
+            (Some(Holds::List | Holds::SchemaOrList), Value::Array(list)) => {
                 for schema in list {
                     shorten(schema, "");
                 }
             }
-            value if SCHEMA.contains(&keyword) => shorten(value, ""),
+            (Some(Holds::Schema | Holds::SchemaOrList), value) => shorten(value, ""),
             _ => {}
         }
     }
-}
-
-/// Whether schemas are in the value of this keyword.
-fn is_schemas(keyword: &str) -> bool {
-    [SCHEMA, SCHEMAS, NAMED].iter().any(|keywords| keywords.contains(&keyword))
 }
 
 /// Whether what a reference leads to is told as well: a path through a keyword that is not told
 /// leads nowhere, which whoever reads the schema would stumble over.
 fn is_told_reference(reference: &str) -> bool {
     let Some(path) = reference.strip_prefix("#/") else { return true };
-    is_schemas(path.split('/').next().unwrap_or_default())
+    holds(path.split('/').next().unwrap_or_default()).is_some()
 }
 
 /// Whether a title only repeats a name: `Max Results` for `max_results` or `maxResults`.

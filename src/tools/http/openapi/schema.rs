@@ -11,25 +11,8 @@ use serde_json::{Map, Value, json};
 use super::reference;
 use crate::limits::openapi::{DOCUMENT_SCHEMAS_BYTES_MAX, SCHEMA_BYTES_MAX};
 use crate::text::quote;
+use crate::tools::schema::parts::{Holds, holds};
 
-/// Keywords whose value is a schema, or before 2020-12 a list of them.
-const SCHEMA: &[&str] = &[
-    "additionalItems",
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-/// Keywords whose value is a list of schemas.
-const SCHEMAS: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas by name.
-const NAMED: &[&str] = &["dependentSchemas", "patternProperties", "properties"];
 /// Keywords that say nothing about a value. Definitions are copied where they are referred to.
 const DROPPED: &[&str] = &[
     "$anchor",
@@ -95,6 +78,8 @@ impl<'d> Converter<'_, 'd> {
     /// Why it cannot be used.
     pub(super) fn convert(&mut self, schema: &Value) -> Result<Value, String> {
         let Value::Object(keywords) = schema else {
+            // `true`, `false`, or names in `dependencies`.
+            self.spend(weight(schema))?;
             return Ok(schema.clone());
         };
         if let Some(keyword) = UNSUPPORTED.iter().find(|keyword| keywords.contains_key(**keyword)) {
@@ -128,8 +113,8 @@ impl<'d> Converter<'_, 'd> {
         value: &Value,
         removed: &[String],
     ) -> Result<Value, String> {
-        match value {
-            Value::Object(named) if NAMED.contains(&keyword) => {
+        match (holds(keyword), value) {
+            (Some(Holds::Named), Value::Object(named)) => {
                 let mut converted = Map::new();
                 for (name, schema) in named {
                     if keyword != "properties" || !removed.contains(name) {
@@ -139,15 +124,15 @@ impl<'d> Converter<'_, 'd> {
                 }
                 Ok(converted.into())
             }
-            Value::Array(list) if SCHEMAS.contains(&keyword) || SCHEMA.contains(&keyword) => {
+            (Some(Holds::List | Holds::SchemaOrList), Value::Array(list)) => {
                 list.iter().map(|schema| self.convert(schema)).collect()
             }
-            Value::Array(required) if keyword == "required" => {
+            (None, Value::Array(required)) if keyword == "required" => {
                 let is_kept = |name: &&Value| !removed.iter().any(|removed| *name == removed);
                 Ok(required.iter().filter(is_kept).cloned().collect())
             }
-            schema if SCHEMA.contains(&keyword) => self.convert(schema),
-            value => {
+            (Some(Holds::Schema | Holds::SchemaOrList), schema) => self.convert(schema),
+            (_, value) => {
                 self.spend(weight(value))?;
                 Ok(value.clone())
             }

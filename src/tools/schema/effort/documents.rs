@@ -8,6 +8,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::limits::tools::REFERENCE_BYTES_MAX;
+use crate::tools::schema::parts::schemas;
 
 /// The URI of a schema that does not say what its own is.
 const ROOT: &str = "json-schema:///";
@@ -49,32 +50,20 @@ impl Draft {
         }
     }
 
-    /// What a part calls itself: a document, in which `#` is its own beginning, or an anchor.
-    fn id(self, part: &Value) -> Option<&str> {
-        if self.is_ref_alone && part.get("$ref").is_some() {
-            return None;
-        }
-        part.get(self.id)?.as_str()
+    /// The URI of a part that is a document, in which `#` is its own beginning.
+    fn document_id(self, part: &Value) -> Option<&str> {
+        let id = part.get(self.id)?.as_str()?;
+        let is_other = self.is_ref_alone && (part.get("$ref").is_some() || id.starts_with('#'));
+        (!is_other).then_some(id)
+    }
+
+    /// The names of a part within its document. A `$ref` beside them does not hide them.
+    fn anchors(self, part: &Value) -> impl Iterator<Item = &str> {
+        let by_id = part.get(self.id).filter(|_| self.is_ref_alone).and_then(Value::as_str);
+        let named = ["$anchor", "$dynamicAnchor"].map(|key| part.get(key)?.as_str());
+        named.into_iter().flatten().chain(by_id.and_then(|id| id.strip_prefix('#')))
     }
 }
-
-/// Keywords with one schema, several, and several by name.
-const ONE: [&str; 11] = [
-    "additionalItems",
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];
-const SEVERAL: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
-const BY_NAME: [&str; 6] =
-    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
 
 impl Documents {
     pub(super) fn of(schema: &Value) -> Self {
@@ -84,16 +73,6 @@ impl Documents {
             documents.collect(schema, "", 0);
         }
         documents
-    }
-
-    /// The `$id` of a part that is a document of its own.
-    fn document_id<'s>(&self, part: &'s Value) -> Option<&'s str> {
-        self.draft.id(part).filter(|id| !id.starts_with('#'))
-    }
-
-    /// Whether a part is a document of its own.
-    pub(super) fn is_document(&self, part: &Value) -> bool {
-        self.document_id(part).is_some()
     }
 
     /// The root's.
@@ -113,31 +92,17 @@ impl Documents {
     /// Collects the documents and anchors of a part: only where a schema is, not in its values.
     fn collect(&mut self, part: &Value, at: &str, mut base: usize) {
         let Value::Object(keywords) = part else { return };
-        if let Some(uri) = self.document_id(part).and_then(|id| self.uri(base, id)) {
+        if let Some(uri) = self.draft.document_id(part).and_then(|id| self.uri(base, id)) {
             base = self.add(uri, at);
         }
-        let anchors = ["$anchor", "$dynamicAnchor"].map(|key| keywords.get(key)?.as_str());
-        let by_id = self.draft.id(part).and_then(|id| id.strip_prefix('#'));
-        for name in anchors.into_iter().chain([by_id]).flatten() {
+        for name in self.draft.anchors(part) {
             let known = self.anchors.entry((base, name.to_owned()));
             known.and_modify(|known| *known = None).or_insert_with(|| Some(at.to_owned()));
         }
-        for key in ONE {
-            if let Some(part) = keywords.get(key) {
-                self.collect(part, &format!("{at}/{key}"), base);
-            }
-        }
-        for key in SEVERAL {
-            let parts = keywords.get(key).and_then(Value::as_array);
-            for (index, part) in parts.into_iter().flatten().enumerate() {
-                self.collect(part, &format!("{at}/{key}/{index}"), base);
-            }
-        }
-        for key in BY_NAME {
-            for (name, part) in keywords.get(key).and_then(Value::as_object).into_iter().flatten() {
-                let name = name.replace('~', "~0").replace('/', "~1");
-                self.collect(part, &format!("{at}/{key}/{name}"), base);
-            }
+        for (keyword, name, part) in schemas(keywords) {
+            let name = name.map(|name| name.replace('~', "~0").replace('/', "~1"));
+            let name = name.map_or_else(String::new, |name| format!("/{name}"));
+            self.collect(part, &format!("{at}/{keyword}{name}"), base);
         }
     }
 
@@ -155,9 +120,24 @@ impl Documents {
         self.places.get(uri.as_str())?.as_ref()
     }
 
-    /// The document that a part with an `$id` is.
-    pub(super) fn within(&self, base: usize, part: &Value) -> Option<usize> {
-        Some(self.place(&self.uri(base, self.document_id(part)?)?)?.0)
+    /// The document that things in a part are in: the part, if it has an `$id`, or `base`.
+    pub(super) fn inside(&self, base: usize, part: &Value) -> Option<usize> {
+        match self.draft.document_id(part) {
+            Some(id) => Some(self.place(&self.uri(base, id)?)?.0),
+            None => Some(base),
+        }
+    }
+
+    /// Whether a reference means nothing in this schema, not even something unclear.
+    pub(super) fn is_elsewhere(&self, base: usize, name: &str) -> bool {
+        self.uri(base, name).is_some_and(|uri| !self.places.contains_key(uri.as_str()))
+    }
+
+    /// Whether a reference means a schema of the standard's own, which is not in this one.
+    pub(super) fn is_standard(&self, base: usize, name: &str) -> bool {
+        let rest = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"));
+        rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
+            && self.is_elsewhere(base, name)
     }
 
     /// The part that a reference in the document `base` means, and the document that it is in.
@@ -167,8 +147,12 @@ impl Documents {
         base: usize,
         name: &str,
     ) -> Option<(&'s Value, usize)> {
+        let (address, fragment) = name.split_once('#').unwrap_or((name, ""));
+        // Validators differ on these.
+        if address.contains('%') || fragment.contains('#') {
+            return None;
+        }
         let (document, place) = self.place(&self.uri(base, name)?)?;
-        let fragment = name.split_once('#').map_or("", |(_, fragment)| fragment);
         let fragment = percent_decode_str(fragment).decode_utf8().ok()?;
         let start = schema.pointer(place)?;
         if fragment.is_empty() {
@@ -190,8 +174,8 @@ impl Documents {
     ) -> Option<(&'s Value, usize)> {
         let (mut part, mut base) = (start, document);
         for (at, token) in pointer.split('/').enumerate().skip(1) {
-            if at > 1 && self.is_document(part) {
-                base = self.within(base, part)?;
+            if at > 1 {
+                base = self.inside(base, part)?;
             }
             let token = token.replace("~1", "/").replace("~0", "~");
             part = match part {

@@ -1,4 +1,4 @@
-//! How much work it is to check a value, found out before the value is checked.
+//! How much work a schema makes, found out before a validator does it.
 //!
 //! A few lines of schema can make a validator work for hours:
 //!
@@ -10,14 +10,20 @@
 //! same way is gone beforehand, without judging anything, and given up once it is too long. Where
 //! it is not clear what a reference means, that is too long as well: a validator may see more in it.
 
+mod copies;
 mod documents;
+mod walk;
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use self::documents::Documents;
-use crate::limits::tools::{CHECK_DEPTH_MAX, CHECKS_EXPLAINED_MIN, CHECKS_MAX, CHECKS_PER_VALUE};
+use self::walk::Walk;
+use super::parts::values;
+use crate::limits::tools::{
+    CHECKS_EXPLAINED_MAX, CHECKS_MAX, CHECKS_PER_VALUE, UNFINISHED_RUNS_MAX,
+};
 
 /// How much work it is to check a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,213 +39,58 @@ pub(super) enum Work {
 /// How much work a schema makes.
 #[derive(Debug)]
 pub(super) struct Effort {
-    /// The schema with its documents, if it has references. Without them, every value is little
-    /// work.
-    referring: Option<(Value, Documents)>,
+    schema: Arc<Value>,
+    documents: Documents,
 }
 
 impl Effort {
-    /// The effort of a schema, or a keyword in it whose references cannot be followed.
-    pub(super) fn of(schema: &Value) -> Result<Self, &'static str> {
-        if let Some(keyword) = DYNAMIC.into_iter().find(|keyword| mentions(schema, keyword)) {
+    /// The effort of a schema, or what in it must not even be compiled.
+    pub(super) fn of(schema: &Arc<Value>) -> Result<Self, &'static str> {
+        let has = |keyword: &&str| values(schema).any(|part| is_text(part.get(*keyword)));
+        if let Some(keyword) = DYNAMIC.into_iter().find(has) {
             return Err(keyword);
         }
-        let draft = schema.get("$schema").unwrap_or(&Value::Null);
-        if has_another(schema, draft) {
+        let draft = schema.get("$schema");
+        let mut drafts = values(schema).map(|part| part.get("$schema"));
+        if drafts.any(|named| is_text(named) && named != draft) {
             return Err("more than one $schema");
         }
-        let referring = mentions(schema, "$ref").then(|| (schema.clone(), Documents::of(schema)));
-        Ok(Self { referring })
+        let documents = Documents::of(schema);
+        copies::check(schema, &documents)?;
+        Ok(Self { schema: Arc::clone(schema), documents })
     }
 
     /// How much work it is to check the value.
     pub(super) fn of_checking(&self, value: &Value) -> Work {
-        let Some((schema, documents)) = &self.referring else { return Work::Little };
-        let more = CHECKS_PER_VALUE * count(value);
-        let mut walk =
-            Walk { documents, schema, found: HashMap::new(), left: CHECKS_MAX + more, depth: 0 };
-        match walk.check(schema, documents.root(), value) {
-            None => Work::TooMuch,
-            Some(()) if CHECKS_MAX - CHECKS_EXPLAINED_MIN < walk.left => Work::Little,
-            Some(()) => Work::Much,
+        let checks = CHECKS_MAX + CHECKS_PER_VALUE * values(value).count();
+        let mut walk = Walk::new(&self.schema, &self.documents, checks);
+        if walk.check(&self.schema, self.documents.root(), value).is_none() {
+            return Work::TooMuch;
         }
+        // A pattern that is given up makes the validator start again, and keep each run's errors.
+        let runs = if walk.has_backtracked() { UNFINISHED_RUNS_MAX } else { 1 };
+        let explained = walk.explained().saturating_mul(runs);
+        if explained <= CHECKS_EXPLAINED_MAX { Work::Little } else { Work::Much }
     }
 }
 
 /// Keywords whose meaning depends on how a validator got there.
 const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
 
-/// Whether a key with a text occurs anywhere, as a keyword or not.
-fn mentions(value: &Value, key: &str) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| mentions(item, key)),
-        Value::Object(members) => {
-            members.get(key).is_some_and(Value::is_string)
-                || members.values().any(|member| mentions(member, key))
-        }
-        _ => false,
-    }
-}
-
-/// Whether a part names another `$schema` than this.
-fn has_another(part: &Value, draft: &Value) -> bool {
-    match part {
-        Value::Array(items) => items.iter().any(|item| has_another(item, draft)),
-        Value::Object(members) => {
-            members.get("$schema").is_some_and(|named| named.is_string() && named != draft)
-                || members.values().any(|member| has_another(member, draft))
-        }
-        _ => false,
-    }
-}
-
-/// How many values are in a value, itself included.
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(count).sum(),
-        Value::Object(members) => members.values().map(count).sum::<usize>(),
-        _ => 0,
-    }
+fn is_text(value: Option<&Value>) -> bool {
+    value.is_some_and(Value::is_string)
 }
 
 /// Keywords with one schema for the value itself.
 const SAME: [&str; 4] = ["not", "if", "then", "else"];
 /// Keywords with several.
 const SAME_EACH: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// Keywords with a schema for each item, or for each member.
-const ITEMS: [&str; 4] = ["items", "contains", "additionalItems", "unevaluatedItems"];
-const MEMBERS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
+/// Those of which one has to fit: a validator tries each before it explains what is wrong.
+const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
+/// Keywords with schemas for the value itself if it has a member of that name.
+const DEPENDENT: [&str; 2] = ["dependencies", "dependentSchemas"];
 /// Keywords for which the others are gone through once more.
 const UNEVALUATED: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
-
-/// The way through a schema and a value. Every step returns `None` once it is too long.
-struct Walk<'s> {
-    documents: &'s Documents,
-    schema: &'s Value,
-    /// What references mean, by their place in memory and the document that they are in.
-    found: HashMap<(*const u8, usize), Option<(&'s Value, usize)>>,
-    left: usize,
-    depth: usize,
-}
-
-impl<'s> Walk<'s> {
-    /// Goes through what a part of the schema, in the document `base`, says of a value.
-    fn check(&mut self, part: &'s Value, mut base: usize, value: &Value) -> Option<()> {
-        self.left = self.left.checked_sub(1)?;
-        let Value::Object(keywords) = part else { return Some(()) };
-        if self.documents.is_document(part) {
-            base = self.documents.within(base, part)?;
-        }
-        self.depth += 1;
-        if self.depth > CHECK_DEPTH_MAX {
-            return None;
-        }
-        let rounds = 1 + usize::from(UNEVALUATED.iter().any(|name| keywords.contains_key(*name)));
-        for _ in 0..rounds {
-            self.check_same(keywords, base, value)?;
-        }
-        match value {
-            Value::Array(items) => self.check_items(keywords, base, items)?,
-            Value::Object(members) => self.check_members(keywords, base, members, value)?,
-            _ => {}
-        }
-        self.depth -= 1;
-        Some(())
-    }
-
-    /// The keywords for the value itself.
-    fn check_same(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        base: usize,
-        value: &Value,
-    ) -> Option<()> {
-        if let Some(name) = keywords.get("$ref").and_then(Value::as_str) {
-            let (documents, schema) = (self.documents, self.schema);
-            let found = self.found.entry((name.as_ptr(), base));
-            let found = found.or_insert_with(|| documents.find(schema, base, name));
-            match *found {
-                Some((part, base)) => self.check(part, base, value)?,
-                // The standard's own schemas are harmless.
-                None if is_standard(name) => {}
-                None => return None,
-            }
-        }
-        let several = SAME_EACH.iter().filter_map(|name| keywords.get(*name)?.as_array());
-        let same = SAME.iter().filter_map(|name| keywords.get(*name));
-        for part in same.chain(several.flatten()) {
-            self.check(part, base, value)?;
-        }
-        Some(())
-    }
-
-    fn check_items(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        base: usize,
-        items: &[Value],
-    ) -> Option<()> {
-        for keyword in ITEMS.iter().filter_map(|name| keywords.get(*name)) {
-            for (at, item) in items.iter().enumerate() {
-                match keyword {
-                    // Before 2020-12, `items` may be one schema for each.
-                    Value::Array(each) => match each.get(at) {
-                        Some(part) => self.check(part, base, item)?,
-                        None => break,
-                    },
-                    part => self.check(part, base, item)?,
-                }
-            }
-        }
-        let each = keywords.get("prefixItems").and_then(Value::as_array);
-        for (part, item) in each.into_iter().flatten().zip(items) {
-            self.check(part, base, item)?;
-        }
-        Some(())
-    }
-
-    fn check_members(
-        &mut self,
-        keywords: &'s Map<String, Value>,
-        base: usize,
-        members: &Map<String, Value>,
-        value: &Value,
-    ) -> Option<()> {
-        let of = |name: &str| keywords.get(name).and_then(Value::as_object);
-        for (name, part) in of("properties").into_iter().flatten() {
-            if let Some(member) = members.get(name) {
-                self.check(part, base, member)?;
-            }
-        }
-        // Any name may match.
-        let patterns = of("patternProperties").into_iter().flat_map(Map::values);
-        let others = MEMBERS.iter().filter_map(|name| keywords.get(*name));
-        for part in patterns.chain(others) {
-            for member in members.values() {
-                self.check(part, base, member)?;
-            }
-        }
-        if let Some(part) = keywords.get("propertyNames") {
-            for _ in members {
-                // A name is a text, about which nothing more matters here.
-                self.check(part, base, &Value::Null)?;
-            }
-        }
-        let dependent = of("dependentSchemas").into_iter().chain(of("dependencies"));
-        for (name, part) in dependent.flatten() {
-            if members.contains_key(name) {
-                self.check(part, base, value)?;
-            }
-        }
-        Some(())
-    }
-}
-
-/// Whether a reference means a schema of the standard's own.
-fn is_standard(name: &str) -> bool {
-    let rest = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"));
-    rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
-}
 
 #[cfg(test)]
 mod tests;

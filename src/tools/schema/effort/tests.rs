@@ -1,13 +1,19 @@
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
+use crate::limits::tools::BACKTRACKS_MAX;
+use crate::tools::schema::Schema;
 
 fn nested(depth: usize) -> Value {
     (0..depth).fold(json!({}), |inner, _| json!({ "a": inner }))
 }
 
 fn work(schema: &Value, value: &Value) -> Work {
-    Effort::of(schema).unwrap().of_checking(value)
+    effort(schema).unwrap().of_checking(value)
+}
+
+fn effort(schema: &Value) -> Result<Effort, &'static str> {
+    Effort::of(&Arc::new(schema.clone()))
 }
 
 /// A chain of 40 parts, each of which refers twice to the next, at this place.
@@ -89,7 +95,7 @@ fn a_document_within_a_schema_has_references_of_its_own() {
 }
 
 #[test]
-fn any_json_is_little_work_however_long_and_deep_it_is() {
+fn any_json_can_be_checked_however_long_and_deep_it_is() {
     let schema = json!({
         "$ref": "#/$defs/json",
         "$defs": { "json": { "anyOf": [
@@ -99,7 +105,7 @@ fn any_json_is_little_work_however_long_and_deep_it_is() {
         ] } },
     });
     assert_eq!(work(&schema, &nested(100)), Work::Little);
-    assert_eq!(work(&schema, &json!(vec![nested(3); 20_000])), Work::Little);
+    assert_eq!(work(&schema, &json!(vec![nested(3); 20_000])), Work::Much);
 }
 
 #[test]
@@ -158,11 +164,167 @@ fn keywords_of_another_draft_hide_nothing() {
     }
     let mixed =
         json!({ "$defs": { "a": { "$schema": "http://json-schema.org/draft-04/schema#" } } });
-    assert_eq!(Effort::of(&mixed).unwrap_err(), "more than one $schema");
+    assert_eq!(effort(&mixed).unwrap_err(), "more than one $schema");
 }
 
 #[test]
 fn what_depends_on_the_way_cannot_be_followed() {
     let schema = json!({ "properties": { "a": { "$dynamicRef": "#n" } } });
-    assert_eq!(Effort::of(&schema).unwrap_err(), "$dynamicRef");
+    assert_eq!(effort(&schema).unwrap_err(), "$dynamicRef");
+}
+
+#[test]
+fn only_what_few_errors_can_explain_is_little_work() {
+    let strings = json!({ "items": { "type": "string" } });
+    assert_eq!(work(&strings, &json!(vec![0; 20_000])), Work::Little);
+    assert_eq!(work(&strings, &json!(vec![0; 50_000])), Work::Much);
+    // Errors have copies of these.
+    let long = "x".repeat(50_000);
+    for costly in [
+        json!({ "not": { "description": long } }),
+        json!({ "pattern": long }),
+        json!({ "format": long }),
+        json!({ "required": (0..1000).map(|n| n.to_string()).collect::<Vec<_>>() }),
+    ] {
+        assert_eq!(work(&json!({ "items": costly }), &json!(vec![0; 100])), Work::Much);
+    }
+}
+
+#[test]
+fn a_large_schema_without_references_can_be_too_much_for_a_large_value() {
+    let many = json!({ "items": { "anyOf": vec![json!({ "type": "string" }); 1000] } });
+    assert_eq!(work(&many, &json!(vec![0; 10])), Work::Little);
+    assert_eq!(work(&many, &json!(vec![0; 1000])), Work::TooMuch);
+    let unique = json!({ "anyOf": vec![json!({ "uniqueItems": true }); 1000] });
+    assert_eq!(work(&unique, &json!(vec![0; 1000])), Work::TooMuch);
+}
+
+#[test]
+fn unions_are_tried_again_on_each_level_to_explain_what_is_wrong() {
+    let wide = json!({ "anyOf": vec![json!({ "type": "string" }); 1000] });
+    let deep = (0..60).fold(wide.clone(), |inner, _| json!({ "anyOf": [inner] }));
+    assert_eq!(work(&wide, &json!(0)), Work::Little);
+    assert_eq!(work(&deep, &json!(0)), Work::Much);
+}
+
+#[test]
+fn texts_that_are_matched_by_backtracking_are_few() {
+    let texts = |count: usize| json!(vec!["a"; count]);
+    for pattern in ["^(?=a)", "^(?!b)", "(?<!b)a", "(a)\\1"] {
+        let schema = json!({ "items": { "pattern": pattern } });
+        assert_eq!(work(&schema, &texts(100)), Work::Little);
+        assert_eq!(work(&schema, &texts(BACKTRACKS_MAX)), Work::Much);
+        assert_eq!(work(&schema, &texts(BACKTRACKS_MAX + 1)), Work::TooMuch);
+        let names: Map<_, _> = (0..=BACKTRACKS_MAX).map(|n| (n.to_string(), json!(0))).collect();
+        let names = Value::Object(names);
+        for schema in [
+            json!({ "propertyNames": { "pattern": pattern } }),
+            json!({ "patternProperties": { pattern: {} } }),
+        ] {
+            assert_eq!(work(&schema, &names), Work::TooMuch);
+        }
+    }
+    let schema = json!({ "items": { "pattern": "^(?:a)$" } });
+    assert_eq!(work(&schema, &texts(BACKTRACKS_MAX + 1)), Work::Little);
+}
+
+#[test]
+fn what_is_unevaluated_multiplies_without_references() {
+    for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+        let nested =
+            (0..40).fold(json!({}), |inner, _| json!({ "anyOf": [inner], keyword: false }));
+        assert_eq!(work(&nested, &json!({ "a": 1 })), Work::TooMuch, "{keyword}");
+        let level = |inner: Value| json!({ "anyOf": [{}], keyword: inner });
+        let deep = (0..40).fold(json!(false), |inner, _| level(inner));
+        for wrap in [|inner: Value| json!({ "a": inner }), |inner: Value| json!([inner])] {
+            let value = (0..40).fold(json!(1), |inner, _| wrap(inner));
+            let is_for_it = value.is_array() == (keyword == "unevaluatedItems");
+            assert_eq!(work(&deep, &value) == Work::TooMuch, is_for_it, "{keyword}");
+        }
+    }
+    let base = json!({ "properties": { "a": {} } });
+    let usual = json!({ "allOf": [{ "$ref": "#/$defs/base" }], "unevaluatedProperties": false, "$defs": { "base": base } });
+    assert_eq!(work(&usual, &json!({ "a": 1, "b": 2 })), Work::Little);
+}
+
+#[test]
+fn a_schema_whose_copies_would_fill_the_memory_is_not_compiled() {
+    let long: Map<String, Value> = (0..5000)
+        .map(|at| (format!("d{at}"), json!({ "$ref": format!("#/$defs/d{}", at + 1) })))
+        .chain([("d5000".to_owned(), json!({}))])
+        .collect();
+    let wide = json!({ "allOf": vec![json!({ "$ref": "#/$defs/d1" }); 1000] });
+    let wide = json!({ "d0": wide, "d1": { "allOf": vec![json!({}); 1000] } });
+    let circle = json!({ "d0": { "allOf": [{ "$ref": "#/$defs/d0" }] } });
+    let used = json!({ "$ref": "#/$defs/d0" });
+    for defs in [Value::Object(chain("/$defs")), Value::Object(long), wide, circle] {
+        for schema in [
+            json!({ "unevaluatedProperties": false, "$ref": "#/$defs/d0" }),
+            json!({ "properties": { "a": { "unevaluatedItems": {}, "not": used } } }),
+            json!({ "items": { "anyOf": [{}, {}, used] } }),
+            json!({ "dependencies": { "a": { "oneOf": [{}, {}, used] } } }),
+        ] {
+            let mut schema = schema;
+            schema["$defs"] = defs.clone();
+            assert_eq!(effort(&schema).unwrap_err(), "references that multiply");
+        }
+    }
+}
+
+#[test]
+fn what_is_copied_as_deep_as_may_be_can_be_compiled() {
+    let deep = |depth: usize| {
+        let link = |at: usize| {
+            (format!("d{at}"), json!({ "anyOf": [{ "$ref": format!("#/$defs/d{}", at + 1) }] }))
+        };
+        let mut defs: Map<String, Value> = (0..depth).map(link).collect();
+        defs.insert(format!("d{depth}"), json!({}));
+        json!({ "unevaluatedProperties": false, "$ref": "#/$defs/d0", "$defs": defs })
+    };
+    let schema = Schema::compile(&deep(31)).unwrap();
+    assert_eq!(schema.validate(&json!({})), Ok(()));
+    assert!(effort(&deep(32)).is_err());
+}
+
+#[test]
+fn what_a_reference_means_is_clear_or_too_much() {
+    let heavy = json!({ "$ref": "#/$defs/d0" });
+    let with = |mut schema: Value| {
+        schema["$defs"]["d0"] = json!({ "$ref": "#/$defs/d0" });
+        schema
+    };
+    let document = |id: &str| json!({ "$id": id, "$ref": "#", "items": {} });
+    let long = format!("http://json-schema.org/{}x", "./".repeat(1100));
+    for schema in [
+        with(
+            json!({ "$ref": "#n", "additionalItems": { "$anchor": "n" }, "contentSchema": { "$anchor": "n", "allOf": [heavy] } }),
+        ),
+        json!({ "$ref": long, "$defs": { "x": document("http://json-schema.org/x") } }),
+        json!({ "$ref": "http://json-schema.org/x", "$defs": { "x": document("http://json-schema.org/x"), "y": { "$id": "http://json-schema.org/x" } } }),
+        json!({ "$ref": "http://a.example/%78", "$defs": { "x": { "$id": "http://a.example/%78" } } }),
+        json!({
+            "$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#x",
+            "definitions": { "h": { "$id": "#x", "$ref": "#/definitions/h" }, "decoy": { "$anchor": "x" } },
+        }),
+    ] {
+        assert_eq!(work(&schema, &json!({ "a": {} })), Work::TooMuch, "{schema}");
+    }
+}
+
+#[test]
+fn a_document_with_the_name_of_another_is_not_compiled() {
+    for id in ["#", "", "json-schema:///"] {
+        let schema = json!({ "properties": { "a": { "$id": id, "$ref": "#/$defs/b" } } });
+        assert_eq!(effort(&schema).unwrap_err(), "an $id that is not clear", "{id}");
+    }
+}
+
+/// A validator remembers what it has found out about a value that references come back to, and
+/// whether it fits. Without that, this would take longer than anybody waits.
+#[test]
+fn much_work_is_less_for_a_validator_than_it_seems() {
+    let branch = |required: &str| json!({ "properties": { "a": { "$ref": "#/$defs/n" } }, "required": [required] });
+    let schema =
+        json!({ "$ref": "#/$defs/n", "$defs": { "n": { "anyOf": [branch("x"), branch("y")] } } });
+    assert!(!jsonschema::is_valid(&schema, &nested(100)));
 }
