@@ -182,3 +182,14 @@ fn a_question_without_an_answer_is_status_1() {
     assert_eq!(status, Some(1));
     assert!(stdout.contains("clarification"), "{stdout}");
 }
+
+#[test]
+fn a_name_that_no_server_can_have_waits_for_none() {
+    let config = file("tools: {mcp: [{name: slow, command: [sleep, \"1000\"]}]}\n");
+    let output = tether(&["tools", "call", "other__read", "--config", path(&config)]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let note = "note: mcp slow was not waited for: its tools begin with slow__\n";
+    let rest = stderr.strip_prefix(note).unwrap_or_else(|| panic!("{stderr}"));
+    assert!(rest.starts_with("error: There is no tool called \"other__read\"."), "{rest}");
+}

@@ -68,6 +68,7 @@ impl McpServer {
         let source = self.options.rules.source.clone();
         SourceReport {
             is_required: self.options.is_required,
+            prefix: self.options.rules.prefix.clone(),
             sandbox: self.sandbox.clone(),
             program: match &self.options.reach {
                 Reach::Program(program) => Some(program.program.clone()),
