@@ -14,8 +14,8 @@ use super::http::params::{Param, params};
 use super::message;
 use crate::limits::mcp::{LIST_BYTES_MAX, LIST_PAGES_MAX, LIST_TIMEOUT, LIST_TOOLS_MAX};
 use crate::text::{json_len, quote};
-use crate::tools::digest;
 use crate::tools::source::{Declared, Effects, Hints, LeftOut};
+use crate::tools::{ToolFault, digest};
 
 /// A server's tools.
 #[derive(Debug, Default)]
@@ -42,12 +42,31 @@ pub(super) struct Listed {
     pub(super) params: Vec<Param>,
 }
 
-/// Why a list cannot be used.
-#[derive(Debug)]
-pub(super) struct NotListed {
-    pub(super) reason: String,
-    /// Whether what was offered before must be withdrawn.
-    pub(super) is_final: bool,
+/// Why a list cannot be used. Its words are for operators.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotListed {
+    /// There is none for now.
+    #[error("{0}")]
+    Failed(String),
+    /// It is not the pinned one, so what was offered before must be withdrawn.
+    #[error(
+        "its tools do not match `pin`, so none are offered: found {0}; look at what changed \
+         before you pin it"
+    )]
+    NotPinned(String),
+}
+
+impl NotListed {
+    /// The fault of a call that could not be sent for this reason.
+    pub(super) fn fault(&self) -> ToolFault {
+        match self {
+            Self::Failed(reason) => ToolFault::transient(reason),
+            Self::NotPinned(_) => ToolFault::permanent(
+                "the tool was not called: its definition no longer matches its pin",
+            ),
+        }
+        .before_sending()
+    }
 }
 
 /// Asks for all pages, and compares them with what an operator pinned.
@@ -59,14 +78,9 @@ pub(super) async fn checked(
     pin: Option<&str>,
 ) -> Result<Listing, NotListed> {
     let listed = list(connection).await;
-    let listing = listed.map_err(|reason| NotListed { reason, is_final: false })?;
+    let listing = listed.map_err(NotListed::Failed)?;
     if pin.is_some_and(|pin| pin != listing.pin) {
-        let reason = format!(
-            "its tools do not match `pin`, so none are offered: found {}; look at what changed \
-             before you pin it",
-            listing.pin
-        );
-        return Err(NotListed { reason, is_final: true });
+        return Err(NotListed::NotPinned(listing.pin));
     }
     Ok(listing)
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::auth::Authorized;
 use super::connection::{Connection, Era, connect};
-use super::list::{self, NotListed};
+use super::list;
 use super::options::McpOptions;
 use crate::limits::mcp as limits;
 use crate::tools::ToolFault;
@@ -118,9 +118,7 @@ impl OwnConnections {
         let connection = connected.map_err(|error| unsent(error.message))?;
         let mut changes = connection.traffic.changes();
         let listed = list::checked(&connection, self.options.pin.as_deref()).await;
-        listed.map_err(|NotListed { reason, is_final }| {
-            if is_final { ToolFault::permanent(reason).before_sending() } else { unsent(reason) }
-        })?;
+        listed.map_err(|error| error.fault())?;
         let owner = Arc::clone(&self.changed);
         // Ends with the connection.
         tokio::spawn(async move {
