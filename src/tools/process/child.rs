@@ -14,7 +14,9 @@ use tokio::process::{self, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tracing::debug;
 
+use super::directory;
 use super::guard::Guarded;
 use super::launcher::Launcher;
 use super::sandbox::Confinement;
@@ -275,7 +277,11 @@ impl Remains {
     /// many files as the program liked. Blocks.
     fn clean_up(self) {
         stragglers::kill(&self.mark, self.search);
-        drop(self.directory);
+        if let Some(fresh) = self.directory
+            && let Err(error) = directory::remove(fresh.path())
+        {
+            debug!(%error, "the directory of a program stays");
+        }
         // Until here, the guard would have done it.
         if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
             launcher.release(id);
