@@ -172,6 +172,19 @@ async fn the_directory_where_a_program_runs_is_its_own() {
 }
 
 #[tokio::test]
+async fn a_program_without_a_home_lives_in_its_directory() {
+    let script = "echo name=Ada > \"$HOME/.settings\"; cd /; test \"$HOME\" = \"$OLDPWD\" && cat ~/.settings";
+    let homeless = |sandbox| {
+        Program::script(script).with(|it| {
+            it.environment.retain(|(name, _)| name != "HOME");
+            it.confinement.sandbox = sandbox;
+        })
+    };
+    assert_eq!(homeless(Some(Sandbox::default())).prints(json!({})).await, "name=Ada");
+    homeless(None).fails(json!({})).await;
+}
+
+#[tokio::test]
 async fn a_program_gains_no_privileges() {
     let program = Program::new(&["grep", "NoNewPrivs", "/proc/self/status"]);
     let program = program.with(|it| it.confinement.sandbox = Some(Sandbox::default()));

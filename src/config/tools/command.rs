@@ -57,6 +57,14 @@ pub struct CommandConfig {
     pub policy: PolicyPatch,
 }
 
+impl CommandConfig {
+    /// Whether the operator says that the program gets this variable.
+    #[must_use]
+    pub fn names_variable(&self, name: &str) -> bool {
+        self.env.iter().any(|(set, _)| set == name) || self.env_inherit.iter().any(|it| it == name)
+    }
+}
+
 /// How a program is restricted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SandboxConfig {
