@@ -63,8 +63,8 @@ pub struct Layers {
     pub files: bool,
     /// TCP connections: Landlock, Linux 6.7 or later.
     pub tcp: bool,
-    /// System calls: no sockets at all without the network, and no changes to the limits and
-    /// priorities of other processes.
+    /// System calls: no sockets at all without the network, no changes to the limits and
+    /// priorities of other processes, and no shared memory that outlives the call.
     pub seccomp: bool,
 }
 
