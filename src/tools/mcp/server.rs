@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::auth::{Authorized, Authorizer};
+use super::connection::Restarts;
 use super::connection::{Connection, Era, connect};
-use super::entries::entries;
+use super::link::OwnConnections;
 use super::link::{Current, Link};
 use super::list::{self, Listing, NotListed};
 use super::options::{Connections, McpOptions, Protocol, Reach};
-use super::own::OwnConnections;
-use super::restarts::Restarts;
+use super::tool::entries;
 use crate::limits::mcp as limits;
 use crate::telemetry::metrics;
 use crate::tools::source::{Offering, SourceReport, SourceState};

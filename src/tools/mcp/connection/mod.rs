@@ -1,5 +1,8 @@
 //! One connection to a server, from its handshake to its end.
 
+mod handler;
+mod restarts;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
@@ -20,17 +23,18 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransport;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use super::auth::Authorized;
-use super::cause::told_handshake;
-use super::end::End;
-use super::handler::Handler;
-use super::http::{self, HttpClient};
-use super::options::{McpOptions, Protocol, Reach};
-use super::program::Program;
-use super::restarts::Backoff;
-use super::stdio::Stdio;
-use super::traffic::{Guard, Traffic};
 use crate::limits::mcp::LIST_AGE_MIN;
+use crate::tools::mcp::auth::Authorized;
+use crate::tools::mcp::cause::told_handshake;
+use crate::tools::mcp::end::End;
+use crate::tools::mcp::http::{self, HttpClient};
+use crate::tools::mcp::options::{McpOptions, Protocol, Reach};
+use crate::tools::mcp::stdio::{Program, Stdio};
+use crate::tools::mcp::traffic::{Guard, Traffic};
+use handler::Handler;
+use restarts::Backoff;
+
+pub(super) use restarts::Restarts;
 
 /// The protocol's two eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

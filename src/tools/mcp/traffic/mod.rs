@@ -13,6 +13,9 @@
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
 //! after the result, and without limit.
 
+mod given_up;
+mod open_call;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +32,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::given_up::GivenUp;
-use super::message;
-use super::open_call::OpenCall;
 use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
+use crate::tools::mcp::message;
+use given_up::GivenUp;
+
+pub(super) use open_call::OpenCall;
 
 /// The requests of one connection, and what is known of them. Copies share it.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use rmcp::model::{ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAc
 use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
 use tracing::debug;
 
-use super::open_call::OpenCall;
-use super::options::McpOptions;
-use super::question::{self, Answer};
-use super::traffic::{Asker, Traffic};
+use crate::tools::mcp::options::McpOptions;
+use crate::tools::mcp::question::{self, Answer};
+use crate::tools::mcp::traffic::OpenCall;
+use crate::tools::mcp::traffic::{Asker, Traffic};
 
 /// Answers the requests of a server.
 #[derive(Debug)]

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::connection::Connection;
-use super::link::Link;
-use super::list::Listed;
-use super::options::McpOptions;
 use super::result::Reading;
-use super::tool::{McpTool, Shared};
+use super::{McpTool, Shared};
 use crate::limits::mcp as limits;
 use crate::tools::Entry;
+use crate::tools::mcp::connection::Connection;
+use crate::tools::mcp::link::Link;
+use crate::tools::mcp::list::Listed;
+use crate::tools::mcp::options::McpOptions;
 use crate::tools::schema::{self, Schema};
 use crate::tools::source::LeftOut;
 
 /// The tools that can be offered, and the others.
-pub(super) fn entries(
+pub(in crate::tools::mcp) fn entries(
     listed: Vec<Listed>,
     options: &McpOptions,
     link: &Link,

@@ -1,14 +1,17 @@
 //! What calls go through: the connection that all sessions share, or one for each.
 
+mod own;
+
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::connection::Connection;
-use super::own::OwnConnections;
 use crate::limits::mcp::RECONNECT_WAIT;
 use crate::tools::ToolFault;
+use crate::tools::mcp::connection::Connection;
+
+pub(super) use own::OwnConnections;
 
 /// What calls go through.
 #[derive(Debug, Clone)]

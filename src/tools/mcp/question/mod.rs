@@ -1,14 +1,18 @@
 //! Questions of servers to users (MCP, elicitation), and their answers.
 
+mod exchange;
+mod secret;
+
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::secret;
 use crate::limits::mcp::QUESTION_CHARS_MAX;
 use crate::text::quote;
 use crate::tools::source::clean_text;
 use crate::tools::{Clarification, Given, form};
+
+pub(super) use exchange::{Exchange, Reply, Step};
 
 /// A user's answer, as servers read it.
 #[derive(Debug, Clone, PartialEq)]
