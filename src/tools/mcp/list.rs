@@ -20,7 +20,7 @@ use crate::tools::{ToolFault, digest};
 /// A server's tools.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub(super) tools: Vec<Listed>,
+    pub(super) tools: Vec<ListedTool>,
     pub(super) left_out: Vec<LeftOut>,
     /// Why the list is incomplete, if it is.
     pub(super) cut: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Listing {
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     pub(super) declared: Declared,
     /// A hash of everything about it that a model or an operator relies on.
     pub(super) definition: String,
@@ -108,7 +108,7 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
         }
     }
     let listing = pages.listing(connection.era);
-    let definition = |it: &Listed| (it.declared.name.clone(), it.definition.clone());
+    let definition = |it: &ListedTool| (it.declared.name.clone(), it.definition.clone());
     let definitions = listing.tools.iter().map(definition).collect();
     connection.note_list(definitions, listing.lasts);
     Ok(listing)
@@ -206,7 +206,7 @@ impl Pages {
 ///
 /// # Errors
 /// Why it cannot be offered.
-fn listed(tool: Value, era: Era) -> Result<Listed, String> {
+fn listed(tool: Value, era: Era) -> Result<ListedTool, String> {
     let definition = digest::of_text(&relied_on(&tool));
     let Value::Object(mut tool) = tool else { return Err("it is not an object".to_owned()) };
     let Some(Value::String(name)) = tool.remove("name") else {
@@ -248,7 +248,7 @@ fn listed(tool: Value, era: Era) -> Result<Listed, String> {
     let effects = Effects::Hinted(hints);
     let declared = Declared { name, title, description, parameters, effects };
     let output = tool.remove("outputSchema").filter(Value::is_object);
-    Ok(Listed { declared, definition, output, params })
+    Ok(ListedTool { declared, definition, output, params })
 }
 
 /// A hash of everything in a list that a model or an operator relies on, whatever the order.

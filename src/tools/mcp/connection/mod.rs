@@ -30,7 +30,7 @@ use crate::tools::mcp::end::End;
 use crate::tools::mcp::http::{self, HttpClient};
 use crate::tools::mcp::options::{McpOptions, Protocol, Reach};
 use crate::tools::mcp::stdio::{Program, Stdio};
-use crate::tools::mcp::traffic::{Guard, Traffic};
+use crate::tools::mcp::traffic::{Gate, Traffic};
 use handler::Handler;
 use restarts::Backoff;
 
@@ -63,7 +63,7 @@ pub(super) struct Connection {
     pub(super) version: String,
     /// Whether the server says that it has tools.
     pub(super) has_tools: bool,
-    listed: Mutex<Listed>,
+    listed: Mutex<LastList>,
     /// Whether it ends with a program.
     is_to_program: bool,
     end: End,
@@ -72,7 +72,7 @@ pub(super) struct Connection {
 
 /// What a server listed last.
 #[derive(Debug, Default)]
-struct Listed {
+struct LastList {
     /// What its tools are, by name.
     definitions: HashMap<String, String>,
     /// How long that may be used, if it says so.
@@ -110,7 +110,7 @@ impl Connection {
 
     /// Notes the hashes of its tools by name, and how long they may be used.
     pub(super) fn note_list(&self, definitions: HashMap<String, String>, lasts: Option<Duration>) {
-        *self.listed.lock() = Listed { definitions, lasts };
+        *self.listed.lock() = LastList { definitions, lasts };
     }
 
     /// The hash of what its tool of this name is; `None` if it has none that can be used.
@@ -258,7 +258,7 @@ async fn connect_as(
                 return Err(ConnectError::fatal("the program has no input or output"));
             };
             let stdio = Stdio::new(input, output, program.exited.clone());
-            let transport = Guard::new(stdio, traffic.clone());
+            let transport = Gate::new(stdio, traffic.clone());
             let end = End::default();
             let connected =
                 Box::pin(handshake(transport, options, traffic, probe, (Some(program), end))).await;
@@ -272,7 +272,7 @@ async fn connect_as(
             let client = HttpClient::new(reach.client.clone(), auth.cloned(), end.clone());
             let config = http::config(&reach.url, &reach.headers);
             let transport = StreamableHttpClientTransport::with_client(client, config);
-            let transport = Guard::new(transport, traffic.clone());
+            let transport = Gate::new(transport, traffic.clone());
             let connected =
                 Box::pin(handshake(transport, options, traffic, probe, (None, end))).await;
             connected.map_err(|(error, _)| of_http(&error))
@@ -295,7 +295,7 @@ fn client_config(options: &McpOptions) -> ClientConfig {
 }
 
 async fn handshake<T>(
-    transport: Guard<T>,
+    transport: Gate<T>,
     options: &McpOptions,
     traffic: Traffic,
     probe: Probe,

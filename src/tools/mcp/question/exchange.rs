@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Answer;
+use super::ElicitedAnswer;
 use crate::limits::tools::{QUESTIONS_PER_CALL_MAX, RESUMPTION_STATE_BYTES_MAX};
 use crate::tools::Given;
 
@@ -58,7 +58,7 @@ impl Exchange {
     ///
     /// # Errors
     /// If the call cannot go on, because the user will not visit a page.
-    pub(in crate::tools::mcp) fn answer(&mut self, answer: &Answer) -> Result<(), String> {
+    pub(in crate::tools::mcp) fn answer(&mut self, answer: &ElicitedAnswer) -> Result<(), String> {
         match self.questions.remove(0).key {
             Some(key) => self.answers.push((key, answer.to_json())),
             None if answer.action == "accept" => {}
@@ -72,7 +72,7 @@ impl Exchange {
     /// # Errors
     /// If the call cannot go on.
     pub(in crate::tools::mcp) fn skip(&mut self, reason: String) -> Result<(), String> {
-        if self.answer(&Answer::decline()).is_err() {
+        if self.answer(&ElicitedAnswer::decline()).is_err() {
             return Err(format!("{NEEDS_PAGE}; {reason}"));
         }
         self.note_not_asked(Some(reason));

@@ -8,14 +8,14 @@ use crate::limits::mcp as limits;
 use crate::tools::Entry;
 use crate::tools::mcp::connection::Connection;
 use crate::tools::mcp::link::Link;
-use crate::tools::mcp::list::Listed;
+use crate::tools::mcp::list::ListedTool;
 use crate::tools::mcp::options::McpOptions;
 use crate::tools::schema::{self, Schema};
 use crate::tools::source::LeftOut;
 
 /// The tools that can be offered, and the others.
 pub(in crate::tools::mcp) fn entries(
-    listed: Vec<Listed>,
+    listed: Vec<ListedTool>,
     options: &McpOptions,
     link: &Link,
     connection: &Arc<Connection>,
@@ -47,12 +47,12 @@ pub(in crate::tools::mcp) fn entries(
 
 /// A tool that can be offered.
 fn entry(
-    listed: Listed,
+    listed: ListedTool,
     options: &McpOptions,
     link: &Link,
     connection: &Arc<Connection>,
 ) -> Result<Entry, String> {
-    let Listed { declared, definition, output, params } = listed;
+    let ListedTool { declared, definition, output, params } = listed;
     let name = declared.name.clone();
     let mut spec = options.rules.spec(declared)?;
     let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);

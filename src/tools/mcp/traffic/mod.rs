@@ -1,8 +1,8 @@
 //! What goes over one connection: which requests are open, and what the server sends about them.
 //!
 //! ```text
-//!   rmcp ── send ────> Guard ──> transport ──> server
-//!   rmcp <─ receive ── Guard <── transport <── server
+//!   rmcp ── send ────> Gate ───> transport ──> server
+//!   rmcp <─ receive ── Gate <─── transport <── server
 //!                        │
 //!                        ├─ answers to requests that are not open: dropped
 //!                        ├─ progress: to its call, in order; dropped once the call is over
@@ -331,18 +331,18 @@ impl Budget {
 
 /// A transport whose traffic is watched.
 #[derive(Debug)]
-pub(super) struct Guard<T> {
+pub(super) struct Gate<T> {
     transport: T,
     traffic: Traffic,
 }
 
-impl<T> Guard<T> {
+impl<T> Gate<T> {
     pub(super) const fn new(transport: T, traffic: Traffic) -> Self {
         Self { transport, traffic }
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
     type Error = T::Error;
 
     fn send(
