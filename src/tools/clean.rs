@@ -12,7 +12,7 @@ use serde_json::Value;
 /// of writing, zero-width characters, variation selectors, and controls other than line breaks and
 /// tabs. Longer text is cut at `chars_max` characters, with an ellipsis.
 pub(crate) fn text(text: &str, chars_max: usize) -> String {
-    let mut shown = text.chars().filter(|char| is_visible(*char));
+    let mut shown = seen(text).filter_map(|(char, is_visible)| is_visible.then_some(char));
     let mut cleaned: String = shown.by_ref().take(chars_max).collect();
     if shown.next().is_some() {
         cleaned.push('…');
@@ -24,12 +24,12 @@ pub(crate) fn text(text: &str, chars_max: usize) -> String {
 /// JSON with escapes in place of such characters. Its strings keep their values, which calls have
 /// to repeat, and the model sees that something is there.
 pub(crate) fn json(json: &str) -> Cow<'_, str> {
-    if json.chars().all(is_visible) {
+    if seen(json).all(|(_, is_visible)| is_visible) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len());
-    for char in json.chars() {
-        if is_visible(char) {
+    for (char, is_visible) in seen(json) {
+        if is_visible {
             escaped.push(char);
             continue;
         }
@@ -40,17 +40,42 @@ pub(crate) fn json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Whether such a character is in one of a value's texts or names.
+/// Whether such a character is in one of a value's texts or names, and stays there when the value
+/// is written as JSON, which escapes some controls anyway: `"\r\n"` hides nothing.
 pub(crate) fn is_hiding(value: &Value) -> bool {
-    let hides = |text: &str| !text.chars().all(is_visible);
     match value {
-        Value::String(text) => hides(text),
+        Value::String(text) => is_hiding_text(text),
         Value::Array(items) => items.iter().any(is_hiding),
         Value::Object(members) => {
-            members.iter().any(|(name, member)| hides(name) || is_hiding(member))
+            members.iter().any(|(name, member)| is_hiding_text(name) || is_hiding(member))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// The same for a text or a name.
+pub(crate) fn is_hiding_text(text: &str) -> bool {
+    seen(text).any(|(char, is_visible)| !is_visible && char >= ' ')
+}
+
+/// The characters of a text, and whether each can be seen.
+///
+/// Variation selectors and joiners are part of emoji and of several scripts. One of each may
+/// follow a visible character beyond ASCII; a second one, or one in a plain word, is not needed.
+fn seen(text: &str) -> impl Iterator<Item = (char, bool)> {
+    let (mut takes_selector, mut takes_joiner) = (false, false);
+    text.chars().map(move |char| {
+        let is_visible = match char {
+            '\u{fe00}'..='\u{fe0f}' => takes_selector,
+            '\u{200c}' | '\u{200d}' => takes_joiner,
+            char => is_visible(char),
+        };
+        let is_selector = matches!(char, '\u{fe00}'..='\u{fe0f}');
+        let is_joiner = matches!(char, '\u{200c}' | '\u{200d}');
+        takes_joiner = is_visible && !is_joiner && !char.is_ascii();
+        takes_selector = takes_joiner && !is_selector;
+        (char, is_visible)
+    })
 }
 
 fn is_visible(char: char) -> bool {
@@ -83,6 +108,9 @@ mod tests {
             ("a\u{1b}[31mred\u{7}\r\u{9b}", "a[31mred"),
             ("  Größe 日本 🙂  ", "Größe 日本 🙂"),
             ("\u{200b} ", ""),
+            ("❤\u{fe0f}\u{200d}🔥 می\u{200c}شود", "❤\u{fe0f}\u{200d}🔥 می\u{200c}شود"),
+            ("❤\u{fe0f}\u{fe0f}🔥\u{200d}\u{200d}", "❤\u{fe0f}🔥\u{200d}"),
+            ("x\u{fe0f}\u{200d}y", "xy"),
         ] {
             assert_eq!(text(dirty, 99), clean, "{dirty:?}");
         }
@@ -102,6 +130,15 @@ mod tests {
             assert_eq!(escaped, expected);
             assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), value);
             assert_eq!(is_hiding(&value), escaped != written, "{plain:?}");
+        }
+    }
+
+    #[test]
+    fn what_json_escapes_anyway_hides_nothing() {
+        for (plain, hides) in
+            [("\r\n", false), ("\u{1b}[31m", false), ("\u{7f}", true), ("\u{9b}", true)]
+        {
+            assert_eq!(is_hiding(&serde_json::json!({ plain: null })), hides, "{plain:?}");
         }
     }
 

@@ -89,7 +89,7 @@ pub struct ToolSpec {
 
 impl ToolSpec {
     /// The parameters as models read them: a JSON Schema that allows what
-    /// [`parameters`](Self::parameters) allow.
+    /// [`parameters`](Self::parameters) allow, except values and names that hide something.
     #[must_use]
     pub fn told_parameters(&self) -> &Value {
         self.told.as_ref().unwrap_or(&self.parameters)

@@ -192,14 +192,13 @@ impl Toolset {
         self.sources.iter().all(|it| it.state != SourceState::Starting)
     }
 
-    /// Whether it is known which tool has this name, if any: an earlier source that has not answered
-    /// yet may still take it.
+    /// Whether it is known which tool has this name, if any. A source that has not answered yet may
+    /// still take it, unless its tools have other names or it comes after the one that has it.
     #[must_use]
     pub fn is_settled_for(&self, name: &str) -> bool {
-        let Some(tool) = self.tools.get(name) else { return self.is_settled() };
-        let source = &tool.spec().source;
-        let earlier = self.sources.iter().take_while(|report| report.source != *source);
-        earlier.into_iter().all(|report| report.state != SourceState::Starting)
+        let owner = self.tools.get(name).map(|tool| &tool.spec().source);
+        let before = self.sources.iter().take_while(|report| Some(&report.source) != owner);
+        before.into_iter().all(|it| it.state != SourceState::Starting || !it.may_offer(name))
     }
 }
 
@@ -343,6 +342,18 @@ mod tests {
         let toolset = sources.toolset();
         assert!(toolset.is_settled_for("read") && !toolset.is_settled());
         assert!(!toolset.is_settled_for("send") && !toolset.is_settled_for("none"));
+    }
+
+    #[test]
+    fn a_name_with_another_prefix_does_not_wait_for_a_source() {
+        let slow = SourceReport::new(Source::entry(SourceKind::Mcp, "slow"), SourceState::Starting);
+        let report = SourceReport { prefix: "slow__".to_owned(), ..slow };
+        let mut sources = Sources::default();
+        sources.push(Offering { report, tools: Vec::new() });
+        sources.push(offering("mail", &["send"]));
+        let toolset = sources.toolset();
+        assert!(toolset.is_settled_for("send") && toolset.is_settled_for("other__send"));
+        assert!(!toolset.is_settled_for("slow__send"));
     }
 
     #[test]

@@ -182,3 +182,46 @@ fn a_question_without_an_answer_is_status_1() {
     assert_eq!(status, Some(1));
     assert!(stdout.contains("clarification"), "{stdout}");
 }
+
+#[test]
+fn a_name_that_no_server_can_have_waits_for_none() {
+    let config = file("tools: {mcp: [{name: slow, command: [sleep, \"1000\"]}]}\n");
+    let output = tether(&["tools", "call", "other__read", "--config", path(&config)]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let note = "note: mcp slow was not waited for: its tools begin with slow__\n";
+    let rest = stderr.strip_prefix(note).unwrap_or_else(|| panic!("{stderr}"));
+    assert!(rest.starts_with("error: There is no tool called \"other__read\"."), "{rest}");
+}
+
+#[test]
+fn a_home_that_the_sandbox_hides_is_the_directory_of_the_call() {
+    let home = tempfile::tempdir().unwrap();
+    let shown = home.path().to_str().unwrap();
+    let prints = |more: &str| {
+        let config = file(&format!(
+            "tools:\n  command:\n  - name: home\n    description: Prints it.\n    \
+             command: [sh, -c, 'echo \"$HOME\"; pwd']\n    {more}\n"
+        ));
+        let output = Command::new(TETHER)
+            .args(["tools", "call", "home", "--config", path(&config)])
+            .env("HOME", home.path())
+            .output()
+            .unwrap();
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = result["data"]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
+        let (home, directory) = text.split_once('\n').unwrap();
+        (home.to_owned(), home == directory)
+    };
+    let (own, is_directory) = prints("sandbox: {}");
+    assert!(own != shown && is_directory, "{own}");
+    for (more, is_directory) in [
+        ("sandbox: {mode: \"off\"}", false),
+        ("env_inherit: [HOME]", false),
+        (&*format!("env: {{HOME: {shown:?}}}"), false),
+        (&*format!("sandbox: {{read: [{shown:?}]}}"), false),
+        (&*format!("cwd: {shown:?}"), true),
+    ] {
+        assert_eq!(prints(more), (shown.to_owned(), is_directory), "{more}");
+    }
+}

@@ -160,6 +160,29 @@ async fn other_processes_keep_their_limits_and_priorities() {
 }
 
 #[tokio::test]
+async fn nothing_that_outlives_a_call_is_shared() {
+    if !holds(layers().seccomp, "system calls") {
+        return;
+    }
+    for call in [
+        "shmget(0, 4096, 0o1600)",
+        "shmat(0, 0, 0)",
+        "semget(0, 1, 0o1600)",
+        "semctl(0, 0, 0)",
+        "msgget(0, 0o1600)",
+        "msgctl(0, 0, 0)",
+        "mq_open(b'/tether', os.O_CREAT, 0o600, 0)",
+    ] {
+        let program = format!(
+            "import ctypes, errno, os; c = ctypes.CDLL(None, use_errno=True); \
+             c.{call}; print(errno.errorcode[ctypes.get_errno()])"
+        );
+        let printed = python_in(&program, &[], required()).await.prints(json!({})).await;
+        assert_eq!(printed, "EACCES", "{call}");
+    }
+}
+
+#[tokio::test]
 async fn the_directory_where_a_program_runs_is_its_own() {
     if !holds(layers().files, "files") {
         return;
@@ -169,6 +192,19 @@ async fn the_directory_where_a_program_runs_is_its_own() {
     let program = sandboxed("echo x > made; ls .; cat made", required());
     let printed = program.with(|it| it.directory = Some(given)).prints(json!({})).await;
     assert_eq!(printed, "made\nx");
+}
+
+#[tokio::test]
+async fn a_program_without_a_home_lives_in_its_directory() {
+    let script = "echo name=Ada > \"$HOME/.settings\"; cd /; test \"$HOME\" = \"$OLDPWD\" && cat ~/.settings";
+    let homeless = |sandbox| {
+        Program::script(script).with(|it| {
+            it.environment.retain(|(name, _)| name != "HOME");
+            it.confinement.sandbox = sandbox;
+        })
+    };
+    assert_eq!(homeless(Some(Sandbox::default())).prints(json!({})).await, "name=Ada");
+    homeless(None).fails(json!({})).await;
 }
 
 #[tokio::test]

@@ -68,7 +68,8 @@ async fn a_new_session_must_have_the_pinned_tools() {
     assert!(fault.transient && fault.unsent, "{fault:?}");
     assert!(offers.failed().await.contains("`pin`"));
     let fault = within(call()).await.unwrap_err();
-    assert!(fault.message.contains("`pin`") && fault.unsent, "{fault:?}");
+    assert_eq!(fault.message, NOT_PINNED);
+    assert!(!fault.transient && fault.unsent, "{fault:?}");
     assert_eq!(web.heard("tools/call"), 1, "the one that was told that its session is gone");
 }
 

@@ -27,6 +27,9 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+/// What becomes of a call to a server whose list is no longer the pinned one.
+const NOT_PINNED: &str = "the tool was not called: its definition no longer matches its pin";
+
 /// A server that behaves in this way, and what it offers.
 struct Bad {
     directory: TempDir,

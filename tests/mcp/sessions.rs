@@ -59,7 +59,8 @@ async fn the_process_of_a_session_must_have_the_pinned_tools() {
     let mut bad = start_with("later_differs", |options| options.pin = Some(pin));
     let act = bad.tool("act").await;
     let fault = call(&act, "a").await.unwrap_err();
-    assert!(!fault.transient && fault.message.contains("`pin`"), "{fault:?}");
+    assert_eq!(fault.message, NOT_PINNED);
+    assert!(!fault.transient && fault.unsent, "{fault:?}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::programs::{Programs, found, sandbox};
+use super::programs::{Programs, found, hide_unreadable_home, sandbox};
 use super::{ToolsError, written_spec};
 use crate::config::{CommandConfig, Config, process_environment};
 use crate::limits::command as limits;
@@ -36,7 +36,13 @@ impl Commands<'_> {
         let Some((Element::One(program), arguments)) = entry.command.reveal().split_first() else {
             return Err("it names no program".to_owned());
         };
-        let environment = process_environment(&entry.env_inherit, &entry.env);
+        let mut environment = process_environment(&entry.env_inherit, &entry.env);
+        let sandbox = sandbox(&entry.sandbox);
+        if let Some(sandbox) = &sandbox
+            && !entry.names_variable("HOME")
+        {
+            hide_unreadable_home(&mut environment, sandbox, entry.cwd.as_deref());
+        }
         let found = found(program, &environment, entry.cwd.as_deref())?;
         report.program = Some(found.clone());
         let timeout = entry.policy.timeout.or(entry.timeout);
@@ -52,7 +58,7 @@ impl Commands<'_> {
                 files: limits::FILES_MAX,
                 file_bytes: limits::FILE_BYTES_MAX,
             }),
-            sandbox: sandbox(&entry.sandbox),
+            sandbox,
         };
         report.sandbox = Some(self.programs.held(&confinement));
         let options = command::Options {

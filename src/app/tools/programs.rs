@@ -69,3 +69,19 @@ pub(super) fn sandbox(config: &SandboxConfig) -> Option<Sandbox> {
         network: *network,
     })
 }
+
+/// Takes the gateway's own `HOME` from an environment if the sandbox does not let the program read
+/// it, except for what is in `directory`, where it runs. Many programs, `git` for one, give up if
+/// they cannot read their settings there, and do without if there are none.
+pub(super) fn hide_unreadable_home(
+    environment: &mut Vec<(OsString, OsString)>,
+    sandbox: &Sandbox,
+    directory: Option<&Path>,
+) {
+    environment.retain(|(name, value)| {
+        let home = Path::new(value);
+        name != "HOME"
+            || sandbox.can_read(home)
+            || directory.is_some_and(|directory| home.starts_with(directory))
+    });
+}

@@ -13,13 +13,14 @@ use super::answer::Answer;
 use super::lines::Lines;
 use super::settle;
 use crate::app;
-use crate::cli::{CallArgs, CliError};
+use crate::cli::{CallArgs, CliError, print_diagnostic};
 use crate::config::Config;
 use crate::limits::tools::QUESTIONS_PER_CALL_MAX;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::tools::question::{Asked, Awaits};
 use crate::tools::report::{Report, Reporter};
 use crate::tools::run::{self, Run, ToolCall};
+use crate::tools::source::{SourceReport, SourceState};
 use crate::tools::{Resumption, Tool, ToolFile, ToolResult, Toolset};
 
 /// Runs the tool and writes its result on one line, or its events.
@@ -37,9 +38,7 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
         let is_enough = |toolset: &Toolset| toolset.is_settled_for(&args.name);
         let toolset = settle::settled_once(&mut sources, wait, is_enough).await;
         let Some(tool) = toolset.tools.get(&args.name) else {
-            settle::report(&toolset);
-            let error = toolset.tools.catalog().check(&args.name, &json!({}));
-            return Err(CliError::Usage(error.err().map(|it| it.to_string()).unwrap_or_default()));
+            return Err(not_found(toolset, &args.name));
         };
         let catalog = toolset.tools.catalog();
         let arguments = catalog.without_refused_nulls(&args.name, arguments);
@@ -62,6 +61,22 @@ pub(super) fn run(config: &Config, args: &CallArgs, out: &mut impl Write) -> Res
         let is_done = result.success && result.clarification.is_none();
         if is_done { Ok(()) } else { Err(CliError::Silent) }
     })
+}
+
+/// Says which sources are missing, and that there is no such tool.
+fn not_found(mut toolset: Toolset, name: &str) -> CliError {
+    toolset.sources.retain(|source| {
+        let is_awaited = source.state != SourceState::Starting || source.may_offer(name);
+        if !is_awaited {
+            let SourceReport { source, prefix, .. } = source;
+            let note = format!("{source} was not waited for: its tools begin with {prefix}");
+            print_diagnostic("note", note);
+        }
+        is_awaited
+    });
+    settle::report(&toolset);
+    let error = toolset.tools.catalog().check(name, &json!({}));
+    CliError::Usage(error.err().map(|it| it.to_string()).unwrap_or_default())
 }
 
 /// The result with its files in its data: without a session, there is nowhere to keep them.

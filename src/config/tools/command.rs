@@ -7,14 +7,16 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::policy::policy;
+use super::sandbox::{self, SandboxConfig};
 use super::shown::{Shown, shown_as_written};
+use super::values::{as_map, parameters, path, scalar, some_seconds, tool_name, words};
+use crate::config::Secret;
 use crate::config::raw::{self, Node};
-use crate::config::reader::{Keys, Refused, boolean, integer, json, text, wait};
+use crate::config::reader::{Keys, Refused, integer, text, wait};
 use crate::config::values::choice;
-use crate::config::{Secret, seconds};
 use crate::limits::config as bounds;
+use crate::tools::PolicyPatch;
 use crate::tools::command::{Element, Input, Output, ProgressFrom, Template};
-use crate::tools::{PolicyPatch, check_parameters, is_tool_name};
 
 /// A tool that runs a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,34 +59,11 @@ pub struct CommandConfig {
     pub policy: PolicyPatch,
 }
 
-/// How a program is restricted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SandboxConfig {
-    /// Whether there is a sandbox.
-    pub mode: SandboxMode,
-    /// Files and directories that can be read, besides the system's.
-    pub read: Vec<PathBuf>,
-    /// Directories that can be written.
-    pub write: Vec<PathBuf>,
-    /// Whether it may open connections.
-    pub network: bool,
-}
-
-/// Whether there is a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SandboxMode {
-    /// As much of one as this machine supports.
-    Auto,
-    /// Without one, the gateway does not start.
-    Require,
-    /// None.
-    Off,
-}
-
-impl Default for SandboxConfig {
-    fn default() -> Self {
-        Self { mode: SandboxMode::Auto, read: Vec::new(), write: Vec::new(), network: false }
+impl CommandConfig {
+    /// Whether the operator says that the program gets this variable.
+    #[must_use]
+    pub fn names_variable(&self, name: &str) -> bool {
+        self.env.iter().any(|(set, _)| set == name) || self.env_inherit.iter().any(|it| it == name)
     }
 }
 
@@ -109,7 +88,7 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> CommandConfig {
         cwd: keys.read("cwd", None, |node| path(node).map(Some)),
         env: keys.pairs("env", |node| Ok(Secret::new(text(node)?.to_owned()))),
         env_inherit: keys.list("env_inherit", Vec::new(), |node| text(node).map(str::to_owned)),
-        sandbox: sandbox(keys.section("sandbox")),
+        sandbox: sandbox::read(keys.section("sandbox")),
         policy: policy(keys.section("policy")),
     };
     match config.command.reveal().split_first() {
@@ -132,40 +111,6 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> CommandConfig {
     config
 }
 
-/// Reads how a program is restricted.
-pub(super) fn sandbox(mut keys: Keys<'_, '_>) -> SandboxConfig {
-    let default = SandboxConfig::default();
-    let modes = &[
-        ("auto", SandboxMode::Auto),
-        ("require", SandboxMode::Require),
-        ("off", SandboxMode::Off),
-    ];
-    let sandbox = SandboxConfig {
-        mode: keys.read("mode", default.mode, choice("mode", modes)),
-        read: keys.list("read", default.read, path),
-        write: keys.list("write", default.write, path),
-        network: keys.read("network", default.network, boolean),
-    };
-    keys.finish();
-    sandbox
-}
-
-pub(super) fn tool_name(node: &Node) -> Result<String, Refused> {
-    let name = text(node)?;
-    if is_tool_name(name) {
-        return Ok(name.to_owned());
-    }
-    Err(Refused::new(node, "a tool's name: 1 to 64 of A-Z a-z 0-9 _ -"))
-}
-
-pub(super) fn words(node: &Node) -> Result<String, Refused> {
-    let words = text(node)?;
-    if words.trim().is_empty() {
-        return Err(Refused::new(node, "a sentence that tells the model what the tool does"));
-    }
-    Ok(words.to_owned())
-}
-
 /// Reads an argument, or a list of arguments that are optional together.
 fn element(node: &Node) -> Result<Element, Refused> {
     match &node.value {
@@ -174,23 +119,6 @@ fn element(node: &Node) -> Result<Element, Refused> {
             Ok(Element::Group(texts.collect::<Result<_, _>>()?))
         }
         _ => Ok(Element::One(scalar(node)?)),
-    }
-}
-
-/// Text, or a number as it would be written on a command line.
-pub(super) fn scalar(node: &Node) -> Result<String, Refused> {
-    match &node.value {
-        raw::Value::Integer(number) => Ok(number.to_string()),
-        _ => text(node).map(str::to_owned),
-    }
-}
-
-/// Reads a schema that can be compiled.
-pub(super) fn parameters(node: &Node) -> Result<Value, Refused> {
-    let parameters = json(node)?;
-    match check_parameters(&parameters) {
-        Ok(()) => Ok(parameters),
-        Err(error) => Err(Refused::new(node, format!("a JSON Schema that can be used: {error}"))),
     }
 }
 
@@ -208,36 +136,10 @@ fn stdin(node: &Node) -> Result<Input, Refused> {
     }
 }
 
-pub(super) fn path(node: &Node) -> Result<PathBuf, Refused> {
-    let path = PathBuf::from(text(node)?);
-    if path.is_absolute() {
-        return Ok(path);
-    }
-    Err(Refused::new(node, "an absolute path"))
-}
-
 fn input<S: Serializer>(input: &Input, serializer: S) -> Result<S::Ok, S::Error> {
     match input {
         Input::None => serializer.serialize_str("none"),
         Input::Arguments => serializer.serialize_str("arguments"),
         Input::Parameter(name) => serializer.serialize_str(&format!("{{{name}}}")),
-    }
-}
-
-pub(super) fn as_map<S: Serializer, T: Serialize>(
-    pairs: &[(String, T)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
-}
-
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-pub(super) fn some_seconds<S: Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => seconds(duration, serializer),
-        None => serializer.serialize_none(),
     }
 }

@@ -9,9 +9,9 @@ use url::Url;
 
 use super::address::{range, ranges};
 use super::auth::{self, AuthConfig};
-use super::command::{as_map, parameters, some_seconds, tool_name, words};
 use super::policy::{by_glob, policies, policy};
 use super::shown::{Shown, shown, shown_as_written};
+use super::values::{as_map, parameters, some_seconds, tool_name, words};
 use crate::config::Secret;
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, integer, text, wait};

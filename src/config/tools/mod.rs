@@ -6,20 +6,23 @@ mod command;
 mod http;
 mod mcp;
 mod policy;
+mod sandbox;
 mod shown;
+mod values;
 
 use std::path::Path;
 
 use serde::Serialize;
 
 pub use auth::AuthConfig;
-pub use command::{CommandConfig, SandboxConfig, SandboxMode};
+pub use command::CommandConfig;
 pub use http::{
     AccessConfig, BodyConfig, CredentialConfig, DocumentAt, HttpConfig, OpenApiConfig,
     RequestConfig, ResultConfig,
 };
 use mcp::Imported;
 pub use mcp::{ImportConfig, McpConfig};
+pub use sandbox::{SandboxConfig, SandboxMode};
 pub use shown::Shown;
 
 use super::raw::Node;

@@ -88,7 +88,8 @@ impl OpenApiSource {
     /// What is known before the document has been fetched.
     #[must_use]
     pub fn starting(&self) -> SourceReport {
-        SourceReport::new(self.rules.source.clone(), SourceState::Starting)
+        let starting = SourceReport::new(self.rules.source.clone(), SourceState::Starting);
+        SourceReport { prefix: self.rules.prefix.clone(), ..starting }
     }
 
     /// Fetches the document until that works, and publishes what it offers. **It must be called

@@ -14,13 +14,13 @@ use super::http::params::{Param, params};
 use super::message;
 use crate::limits::mcp::{LIST_BYTES_MAX, LIST_PAGES_MAX, LIST_TIMEOUT, LIST_TOOLS_MAX};
 use crate::text::{json_len, quote};
-use crate::tools::digest;
 use crate::tools::source::{Declared, Effects, Hints, LeftOut};
+use crate::tools::{ToolFault, digest};
 
 /// A server's tools.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub(super) tools: Vec<Listed>,
+    pub(super) tools: Vec<ListedTool>,
     pub(super) left_out: Vec<LeftOut>,
     /// Why the list is incomplete, if it is.
     pub(super) cut: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Listing {
 
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     pub(super) declared: Declared,
     /// A hash of everything about it that a model or an operator relies on.
     pub(super) definition: String,
@@ -42,12 +42,31 @@ pub(super) struct Listed {
     pub(super) params: Vec<Param>,
 }
 
-/// Why a list cannot be used.
-#[derive(Debug)]
-pub(super) struct NotListed {
-    pub(super) reason: String,
-    /// Whether what was offered before must be withdrawn.
-    pub(super) is_final: bool,
+/// Why a list cannot be used. Its words are for operators.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotListed {
+    /// There is none for now.
+    #[error("{0}")]
+    Failed(String),
+    /// It is not the pinned one, so what was offered before must be withdrawn.
+    #[error(
+        "its tools do not match `pin`, so none are offered: found {0}; look at what changed \
+         before you pin it"
+    )]
+    NotPinned(String),
+}
+
+impl NotListed {
+    /// The fault of a call that could not be sent for this reason.
+    pub(super) fn fault(&self) -> ToolFault {
+        match self {
+            Self::Failed(reason) => ToolFault::transient(reason),
+            Self::NotPinned(_) => ToolFault::permanent(
+                "the tool was not called: its definition no longer matches its pin",
+            ),
+        }
+        .before_sending()
+    }
 }
 
 /// Asks for all pages, and compares them with what an operator pinned.
@@ -59,14 +78,9 @@ pub(super) async fn checked(
     pin: Option<&str>,
 ) -> Result<Listing, NotListed> {
     let listed = list(connection).await;
-    let listing = listed.map_err(|reason| NotListed { reason, is_final: false })?;
+    let listing = listed.map_err(NotListed::Failed)?;
     if pin.is_some_and(|pin| pin != listing.pin) {
-        let reason = format!(
-            "its tools do not match `pin`, so none are offered: found {}; look at what changed \
-             before you pin it",
-            listing.pin
-        );
-        return Err(NotListed { reason, is_final: true });
+        return Err(NotListed::NotPinned(listing.pin));
     }
     Ok(listing)
 }
@@ -94,7 +108,7 @@ pub(super) async fn list(connection: &Connection) -> Result<Listing, String> {
         }
     }
     let listing = pages.listing(connection.era);
-    let definition = |it: &Listed| (it.declared.name.clone(), it.definition.clone());
+    let definition = |it: &ListedTool| (it.declared.name.clone(), it.definition.clone());
     let definitions = listing.tools.iter().map(definition).collect();
     connection.note_list(definitions, listing.lasts);
     Ok(listing)
@@ -192,7 +206,7 @@ impl Pages {
 ///
 /// # Errors
 /// Why it cannot be offered.
-fn listed(tool: Value, era: Era) -> Result<Listed, String> {
+fn listed(tool: Value, era: Era) -> Result<ListedTool, String> {
     let definition = digest::of_text(&relied_on(&tool));
     let Value::Object(mut tool) = tool else { return Err("it is not an object".to_owned()) };
     let Some(Value::String(name)) = tool.remove("name") else {
@@ -234,7 +248,7 @@ fn listed(tool: Value, era: Era) -> Result<Listed, String> {
     let effects = Effects::Hinted(hints);
     let declared = Declared { name, title, description, parameters, effects };
     let output = tool.remove("outputSchema").filter(Value::is_object);
-    Ok(Listed { declared, definition, output, params })
+    Ok(ListedTool { declared, definition, output, params })
 }
 
 /// A hash of everything in a list that a model or an operator relies on, whatever the order.

@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::auth::{Authorized, Authorizer};
+use super::connection::Restarts;
 use super::connection::{Connection, Era, connect};
-use super::entries::entries;
+use super::link::OwnConnections;
 use super::link::{Current, Link};
 use super::list::{self, Listing, NotListed};
 use super::options::{Connections, McpOptions, Protocol, Reach};
-use super::own::OwnConnections;
-use super::restarts::Restarts;
+use super::tool::entries;
 use crate::limits::mcp as limits;
 use crate::telemetry::metrics;
 use crate::tools::source::{Offering, SourceReport, SourceState};
@@ -68,6 +68,7 @@ impl McpServer {
         let source = self.options.rules.source.clone();
         SourceReport {
             is_required: self.options.is_required,
+            prefix: self.options.rules.prefix.clone(),
             sandbox: self.sandbox.clone(),
             program: match &self.options.reach {
                 Reach::Program(program) => Some(program.program.clone()),
@@ -173,8 +174,8 @@ impl Owner {
         changes.mark_unchanged();
         match self.offer(&connection).await {
             Ok(()) => {}
-            Err(NotListed { reason, is_final: true }) => return self.withdraw(reason),
-            Err(NotListed { reason, .. }) => return self.fail(reason),
+            Err(NotListed::Failed(reason)) => return self.fail(reason),
+            Err(error @ NotListed::NotPinned(_)) => return self.withdraw(&error),
         }
         let server = &*options.rules.source.name;
         if self.restarts.began(Instant::now()) {
@@ -183,7 +184,7 @@ impl Owner {
         let is_modern = connection.era == Era::Modern;
         let why = tokio::select! {
             why = connection.ended() => why,
-            reason = self.keep_current(&connection, changes) => return self.withdraw(reason),
+            error = self.keep_current(&connection, changes) => return self.withdraw(&error),
             never = connection.follow_changes(), if is_modern => match never {},
         };
         self.lose(&why);
@@ -195,7 +196,7 @@ impl Owner {
         &mut self,
         connection: &Arc<Connection>,
         mut changes: watch::Receiver<u64>,
-    ) -> String {
+    ) -> NotListed {
         let (mut pause, mut last) = (limits::CHANGE_PAUSE, Instant::now());
         let own = self.own.clone();
         let own_changed = async || match &own {
@@ -221,8 +222,8 @@ impl Owner {
             changes.mark_unchanged();
             match self.offer(connection).await {
                 Ok(()) => {}
-                Err(NotListed { reason, is_final: true }) => return reason,
-                Err(NotListed { reason, .. }) => {
+                Err(error @ NotListed::NotPinned(_)) => return error,
+                Err(NotListed::Failed(reason)) => {
                     let server = &*self.server.options.rules.source.name;
                     warn!(server, reason, "its tools stay as they were");
                 }
@@ -291,7 +292,7 @@ impl Owner {
         let state = self.offers.borrow().report.state;
         let was_there = matches!(state, SourceState::Ready | SourceState::Reconnecting);
         if !was_there || self.restarts.has_given_up() {
-            self.withdraw(error);
+            self.withdraw(&NotListed::Failed(error));
             return;
         }
         let told = error.as_str().into();
@@ -303,10 +304,10 @@ impl Owner {
     }
 
     /// Offers nothing.
-    fn withdraw(&self, error: String) {
-        self.shared.send_replace(Current::Failed(error.as_str().into()));
+    fn withdraw(&self, error: &NotListed) {
+        self.shared.send_replace(Current::Failed(error.fault()));
         let mut report = self.server.report(SourceState::Failed);
-        report.error = Some(error);
+        report.error = Some(error.to_string());
         self.offers.send_replace(Offering { report, tools: Vec::new() });
     }
 

@@ -14,7 +14,9 @@ use tokio::process::{self, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tracing::debug;
 
+use super::directory;
 use super::guard::Guarded;
 use super::launcher::Launcher;
 use super::sandbox::Confinement;
@@ -29,7 +31,7 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// All of its environment.
+    /// All of its environment. In a sandbox, its directory becomes its `HOME` if it has none here.
     pub environment: Vec<(OsString, OsString)>,
     /// Where it runs; a fresh directory if absent, which is deleted afterwards.
     pub directory: Option<PathBuf>,
@@ -104,12 +106,15 @@ impl Child {
         };
         let mut confinement = options.confinement.clone();
         let directory = fresh.as_ref().map(TempDir::path).or(options.directory.as_deref());
+        let mut home = None;
         if let (Some(sandbox), Some(directory)) = (&mut confinement.sandbox, directory) {
             sandbox.write.push(directory.to_owned());
+            let has_home = options.environment.iter().any(|(name, _)| name == "HOME");
+            home = (!has_home).then_some(directory);
         }
         let mark = Mark::new();
         let mut command = command(options, &confinement);
-        command.envs([mark.variable()]);
+        command.envs([mark.variable()]).envs(home.map(|home| ("HOME", home)));
         if let Some(directory) = directory {
             command.current_dir(directory);
         }
@@ -275,7 +280,11 @@ impl Remains {
     /// many files as the program liked. Blocks.
     fn clean_up(self) {
         stragglers::kill(&self.mark, self.search);
-        drop(self.directory);
+        if let Some(fresh) = self.directory
+            && let Err(error) = directory::remove(fresh.path())
+        {
+            debug!(%error, "the directory of a program stays");
+        }
         // Until here, the guard would have done it.
         if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
             launcher.release(id);

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use super::directory;
 use super::stragglers::{self, Mark, Search};
 
 /// The argument that makes the launcher the guard.
@@ -121,7 +122,7 @@ fn end(program: Guarded) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     stragglers::kill(&program.mark, Search::All);
-    if let Some(directory) = program.directory {
-        let _ = std::fs::remove_dir_all(directory);
+    if let Some(fresh) = program.directory {
+        let _ = directory::remove(&fresh);
     }
 }

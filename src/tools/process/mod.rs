@@ -12,6 +12,7 @@
 //! program is done by the launcher.
 
 mod child;
+mod directory;
 mod environment;
 mod guard;
 mod launcher;

@@ -1,6 +1,6 @@
 //! What restricts a program: resource limits and, on Linux, Landlock and seccomp.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,19 @@ pub struct Sandbox {
     pub network: bool,
 }
 
+impl Sandbox {
+    /// Whether the program can read all of this directory.
+    #[must_use]
+    pub fn can_read(&self, directory: &Path) -> bool {
+        // The kernel's rules are about what is there, whatever links lead to it.
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let directory = real(directory);
+        let system = SYSTEM.iter().map(Path::new);
+        let listed = self.read.iter().chain(&self.write).map(PathBuf::as_path);
+        system.chain(listed).any(|readable| directory.starts_with(real(readable)))
+    }
+}
+
 /// The layers that this machine can enforce.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each layer works or does not")]
@@ -50,8 +63,8 @@ pub struct Layers {
     pub files: bool,
     /// TCP connections: Landlock, Linux 6.7 or later.
     pub tcp: bool,
-    /// System calls: no sockets at all without the network, and no changes to the limits and
-    /// priorities of other processes.
+    /// System calls: no sockets at all without the network, no changes to the limits and
+    /// priorities of other processes, and no shared memory that outlives the call.
     pub seccomp: bool,
 }
 
@@ -86,7 +99,6 @@ impl Confinement {
 }
 
 /// Files of the system that any program may need to read.
-#[cfg(target_os = "linux")]
 const SYSTEM: &[&str] = &[
     "/bin",
     "/etc",
@@ -256,6 +268,29 @@ mod other {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_readable_if_one_above_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |path: &str| base.path().join(path);
+        std::fs::create_dir_all(at("listed/home")).unwrap();
+        std::os::unix::fs::symlink(at("listed"), at("link")).unwrap();
+        let sandbox = |path: &str| Sandbox { read: vec![at(path)], ..Sandbox::default() };
+        for (listed, directory, can_read) in [
+            ("listed", at("listed/home"), true),
+            ("link", at("listed/home"), true),
+            ("listed", at("link/home"), true),
+            ("listed/home/below", at("listed/home"), false),
+            ("list", at("listed/home"), false),
+            ("listed", at("absent"), false),
+            ("listed", "/usr/share".into(), true),
+        ] {
+            let found = sandbox(listed).can_read(&directory);
+            assert_eq!(found, can_read, "{listed}: {}", directory.display());
+        }
+        let writable = Sandbox { write: vec![at("listed")], ..Sandbox::default() };
+        assert!(writable.can_read(&at("listed/home")));
+    }
 
     #[test]
     fn a_sandbox_lacks_only_what_it_needs() {

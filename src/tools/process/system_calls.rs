@@ -1,12 +1,15 @@
 //! What Landlock leaves open, closed by a filter of system calls (seccomp): sockets of every kind,
-//! and the limits and priorities of other processes, such as the gateway's own.
+//! the limits and priorities of other processes, such as the gateway's own, and shared memory,
+//! semaphores and message queues that other processes can find and that outlive their maker.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use libc::{
-    SYS_io_uring_setup, SYS_ioprio_set, SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr,
-    SYS_sched_setparam, SYS_sched_setscheduler, SYS_setpriority, SYS_socket, SYS_socketpair,
+    SYS_io_uring_setup, SYS_ioprio_set, SYS_mq_open, SYS_mq_unlink, SYS_msgctl, SYS_msgget,
+    SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr,
+    SYS_sched_setparam, SYS_sched_setscheduler, SYS_semctl, SYS_semget, SYS_semop, SYS_semtimedop,
+    SYS_setpriority, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_socket, SYS_socketpair,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -15,6 +18,25 @@ use seccompiler::{
 
 /// System calls that open a socket. A ring of `io_uring` could open one too.
 const SOCKETS: [i64; 2] = [SYS_socket, SYS_io_uring_setup];
+
+/// System calls for what lives on without a process, in System V's way or as a queue of POSIX. The
+/// first of each kind makes it. The others take a number that could be guessed. POSIX's own shared
+/// memory and semaphores are files, which Landlock restricts.
+const SHARED: [i64; 13] = [
+    SYS_shmget,
+    SYS_shmat,
+    SYS_shmctl,
+    SYS_semget,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_semctl,
+    SYS_msgget,
+    SYS_msgsnd,
+    SYS_msgrcv,
+    SYS_msgctl,
+    SYS_mq_open,
+    SYS_mq_unlink,
+];
 
 /// System calls that change a process, and what their arguments are if that is the caller itself:
 /// its id is 0, and it is a process, not a group or a user.
@@ -57,13 +79,13 @@ fn rule(
 }
 
 fn filter(network: bool) -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut rules = BTreeMap::new();
+    // No rule means: whatever the arguments are.
+    let mut rules = BTreeMap::from(SHARED.map(|call| (call, Vec::new())));
     for (call, own) in OTHERS {
         let other = |&(argument, own)| rule(argument, SeccompCmpOp::Ne, own);
         rules.insert(call, own.iter().map(other).collect::<Result<_, _>>()?);
     }
     if !network {
-        // No rule means: whatever the arguments are.
         rules.extend(SOCKETS.map(|call| (call, Vec::new())));
         let open = (0..=KIND).filter(|kind| !CLOSED_PAIRS.contains(kind));
         let open = open.map(|kind| rule(1, SeccompCmpOp::MaskedEq(KIND), kind));

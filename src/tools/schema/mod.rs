@@ -20,6 +20,7 @@ use serde_json::Value;
 use self::effort::{Effort, Work};
 use self::parts::values;
 use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
+use crate::tools::clean;
 
 /// A tool's parameters, ready to check arguments against.
 #[derive(Debug)]
@@ -76,8 +77,8 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, expected, received, schema_line } = self;
-        write!(f, "{path}: expected {expected}; received {received}")?;
+        let Self { path, schema_line, .. } = self;
+        f.write_str(&self.sentence(path))?;
         if let Some(line) = schema_line {
             write!(f, "; its schema is {line}")?;
         }
@@ -89,8 +90,13 @@ impl Violation {
     /// The same in words, for something that is not called `arguments`.
     pub(crate) fn of(&self, root: &str) -> String {
         let inside = self.path.strip_prefix(explain::ROOT).unwrap_or(&self.path);
+        self.sentence(&format!("{root}{inside}"))
+    }
+
+    /// Values and names are quoted as JSON, with escapes for what nobody would see.
+    fn sentence(&self, place: &str) -> String {
         let Self { expected, received, .. } = self;
-        format!("{root}{inside}: expected {expected}; received {received}")
+        clean::json(&format!("{place}: expected {expected}; received {received}")).into_owned()
     }
 }
 

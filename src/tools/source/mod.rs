@@ -134,6 +134,9 @@ pub struct SourceReport {
     /// Whether turns wait for it.
     #[serde(skip)]
     pub is_required: bool,
+    /// What comes before the names of its tools; nothing if they can have any name.
+    #[serde(skip)]
+    pub prefix: String,
 }
 
 /// The state of a source.
@@ -197,6 +200,13 @@ impl SourceReport {
             error: None,
             pin: None,
             is_required: false,
+            prefix: String::new(),
         }
+    }
+
+    /// Whether a tool of this name may be one of its own.
+    #[must_use]
+    pub fn may_offer(&self, name: &str) -> bool {
+        names::may_be_told(&self.prefix, name)
     }
 }

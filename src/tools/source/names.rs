@@ -8,18 +8,31 @@ use crate::tools::digest;
 /// How many digits of a hash tell long names apart.
 const HASH_DIGITS: usize = 6;
 
+/// How much of a long name comes before `_` and its hash.
+const CUT_AT: usize = NAME_BYTES_MAX - HASH_DIGITS - 1;
+
 /// The name of a source's tool: prefix and own name, with `_` for whatever model servers refuse. A
 /// name that is too long is cut, and ends with a hash of all of it, within the limit.
 pub(crate) fn told(prefix: &str, name: &str) -> String {
     let whole = format!("{prefix}{name}");
-    let is_taken = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
-    let told: String = whole.chars().map(|char| if is_taken(char) { char } else { '_' }).collect();
+    let told = taken(&whole);
     if told.len() <= NAME_BYTES_MAX {
         return told;
     }
     let hash = digest::of_text(&whole);
-    let kept = NAME_BYTES_MAX - HASH_DIGITS - 1;
-    format!("{}_{}", &told[..kept], &hash[..HASH_DIGITS])
+    format!("{}_{}", &told[..CUT_AT], &hash[..HASH_DIGITS])
+}
+
+/// Whether `told` may be the name of some tool with this prefix.
+pub(super) fn may_be_told(prefix: &str, told: &str) -> bool {
+    let prefix = taken(prefix);
+    told.starts_with(&prefix[..prefix.len().min(CUT_AT)])
+}
+
+/// Text with `_` for whatever model servers refuse in names.
+fn taken(text: &str) -> String {
+    let is_taken = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    text.chars().map(|char| if is_taken(char) { char } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -50,10 +63,26 @@ mod tests {
         assert_eq!(one[..57], longest[..57]);
     }
 
+    #[test]
+    fn a_name_tells_whose_it_cannot_be() {
+        let long = "p".repeat(NAME_BYTES_MAX);
+        for (prefix, name, may_be) in [
+            ("files__", "files__read", true),
+            ("files__", "file__read", false),
+            ("a.b__", "a_b__read", true),
+            ("", "anything", true),
+            (&*long, &*told(&long, "read"), true),
+            (&*long, "read", false),
+        ] {
+            assert_eq!(may_be_told(prefix, name), may_be, "{prefix} {name}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_name_is_one_that_model_servers_take(prefix in "\\PC{0,40}", name in "\\PC{1,90}") {
             let told = told(&prefix, &name);
+            prop_assert!(may_be_told(&prefix, &told));
             prop_assert!((1..=NAME_BYTES_MAX).contains(&told.len()));
             prop_assert!(told.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b)));
         }

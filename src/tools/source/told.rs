@@ -5,10 +5,11 @@
 //! cannot be told: then it accepts more, and calls are checked against the whole schema.
 //!
 //! Strangers write schemas too. Keywords that JSON Schema does not know would be read as
-//! instructions, and characters that nobody sees hide some. Values and names keep such characters,
-//! because calls have to repeat them; whoever writes the JSON of a prompt escapes them
-//! ([`clean::json`]). A server that presents the tools itself gets them as they are: it reads the
-//! JSON and writes its own.
+//! instructions, and characters that nobody sees hide some, so whatever has such characters is
+//! left out: a value of an `enum`, a name, a pattern. Escapes would not do. A server that presents
+//! the tools itself reads them and writes the characters again, and a model reads escapes as well.
+//! A call that lacks such a value or name is refused with both in its feedback, escaped
+//! ([`clean::json`]), so a tool that honestly needs them can still be called.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ use crate::limits::tools::PARAMETER_DESCRIPTION_CHARS_MAX;
 use crate::tools::clean;
 use crate::tools::schema::parts::{Holds, holds};
 
-/// Keywords whose value is or has what a call repeats: it stays the same.
-const VALUES: &[&str] = &["$ref", "const", "dependentRequired", "enum", "required"];
+/// Keywords whose value is a list of values or names, each of which can be left out.
+const LISTS: &[&str] = &["enum", "required"];
 /// All other keywords of JSON Schema, of any draft, that restrict or explain.
 const OTHERS: &[&str] = &[
     "$anchor",
@@ -28,9 +29,12 @@ const OTHERS: &[&str] = &[
     "$id",
     "$recursiveAnchor",
     "$recursiveRef",
+    "$ref",
+    "const",
     "contentEncoding",
     "contentMediaType",
     "default",
+    "dependentRequired",
     "deprecated",
     "description",
     "exclusiveMaximum",
@@ -71,9 +75,11 @@ fn shorten(schema: &mut Value, name: &str) {
     keywords.retain(|keyword, value| match keyword.as_str() {
         "title" => !value.as_str().is_some_and(|title| is_echo(title, name)),
         "description" => true,
-        "$ref" => value.as_str().is_none_or(is_told_reference),
-        keyword if holds(keyword).is_some() || VALUES.contains(&keyword) => true,
-        keyword => OTHERS.contains(&keyword) && !clean::is_hiding(value),
+        "$ref" if !value.as_str().is_none_or(is_told_reference) => false,
+        keyword if LISTS.contains(&keyword) => !is_emptied(value),
+        keyword => {
+            holds(keyword).is_some() || OTHERS.contains(&keyword) && !clean::is_hiding(value)
+        }
     });
     if let Some(Value::String(description)) = keywords.get_mut("description") {
         *description = clean::text(description, PARAMETER_DESCRIPTION_CHARS_MAX);
@@ -84,6 +90,7 @@ fn shorten(schema: &mut Value, name: &str) {
     for (keyword, value) in keywords {
         match (holds(keyword), value) {
             (Some(Holds::Named), Value::Object(named)) => {
+                named.retain(|name, _| !clean::is_hiding_text(name));
                 for (name, schema) in named {
                     shorten(schema, name);
                 }
@@ -97,6 +104,14 @@ fn shorten(schema: &mut Value, name: &str) {
             _ => {}
         }
     }
+}
+
+/// Takes from a list what hides something. Whether nothing is left, which would allow nothing.
+fn is_emptied(list: &mut Value) -> bool {
+    let Value::Array(items) = list else { return clean::is_hiding(list) };
+    let whole = items.len();
+    items.retain(|item| !clean::is_hiding(item));
+    items.is_empty() && whole > 0
 }
 
 /// Whether what a reference leads to is told as well: a path through a keyword that is not told
@@ -243,15 +258,48 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_something_is_left_out_unless_calls_repeat_it() {
+    fn what_hides_something_is_left_out() {
         let hidden = "a\u{e0041}\u{202e}";
-        let kept = json!({"enum": [hidden], "const": hidden, "required": [hidden]});
-        let mut whole = kept.clone();
-        for keyword in ["default", "pattern", "format"] {
-            whole[keyword] = hidden.into();
-        }
-        let of = |schema: &Value| json!({"type": "object", "properties": {hidden: schema}});
-        check(&of(&whole), &of(&kept));
+        let with = |value: &str| {
+            json!({
+                "type": "object",
+                "properties": {
+                    "a": {"enum": ["a", value, {"b": [value]}]},
+                    "b": {"type": "string", "enum": [value]},
+                    "c": {"type": "string", "const": value},
+                    "d": {"type": "string", "default": value, "pattern": value, "format": value},
+                    value: {"type": "string"},
+                },
+                "required": ["a", value],
+                "dependentRequired": {"a": [value]},
+                "patternProperties": {value: {"$ref": "#/$defs/A"}},
+                "additionalProperties": {"$ref": format!("#/$defs/{value}")},
+                "$defs": {value: {"type": "string"}, "A": {"type": "string"}},
+            })
+        };
+        check(
+            &with(hidden),
+            &json!({
+                "type": "object",
+                "properties": {
+                    "a": {"enum": ["a"]},
+                    "b": {"type": "string"},
+                    "c": {"type": "string"},
+                    "d": {"type": "string"},
+                },
+                "required": ["a"],
+                "patternProperties": {},
+                "additionalProperties": {},
+            }),
+        );
+        check(&with("visible"), &with("visible"));
+    }
+
+    #[test]
+    fn emoji_and_line_ends_are_values_like_others() {
+        let values = ["❤\u{fe0f}\u{200d}🔥", "می\u{200c}شود", "\r\n", "\t"];
+        let whole = json!({"type": "object", "properties": {"a": {"enum": values}}});
+        check(&whole, &whole);
     }
 
     #[test]

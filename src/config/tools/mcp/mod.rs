@@ -13,9 +13,10 @@ pub(super) use import::Imported;
 
 use super::address::web;
 use super::auth::{self, AuthConfig};
-use super::command::{SandboxConfig, SandboxMode, as_map, path, sandbox, scalar};
 use super::policy::{by_glob, policies};
+use super::sandbox::{self, SandboxConfig, SandboxMode};
 use super::shown::{Shown, as_written, shown_as_written};
+use super::values::{as_map, path, scalar};
 use crate::config::raw::Node;
 use crate::config::reader::{Keys, Refused, boolean, integer, text, wait};
 use crate::config::values::{choice, entry_name};
@@ -161,7 +162,7 @@ fn server(mut keys: Keys<'_, '_>) -> McpConfig {
 /// Programs are not restricted unless the entry says so: most need the network or a cache.
 fn program_sandbox(keys: &mut Keys<'_, '_>) -> SandboxConfig {
     if keys.has("sandbox") {
-        return sandbox(keys.section("sandbox"));
+        return sandbox::read(keys.section("sandbox"));
     }
     SandboxConfig { mode: SandboxMode::Off, ..SandboxConfig::default() }
 }

@@ -1,5 +1,7 @@
 //! Tools that the model knows by name only.
 
+mod strangers;
+
 use super::chains::call_with;
 use super::*;
 use crate::limits::turn::UNTOLD_CALLS_FREE;

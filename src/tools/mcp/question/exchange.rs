@@ -9,19 +9,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::question::{self, Answer};
+use super::ElicitedAnswer;
 use crate::limits::tools::{QUESTIONS_PER_CALL_MAX, RESUMPTION_STATE_BYTES_MAX};
 use crate::tools::Given;
 
 /// What has been exchanged so far.
 #[derive(Debug, Default)]
-pub(super) struct Exchange {
+pub(in crate::tools::mcp) struct Exchange {
     /// What the server wants back, byte by byte.
-    pub(super) state: Option<String>,
+    pub(in crate::tools::mcp) state: Option<String>,
     /// The answers to its last questions, by its own keys.
-    pub(super) answers: Vec<(String, Value)>,
+    pub(in crate::tools::mcp) answers: Vec<(String, Value)>,
     /// Its questions that have not been put to the user.
-    pub(super) questions: Vec<Asked>,
+    pub(in crate::tools::mcp) questions: Vec<Asked>,
     rounds: u32,
     /// Why one of the questions was not put to the user.
     not_asked: Option<String>,
@@ -29,15 +29,15 @@ pub(super) struct Exchange {
 
 /// A question of a server.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(in crate::tools::mcp) struct Asked {
     /// The server's name for it. A page has none: the server learns the answer from the page.
     key: Option<String>,
-    pub(super) params: Value,
+    pub(in crate::tools::mcp) params: Value,
 }
 
 /// What a server says to a request.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(in crate::tools::mcp) enum Reply {
     Result(Value),
     /// The user has to visit these pages before the call is made again: the parameters of
     /// questions.
@@ -45,7 +45,7 @@ pub(super) enum Reply {
 }
 
 /// What comes next in a call.
-pub(super) enum Step {
+pub(in crate::tools::mcp) enum Step {
     Done(Value),
     Ask,
     /// The server wants to be asked again a little later.
@@ -58,7 +58,7 @@ impl Exchange {
     ///
     /// # Errors
     /// If the call cannot go on, because the user will not visit a page.
-    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), String> {
+    pub(in crate::tools::mcp) fn answer(&mut self, answer: &ElicitedAnswer) -> Result<(), String> {
         match self.questions.remove(0).key {
             Some(key) => self.answers.push((key, answer.to_json())),
             None if answer.action == "accept" => {}
@@ -71,25 +71,25 @@ impl Exchange {
     ///
     /// # Errors
     /// If the call cannot go on.
-    pub(super) fn skip(&mut self, reason: String) -> Result<(), String> {
-        if self.answer(&Answer::decline()).is_err() {
+    pub(in crate::tools::mcp) fn skip(&mut self, reason: String) -> Result<(), String> {
+        if self.answer(&ElicitedAnswer::decline()).is_err() {
             return Err(format!("{NEEDS_PAGE}; {reason}"));
         }
         self.note_not_asked(Some(reason));
         Ok(())
     }
 
-    pub(super) fn note_not_asked(&mut self, reason: Option<String>) {
+    pub(in crate::tools::mcp) fn note_not_asked(&mut self, reason: Option<String>) {
         self.not_asked = reason.or_else(|| self.not_asked.take());
     }
 
     /// Why a question was not put to the user, if there was one.
-    pub(super) fn not_asked(&self) -> Option<&str> {
+    pub(in crate::tools::mcp) fn not_asked(&self) -> Option<&str> {
         self.not_asked.as_deref()
     }
 
     /// Goes on with a reply, which may be a question.
-    pub(super) fn go_on(&mut self, reply: Reply) -> Step {
+    pub(in crate::tools::mcp) fn go_on(&mut self, reply: Reply) -> Step {
         match reply {
             Reply::Result(result) => self.go_on_with(result),
             Reply::Pages(pages) => match self.count_round() {
@@ -160,7 +160,7 @@ impl Exchange {
     }
 
     /// What has to be stored until the user answers.
-    pub(super) fn to_json(&self) -> Value {
+    pub(in crate::tools::mcp) fn to_json(&self) -> Value {
         let questions: Vec<Value> =
             self.questions.iter().map(|it| json!([it.key, it.params])).collect();
         let answers: Map<String, Value> = self.answers.iter().cloned().collect();
@@ -174,7 +174,7 @@ impl Exchange {
     }
 
     /// Goes on with an answer to the first question.
-    pub(super) fn resume(mut stored: Value, given: &Given) -> Result<Self, String> {
+    pub(in crate::tools::mcp) fn resume(mut stored: Value, given: &Given) -> Result<Self, String> {
         let unusable = || "the stored state of the call cannot be read".to_owned();
         let Some(Value::Array(questions)) = stored.get_mut("questions").map(Value::take) else {
             return Err(unusable());
@@ -198,7 +198,7 @@ impl Exchange {
         if exchange.questions.is_empty() {
             return Err(unusable());
         }
-        exchange.answer(&question::answer(given))?;
+        exchange.answer(&super::answer(given))?;
         Ok(exchange)
     }
 }

@@ -1,5 +1,8 @@
 //! One connection to a server, from its handshake to its end.
 
+mod handler;
+mod restarts;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
@@ -20,17 +23,18 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransport;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use super::auth::Authorized;
-use super::cause::told_handshake;
-use super::end::End;
-use super::handler::Handler;
-use super::http::{self, HttpClient};
-use super::options::{McpOptions, Protocol, Reach};
-use super::program::Program;
-use super::restarts::Backoff;
-use super::stdio::Stdio;
-use super::traffic::{Guard, Traffic};
 use crate::limits::mcp::LIST_AGE_MIN;
+use crate::tools::mcp::auth::Authorized;
+use crate::tools::mcp::cause::told_handshake;
+use crate::tools::mcp::end::End;
+use crate::tools::mcp::http::{self, HttpClient};
+use crate::tools::mcp::options::{McpOptions, Protocol, Reach};
+use crate::tools::mcp::stdio::{Program, Stdio};
+use crate::tools::mcp::traffic::{Gate, Traffic};
+use handler::Handler;
+use restarts::Backoff;
+
+pub(super) use restarts::Restarts;
 
 /// The protocol's two eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub(super) struct Connection {
     pub(super) version: String,
     /// Whether the server says that it has tools.
     pub(super) has_tools: bool,
-    listed: Mutex<Listed>,
+    listed: Mutex<LastList>,
     /// Whether it ends with a program.
     is_to_program: bool,
     end: End,
@@ -68,7 +72,7 @@ pub(super) struct Connection {
 
 /// What a server listed last.
 #[derive(Debug, Default)]
-struct Listed {
+struct LastList {
     /// What its tools are, by name.
     definitions: HashMap<String, String>,
     /// How long that may be used, if it says so.
@@ -106,7 +110,7 @@ impl Connection {
 
     /// Notes the hashes of its tools by name, and how long they may be used.
     pub(super) fn note_list(&self, definitions: HashMap<String, String>, lasts: Option<Duration>) {
-        *self.listed.lock() = Listed { definitions, lasts };
+        *self.listed.lock() = LastList { definitions, lasts };
     }
 
     /// The hash of what its tool of this name is; `None` if it has none that can be used.
@@ -254,7 +258,7 @@ async fn connect_as(
                 return Err(ConnectError::fatal("the program has no input or output"));
             };
             let stdio = Stdio::new(input, output, program.exited.clone());
-            let transport = Guard::new(stdio, traffic.clone());
+            let transport = Gate::new(stdio, traffic.clone());
             let end = End::default();
             let connected =
                 Box::pin(handshake(transport, options, traffic, probe, (Some(program), end))).await;
@@ -268,7 +272,7 @@ async fn connect_as(
             let client = HttpClient::new(reach.client.clone(), auth.cloned(), end.clone());
             let config = http::config(&reach.url, &reach.headers);
             let transport = StreamableHttpClientTransport::with_client(client, config);
-            let transport = Guard::new(transport, traffic.clone());
+            let transport = Gate::new(transport, traffic.clone());
             let connected =
                 Box::pin(handshake(transport, options, traffic, probe, (None, end))).await;
             connected.map_err(|(error, _)| of_http(&error))
@@ -291,7 +295,7 @@ fn client_config(options: &McpOptions) -> ClientConfig {
 }
 
 async fn handshake<T>(
-    transport: Guard<T>,
+    transport: Gate<T>,
     options: &McpOptions,
     traffic: Traffic,
     probe: Probe,

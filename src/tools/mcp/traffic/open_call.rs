@@ -12,10 +12,10 @@ use crate::tools::{Progress, Reporter, ToolFault};
 
 /// A call that the server has not answered.
 #[derive(Debug)]
-pub(super) struct OpenCall {
+pub(in crate::tools::mcp) struct OpenCall {
     /// Whose call it is.
-    pub(super) session: std::sync::Arc<str>,
-    pub(super) reporter: Reporter,
+    pub(in crate::tools::mcp) session: std::sync::Arc<str>,
+    pub(in crate::tools::mcp) reporter: Reporter,
     state: Mutex<State>,
     heard: Notify,
     /// Its place among the open calls of its connection.
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl OpenCall {
-    pub(super) fn new(
+    pub(in crate::tools::mcp) fn new(
         session: std::sync::Arc<str>,
         reporter: Reporter,
         slot: OwnedSemaphorePermit,
@@ -44,12 +44,12 @@ impl OpenCall {
     }
 
     /// The server has said something about it.
-    pub(super) fn hear(&self) {
+    pub(in crate::tools::mcp) fn hear(&self) {
         self.state.lock().heard_at = Instant::now();
         self.heard.notify_one();
     }
 
-    pub(super) fn progress(&self, params: &ProgressNotificationParam) {
+    pub(in crate::tools::mcp) fn progress(&self, params: &ProgressNotificationParam) {
         self.hear();
         let ProgressNotificationParam { progress, total, message, .. } = params;
         let message = message.clone();
@@ -58,7 +58,7 @@ impl OpenCall {
 
     /// Waits until nothing has been heard of it for this long. Time spent waiting for the user
     /// does not count.
-    pub(super) async fn silence(&self, most: Duration) {
+    pub(in crate::tools::mcp) async fn silence(&self, most: Duration) {
         loop {
             let (is_asking, deadline) = {
                 let state = self.state.lock();
@@ -78,7 +78,7 @@ impl OpenCall {
     ///
     /// # Errors
     /// If it is one too many.
-    pub(super) fn count_question(&self) -> Result<(), String> {
+    pub(in crate::tools::mcp) fn count_question(&self) -> Result<(), String> {
         let mut state = self.state.lock();
         state.questions = state.questions.saturating_add(1);
         if state.questions > QUESTIONS_PER_CALL_MAX {
@@ -88,19 +88,19 @@ impl OpenCall {
     }
 
     /// The user is being asked, until the result is dropped.
-    pub(super) fn asking(&self) -> Asking<'_> {
+    pub(in crate::tools::mcp) fn asking(&self) -> Asking<'_> {
         self.state.lock().waiting += 1;
         self.heard.notify_one();
         Asking(self)
     }
 
     /// Notes why a question was not put to the user.
-    pub(super) fn note_not_asked(&self, reason: String) {
+    pub(in crate::tools::mcp) fn note_not_asked(&self, reason: String) {
         self.state.lock().not_asked = Some(reason);
     }
 
     /// A fault of the call, which also says why a question was not put to the user.
-    pub(super) fn explain(&self, fault: ToolFault) -> ToolFault {
+    pub(in crate::tools::mcp) fn explain(&self, fault: ToolFault) -> ToolFault {
         match self.not_asked() {
             Some(reason) => ToolFault { message: format!("{} ({reason})", fault.message), ..fault },
             None => fault,
@@ -108,13 +108,13 @@ impl OpenCall {
     }
 
     /// Why a question was not put to the user, if there was one.
-    pub(super) fn not_asked(&self) -> Option<String> {
+    pub(in crate::tools::mcp) fn not_asked(&self) -> Option<String> {
         self.state.lock().not_asked.clone()
     }
 }
 
 /// A question that waits for the user.
-pub(super) struct Asking<'c>(&'c OpenCall);
+pub(in crate::tools::mcp) struct Asking<'c>(&'c OpenCall);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {

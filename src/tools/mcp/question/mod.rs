@@ -1,23 +1,27 @@
 //! Questions of servers to users (MCP, elicitation), and their answers.
 
+mod exchange;
+mod secret;
+
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::secret;
 use crate::limits::mcp::QUESTION_CHARS_MAX;
 use crate::text::quote;
 use crate::tools::source::clean_text;
 use crate::tools::{Clarification, Given, form};
 
+pub(super) use exchange::{Exchange, Reply, Step};
+
 /// A user's answer, as servers read it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct ElicitedAnswer {
     pub(super) action: &'static str,
     pub(super) content: Option<Value>,
 }
 
-impl Answer {
+impl ElicitedAnswer {
     pub(super) const fn decline() -> Self {
         Self { action: "decline", content: None }
     }
@@ -103,15 +107,17 @@ fn form(params: &Value, message: String) -> Result<Clarification, String> {
 }
 
 /// What a user's answer means to a server.
-pub(super) fn answer(given: &Given) -> Answer {
+pub(super) fn answer(given: &Given) -> ElicitedAnswer {
     match given {
-        Given::Content(content) => Answer { action: "accept", content: Some(content.clone()) },
+        Given::Content(content) => {
+            ElicitedAnswer { action: "accept", content: Some(content.clone()) }
+        }
         // A page that the user will visit, or not.
         Given::Option(option) if option.id == "accept" => {
-            Answer { action: "accept", content: None }
+            ElicitedAnswer { action: "accept", content: None }
         }
-        Given::Option(_) | Given::Refused(_) | Given::Declined => Answer::decline(),
-        Given::Text(_) | Given::Approved { .. } | Given::Cancelled => Answer::cancel(),
+        Given::Option(_) | Given::Refused(_) | Given::Declined => ElicitedAnswer::decline(),
+        Given::Text(_) | Given::Approved { .. } | Given::Cancelled => ElicitedAnswer::cancel(),
     }
 }
 

@@ -7,10 +7,10 @@ use rmcp::model::{ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAc
 use rmcp::service::{InboundStreamOrigin, RequestContext, RoleClient};
 use tracing::debug;
 
-use super::open_call::OpenCall;
-use super::options::McpOptions;
-use super::question::{self, Answer};
-use super::traffic::{Asker, Traffic};
+use crate::tools::mcp::options::McpOptions;
+use crate::tools::mcp::question::{self, ElicitedAnswer};
+use crate::tools::mcp::traffic::OpenCall;
+use crate::tools::mcp::traffic::{Asker, Traffic};
 
 /// Answers the requests of a server.
 #[derive(Debug)]
@@ -30,18 +30,18 @@ impl Handler {
         &self,
         params: &ElicitRequestParams,
         origin: Option<&InboundStreamOrigin>,
-    ) -> Answer {
-        let Some(call) = self.caller(origin) else { return Answer::cancel() };
+    ) -> ElicitedAnswer {
+        let Some(call) = self.caller(origin) else { return ElicitedAnswer::cancel() };
         if let Err(reason) = call.count_question() {
             call.note_not_asked(reason);
-            return Answer::cancel();
+            return ElicitedAnswer::cancel();
         }
         let params = serde_json::to_value(params).unwrap_or_default();
         let question = match question::read(&params, self.may_send_to_pages) {
             Ok(question) => question,
             Err(reason) => {
                 call.note_not_asked(reason);
-                return Answer::decline();
+                return ElicitedAnswer::decline();
             }
         };
         let asking = call.asking();

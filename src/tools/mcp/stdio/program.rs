@@ -13,9 +13,9 @@ use crate::tools::process::{Child, Options, ProcessError, describe};
 
 /// A server's process. **Dropping it ends the process and everything that it has started.**
 #[derive(Debug)]
-pub(super) struct Program {
+pub(in crate::tools::mcp) struct Program {
     /// Set once the process has exited. What it has started may still hold its output.
-    pub(super) exited: CancellationToken,
+    pub(in crate::tools::mcp) exited: CancellationToken,
     end: watch::Receiver<Option<Arc<str>>>,
     _stop: DropGuard,
 }
@@ -25,7 +25,7 @@ impl Program {
     ///
     /// # Errors
     /// See [`ProcessError`].
-    pub(super) fn start(
+    pub(in crate::tools::mcp) fn start(
         name: Arc<str>,
         options: &Options,
     ) -> Result<(Self, Option<(ChildStdin, ChildStdout)>), ProcessError> {
@@ -39,7 +39,7 @@ impl Program {
     }
 
     /// How it ended, once its output is closed.
-    pub(super) async fn told_end(&self) -> String {
+    pub(in crate::tools::mcp) async fn told_end(&self) -> String {
         let mut end = self.end.clone();
         let ended = timeout(EXIT_WAIT, end.wait_for(Option::is_some)).await;
         match ended {

@@ -9,7 +9,7 @@ use crate::limits::mcp as limits;
 
 /// How often a server was connected, and how that went.
 #[derive(Debug, Default)]
-pub(super) struct Restarts {
+pub(in crate::tools::mcp) struct Restarts {
     /// When it was restarted lately.
     recent: VecDeque<Instant>,
     /// How many times in a row it did not stay.
@@ -20,17 +20,17 @@ pub(super) struct Restarts {
 
 impl Restarts {
     /// The server is connected. Returns whether it had been connected before.
-    pub(super) fn began(&mut self, now: Instant) -> bool {
+    pub(in crate::tools::mcp) fn began(&mut self, now: Instant) -> bool {
         self.healthy_since = Some(now);
         std::mem::replace(&mut self.was_there, true)
     }
 
-    pub(super) fn has_given_up(&self) -> bool {
+    pub(in crate::tools::mcp) fn has_given_up(&self) -> bool {
         self.recent.len() >= limits::RESTARTS_MAX
     }
 
     /// How long to wait before it is connected again.
-    pub(super) fn pause(&mut self, now: Instant) -> Duration {
+    pub(in crate::tools::mcp) fn pause(&mut self, now: Instant) -> Duration {
         let health = self.healthy_since.take().map(|since| now.duration_since(since));
         if health.is_some_and(|health| health >= limits::HEALTHY_AFTER) {
             self.in_a_row = 0;

@@ -1,14 +1,17 @@
 //! What calls go through: the connection that all sessions share, or one for each.
 
+mod own;
+
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::connection::Connection;
-use super::own::OwnConnections;
 use crate::limits::mcp::RECONNECT_WAIT;
 use crate::tools::ToolFault;
+use crate::tools::mcp::connection::Connection;
+
+pub(super) use own::OwnConnections;
 
 /// What calls go through.
 #[derive(Debug, Clone)]
@@ -25,8 +28,8 @@ pub(super) enum Current {
     /// It is being made, after this error if there was one.
     Connecting(Option<Arc<str>>),
     Open(Arc<Connection>),
-    /// There is none, and will be none for a while.
-    Failed(Arc<str>),
+    /// There is none, and will be none for a while. This becomes of calls.
+    Failed(ToolFault),
 }
 
 impl Link {
@@ -63,7 +66,7 @@ impl Link {
             Ok(Ok(it)) => match &*it {
                 Current::Open(connection) => return Ok(Arc::clone(connection)),
                 // This will not pass as soon as another attempt would be made.
-                Current::Failed(reason) => ToolFault::transient(&**reason).after_waiting(),
+                Current::Failed(fault) => fault.clone().after_waiting(),
                 Current::Connecting(_) => unreachable!("it is not what was waited for"),
             },
             Ok(Err(_)) => ToolFault::permanent("the server is no longer used"),

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::connection::Connection;
-use super::link::Link;
-use super::list::Listed;
-use super::options::McpOptions;
 use super::result::Reading;
-use super::tool::{McpTool, Shared};
+use super::{McpTool, Shared};
 use crate::limits::mcp as limits;
 use crate::tools::Entry;
+use crate::tools::mcp::connection::Connection;
+use crate::tools::mcp::link::Link;
+use crate::tools::mcp::list::ListedTool;
+use crate::tools::mcp::options::McpOptions;
 use crate::tools::schema::{self, Schema};
 use crate::tools::source::LeftOut;
 
 /// The tools that can be offered, and the others.
-pub(super) fn entries(
-    listed: Vec<Listed>,
+pub(in crate::tools::mcp) fn entries(
+    listed: Vec<ListedTool>,
     options: &McpOptions,
     link: &Link,
     connection: &Arc<Connection>,
@@ -47,12 +47,12 @@ pub(super) fn entries(
 
 /// A tool that can be offered.
 fn entry(
-    listed: Listed,
+    listed: ListedTool,
     options: &McpOptions,
     link: &Link,
     connection: &Arc<Connection>,
 ) -> Result<Entry, String> {
-    let Listed { declared, definition, output, params } = listed;
+    let ListedTool { declared, definition, output, params } = listed;
     let name = declared.name.clone();
     let mut spec = options.rules.spec(declared)?;
     let silence_max = spec.policy.timeout.unwrap_or(options.silence_max);

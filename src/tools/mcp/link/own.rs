@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, sleep};
 
-use super::auth::Authorized;
-use super::connection::{Connection, Era, connect};
-use super::list::{self, NotListed};
-use super::options::McpOptions;
 use crate::limits::mcp as limits;
 use crate::tools::ToolFault;
+use crate::tools::mcp::auth::Authorized;
+use crate::tools::mcp::connection::{Connection, Era, connect};
+use crate::tools::mcp::list;
+use crate::tools::mcp::options::McpOptions;
 
 /// Connections of single sessions.
 #[derive(Debug)]
-pub(super) struct OwnConnections {
+pub(in crate::tools::mcp) struct OwnConnections {
     options: Arc<McpOptions>,
     auth: Option<Arc<Authorized>>,
     /// The server's era, once it is known.
@@ -55,18 +55,21 @@ impl Own {
 }
 
 impl OwnConnections {
-    pub(super) fn new(options: Arc<McpOptions>, auth: Option<Arc<Authorized>>) -> Self {
+    pub(in crate::tools::mcp) fn new(
+        options: Arc<McpOptions>,
+        auth: Option<Arc<Authorized>>,
+    ) -> Self {
         let (era, open, changed) = (Mutex::default(), Mutex::default(), Arc::default());
         Self { options, auth, era, open, changed }
     }
 
     /// The next connections need not find out the era.
-    pub(super) fn note_era(&self, era: Era) {
+    pub(in crate::tools::mcp) fn note_era(&self, era: Era) {
         *self.era.lock() = Some(era);
     }
 
     /// Waits until one of them says that the server's tools have changed.
-    pub(super) async fn changed(&self) {
+    pub(in crate::tools::mcp) async fn changed(&self) {
         self.changed.notified().await;
     }
 
@@ -74,7 +77,7 @@ impl OwnConnections {
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn connection(
+    pub(in crate::tools::mcp) async fn connection(
         &self,
         session: &Arc<str>,
     ) -> Result<Arc<Connection>, ToolFault> {
@@ -83,12 +86,12 @@ impl OwnConnections {
     }
 
     /// Closes the session's connection. Calls that use it may end.
-    pub(super) fn forget(&self, session: &str) {
+    pub(in crate::tools::mcp) fn forget(&self, session: &str) {
         self.open.lock().remove(session);
     }
 
     /// Closes those that have been idle for too long, for as long as it is polled.
-    pub(super) async fn close_idle(&self) -> Infallible {
+    pub(in crate::tools::mcp) async fn close_idle(&self) -> Infallible {
         loop {
             sleep(limits::OWN_CONNECTION_CHECK).await;
             self.open.lock().retain(|_, own| {
@@ -118,9 +121,7 @@ impl OwnConnections {
         let connection = connected.map_err(|error| unsent(error.message))?;
         let mut changes = connection.traffic.changes();
         let listed = list::checked(&connection, self.options.pin.as_deref()).await;
-        listed.map_err(|NotListed { reason, is_final }| {
-            if is_final { ToolFault::permanent(reason).before_sending() } else { unsent(reason) }
-        })?;
+        listed.map_err(|error| error.fault())?;
         let owner = Arc::clone(&self.changed);
         // Ends with the connection.
         tokio::spawn(async move {

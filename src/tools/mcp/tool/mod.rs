@@ -1,5 +1,8 @@
 //! A tool of an MCP server.
 
+mod entries;
+mod result;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,47 +15,48 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RoleClient, Service
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::cause;
-use super::connection::Connection;
-use super::exchange::{Exchange, Reply, Step};
-use super::http::params::{Param, ParamHeaders};
-use super::link::Link;
-use super::open_call::OpenCall;
-use super::result::{self, Reading};
-use super::{list, message, question};
 use crate::limits::mcp::{ATTEMPTS_MAX, OPEN_CALLS_MAX, STATE_PAUSE};
+use crate::tools::mcp::connection::Connection;
+use crate::tools::mcp::http::params::{Param, ParamHeaders};
+use crate::tools::mcp::link::Link;
+use crate::tools::mcp::question::{Exchange, Reply, Step};
+use crate::tools::mcp::traffic::OpenCall;
+use crate::tools::mcp::{cause, list, message, question};
 use crate::tools::{CallContext, RunLimits, Tool, ToolFault, ToolFuture, ToolResult, ToolSpec};
+use result::Reading;
+
+pub(super) use entries::entries;
 
 /// A tool of an MCP server.
 #[derive(Debug)]
-pub(super) struct McpTool {
+struct McpTool {
     spec: Arc<ToolSpec>,
     shared: Arc<Shared>,
 }
 
 /// What calls of a tool share.
 #[derive(Debug)]
-pub(super) struct Shared {
+struct Shared {
     /// The server's own name for it.
-    pub(super) name: String,
+    name: String,
     /// The hash of what it is.
-    pub(super) definition: String,
+    definition: String,
     /// The connection that listed it.
-    pub(super) listed_by: Weak<Connection>,
+    listed_by: Weak<Connection>,
     /// The arguments that are repeated in headers.
-    pub(super) params: Vec<Param>,
-    pub(super) reading: Reading,
-    pub(super) link: Link,
-    pub(super) silence_max: Duration,
-    pub(super) call_max: Duration,
-    pub(super) result_bytes_max: usize,
-    pub(super) may_send_to_pages: bool,
+    params: Vec<Param>,
+    reading: Reading,
+    link: Link,
+    silence_max: Duration,
+    call_max: Duration,
+    result_bytes_max: usize,
+    may_send_to_pages: bool,
     /// What the server's list of tools must be.
-    pub(super) pin: Option<String>,
+    pin: Option<String>,
 }
 
 impl McpTool {
-    pub(super) const fn new(spec: Arc<ToolSpec>, shared: Arc<Shared>) -> Self {
+    const fn new(spec: Arc<ToolSpec>, shared: Arc<Shared>) -> Self {
         Self { spec, shared }
     }
 }

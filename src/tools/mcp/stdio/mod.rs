@@ -1,5 +1,9 @@
 //! Messages over a process's standard input and output, one per line.
 
+mod envelope;
+mod lines;
+mod program;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -15,10 +19,12 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::lines::{Line, Lines};
-use super::message;
 use crate::limits::mcp::RAW_ANSWERS_MAX;
 use crate::text::quote;
+use crate::tools::mcp::message;
+use lines::{Line, Lines};
+
+pub(super) use program::Program;
 
 /// A process's standard input and output.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! What goes over one connection: which requests are open, and what the server sends about them.
 //!
 //! ```text
-//!   rmcp ── send ────> Guard ──> transport ──> server
-//!   rmcp <─ receive ── Guard <── transport <── server
+//!   rmcp ── send ────> Gate ───> transport ──> server
+//!   rmcp <─ receive ── Gate <─── transport <── server
 //!                        │
 //!                        ├─ answers to requests that are not open: dropped
 //!                        ├─ progress: to its call, in order; dropped once the call is over
@@ -12,6 +12,9 @@
 //! ```
 //! rmcp would run each notification in a task of its own, so that progress arrives out of order,
 //! after the result, and without limit.
+
+mod given_up;
+mod open_call;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,10 +32,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::given_up::GivenUp;
-use super::message;
-use super::open_call::OpenCall;
 use crate::limits::mcp::{NOTIFICATIONS_PER_SEC_MAX, OPEN_CALLS_MAX, SERVER_REQUESTS_MAX};
+use crate::tools::mcp::message;
+use given_up::GivenUp;
+
+pub(super) use open_call::OpenCall;
 
 /// The requests of one connection, and what is known of them. Copies share it.
 #[derive(Debug, Clone)]
@@ -327,18 +331,18 @@ impl Budget {
 
 /// A transport whose traffic is watched.
 #[derive(Debug)]
-pub(super) struct Guard<T> {
+pub(super) struct Gate<T> {
     transport: T,
     traffic: Traffic,
 }
 
-impl<T> Guard<T> {
+impl<T> Gate<T> {
     pub(super) const fn new(transport: T, traffic: Traffic) -> Self {
         Self { transport, traffic }
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Gate<T> {
     type Error = T::Error;
 
     fn send(
