@@ -48,6 +48,7 @@ pub(super) use linux::kill;
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs;
+    use std::io::ErrorKind;
     use std::os::fd::OwnedFd;
     use std::os::unix::ffi::OsStrExt as _;
 
@@ -57,16 +58,30 @@ mod linux {
     use super::{Mark, Search, VARIABLE};
     use crate::limits::process::STRAGGLER_ROUNDS_MAX;
 
+    /// The pause before another look, if a process was just ending or becoming another program.
+    const UNCLEAR_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
     /// Kills every process that carries the mark and may be looked at. Blocks, a few milliseconds
     /// as a rule.
     pub(in crate::tools::process) fn kill(mark: &Mark, search: Search) {
         let variable = format!("{VARIABLE}={}", mark.as_str());
         // Whoever is killed may have started another one before.
         for _ in 0..STRAGGLER_ROUNDS_MAX {
-            let found: Vec<OwnedFd> =
-                search.ids().into_iter().filter_map(|id| marked(id, &variable)).collect();
+            let mut found: Vec<OwnedFd> = Vec::new();
+            let mut is_unclear = false;
+            for id in search.ids() {
+                match look(id, &variable) {
+                    Look::Marked(process) => found.push(process),
+                    Look::Unmarked => {}
+                    Look::Unclear => is_unclear = true,
+                }
+            }
             if found.is_empty() {
-                return;
+                if !is_unclear {
+                    return;
+                }
+                // There is nothing to wait for but time.
+                let _ = poll(&mut [], Some(&UNCLEAR_PAUSE));
             }
             for process in &found {
                 // It may have ended.
@@ -74,6 +89,16 @@ mod linux {
             }
             found.iter().for_each(wait);
         }
+    }
+
+    /// What is known about a process.
+    enum Look {
+        /// It carries the mark. Another process cannot take its place meanwhile.
+        Marked(OwnedFd),
+        Unmarked,
+        /// It has just ended, and may have started another one that was not looked at; or it is
+        /// just becoming another program, whose environment is not there yet.
+        Unclear,
     }
 
     impl Search {
@@ -103,12 +128,28 @@ mod linux {
         load.split_ascii_whitespace().next_back()?.parse().ok()
     }
 
-    /// The process, if it carries the mark. Another one cannot take its place meanwhile.
-    fn marked(id: i32, variable: &str) -> Option<OwnedFd> {
-        let process = pidfd_open(Pid::from_raw(id)?, PidfdFlags::empty()).ok()?;
-        let environment = fs::read(format!("/proc/{id}/environ")).ok()?;
-        let is_marked = environment.split(|byte| *byte == 0).any(|it| it == variable.as_bytes());
-        is_marked.then_some(process)
+    fn look(id: i32, variable: &str) -> Look {
+        let process = Pid::from_raw(id).map(|id| pidfd_open(id, PidfdFlags::empty()));
+        let Some(Ok(process)) = process else { return Look::Unclear };
+        match fs::read(format!("/proc/{id}/environ")) {
+            // Only a process with a program of its own will have an environment.
+            Ok(environment) if environment.is_empty() => {
+                match fs::read_link(format!("/proc/{id}/exe")) {
+                    Ok(_) => Look::Unclear,
+                    Err(_) => Look::Unmarked,
+                }
+            }
+            Ok(environment) => {
+                let mut variables = environment.split(|byte| *byte == 0);
+                if variables.any(|it| it == variable.as_bytes()) {
+                    Look::Marked(process)
+                } else {
+                    Look::Unmarked
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Look::Unmarked,
+            Err(_) => Look::Unclear,
+        }
     }
 
     /// Waits until a process that was killed has ended. One that cannot end yet, because it waits
