@@ -1,5 +1,6 @@
 //! Calls that are handed to the client, and the results with which the turn continues.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::answer_error::ResultsError;
@@ -56,25 +57,25 @@ impl Conversation {
     pub(crate) fn with_results(&self, results: &[ClientResult]) -> Result<Turn, ResultsError> {
         let turn = self.awaiting().ok_or(ResultsError::NoneAwaited)?;
         let awaited: Vec<&str> = turn.handed_out().map(|call| &*call.call_id).collect();
-        for (at, result) in results.iter().enumerate() {
-            let id = &result.call_id;
-            if !awaited.contains(&&**id) {
+        let known: HashSet<&str> = awaited.iter().copied().collect();
+        let mut given = HashMap::with_capacity(results.len());
+        for ClientResult { call_id, result } in results {
+            if !known.contains(&**call_id) {
                 let awaited = awaited.into_iter().map(str::to_owned).collect();
-                return Err(ResultsError::Unknown { id: id.clone(), awaited });
+                return Err(ResultsError::Unknown { id: call_id.clone(), awaited });
             }
-            if results[..at].iter().any(|before| before.call_id == *id) {
-                return Err(ResultsError::Twice(id.clone()));
+            if given.insert(&**call_id, result).is_some() {
+                return Err(ResultsError::Twice(call_id.clone()));
             }
         }
-        let has_none = |id: &&str| !results.iter().any(|result| result.call_id == *id);
+        let has_none = |id: &&str| !given.contains_key(id);
         let missing: Vec<String> =
             awaited.into_iter().filter(has_none).map(str::to_owned).collect();
         if !missing.is_empty() {
             return Err(ResultsError::Missing(missing));
         }
         Ok(turn.clone().with_outcomes(|call| {
-            let found = results.iter().find(|result| result.call_id == call.call_id)?;
-            Some(Outcome::Claimed(found.result.clone()))
+            given.get(&*call.call_id).map(|result| Outcome::Claimed(ToolResult::clone(result)))
         }))
     }
 }
