@@ -140,6 +140,7 @@ const ROWS: &[Row] = &[
         Nothing,
         &["call_format", "event", "limits", "parser", "text", "tools", "upstream"],
     ),
+    row("conversation/claimed", Nothing, &["call_format", "event", "limits", "parser", "tools"]),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),

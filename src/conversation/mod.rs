@@ -11,6 +11,7 @@
 //! done here.
 
 mod answer_error;
+pub mod claimed;
 mod clarification;
 mod client_results;
 pub(crate) mod render;
