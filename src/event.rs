@@ -70,6 +70,17 @@ pub enum Event<'a> {
         /// The round, from 1.
         r#loop: u32,
     },
+    /// A valid call of a tool that the client runs. The turn ends, and continues with its result.
+    ClientToolCall {
+        /// The call's id in this session.
+        call_id: &'a str,
+        /// The tool's name.
+        tool_name: &'a str,
+        /// The arguments as its tool takes them.
+        tool_args: &'a RawValue,
+        /// The round, from 1.
+        r#loop: u32,
+    },
     /// A progress report of a running tool.
     ToolProgress {
         /// The call's id in this turn.
@@ -175,6 +186,7 @@ impl Event<'_> {
             Self::ToolArgumentsDelta { .. } => Kind::ToolArgumentsDelta,
             Self::Acknowledgement { .. } => Kind::Acknowledgement,
             Self::ToolStarted { .. } => Kind::ToolStarted,
+            Self::ClientToolCall { .. } => Kind::ClientToolCall,
             Self::ToolProgress { .. } => Kind::ToolProgress,
             Self::ToolCompleted { .. } => Kind::ToolCompleted,
             Self::Feedback { .. } => Kind::Feedback,
@@ -210,6 +222,8 @@ pub enum Kind {
     Acknowledgement,
     /// [`Event::ToolStarted`].
     ToolStarted,
+    /// [`Event::ClientToolCall`].
+    ClientToolCall,
     /// [`Event::ToolProgress`].
     ToolProgress,
     /// [`Event::ToolCompleted`].
@@ -230,7 +244,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::TurnStarted,
         Self::TextDelta,
         Self::ReasoningDelta,
@@ -238,6 +252,7 @@ impl Kind {
         Self::ToolArgumentsDelta,
         Self::Acknowledgement,
         Self::ToolStarted,
+        Self::ClientToolCall,
         Self::ToolProgress,
         Self::ToolCompleted,
         Self::Feedback,
@@ -259,6 +274,7 @@ impl Kind {
             Self::ToolArgumentsDelta => "tool_arguments_delta",
             Self::Acknowledgement => "acknowledgement",
             Self::ToolStarted => "tool_started",
+            Self::ClientToolCall => "client_tool_call",
             Self::ToolProgress => "tool_progress",
             Self::ToolCompleted => "tool_completed",
             Self::Feedback => "feedback",
@@ -440,6 +456,8 @@ pub enum TurnFinish {
     Length,
     /// The user was asked a question.
     ClarificationNeeded,
+    /// The client has to run tools of its own.
+    ClientToolCalls,
     /// The loop limit was reached, so the answer was written without tools.
     LoopLimit,
     /// The turn was cancelled.
@@ -454,6 +472,7 @@ impl TurnFinish {
             Self::Stop => "stop",
             Self::Length => "length",
             Self::ClarificationNeeded => "clarification_needed",
+            Self::ClientToolCalls => "client_tool_calls",
             Self::LoopLimit => "loop_limit",
             Self::Cancelled => "cancelled",
         }

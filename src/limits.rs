@@ -316,6 +316,8 @@ pub mod tools {
     pub const QUESTION_BYTES_MAX: usize = 32 * KIB;
     /// A file that a tool returns, in bytes. A longer one is not kept.
     pub const FILE_BYTES_MAX: usize = 8 * MIB;
+    /// Tools that a client may bring to a turn: as many as `OpenAI`'s API takes.
+    pub const CLIENT_TOOLS_MAX: usize = 128;
     /// Files of one result that are kept.
     pub const FILES_MAX: usize = 16;
     /// Nesting depth of a result's data. Deeper JSON is not parsed, so whatever was parsed can

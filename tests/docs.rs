@@ -183,6 +183,7 @@ fn system_prompt() -> String {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
+        single_client_call: false,
         briefing: Arc::new(briefing),
         history: Conversation::default(),
     };

@@ -40,6 +40,7 @@ impl Scene {
             sampling: Sampling::default(),
             max_tool_loops: None,
             tool_choice: ToolChoice::Auto,
+            single_client_call: false,
             briefing: Arc::new(briefing.expect("valid rules")),
             history: Conversation::default(),
         };

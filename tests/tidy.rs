@@ -105,6 +105,7 @@ const ROWS: &[Row] = &[
     row("tools/report", Io, &["limits", "text"]),
     row("tools/run", Io, &["limits", "telemetry"]),
     row("tools/builtin", Io, &["limits", "text", "time_zones"]),
+    row("tools/client", Nothing, &["limits", "text"]),
     row("tools/catalog", Nothing, &["limits", "text"]),
     row("tools/result", Nothing, &["limits", "text"]),
     row("tools/schema", Nothing, &["limits", "text"]),
@@ -137,6 +138,7 @@ const ROWS: &[Row] = &[
         Nothing,
         &["call_format", "event", "limits", "parser", "text", "tools", "upstream"],
     ),
+    row("conversation/claimed", Nothing, &["call_format", "event", "limits", "parser", "tools"]),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
@@ -592,6 +594,7 @@ fn one_of_each(visit: impl FnMut(Event<'_>)) {
         Event::ToolArgumentsDelta { call_id, delta: "{" },
         Event::Acknowledgement { text, source: AcknowledgementSource::Hints },
         Event::ToolStarted { call_id, tool_name, tool_args: &arguments, r#loop: 1 },
+        Event::ClientToolCall { call_id, tool_name, tool_args: &arguments, r#loop: 1 },
         Event::ToolProgress { call_id, tool_name, progress: 1.0, total: None, message: None },
         Event::ToolCompleted {
             call_id,

@@ -45,9 +45,38 @@ pub enum AnswerError {
         quote(.0)
     )]
     Expired(String),
+    /// It has the results of calls, and they are not those that are awaited.
+    #[error(transparent)]
+    Results(ResultsError),
     /// The answer is empty.
     #[error("the answer is empty; send text, or the id of an option")]
     EmptyText,
+}
+
+/// Why the results of calls are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResultsError {
+    /// The session's last turn has handed out no calls.
+    #[error("no call of this session waits for a result; send a prompt")]
+    NoneAwaited,
+    /// No such call was handed out.
+    #[error("no call {} waits for a result; awaited: {}", quote(id), awaited.join(", "))]
+    Unknown {
+        /// The id in the result.
+        id: String,
+        /// The ids of the calls that were handed out.
+        awaited: Vec<String>,
+    },
+    /// A call has two results.
+    #[error("call {} has two results; send one", quote(.0))]
+    Twice(String),
+    /// Calls have none.
+    #[error(
+        "these calls have no result: {}; send one for each (an error says that it could not be \
+         run), or a prompt, which goes on without them",
+        .0.join(", ")
+    )]
+    Missing(Vec<String>),
 }
 
 /// The answers that a question accepts, besides `decline` and `cancel`.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::answer_error::{AnswerError, Ways};
+use super::client_results::ClientResult;
 use super::{Conversation, Ending, Turn};
 use crate::event::TurnFinish;
 use crate::parser::Arguments;
@@ -63,6 +64,8 @@ pub enum Ask {
         /// The answer.
         choice: Choice,
     },
+    /// The results of the calls that were handed to the client, not yet checked.
+    Results(Vec<ClientResult>),
 }
 
 impl Default for Ask {
@@ -93,6 +96,9 @@ pub enum Opening {
     Prompt(String),
     /// The user's answer to the open question.
     Answer(Box<Answer>),
+    /// The results of the calls that the session's last turn handed to the client: that turn, with
+    /// these results in it.
+    Results(Box<Turn>),
 }
 
 /// A valid answer.
@@ -167,6 +173,10 @@ impl Conversation {
     ) -> Result<Opening, AnswerError> {
         let (clarification_id, choice) = match ask {
             Ask::Prompt(prompt) => return Ok(Opening::Prompt(prompt.clone())),
+            Ask::Results(results) => {
+                let turn = self.with_results(results).map_err(AnswerError::Results)?;
+                return Ok(Opening::Results(Box::new(turn)));
+            }
             Ask::Answer { clarification_id, choice } => (clarification_id, choice),
         };
         let answer = self.answer(clarification_id, choice.clone())?;
@@ -177,6 +187,16 @@ impl Conversation {
             }
             _ => Ok(Opening::Answer(answer)),
         }
+    }
+
+    /// The turns before the one that opens: all but the one that it continues.
+    #[must_use]
+    pub(crate) fn before(&self, opening: &Opening) -> Self {
+        let mut before = self.clone();
+        if let Opening::Results(_) = opening {
+            before.pop();
+        }
+        before
     }
 
     /// Checks an answer to the open question.
@@ -312,6 +332,7 @@ impl Opening {
     pub fn words(&self) -> Cow<'_, str> {
         match self {
             Self::Prompt(prompt) => Cow::Borrowed(prompt),
+            Self::Results(turn) => Cow::Borrowed(&turn.prompt),
             Self::Answer(answer) => match &answer.given {
                 Given::Option(option) => Cow::Borrowed(&option.title),
                 Given::Text(text) | Given::Refused(Some(text)) => Cow::Borrowed(text),

@@ -11,7 +11,9 @@
 //! done here.
 
 mod answer_error;
+pub mod claimed;
 mod clarification;
+mod client_results;
 pub(crate) mod render;
 mod shorten;
 mod size;
@@ -29,9 +31,10 @@ use crate::parser::Arguments;
 use crate::tools::{Clarification, Continuation, ToolResult};
 use crate::upstream::ReasoningItem;
 
-pub use answer_error::{AnswerError, Ways};
+pub use answer_error::{AnswerError, ResultsError, Ways};
 pub(crate) use clarification::approval;
 pub use clarification::{Answer, Ask, Choice, Opening, Question};
+pub use client_results::ClientResult;
 
 pub use crate::tools::Given;
 
@@ -92,7 +95,7 @@ impl Conversation {
     /// Appends a finished turn, and drops the oldest ones beyond [`TURNS_MAX`](limits::TURNS_MAX)
     /// and [`CONVERSATION_BYTES_MAX`](limits::CONVERSATION_BYTES_MAX). The new turn is kept
     /// whatever its size, because the user continues from there.
-    pub(crate) fn push(&mut self, turn: Turn) {
+    pub(crate) fn push(&mut self, mut turn: Turn) {
         let approval = turn.answer.as_deref().and_then(|answer| self.approval(answer));
         if let Some(approval) = approval {
             let approvals = Arc::make_mut(&mut self.approvals);
@@ -100,6 +103,9 @@ impl Conversation {
             approvals.push(approval);
             let surplus = approvals.len().saturating_sub(limits::APPROVALS_MAX);
             approvals.drain(..surplus);
+        }
+        if std::mem::take(&mut turn.continues) {
+            self.pop();
         }
         let bytes = size::of_turn(&turn);
         self.call_ids += turn.call_ids;
@@ -112,6 +118,14 @@ impl Conversation {
             let Some(oldest) = kept.pop_front() else { break };
             self.bytes -= oldest.bytes;
             self.dropped += 1;
+        }
+    }
+
+    /// Removes the latest turn.
+    fn pop(&mut self) {
+        if let Some(Kept { turn, bytes }) = Arc::make_mut(&mut self.kept).pop_back() {
+            self.bytes -= bytes;
+            self.call_ids -= turn.call_ids;
         }
     }
 
@@ -181,6 +195,10 @@ pub struct Turn {
     pub answer: Option<Box<Answer>>,
     /// The open question, if the user said something else instead of answering it.
     pub dropped: Option<String>,
+    /// Whether it begins with the turn before it, and takes its place: the client has returned the
+    /// results of that turn's calls. Stored turns already have.
+    #[serde(skip)]
+    pub continues: bool,
     /// What the model said and called, in order.
     pub steps: Vec<Step>,
     /// The question that it ends with, and those still waiting to be asked.
@@ -351,7 +369,11 @@ impl Call {
         match &self.outcome {
             Outcome::Ended(result) => result.clarification.as_ref(),
             Outcome::Unapproved(clarification) => Some(clarification),
-            Outcome::NotRun(_) | Outcome::Skipped(_) | Outcome::Cancelled => None,
+            Outcome::NotRun(_)
+            | Outcome::Skipped(_)
+            | Outcome::Cancelled
+            | Outcome::HandedOut
+            | Outcome::Claimed(_) => None,
         }
     }
 
@@ -364,7 +386,12 @@ impl Call {
     #[must_use]
     pub fn result(&self) -> Cow<'_, ToolResult> {
         match &self.outcome {
-            Outcome::Ended(result) | Outcome::NotRun(result) => Cow::Borrowed(result),
+            Outcome::Ended(result) | Outcome::NotRun(result) | Outcome::Claimed(result) => {
+                Cow::Borrowed(result)
+            }
+            Outcome::HandedOut => {
+                Cow::Owned(ToolResult::error("no result: the conversation went on without it"))
+            }
             Outcome::Skipped(reason) => Cow::Owned(ToolResult::error(format!("not run: {reason}"))),
             Outcome::Cancelled => {
                 let error = "interrupted before it ended; outcome unknown";
@@ -392,6 +419,11 @@ pub enum Outcome {
     Cancelled,
     /// It was not run, because the user has to approve it first. This is what the user is asked.
     Unapproved(Clarification),
+    /// The client has to run it, and has not returned its result.
+    HandedOut,
+    /// What the client says that it returned. **Nothing follows from it**: it only tells the model
+    /// something. It fills no reference, allows no recipient, and no call counts as made.
+    Claimed(ToolResult),
 }
 
 /// Something that the model is told about its whole message.

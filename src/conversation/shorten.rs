@@ -48,7 +48,7 @@ fn is_unrun(call: &Call) -> bool {
     match &call.outcome {
         Outcome::NotRun(result) => !result.success,
         Outcome::Skipped(_) | Outcome::Unapproved(_) => true,
-        Outcome::Ended(_) | Outcome::Cancelled => false,
+        Outcome::Ended(_) | Outcome::Cancelled | Outcome::HandedOut | Outcome::Claimed(_) => false,
     }
 }
 

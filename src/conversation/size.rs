@@ -92,9 +92,11 @@ fn of_retry(retry: &Retry) -> usize {
 
 fn of_call(call: &Call) -> usize {
     let outcome = match &call.outcome {
-        Outcome::Ended(result) | Outcome::NotRun(result) => of_result(result),
+        Outcome::Ended(result) | Outcome::NotRun(result) | Outcome::Claimed(result) => {
+            of_result(result)
+        }
         Outcome::Skipped(reason) => reason.capacity(),
-        Outcome::Cancelled => 0,
+        Outcome::Cancelled | Outcome::HandedOut => 0,
         Outcome::Unapproved(clarification) => of_clarification(clarification),
     };
     let resolved = call.resolved_arguments.as_ref().map_or(0, |resolved| resolved.as_str().len());

@@ -18,6 +18,7 @@ use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{Basis, Briefing, Driver, Parts, TurnMachine, TurnRequest};
 use crate::session::{Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
+use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm, RegistryError};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
@@ -32,6 +33,10 @@ pub struct NewTurn {
     pub model: Option<String>,
     /// The names of the tools that may be used; all if absent.
     pub tools: Option<Vec<String>>,
+    /// The tools that the client brings, and runs itself.
+    pub client_tools: ClientTools,
+    /// Whether the client takes only one call of its own tools at a time.
+    pub single_client_call: bool,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
     /// Which calls need the user's approval, in addition to those of `tools.confirm`.
@@ -132,6 +137,7 @@ impl NewTurn {
             sampling: self.sampling,
             max_tool_loops: self.max_tool_loops,
             tool_choice: self.tool_choice,
+            single_client_call: self.single_client_call,
             confirm: self.confirm,
             briefing,
             history,
@@ -165,7 +171,7 @@ impl Gateway {
             }
             Err(refusal) => return Err(refusal),
         };
-        check_choice(&new.tool_choice, offer.tools.catalog())?;
+        check_choice(&new.tool_choice, &new.client_tools.beside(offer.tools.catalog()))?;
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
@@ -183,7 +189,7 @@ impl Gateway {
             log.cancel();
         }
         let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
-        let briefing = self.brief(&offer, &guard, &basis);
+        let briefing = self.brief(&offer, &guard, &new.client_tools, &basis);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let ids = (&*session_id, &*turn_id);
         let request = new.into_request(ids, upstream.name(), briefing, (opening, history));
@@ -214,9 +220,15 @@ impl Gateway {
     }
 
     /// What the model of a turn is told.
-    fn brief(&self, offer: &Offer, guard: &TurnGuard, basis: &Basis<'_>) -> Arc<Briefing> {
+    fn brief(
+        &self,
+        offer: &Offer,
+        guard: &TurnGuard,
+        clients: &ClientTools,
+        basis: &Basis<'_>,
+    ) -> Arc<Briefing> {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
-        let briefing = offer.briefing(&self.rules, nonce, basis);
+        let briefing = offer.briefing(&self.rules, nonce, clients, basis);
         let (told, tokens) = briefing.told();
         metrics::tools_told(told, tokens);
         briefing
@@ -296,7 +308,7 @@ fn note_question(opening: &Opening, history: &Conversation) {
     let outcome = match opening {
         Opening::Answer(answer) if answer.given.is_no() => "declined",
         Opening::Answer(_) => "answered",
-        Opening::Prompt(_) => "dropped",
+        Opening::Prompt(_) | Opening::Results(_) => "dropped",
     };
     debug!(outcome, tool = question.tool_name, "clarification closed");
     metrics::clarification(outcome);

@@ -6,8 +6,9 @@ use tracing::warn;
 
 use crate::orchestrator::{Basis, Briefing, Rules, Selection};
 use crate::tools::builtin::FindTools;
+use crate::tools::client::ClientTools;
 use crate::tools::search::Index;
-use crate::tools::{Registry, RegistryError, SourceReport, Toolset};
+use crate::tools::{Catalog, Registry, RegistryError, SourceReport, Toolset};
 
 /// The tools that new turns get. A turn keeps those that it began with.
 #[derive(Debug, Clone)]
@@ -41,7 +42,7 @@ impl Offer {
         });
         let Toolset { mut tools, sources } = toolset;
         let teaching = if rules.can_tell_all(tools.catalog()) {
-            Teaching::Same(brief(rules, None, &tools, &Selection::all(tools.catalog())))
+            Teaching::Same(brief(rules, None, tools.catalog(), &Selection::all(tools.catalog())))
         } else {
             let index = Arc::new(Index::of(tools.catalog()));
             add_finder(rules, &mut tools, &index);
@@ -56,20 +57,29 @@ impl Offer {
         Ok(Self { tools, teaching: Teaching::Chosen, ..self.clone() })
     }
 
-    /// The briefing for a turn of a session with this nonce, if markers carry one.
+    /// The briefing for a turn with these tools of its client, of a session with this nonce, if
+    /// markers carry one.
     pub(super) fn briefing(
         &self,
         rules: &Arc<Rules>,
         nonce: Option<&str>,
+        clients: &ClientTools,
         basis: &Basis<'_>,
     ) -> Arc<Briefing> {
-        let tools = self.tools.catalog();
+        let ours = self.tools.catalog();
+        let tools = clients.beside(ours);
         let selection = match &self.teaching {
-            Teaching::Same(briefing) if nonce.is_none() => return Arc::clone(briefing),
-            Teaching::Same(_) | Teaching::Chosen => Selection::all(tools),
-            Teaching::Selected(index) => Selection::of(rules, tools, index, basis),
+            Teaching::Same(briefing) if nonce.is_none() && clients.is_empty() => {
+                return Arc::clone(briefing);
+            }
+            Teaching::Chosen => Selection::all(&tools),
+            Teaching::Same(_) if clients.is_empty() || rules.can_tell_all(&tools) => {
+                Selection::all(&tools)
+            }
+            Teaching::Same(_) => Selection::of(rules, &tools, &Index::of(ours), basis),
+            Teaching::Selected(index) => Selection::of(rules, &tools, index, basis),
         };
-        brief(rules, nonce, &self.tools, &selection)
+        brief(rules, nonce, &tools, &selection)
     }
 }
 
@@ -85,9 +95,9 @@ fn add_finder(rules: &Rules, tools: &mut Registry, index: &Arc<Index>) {
 fn brief(
     rules: &Arc<Rules>,
     nonce: Option<&str>,
-    tools: &Registry,
+    tools: &Catalog,
     selection: &Selection,
 ) -> Arc<Briefing> {
-    let briefing = Briefing::selected(rules, nonce, tools.catalog(), selection);
+    let briefing = Briefing::selected(rules, nonce, tools, selection);
     Arc::new(briefing.expect("`Gateway::new` has checked the parser's settings"))
 }

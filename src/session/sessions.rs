@@ -89,7 +89,7 @@ impl Sessions {
         let NewSession { version, record, opening } = new;
         let (log, writer) = Writer::new(record.epoch);
         let turn = LoggedTurn { turn_id: turn_id.to_owned(), log };
-        let history = record.conversation.clone();
+        let history = record.conversation.before(&opening);
         let session = Arc::new(RunningSession::new(version, record, turn));
         if !claim.run(Arc::clone(&session)) {
             return Err(NotBegun::Busy);

@@ -163,6 +163,14 @@ impl Catalog {
         entries.listed.push(listed);
     }
 
+    /// Adds a tool after the others, or in place of the one with its name.
+    pub(super) fn put(&mut self, listed: Arc<Listed>) {
+        match self.position(&listed.spec.name) {
+            Some(position) => Arc::make_mut(&mut self.0).listed[position] = listed,
+            None => self.push(listed),
+        }
+    }
+
     /// The position of the tool with this name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {

@@ -6,6 +6,7 @@
 pub mod builtin;
 mod catalog;
 pub(crate) mod clean;
+pub mod client;
 pub mod command;
 mod digest;
 pub(crate) mod fault;
@@ -93,6 +94,12 @@ impl ToolSpec {
     #[must_use]
     pub fn told_parameters(&self) -> &Value {
         self.told.as_ref().unwrap_or(&self.parameters)
+    }
+
+    /// Whether the client runs it, and not the gateway.
+    #[must_use]
+    pub(crate) fn is_clients(&self) -> bool {
+        self.source.kind == SourceKind::Client
     }
 
     /// A SHA-256 of everything that users rely on when they approve calls of this tool, in

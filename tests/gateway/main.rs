@@ -11,6 +11,7 @@ mod artifacts;
 mod call_formats;
 mod cancel;
 mod clarification;
+mod client_tools;
 mod conversations;
 mod documented;
 mod drain;

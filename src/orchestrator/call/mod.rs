@@ -163,6 +163,8 @@ pub(super) enum Standing {
     Completed,
     /// It does not run now, through no fault of its own.
     PutOff,
+    /// The client has to run it, after the message.
+    HandedOut,
     /// It failed or did not run; the words say how.
     Failed(&'static str),
 }
@@ -300,6 +302,9 @@ impl CallDraft {
             Outcome::Skipped(_) if *is_put_off => Standing::PutOff,
             Outcome::Skipped(_) => Standing::Failed("was not run"),
             Outcome::Cancelled => Standing::Failed("was interrupted"),
+            Outcome::HandedOut => Standing::HandedOut,
+            // No call of this turn ends so.
+            Outcome::Claimed(_) => Standing::Done,
         }
     }
 
@@ -401,6 +406,13 @@ impl CallDraft {
     /// Ends it without a run, because a lookup comes after it in its message.
     pub(super) fn put_off(&mut self, outcome: Outcome) {
         self.end_as(outcome, true);
+    }
+
+    /// Gives a call that was handed out another outcome.
+    pub(super) fn take_back(&mut self, outcome: Outcome) {
+        if let CallState::Checked { stage: Stage::Ended { call, .. }, .. } = &mut self.state {
+            Arc::make_mut(call).outcome = outcome;
+        }
     }
 
     fn end_as(&mut self, outcome: Outcome, is_put_off: bool) {

@@ -98,7 +98,7 @@ impl Before {
                     self.failed_barrier.get_or_insert(at);
                 }
             }
-            Standing::PutOff => _ = self.put_off.get_or_insert(at),
+            Standing::PutOff | Standing::HandedOut => _ = self.put_off.get_or_insert(at),
             Standing::Done => {}
         }
     }
@@ -143,7 +143,8 @@ impl Chain<'_> {
         let policy = call.policy();
         let needs = || call.needs().iter().copied().filter(|named| self.is_before(*named, at));
         let blocks = |named: &CallAt| {
-            matches!(self.calls[*named].standing(), Standing::Failed(_) | Standing::PutOff)
+            let standing = self.calls[*named].standing();
+            matches!(standing, Standing::Failed(_) | Standing::PutOff | Standing::HandedOut)
         };
         let of_others = if policy.mutates {
             [before.stop, before.failed, before.put_off]
@@ -187,6 +188,9 @@ impl Chain<'_> {
             Standing::Completed => Gate::Broken(format!("{whose} ended the chain")),
             Standing::Failed(how) => Gate::Broken(format!("{whose}, which comes first, {how}")),
             Standing::PutOff => Gate::PutOff(format!("{whose}, which comes first, was put off")),
+            Standing::HandedOut => Gate::PutOff(format!(
+                "{whose} comes first; call it again when you have that result"
+            )),
             Standing::Open | Standing::Done => return None,
         })
     }

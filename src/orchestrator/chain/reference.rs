@@ -42,7 +42,12 @@ impl Chain<'_> {
                 Standing::PutOff if policy.mutates || call.needs().contains(&before) => {
                     return Gate::PutOff(format!("{whose}, which comes first, was put off"));
                 }
-                Standing::PutOff | Standing::Failed(_) | Standing::Done => {}
+                Standing::HandedOut if policy.mutates || call.needs().contains(&before) => {
+                    return Gate::PutOff(format!(
+                        "{whose} comes first; call it again when you have that result"
+                    ));
+                }
+                Standing::PutOff | Standing::HandedOut | Standing::Failed(_) | Standing::Done => {}
             }
         }
         if let Some(reason) = self.reference_puts_off(at) {

@@ -102,14 +102,15 @@ impl Selection {
         let finder = FindTools::position_in(tools);
         let is_always = |at: &usize| {
             let name = &tools.at(*at).name;
-            *basis.tool_choice == ToolChoice::Named(name.clone())
+            tools.at(*at).is_clients()
+                || *basis.tool_choice == ToolChoice::Named(name.clone())
                 || rules.select.always.iter().any(|glob| glob.matches(name))
         };
         let count = tools.specs().len();
         for at in (0..count).filter(is_always) {
             picked.push(at);
         }
-        for at in used(tools, basis.history, rules.select.max_told) {
+        for at in used(tools, basis, rules.select.max_told) {
             picked.push_if_fits(at, rules.select.max_told);
         }
         let found = index.find(&texts(basis));
@@ -163,10 +164,14 @@ impl Picked<'_> {
 
 /// The tools that the session has called, at most `most`: the latest ones, the earliest of them
 /// first, so that the prompt of the next turn begins as this one's does.
-fn used(tools: &Catalog, history: &Conversation, most: usize) -> Vec<usize> {
+fn used(tools: &Catalog, basis: &Basis<'_>, most: usize) -> Vec<usize> {
     let mut used = Vec::new();
-    let calls =
-        history.turns().rev().flat_map(|turn| turn.steps.iter().rev()).flat_map(Step::calls);
+    let continued = match basis.opening {
+        Opening::Results(turn) => Some(&**turn),
+        Opening::Prompt(_) | Opening::Answer(_) => None,
+    };
+    let turns = continued.into_iter().chain(basis.history.turns().rev().map(|turn| &**turn));
+    let calls = turns.flat_map(|turn| turn.steps.iter().rev()).flat_map(Step::calls);
     for at in calls.filter_map(|call| tools.position(&call.name)) {
         if used.len() < most && !used.contains(&at) {
             used.push(at);
@@ -185,7 +190,8 @@ fn texts<'q>(basis: &'q Basis<'q>) -> Vec<(&'q str, f32)> {
     let before = prompts.map(|turn| &*turn.prompt);
     let now = match basis.opening {
         Opening::Prompt(words) => Some(&**words),
-        Opening::Answer(_) => None,
+        Opening::Results(turn) if turn.answer.is_none() => Some(&*turn.prompt),
+        Opening::Answer(_) | Opening::Results(_) => None,
     };
     let weights = std::iter::successors(Some(1.0_f32), |weight| Some(weight / 2.0));
     now.into_iter().chain(before).take(QUESTIONS_SEARCHED).zip(weights).collect()

@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
+use super::NotRun;
 use super::setup::Setup;
 use super::state::OpenRound;
-use super::{NotRun, TurnRequest};
-use crate::conversation::{self, Answer, Approval, Opening, Outcome, Step, approval};
+use crate::conversation::{Answer, Approval, Outcome, approval};
 use crate::orchestrator::call::{CallAt, CallDraft, Origin};
 use crate::orchestrator::repeats;
 use crate::parser::Arguments;
@@ -59,11 +59,8 @@ impl Setup {
     /// Whether the user has approved all calls of this tool for the session, and it has not changed
     /// since.
     pub(super) fn is_approved(&self, name: &str) -> bool {
-        let TurnRequest { history, opening, .. } = &self.request;
-        let given_now = match opening {
-            Opening::Answer(answer) => history.approval(answer),
-            Opening::Prompt(_) => None,
-        };
+        let history = &self.request.history;
+        let given_now = self.answer().and_then(|answer| history.approval(answer));
         let is_of_tool = |approval: &&Approval| approval.tool_name == name;
         let mut approvals = history.approvals().iter().chain(&given_now).filter(is_of_tool);
         self.spec(name)
@@ -82,13 +79,11 @@ impl Setup {
     /// Whether the turns that this one continues have read anything that strangers may have
     /// written.
     pub(super) fn is_tainted(&self) -> bool {
-        let calls = self.request.history.chain().flat_map(|turn| &turn.steps);
-        let mut calls = calls.flat_map(Step::calls);
-        let taints = |call: &conversation::Call| {
-            let has_run = matches!(call.outcome, Outcome::Ended(_));
-            has_run && self.policy(&call.name).is_some_and(|policy| policy.open_world)
-        };
-        matches!(self.request.opening, Opening::Answer(_)) && calls.any(taints)
+        self.calls_before().any(|call| match call.outcome {
+            Outcome::Ended(_) => self.policy(&call.name).is_some_and(|policy| policy.open_world),
+            Outcome::Claimed(_) => true,
+            _ => false,
+        })
     }
 }
 

@@ -100,12 +100,12 @@ impl OpenRound<'_> {
         }
     }
 
-    fn skip(&mut self, at: CallAt, reason: String) {
+    pub(super) fn skip(&mut self, at: CallAt, reason: String) {
         self.say_skipped(at, &reason);
         self.core.calls[at].end(Outcome::Skipped(reason));
     }
 
-    fn say_skipped(&mut self, at: CallAt, reason: &str) {
+    pub(super) fn say_skipped(&mut self, at: CallAt, reason: &str) {
         let name = text::cut(self.core.calls[at].name(), NAME_BYTES_MAX);
         self.say_of_call(format!("{name} was not run: {reason}"));
         self.core.script.log(LogDraft::NotRun { call: at, why: NotRun::Skipped });
@@ -139,7 +139,9 @@ impl OpenRound<'_> {
                 return Ok(());
             }
         }
-        if self.needs_approval(at) {
+        if self.is_clients(at) {
+            self.hand_out(at);
+        } else if self.needs_approval(at) {
             self.ask_approval(at);
         } else {
             self.run_call(at);

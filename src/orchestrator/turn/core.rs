@@ -74,7 +74,7 @@ impl Core {
     pub(super) fn new(setup: Setup) -> Self {
         Self {
             script: Script::new(setup.guard()),
-            calls: Calls::new(setup.request.history.call_ids()),
+            calls: Calls::new(setup.call_ids_before()),
             acknowledgement: Acknowledgement::default(),
             record: Arc::new(setup.record()),
             repeats: setup.repeats(),

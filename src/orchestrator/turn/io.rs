@@ -30,6 +30,8 @@ pub struct TurnRequest {
     pub max_tool_loops: Option<u32>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,
+    /// Whether the client takes only one call of its own tools at a time.
+    pub single_client_call: bool,
     /// Which calls need the user's approval, in addition to those of [`Rules::confirm`].
     ///
     /// [`Rules::confirm`]: crate::orchestrator::Rules::confirm

@@ -29,6 +29,7 @@ mod calls;
 mod checking;
 mod choices;
 mod clarification;
+mod client_calls;
 mod closing;
 mod core;
 mod free_calls;
@@ -143,7 +144,7 @@ impl TurnMachine {
         let ending = self.ending();
         let mut record = Arc::unwrap_or_clone(self.core.record);
         record.ending = ending;
-        record.call_ids = self.core.calls.len();
+        record.call_ids += self.core.calls.len();
         for step in &mut record.steps {
             step.parts.retain(|part| !matches!(part, Part::Reasoning(_)));
         }

@@ -75,6 +75,7 @@ impl Core {
                 delta: self.script.arguments(delta.clone()),
             },
             EventDraft::ToolStarted { call } => self.tool_started(*call),
+            EventDraft::ClientToolCall { call } => self.client_tool_call(*call),
             EventDraft::ToolProgress { call, progress } => self.tool_progress(*call, progress),
             EventDraft::ToolCompleted { call, duration_ms, attempts } => {
                 self.tool_completed(*call, *duration_ms, *attempts)
@@ -144,6 +145,17 @@ impl Core {
         let call = &self.calls[at];
         let (tool_name, arguments) = call.whole().expect("a call that was started is whole");
         Event::ToolStarted {
+            call_id: &call.call_id,
+            tool_name,
+            tool_args: arguments.as_raw(),
+            r#loop: call.round,
+        }
+    }
+
+    fn client_tool_call(&self, at: CallAt) -> Event<'_> {
+        let call = &self.calls[at];
+        let (tool_name, arguments) = call.whole().expect("a call that was handed out is whole");
+        Event::ClientToolCall {
             call_id: &call.call_id,
             tool_name,
             tool_args: arguments.as_raw(),

@@ -28,6 +28,7 @@ pub(super) enum EventDraft {
     MarkerDetected { call: CallAt },
     ArgumentsDelta { call: CallAt, delta: Range<usize> },
     ToolStarted { call: CallAt },
+    ClientToolCall { call: CallAt },
     ToolProgress { call: CallAt, progress: Progress },
     ToolCompleted { call: CallAt, duration_ms: u64, attempts: u32 },
     Feedback { call: Option<CallAt>, reason: FeedbackReason, message: String, attempt: u32 },

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::TurnRequest;
 use crate::call_format::CallFormat;
 use crate::conversation::render::results;
-use crate::conversation::{self, Answer, Opening, Outcome, Question, Step, trim};
+use crate::conversation::{self, Answer, Call, Opening, Outcome, Question, Step, trim};
 use crate::limits::turn::{EVENTS_FACTOR, GUARDED_CALLS};
 use crate::orchestrator::call::{Origin, Written};
 use crate::orchestrator::repeats::Repeats;
@@ -81,8 +81,8 @@ impl Setup {
     /// What reads the model's words. A model that was never told about calls may write about them.
     /// But one that sees its own calls in the history will write more, tools or no tools.
     pub(super) fn parser(&self) -> Parser {
-        let TurnRequest { briefing, history, .. } = &self.request;
-        let may_call = !briefing.tools.is_empty() || history.call_ids() > 0;
+        let briefing = &self.request.briefing;
+        let may_call = !briefing.tools.is_empty() || self.call_ids_before() > 0;
         let syntax = &briefing.syntax;
         Parser::of(if may_call { Arc::clone(syntax) } else { Arc::new(syntax.without_calls()) })
     }
@@ -91,15 +91,21 @@ impl Setup {
     pub(super) fn record(&self) -> conversation::Turn {
         let TurnRequest { opening, history, turn_id, started_at_ms, .. } = &self.request;
         let open_question = history.open_questions().first();
+        let (turn_id, started_at_ms) = (turn_id.clone(), *started_at_ms);
         let (answer, dropped) = match opening {
             Opening::Prompt(_) => (None, open_question.map(|open| &open.clarification.question)),
             Opening::Answer(answer) => (Some(answer.clone()), None),
+            Opening::Results(turn) => {
+                let turn = conversation::Turn::clone(turn);
+                let (continues, ending) = (true, None);
+                return conversation::Turn { turn_id, started_at_ms, continues, ending, ..turn };
+            }
         };
         let asked = history.chain().next().filter(|_| answer.is_some());
         conversation::Turn {
             deferred: asked.map(|asked| asked.deferred.clone()).unwrap_or_default(),
-            turn_id: turn_id.clone(),
-            started_at_ms: *started_at_ms,
+            turn_id,
+            started_at_ms,
             prompt: opening.words().into_owned(),
             answer,
             dropped: dropped.cloned(),
@@ -107,9 +113,18 @@ impl Setup {
         }
     }
 
+    /// The user's answer with which the turn began.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        match &self.request.opening {
+            Opening::Prompt(_) => None,
+            Opening::Answer(answer) => Some(answer),
+            Opening::Results(turn) => turn.answer.as_deref(),
+        }
+    }
+
     /// The question that this turn answers, and the answer.
     pub(super) fn answered(&self) -> Option<(&Question, &Answer)> {
-        let Opening::Answer(answer) = &self.request.opening else { return None };
+        let answer = self.answer()?;
         Some((self.request.history.open_questions().first()?, answer))
     }
 
@@ -119,8 +134,32 @@ impl Setup {
         self.request.history.open_questions().get(1..).unwrap_or_default()
     }
 
+    /// The turn that this one continues with the client's results.
+    pub(super) fn continued(&self) -> Option<&conversation::Turn> {
+        match &self.request.opening {
+            Opening::Results(turn) => Some(turn),
+            Opening::Prompt(_) | Opening::Answer(_) => None,
+        }
+    }
+
+    /// The calls of the turns that this one continues, oldest first.
+    pub(super) fn calls_before(&self) -> impl Iterator<Item = &Call> {
+        let asked = self.answer().is_some().then(|| self.request.history.chain());
+        let mut turns: Vec<&conversation::Turn> =
+            asked.into_iter().flatten().map(|turn| &**turn).collect();
+        turns.reverse();
+        let turns = turns.into_iter().chain(self.continued());
+        turns.flat_map(|turn| &turn.steps).flat_map(Step::calls)
+    }
+
+    /// How many call ids of the session have been used.
+    pub(super) fn call_ids_before(&self) -> usize {
+        self.request.history.call_ids() + self.continued().map_or(0, |turn| turn.call_ids)
+    }
+
     /// The call that continues with the user's answer, if there is one.
     pub(super) fn answered_call(&self) -> Option<(Written, Origin)> {
+        let Opening::Answer(_) = self.request.opening else { return None };
         let (question, answer) = self.answered()?;
         let (name, given) = (question.tool_name.clone(), answer.given.clone());
         let origin = match &question.continuation {
@@ -139,13 +178,11 @@ impl Setup {
         Some((Written { name, arguments, end_is_repaired: false }, origin))
     }
 
-    /// The calls of the turns that an answer continues. What they sent must not be sent again, but
+    /// The calls of the turns that this one continues. What they sent must not be sent again, but
     /// what they read may be read again: the answer may have taken hours.
     pub(super) fn repeats(&self) -> Repeats {
         let mut repeats = Repeats::default();
-        let Opening::Answer(_) = self.request.opening else { return repeats };
-        let turns: Vec<_> = self.request.history.chain().collect();
-        for call in turns.iter().rev().flat_map(|turn| &turn.steps).flat_map(Step::calls) {
+        for call in self.calls_before() {
             if let Outcome::Ended(result) = &call.outcome {
                 let policy = self.policy(&call.name).unwrap_or(Policy::NONE);
                 if policy.mutates || result.clarification.is_some() {
@@ -168,7 +205,8 @@ impl Setup {
         );
         let examples = briefing.examples.iter().flat_map(|turn| &turn.steps).flat_map(Step::calls);
         let examples = examples.collect::<Vec<_>>();
-        let before = history.turns().flat_map(|turn| &turn.steps).flat_map(Step::calls);
+        let turns = history.turns().map(|turn| &**turn).chain(self.continued());
+        let before = turns.flat_map(|turn| &turn.steps).flat_map(Step::calls);
         let before = before.collect::<Vec<_>>();
         for call in examples.iter().chain(&before) {
             guard.learn_tool(&call.name);

@@ -9,7 +9,7 @@ use super::state::{OpenRound, State};
 use crate::conversation::{Ending, Note, Question};
 use crate::event::{FailureCode, FeedbackReason, TurnFinish};
 use crate::limits;
-use crate::orchestrator::call::{CallDraft, Origin, Standing, Written};
+use crate::orchestrator::call::{CallAt, CallDraft, Origin, Standing, Written};
 use crate::orchestrator::chain::MessageEnd;
 use crate::orchestrator::feedback;
 use crate::parser::ErrorCode;
@@ -24,6 +24,8 @@ enum StepEnd {
     OverCap,
     /// The user has to decide.
     Questions(Vec<Question>),
+    /// The client has to run these calls.
+    ClientCalls(Vec<CallAt>),
     /// The model continues with the results of its calls, and with what was wrong with them.
     Results,
 }
@@ -226,6 +228,9 @@ impl OpenRound<'_> {
         self.feed_back_mistakes();
         self.feed_back_invention();
         self.count_round();
+        if !self.questions().is_empty() || !self.core.setup.waiting_questions().is_empty() {
+            self.take_back();
+        }
         let end = self.step_end();
         if !matches!(end, StepEnd::Nothing) {
             self.core.empty_answers = 0;
@@ -249,6 +254,7 @@ impl OpenRound<'_> {
                 questions.extend_from_slice(self.core.setup.waiting_questions());
                 Next::AskUser(questions)
             }
+            StepEnd::ClientCalls(calls) => Next::End(self.end_with_calls(calls)),
             StepEnd::Results if !self.core.setup.waiting_questions().is_empty() => {
                 self.push_step();
                 Next::AskUser(self.core.setup.waiting_questions().to_vec())
@@ -269,9 +275,13 @@ impl OpenRound<'_> {
                 _ => StepEnd::Nothing,
             };
         }
-        match self.questions() {
-            questions if questions.is_empty() => StepEnd::Results,
-            questions => StepEnd::Questions(questions),
+        let (questions, client_calls) = (self.questions(), self.handed_out());
+        if !questions.is_empty() {
+            StepEnd::Questions(questions)
+        } else if !client_calls.is_empty() {
+            StepEnd::ClientCalls(client_calls)
+        } else {
+            StepEnd::Results
         }
     }
 

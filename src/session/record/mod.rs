@@ -13,7 +13,7 @@ use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
 /// The version that is written. Raise it if older records must be read in another way.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A session between two turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -92,8 +92,8 @@ fn a_newer_record_is_refused_with_what_to_do() {
     let newer = format!("{{\"version\":{},\"sessions\":[]}}", VERSION + 1);
     assert_eq!(
         SessionRecord::read(newer.as_bytes()).unwrap_err().to_string(),
-        "the session was written by a newer version of Tether (record version 3; this one \
-         reads up to 2); run that version, or delete the session"
+        "the session was written by a newer version of Tether (record version 4; this one \
+         reads up to 3); run that version, or delete the session"
     );
 }
 
@@ -133,7 +133,7 @@ fn records_of_all_versions_are_read() {
         let text = std::fs::read_to_string(&path).unwrap();
         let record = SessionRecord::read(text.as_bytes()).unwrap();
         let turns = record.conversation.turns().len();
-        assert_eq!((record.epoch, turns), (3, if version == 1 { 3 } else { 4 }), "{path}");
+        assert_eq!((record.epoch, turns), (3, version as usize + 2), "{path}");
         if version == VERSION {
             assert_eq!(record.write(), text.trim_end(), "written as it was");
         }
@@ -151,7 +151,7 @@ fn what_is_written_does_not_change_unnoticed() {
 /// A bit of everything.
 fn sample() -> SessionRecord {
     let mut conversation = Conversation::default();
-    for turn in [asked(), answered(), confirms(), approved()] {
+    for turn in [asked(), answered(), confirms(), approved(), handed_out()] {
         conversation.push(turn);
     }
     record(conversation)
@@ -265,6 +265,21 @@ fn approved() -> Turn {
             not_chosen: Vec::new(),
         })),
         ending: Some(Ending::Completed(TurnFinish::Stop)),
+        ..Turn::default()
+    }
+}
+
+/// A turn that has handed two calls to the client, one of which has a result.
+fn handed_out() -> Turn {
+    let claimed = call("call_6", Outcome::Claimed(ToolResult::data(json!({ "text": "Milk." }))));
+    let awaited = call("call_7", Outcome::HandedOut);
+    let parts = vec![Part::Call(claimed), Part::Call(awaited)];
+    Turn {
+        turn_id: "five".to_owned(),
+        prompt: "Open both.".to_owned(),
+        steps: vec![Step { parts, ..Step::default() }],
+        call_ids: 2,
+        ending: Some(Ending::Completed(TurnFinish::ClientToolCalls)),
         ..Turn::default()
     }
 }

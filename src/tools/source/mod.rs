@@ -5,7 +5,7 @@
 mod glob;
 mod names;
 mod rules;
-mod told;
+pub(crate) mod told;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ pub enum SourceKind {
     Command,
     /// An MCP server.
     Mcp,
+    /// The client that began the turn, which also runs it.
+    Client,
 }
 
 impl SourceKind {
@@ -58,6 +60,7 @@ impl SourceKind {
             Self::Http => "http",
             Self::Command => "command",
             Self::Mcp => "mcp",
+            Self::Client => "client",
         }
     }
 }
@@ -85,6 +88,12 @@ impl SourceState {
 }
 
 impl Source {
+    /// The client that began the turn.
+    #[must_use]
+    pub fn client() -> Self {
+        Self { kind: SourceKind::Client, name: Arc::default() }
+    }
+
     /// The gateway itself.
     #[must_use]
     pub fn builtin() -> Self {

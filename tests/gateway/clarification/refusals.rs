@@ -68,7 +68,7 @@ async fn an_invalid_answer_is_refused_and_changes_nothing() {
                 "clarification_response": {"clarification_id": id, "selected_option": doe},
             })),
             "prompt".to_owned(),
-            &json!("send either prompt or clarification_response"),
+            &json!("send only one of prompt, clarification_response"),
         ),
         (
             json!({"clarification_response": {"clarification_id": id, "selected_option": doe}}),

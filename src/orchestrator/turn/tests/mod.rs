@@ -72,6 +72,7 @@ fn request() -> TurnRequest {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
+        single_client_call: false,
         confirm: None,
         briefing: briefing(Rules::default(), tools().catalog()),
         history: Conversation::default(),
@@ -438,13 +439,6 @@ fn a_repaired_call_is_not_run_if_the_token_limit_cut_it() {
     assert!(scene.running.is_empty());
     assert_eq!(scene.event("feedback")["reason"], "incomplete_call");
     assert!(scene.last_message().text_content().unwrap().contains("token limit"));
-}
-
-#[test]
-fn words_about_calls_are_not_calls() {
-    let mut scene = Scene::new();
-    scene.says("The marker is <<function_call>> and JSON follows.").stops();
-    scene.ends("stop", "The marker is <<function_call>> and JSON follows.");
 }
 
 #[test]

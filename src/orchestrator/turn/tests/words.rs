@@ -318,3 +318,10 @@ fn a_fallback_can_be_passed_over_too() {
         assert_eq!(scene.event("status")["message"], told);
     }
 }
+
+#[test]
+fn words_about_calls_are_not_calls() {
+    let mut scene = Scene::new();
+    let said = "The marker is <<function_call>> and JSON follows.";
+    scene.says(said).stops().ends("stop", said);
+}

@@ -66,6 +66,7 @@ fn param(refusal: &Refusal) -> Option<&str> {
                 "clarification_response.content"
             }
             AnswerError::UnknownOption { .. } => "clarification_response.selected_option.id",
+            AnswerError::Results(_) => "tool_results",
             AnswerError::TextNotTaken(_) | AnswerError::EmptyText => "clarification_response.text",
         }),
         _ => None,

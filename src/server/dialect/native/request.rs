@@ -1,15 +1,16 @@
 //! Parses and checks the bodies of Tether's own requests.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::type_mismatch;
-use crate::conversation::{Ask, Choice};
+use crate::conversation::{Ask, Choice, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
 use crate::server::dialect::object::Object;
 use crate::server::refusal::Refusal;
-use crate::tools::Confirm;
+use crate::tools::client::ClientTools;
+use crate::tools::{Confirm, ToolResult};
 use crate::upstream::{Sampling, ToolChoice};
 
 /// The body of `POST /api/v1/chat/stream` as it was written.
@@ -19,12 +20,38 @@ struct Raw {
     session_id: Option<String>,
     prompt: Option<String>,
     clarification_response: Option<Object<RawClarificationResponse>>,
+    tool_results: Option<Vec<Object<RawResult>>>,
     model: Option<String>,
     tools: Option<Vec<String>>,
+    client_tools: Option<Vec<Object<RawClientTool>>>,
+    parallel_client_calls: Option<bool>,
     tool_choice: Option<Value>,
     confirm: Option<String>,
     max_tool_loops: Option<u32>,
     sampling: Option<Object<Sampling>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawClientTool {
+    name: String,
+    #[serde(default)]
+    description: String,
+    parameters: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawResult {
+    call_id: String,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    error: Option<String>,
+}
+
+/// Reads a value that is present, even if it is null.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,29 +86,14 @@ pub(in crate::server) fn parse(
     if let Some(id) = &raw.session_id {
         check_session_id(id)?;
     }
-    let ask = match (raw.prompt, raw.clarification_response) {
-        (Some(prompt), None) => read_prompt(prompt)?,
-        (None, Some(Object(response))) if raw.session_id.is_some() => read_answer(response)?,
-        (None, Some(_)) => {
-            return Err(Refusal::invalid(
-                "session_id",
-                "session_id is required with clarification_response; send the session that asked",
-            ));
-        }
-        (Some(_), Some(_)) => {
-            return Err(Refusal::invalid(
-                "prompt",
-                "send either prompt or clarification_response, not both; a prompt drops the \
-                 question",
-            ));
-        }
-        (None, None) => {
-            return Err(Refusal::invalid(
-                "prompt",
-                "prompt is required (a string), or clarification_response to answer a question",
-            ));
-        }
-    };
+    let ask = read_ask(raw.prompt, raw.clarification_response, raw.tool_results)?;
+    if raw.session_id.is_none() && !matches!(ask, Ask::Prompt(_)) {
+        return Err(Refusal::invalid(
+            "session_id",
+            "session_id is required with clarification_response and with tool_results; send the \
+             session that asked",
+        ));
+    }
     if raw.max_tool_loops == Some(0) {
         return Err(Refusal::invalid(
             "max_tool_loops",
@@ -89,6 +101,9 @@ pub(in crate::server) fn parse(
         ));
     }
     let (tools, tool_choice) = read_choice(raw.tool_choice.as_ref(), raw.tools)?;
+    let is_none = raw.tool_choice.as_ref().is_some_and(|choice| choice == "none");
+    let client_tools = raw.client_tools.filter(|_| !is_none);
+    let client_tools = read_client_tools(client_tools)?;
     let confirm = raw.confirm.as_deref().map(read_confirm).transpose()?;
     let Object(sampling) = raw.sampling.unwrap_or_default();
     check_sampling(&sampling)?;
@@ -106,12 +121,65 @@ pub(in crate::server) fn parse(
         ask,
         model: raw.model,
         tools,
+        client_tools,
+        single_client_call: raw.parallel_client_calls == Some(false),
         tool_choice,
         confirm,
         max_tool_loops: raw.max_tool_loops,
         sampling,
         idempotency_key,
     })
+}
+
+/// What opens the turn.
+fn read_ask(
+    prompt: Option<String>,
+    answer: Option<Object<RawClarificationResponse>>,
+    results: Option<Vec<Object<RawResult>>>,
+) -> Result<Ask, Refusal> {
+    match (prompt, answer, results) {
+        (Some(prompt), None, None) => read_prompt(prompt),
+        (None, Some(Object(response)), None) => read_answer(response),
+        (None, None, Some(results)) => read_results(results),
+        (None, None, None) => Err(Refusal::invalid(
+            "prompt",
+            "prompt is required (a string), or clarification_response to answer a question, or \
+             tool_results to return what your tools found",
+        )),
+        _ => Err(Refusal::invalid(
+            "prompt",
+            "send only one of prompt, clarification_response and tool_results; a prompt drops the \
+             question, and goes on without the results",
+        )),
+    }
+}
+
+fn read_results(results: Vec<Object<RawResult>>) -> Result<Ask, Refusal> {
+    let read = |Object(RawResult { call_id, result, error })| {
+        let result = match (result, error) {
+            (Some(data), None) => ToolResult::data(data),
+            (None, Some(error)) => ToolResult::error(error),
+            _ => {
+                return Err(Refusal::invalid(
+                    "tool_results",
+                    "each of tool_results must have call_id and either result (any JSON) or error \
+                     (a string)",
+                ));
+            }
+        };
+        let result = result.checked().capped(limits::tools::OUTPUT_BYTES_MAX);
+        Ok(ClientResult { call_id, result })
+    };
+    results.into_iter().map(read).collect::<Result<_, _>>().map(Ask::Results)
+}
+
+fn read_client_tools(tools: Option<Vec<Object<RawClientTool>>>) -> Result<ClientTools, Refusal> {
+    let mut read = ClientTools::default();
+    for Object(RawClientTool { name, description, parameters }) in tools.unwrap_or_default() {
+        read.add(name, &description, parameters)
+            .map_err(|error| Refusal::invalid("client_tools", error.to_string()))?;
+    }
+    Ok(read)
 }
 
 /// The tools of the turn, and whether one must be called. With `none` the turn has no tools at

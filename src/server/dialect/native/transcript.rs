@@ -263,6 +263,8 @@ enum OutcomeView<'a> {
     Skipped(&'a str),
     Cancelled,
     Unapproved,
+    HandedOut,
+    Claimed(&'a ToolResult),
 }
 
 impl<'a> OutcomeView<'a> {
@@ -273,6 +275,8 @@ impl<'a> OutcomeView<'a> {
             Outcome::Skipped(reason) => Self::Skipped(reason),
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Unapproved(_) => Self::Unapproved,
+            Outcome::HandedOut => Self::HandedOut,
+            Outcome::Claimed(result) => Self::Claimed(result),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::chains::{add_policies, asks, completes};
 use super::*;
 use crate::conversation::Given;
 use crate::conversation::render::tests::check_sequence;
-use crate::conversation::{Choice, UtteranceKind};
+use crate::conversation::{Ask, Choice, ClientResult, UtteranceKind};
 use crate::orchestrator::call::{CallDraft, Origin, Standing};
 use crate::parser::Segment;
 use crate::tools::Confirm;
@@ -27,6 +27,9 @@ use crate::session::record::SessionRecord;
 /// A client's next message.
 fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
     let prompt = Opening::Prompt("Go on.".into());
+    if let Some(results) = client_results(dice, history) {
+        return results;
+    }
     let Some(question) = history.open_questions().first() else { return prompt };
     if dice.roll(3) == 0 {
         return prompt;
@@ -45,6 +48,20 @@ fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
     Opening::Answer(history.answer(&question.clarification_id, choice).unwrap())
 }
 
+/// The results of the calls that the last turn handed out, if there are any; seldom none.
+fn client_results(dice: &mut Dice, history: &Conversation) -> Option<Opening> {
+    let last = history.turns().next_back()?;
+    let mut result = |call: &conversation::Call| {
+        let result = if dice.roll(3) == 0 { ToolResult::error("no") } else { completes() };
+        ClientResult { call_id: call.call_id.clone(), result }
+    };
+    let results: Vec<_> = last.handed_out().map(&mut result).collect();
+    if dice.roll(4) == 0 {
+        return None;
+    }
+    history.open(&Ask::Results(results), |_| false).ok()
+}
+
 fn play(seed: u64) -> Coverage {
     let mut coverage = Coverage::default();
     play_on(seed, |history| history, |_, covered| coverage.add(covered));
@@ -61,7 +78,7 @@ fn play_on(
     let mut dice = Dice(seed);
     let mut history = Conversation::default();
     for turn_id in &["t1", "t2", "t3"][..=dice.roll(3)] {
-        let mut play = Play::new(&mut dice, turn_id, carry(history));
+        let mut play = Play::new(&mut dice, turn_id, &carry(history));
         play.settle();
         play.check();
         for _ in 0..dice.roll(60) {

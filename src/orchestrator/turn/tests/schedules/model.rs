@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::call_format::CallFormat;
+use crate::orchestrator::Selection;
+use crate::tools::client::ClientTools;
 use crate::tools::{Clarification, ClarificationOption};
 
 /// `SplitMix64`: small, seedable, the same everywhere.
@@ -62,6 +64,8 @@ pub(super) const SAYINGS: &[&str] = &[
     WIPE,
     "<<function_call>> {\"name\": \"wipe\", \"arguments\": {\"n\": 2}}\n",
     "<<function_call>> {\"name\": \"web\", \"arguments\": {}}\n",
+    OPEN,
+    "<<function_call>> {\"name\": \"open\", \"arguments\": {\"n\": 2}}\n",
 ];
 
 /// A saying as a model writes it in this format.
@@ -76,6 +80,9 @@ pub(super) fn written(saying: &str, format: &CallFormat) -> String {
 }
 
 const READ: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {}}\n";
+/// Two calls for the client.
+const OPEN: &str =
+    "<<function_call>> [{\"name\": \"open\"}, {\"name\": \"open\", \"arguments\": {\"n\": 2}}]\n";
 const WIPE: &str = "<<function_call>> {\"name\": \"wipe\", \"arguments\": {}}\n";
 const SEND: &str = "<<function_call>> {\"name\": \"send\", \"arguments\": {}}\n";
 /// Sends to an option that is offered but never chosen.
@@ -90,6 +97,26 @@ const NO_CALLS: &str = "<<function_call>> [7,7,7,7,7,7,7,7,7,7]\n";
 const DEEP: &str = "<<function_call>> [{\"name\": \"read\"}, {\"name\": \"read\", \"arguments\": \
                     {\"x\": [[[[[[[[[[{\"$result\": \"call_1.data\"}]]]]]]]]]]}}]\n";
 const HALF: &str = "<<function_call>> {\"name\": \"read\", \"arguments\": {\"n\": 1";
+
+/// A briefing on all tools or, once in a while, on some of them in full and the others by name.
+pub(super) fn selected(dice: &mut Dice, rules: Rules, tools: &Catalog) -> Arc<Briefing> {
+    let all = 0..tools.specs().len();
+    let (told, named) = match dice.roll(7) {
+        0 => all.partition(|_| dice.roll(2) == 0),
+        _ => (all.collect(), Vec::new()),
+    };
+    let selection = Selection { told, named, unnamed: 0 };
+    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
+}
+
+/// These tools, and those of a client that brings some.
+pub(super) fn beside_clients(dice: &mut Dice, tools: &Catalog) -> Catalog {
+    let mut clients = ClientTools::default();
+    if dice.roll(3) > 0 {
+        clients.add("open".to_owned(), "Opens a file.", None).unwrap();
+    }
+    clients.beside(tools)
+}
 
 /// The name and the pieces of the arguments.
 pub(super) type NativeCall = (&'static str, &'static [&'static str]);
@@ -111,6 +138,8 @@ const CALLS: &[NativeCall] = &[
     TO_SMITH,
     ("wipe", &["{}"]),
     ("web", &["{}"]),
+    ("open", &["{}"]),
+    ("open", &["{\"n\": 2}"]),
     ("look", &["{\"n\": 2}"]),
     ("step", &["{\"n\": 1}"]),
     ("mute", &["{}"]),
@@ -185,7 +214,9 @@ impl Mood {
                     SEND,
                     SEND_TO_SMITH,
                     WIPE,
+                    OPEN,
                     TWICE,
+                    DEEP,
                     DEEP,
                     HALF,
                     NO_CALLS,

@@ -1,12 +1,11 @@
 //! One turn with random inputs, and what must hold after each step.
 
 use super::coverage::{Coverage, name_of};
-use super::model::{Begun, Dice, Mood, NativeCall, asks_which, written};
+use super::model::{Begun, Dice, Mood, NativeCall, asks_which, beside_clients, selected, written};
 use super::rules::Witness;
 use super::*;
 use crate::call_format::HERMES;
 use crate::limits::turn::UNTOLD_CALLS_FREE;
-use crate::orchestrator::Selection;
 
 /// So long that a few of these exceed a small turn's limit.
 const LONG: &str = "and so on, and so on, and so on, and so on, and so on, and so on, and so on";
@@ -42,6 +41,7 @@ pub(super) struct Play {
     /// Whether a tool with a waiting hint was started.
     started_aloud: bool,
     completed: HashSet<String>,
+    handed_out: HashSet<String>,
     acknowledged: bool,
     asked: bool,
     ended: bool,
@@ -61,20 +61,9 @@ pub(super) struct Play {
     now_ms: u64,
 }
 
-/// A briefing on all tools or, once in a while, on some of them in full and the others by name.
-fn selected(dice: &mut Dice, rules: Rules, tools: &Catalog) -> Arc<Briefing> {
-    let all = 0..tools.specs().len();
-    let (told, named) = match dice.roll(7) {
-        0 => all.partition(|_| dice.roll(2) == 0),
-        _ => (all.collect(), Vec::new()),
-    };
-    let selection = Selection { told, named, unnamed: 0 };
-    Arc::new(Briefing::selected(&Arc::new(rules), None, tools, &selection).unwrap())
-}
-
 impl Play {
     /// A turn with this history, and with an answer to the question it may have left open.
-    pub(super) fn new(dice: &mut Dice, turn_id: &str, history: Conversation) -> Self {
+    pub(super) fn new(dice: &mut Dice, turn_id: &str, history: &Conversation) -> Self {
         let in_text = |row| (CallContract::InText(row), CallFormat::of(row));
         let native = || (CallContract::Native, CallFormat::default());
         let contracts = [in_text(&MARKER_JSON), in_text(&HERMES), native(), native()];
@@ -108,14 +97,25 @@ impl Play {
         let form = *dice.pick(&[History::Text, History::Native]);
         let mut tools = tools();
         add_policies(&mut tools);
-        let briefing = selected(dice, rules, tools.catalog());
-        let opening = opening(dice, &history);
+        let tools = beside_clients(dice, tools.catalog());
+        let briefing = selected(dice, rules, &tools);
+        let opening = opening(dice, history);
+        let history = history.before(&opening);
         let mood = Mood::new(dice, matches!(opening, Opening::Answer(_)));
         let turn_id = turn_id.to_owned();
         let named = ToolChoice::Named("read".to_owned());
         let auto = ToolChoice::Auto;
         let tool_choice = dice.pick(&[auto.clone(), auto, ToolChoice::Required, named]).clone();
-        let request = TurnRequest { turn_id, opening, tool_choice, briefing, history, ..request() };
+        let single_client_call = dice.roll(3) == 0;
+        let request = TurnRequest {
+            turn_id,
+            opening,
+            tool_choice,
+            single_client_call,
+            briefing,
+            history,
+            ..request()
+        };
         let scene = Scene::with_history(request, form);
         let mut play = Self {
             scene,
@@ -131,6 +131,7 @@ impl Play {
             started: HashSet::new(),
             started_aloud: false,
             completed: HashSet::new(),
+            handed_out: HashSet::new(),
             acknowledged: false,
             asked: false,
             ended: false,
@@ -481,6 +482,8 @@ impl Play {
         }
         self.stored_steps = turn.steps.len();
         let mut conversation = self.scene.turn.request().history.clone();
+        // What it continues is not in the history of its request.
+        let turn = &conversation::Turn { continues: false, ..turn.clone() };
         conversation.push(turn.clone());
         let stored = SessionRecord { conversation, ..SessionRecord::default() }.write();
         let read = SessionRecord::read(stored.as_bytes()).unwrap();
@@ -514,6 +517,12 @@ impl Play {
                     assert!(self.started.contains(&call), "a start first");
                     assert!(self.completed.insert(call), "once");
                 }
+                "client_tool_call" => {
+                    let call = call.unwrap();
+                    assert!(self.markers.contains(&call), "a marker first");
+                    assert!(self.scene.running.is_empty(), "ours are done");
+                    assert!(self.handed_out.insert(call), "once");
+                }
                 "acknowledgement" => {
                     assert!(!self.started_aloud, "it comes before all that it could tell of");
                     assert!(!std::mem::replace(&mut self.acknowledged, true), "once");
@@ -525,7 +534,11 @@ impl Play {
                     let text = event["data"]["text"].as_str().unwrap();
                     assert!(!text.is_empty());
                 }
-                "turn_completed" | "turn_failed" => self.ended = true,
+                "turn_completed" | "turn_failed" => {
+                    self.ended = true;
+                    let hands_out = event["data"]["finish_reason"] == "client_tool_calls";
+                    assert_eq!(hands_out, !self.handed_out.is_empty(), "that is the end");
+                }
                 _ => {}
             }
         }
@@ -575,8 +588,8 @@ impl Play {
             let is_first = before.clone().all(|before| before.standing() != Standing::Open);
             assert!(!call.policy().sequential || is_first, "{call:?} runs beside others");
             for before in before.filter(|before| mutates || before.policy().is_barrier()) {
-                let is_put_off = before.standing() == Standing::PutOff && !mutates;
-                let may_run = is_put_off || before.standing() == Standing::Done;
+                let waits = matches!(before.standing(), Standing::PutOff | Standing::HandedOut);
+                let may_run = (waits && !mutates) || before.standing() == Standing::Done;
                 assert!(may_run, "{call:?} runs after {before:?}");
             }
         }
@@ -646,10 +659,17 @@ impl Play {
             let ran = self.completed.contains(&call.call_id);
             assert!(!ran || !matches!(call.outcome, Outcome::Cancelled));
         }
+        let handed_out: HashSet<_> = match record.ending {
+            Some(Ending::Completed(TurnFinish::ClientToolCalls)) => {
+                record.handed_out().map(|call| call.call_id.clone()).collect()
+            }
+            _ => HashSet::new(),
+        };
+        assert_eq!(handed_out, self.handed_out, "the history awaits what was handed out");
         for call in &self.started {
             assert!(ids.contains(call), "what was started is in the history");
         }
-        history.push(record);
+        history.push(conversation::Turn { continues: false, ..record });
         (history, self.coverage)
     }
 }

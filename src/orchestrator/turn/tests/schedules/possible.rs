@@ -13,6 +13,7 @@ const MOVES: &str = "
 planning     rerouted       -> planning
     : status
 planning     text           -> planning executing synthesizing awaiting_clarification completed failed
+    : client_tool_call
     : text_delta reasoning_delta tool_marker_detected tool_arguments_delta status
     : acknowledgement tool_started start_tool tool_progress tool_completed not_run feedback
     : clarification_needed loop_limit_reached stop_round stop_tools start_round turn_completed turn_failed
@@ -23,6 +24,7 @@ planning     reasoning_item -> planning failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     call_started   -> planning executing synthesizing awaiting_clarification completed
+    : client_tool_call
     : text_delta tool_marker_detected status acknowledgement tool_started start_tool
     : tool_progress tool_completed not_run feedback clarification_needed loop_limit_reached stop_round start_round
     : turn_completed
@@ -30,11 +32,13 @@ planning     call_arguments -> planning executing synthesizing completed failed
     : text_delta tool_arguments_delta status acknowledgement tool_started tool_progress
     : tool_completed feedback stop_round stop_tools start_round turn_completed turn_failed
 planning     call_completed -> planning executing synthesizing awaiting_clarification completed
+    : client_tool_call
     : text_delta status acknowledgement tool_started start_tool tool_progress tool_completed
     : not_run feedback clarification_needed loop_limit_reached stop_round start_round turn_completed
 planning     finish         -> planning
 planning     usage          -> planning
 planning     round_ended    -> planning executing synthesizing awaiting_clarification completed failed
+    : client_tool_call
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : start_tool tool_progress tool_completed not_run empty_answer feedback
     : clarification_needed loop_limit_reached
@@ -43,6 +47,7 @@ planning     round_failed   -> failed
     : text_delta reasoning_delta tool_arguments_delta status acknowledgement tool_started
     : tool_progress tool_completed feedback stop_round stop_tools turn_failed
 planning     tool_ended     -> planning executing synthesizing awaiting_clarification completed
+    : client_tool_call
     : status acknowledgement tool_started start_tool tool_progress tool_completed not_run
     : feedback clarification_needed stop_round start_round turn_completed
 planning     tool_progressed -> planning
@@ -72,6 +77,7 @@ executing    usage          -> executing
 executing    round_ended    -> executing
 executing    round_failed   -> executing
 executing    tool_ended     -> planning executing synthesizing awaiting_clarification completed
+    : client_tool_call
     : status acknowledgement tool_started start_tool tool_progress tool_completed not_run
     : feedback clarification_needed loop_limit_reached start_round turn_completed
 executing    tool_progressed -> executing
@@ -139,12 +145,14 @@ call cap reached
 calls: in the text, closed
 calls: in the text, not closed
 calls: native
+continues: with the client's results
 closing: a stray call
 closing: asked again
 closing: composed from the results
 empty answer
 ends: cancelled
 ends: clarification_needed
+ends: client_tool_calls
 ends: length
 ends: loop_limit
 ends: stop
@@ -174,6 +182,8 @@ feedback: malformed_call
 feedback: payload_too_large
 feedback: tool_failed
 feedback: tool_not_found
+handed out: alone
+handed out: beside ours
 ignored: input of a tool that does not run
 ignored: the rest of a dropped round
 no tools: a call repeated without end
@@ -189,6 +199,7 @@ not run: unapproved
 not run: untold
 progress reported
 put off: a lookup comes later
+put off: after a client's call
 put off: not all could be read
 question: answered
 question: approved
@@ -204,6 +215,8 @@ resumed: a waiting lookup
 resumed: an approved call
 resumed: an open call
 resumed: called again with the answer
+skipped: a client's call, after a question
+skipped: a client's call, one at a time
 skipped: after a call that was put off
 skipped: after a failure
 skipped: after a question

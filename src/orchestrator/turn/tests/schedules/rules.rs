@@ -7,6 +7,7 @@ use crate::orchestrator::turn::round::Surplus;
 
 /// How much of a turn has been examined so far.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each was seen once")]
 pub(super) struct Witness {
     events: usize,
     not_run: usize,
@@ -16,6 +17,7 @@ pub(super) struct Witness {
     /// The text of the running round.
     said: String,
     acknowledged: bool,
+    started_any: bool,
     empty_answers: u32,
     tools_have_ended: bool,
     is_over: bool,
@@ -56,8 +58,11 @@ impl Witness {
         match event["type"].as_str().unwrap() {
             "text_delta" => self.said.push_str(data["text"].as_str().unwrap()),
             "tool_marker_detected" => self.markers += 1,
+            "client_tool_call" if self.started_any => coverage.saw("handed out: beside ours"),
+            "client_tool_call" => coverage.saw("handed out: alone"),
             "tool_arguments_delta" => coverage.saw("arguments are shown as they arrive"),
             "tool_started" => {
+                self.started_any = true;
                 if !self.acknowledged {
                     coverage.saw("acknowledged: nothing to say");
                 }
@@ -112,6 +117,7 @@ impl Witness {
                 "stop" => "ends: stop",
                 "length" => "ends: length",
                 "clarification_needed" => "ends: clarification_needed",
+                "client_tool_calls" => "ends: client_tool_calls",
                 "loop_limit" => "ends: loop_limit",
                 "cancelled" => "ends: cancelled",
                 _ => "ends: otherwise",
@@ -289,6 +295,9 @@ fn begins(scene: &Scene, coverage: &mut Coverage) {
             Given::Cancelled => "question: cancelled",
         });
     }
+    if turn.core.setup.continued().is_some() {
+        coverage.saw("continues: with the client's results");
+    }
     if turn.record().dropped.is_some() {
         coverage.saw("question: dropped");
     }
@@ -317,6 +326,9 @@ fn hear_status(message: &str, coverage: &mut Coverage) {
         ("not all of your message could be read", "put off: not all could be read"),
         ("comes later in your message and may change", "put off: a lookup comes later"),
         ("your message was cut off", "skipped: in a message that was cut off"),
+        ("the user has to answer a question first", "skipped: a client's call, after a question"),
+        ("only one such call may be made", "skipped: a client's call, one at a time"),
+        ("comes first; call it again when", "put off: after a client's call"),
         ("the user has just refused it", "skipped: just refused"),
         ("send was called again", "repeated: a mutating call"),
         ("was called again", "repeated: with nothing new to learn"),

@@ -1,0 +1,158 @@
+//! Calls that a client shows as HTML.
+//!
+//! `Open WebUI` writes each call into the assistant's text as a block:
+//!
+//!   <details type="tool_calls" done="true" arguments="&quot;{}&quot;">
+//!   <summary>Tool Executed</summary>
+//!   </details>
+//!
+//! and sends it back. A model that sees such blocks writes more of them, instead of calls.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The text without blocks of calls. A block without an end is left in, because nobody knows what
+/// belongs to it.
+pub(super) fn without_calls(text: &str) -> Cow<'_, str> {
+    let blocks = blocks(text);
+    if blocks.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::new();
+    let mut at = 0;
+    for block in blocks {
+        kept.push_str(&text[at..block.start]);
+        at = block.end;
+    }
+    kept.push_str(&text[at..]);
+    Cow::Owned(kept.trim().to_owned())
+}
+
+/// Where the blocks of calls are: in order, and none inside another.
+fn blocks(text: &str) -> Vec<Range<usize>> {
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    let mut open = Vec::new();
+    let mut at = 0;
+    while let Some(tag) = next_tag(text, at) {
+        at = tag.end;
+        match tag.kind {
+            Kind::Opening { is_of_calls } => open.push((tag.start, is_of_calls)),
+            Kind::Closing => {
+                let Some((start, true)) = open.pop() else { continue };
+                while blocks.last().is_some_and(|inner| inner.start > start) {
+                    blocks.pop();
+                }
+                blocks.push(start..tag.end);
+            }
+        }
+    }
+    blocks
+}
+
+struct Tag {
+    start: usize,
+    end: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Opening { is_of_calls: bool },
+    Closing,
+}
+
+const OPENING: &str = "<details";
+const CLOSING: &str = "</details>";
+
+/// The next tag of a block. A tag without an end ends the search: looking for more after it could
+/// take quadratic time.
+fn next_tag(text: &str, from: usize) -> Option<Tag> {
+    for (at, _) in text[from..].match_indices('<') {
+        let (start, here) = (from + at, &text[from + at..]);
+        if here.starts_with(CLOSING) {
+            return Some(Tag { start, end: start + CLOSING.len(), kind: Kind::Closing });
+        }
+        let Some(attributes) = here.strip_prefix(OPENING) else { continue };
+        if attributes.starts_with(|next: char| next == '>' || next.is_ascii_whitespace()) {
+            let (length, is_of_calls) = read_attributes(attributes)?;
+            let end = start + OPENING.len() + length;
+            return Some(Tag { start, end, kind: Kind::Opening { is_of_calls } });
+        }
+    }
+    None
+}
+
+/// The length of a tag's attributes and its `>`, and whether they say that it is about calls.
+fn read_attributes(text: &str) -> Option<(usize, bool)> {
+    const TYPES: [&[u8]; 3] = [b"type=\"tool_calls\"", b"type='tool_calls'", b"type=tool_calls"];
+    let bytes = text.as_bytes();
+    let (mut quote, mut is_of_calls) = (None, false);
+    for (at, &byte) in bytes.iter().enumerate() {
+        if let Some(opened) = quote {
+            quote = (byte != opened).then_some(opened);
+            continue;
+        }
+        match byte {
+            b'"' | b'\'' => quote = Some(byte),
+            b'>' => return Some((at + 1, is_of_calls)),
+            _ if byte.is_ascii_whitespace() => {
+                is_of_calls |= TYPES.iter().any(|it| bytes[at + 1..].starts_with(it));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(without_calls(text), expected);
+    }
+
+    #[test]
+    fn blocks_of_calls_are_removed() {
+        check("<details type=\"tool_calls\" done=\"true\">\n<summary>x</summary>\n</details>", "");
+        check("<details id='1' type='tool_calls'></details>\nIt is 4.", "It is 4.");
+        check("So: <details type=tool_calls></details> 4.", "So:  4.");
+        check(
+            "a<details type=\"tool_calls\"></details>b<details type=\"tool_calls\"></details>c",
+            "abc",
+        );
+        check("<details a=\"> </details>\" type=\"tool_calls\"></details>b", "b");
+    }
+
+    #[test]
+    fn a_block_ends_with_its_own_end() {
+        check("a<details type=\"tool_calls\"><details>x</details>y</details>b", "ab");
+        check(
+            "a<details type=\"tool_calls\"><details type=\"tool_calls\"></details></details>b",
+            "ab",
+        );
+        check(
+            "<details><details type=\"tool_calls\"></details>x</details>",
+            "<details>x</details>",
+        );
+    }
+
+    #[test]
+    fn anything_else_stays() {
+        for text in [
+            "",
+            "a < b",
+            "<details><summary>More</summary>type=\"tool_calls\"</details>",
+            "<details type=\"reasoning\">x</details>",
+            "<details title=\" type=tool_calls \">x</details>",
+            "<detailsx type=\"tool_calls\"></details>",
+            "</details> x",
+            "<details type=\"tool_calls\"> it goes on",
+            "<details type=\"tool_calls\" </details>",
+            "<details type=\"tool_calls",
+            "x <details",
+        ] {
+            check(text, text);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A conversation as a stateless client tells it.
+//!
+//! Such a client sends everything that was said with every request, as a list of messages. It may
+//! have cut, edited or mixed it up, and it never saw the calls that the gateway ran. [`adopt`]
+//! makes our own [`Conversation`] of the list, in one pass:
+//!
+//! ```text
+//!   messages -- reading --> exchanges: the user's words, the replies, each result with its call
+//!            -- kept -----> the turn of our own that an exchange stands for, if any
+//!            -- turns ----> turns: calls numbered, each with its outcome
+//! ```
+//!
+//! No list is refused for its faults. They are repaired and counted: see [`Repair`].
+//!
+//! **What a client says is never a result of ours.** Its results are [`Outcome::Claimed`], so they
+//! tell the model something, and nothing else follows from them.
+//!
+//! Nothing here knows any client's API.
+//!
+//! [`Outcome::Claimed`]: super::Outcome::Claimed
+
+mod kept;
+mod markup;
+mod pairs;
+mod past;
+mod reading;
+mod repairs;
+mod turns;
+
+use std::sync::Arc;
+
+use super::{Ask, Conversation, Turn};
+use kept::Finder;
+use reading::{Exchange, Reading};
+use turns::Draft;
+
+pub use past::Past;
+pub use repairs::{Repair, Repairs};
+
+/// A message as a client tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimedMessage {
+    /// Instructions, of the system or of a developer.
+    System(String),
+    /// The user's words.
+    User(String),
+    /// What the assistant said and called.
+    Assistant {
+        /// Its words.
+        text: String,
+        /// Its calls, in order.
+        calls: Vec<ClaimedCall>,
+    },
+    /// What a call returned.
+    Result {
+        /// The call's id.
+        call_id: String,
+        /// What it returned, usually JSON.
+        output: String,
+        /// Whether it failed.
+        is_error: bool,
+    },
+}
+
+/// A call as a client tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedCall {
+    /// Its id, which the client may use more than once.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// Its arguments. They should be a JSON object.
+    pub arguments: String,
+}
+
+/// Turns of our own that are behind what a client sees. A turn that is not found does no harm: the
+/// model then knows only what the client tells.
+///
+/// Keep the turns of each owner apart.
+pub trait HiddenTurns {
+    /// The call that has this id for the client.
+    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall>;
+
+    /// The turn that ended with the last message of this past: the past of its request, then
+    /// `assistant` with the text that the client was shown. If the client was also shown calls that
+    /// the gateway ran, each of their messages and results counts as the client will send it.
+    fn by_past(&self, past: &Past) -> Option<Arc<Turn>>;
+}
+
+/// A call that a client knows: one that it runs, or one of ours that it was shown.
+#[derive(Debug, Clone)]
+pub struct HiddenCall {
+    /// The turn with this call, as it was when it ended.
+    pub turn: Arc<Turn>,
+    /// The call's id in that turn.
+    pub call_id: String,
+}
+
+/// A list of messages as a conversation.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// The client's instructions.
+    pub system: Option<String>,
+    /// The turns before the one that opens.
+    pub history: Conversation,
+    /// What opens the next turn. The history accepts it: [`Conversation::open`] succeeds.
+    pub ask: Ask,
+    /// Everything that the client says was said.
+    pub past: Past,
+    /// What was wrong with the list.
+    pub repairs: Repairs,
+}
+
+/// The list says nothing that a model could answer: it is empty, or has only instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no message to answer")]
+pub struct NothingToAnswer;
+
+/// Makes a conversation of a client's messages. `owner` is whoever sends them; see [`Past::begin`].
+///
+/// # Errors
+/// If nothing is left to answer.
+pub fn adopt(
+    messages: Vec<ClaimedMessage>,
+    owner: &str,
+    hidden: &dyn HiddenTurns,
+) -> Result<Adopted, NothingToAnswer> {
+    let Reading { system, mut exchanges, notes, past, mut repairs } =
+        reading::read(messages, owner);
+    let next = next(&mut exchanges, notes)?;
+    let mut finder = Finder::new(hidden);
+    let mut history = Conversation::default();
+    for exchange in exchanges {
+        let kept = finder.find(&exchange, false);
+        let draft = Draft::new(exchange, kept, history.call_ids());
+        append(&mut history, draft.finish(&mut repairs));
+    }
+    let ask = match next {
+        Next::Prompt(prompt) => Ask::Prompt(prompt),
+        Next::Results(exchange) => {
+            let kept = finder.find(&exchange, true);
+            let draft = Draft::new(exchange, kept, history.call_ids());
+            let (turn, results) = draft.hand_out(&mut repairs);
+            append(&mut history, turn);
+            Ask::Results(results)
+        }
+    };
+    Ok(Adopted { system, history, ask, past, repairs })
+}
+
+/// What the list ends with.
+enum Next {
+    /// The user's words.
+    Prompt(String),
+    /// Results of the last message's calls.
+    Results(Exchange),
+}
+
+/// What the user says to a model that spoke last.
+const CONTINUE: &str = "Continue.";
+
+/// Takes what opens the next turn. `notes` are words of the user that nothing followed.
+fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>) -> Result<Next, NothingToAnswer> {
+    let Some(mut last) = exchanges.pop() else {
+        let has_words = !notes.is_empty();
+        return has_words.then(|| Next::Prompt(notes.join("\n\n"))).ok_or(NothingToAnswer);
+    };
+    if last.is_answered() {
+        exchanges.push(last);
+        notes.push(CONTINUE.to_owned());
+        return Ok(Next::Prompt(notes.join("\n\n")));
+    }
+    for note in notes {
+        last.add(&note);
+    }
+    Ok(if last.replies.is_empty() { Next::Prompt(last.prompt) } else { Next::Results(last) })
+}
+
+/// Appends a turn. It answers a question only if that is open.
+fn append(history: &mut Conversation, mut turn: Turn) {
+    let asked = history.open_questions().first().map(|asked| &asked.clarification_id);
+    if turn.answer.as_ref().is_some_and(|answer| Some(&answer.clarification_id) != asked) {
+        turn.answer = None;
+    }
+    history.push(turn);
+}
+
+#[cfg(test)]
+mod tests;

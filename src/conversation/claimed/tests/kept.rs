@@ -1,0 +1,324 @@
+//! Turns of our own behind a client's messages.
+
+use super::*;
+use crate::conversation::{Answer, Conversation, Ending, Given, Opening, Question, Step};
+use crate::event::TurnFinish;
+use crate::parser::Arguments;
+use crate::tools::{Clarification, Continuation, Source};
+
+fn call(number: usize, name: &str, outcome: Outcome) -> Part {
+    let (call_id, name) = (format!("call_{number}"), name.to_owned());
+    let arguments = Arguments::parse("{}").unwrap();
+    Part::Call(Arc::new(Call { call_id, name, arguments, resolved_arguments: None, outcome }))
+}
+
+fn ended(number: usize) -> Part {
+    call(number, "secret", Outcome::Ended(ToolResult::data(serde_json::json!(number))))
+}
+
+fn words(text: &str) -> Part {
+    Part::Text(text.to_owned())
+}
+
+fn turn(id: &str, call_ids: usize, steps: &[&[Part]], finish: TurnFinish) -> Turn {
+    let step = |parts: &&[Part]| Step { parts: parts.to_vec(), ..Step::default() };
+    Turn {
+        turn_id: id.to_owned(),
+        prompt: "?".to_owned(),
+        steps: steps.iter().map(step).collect(),
+        call_ids,
+        ending: Some(Ending::Completed(finish)),
+        ..Turn::default()
+    }
+}
+
+/// A turn that ran a call of its own and then handed out `look` as `call_N`.
+fn handing_out(number: usize) -> Turn {
+    let last = [words("One moment."), call(number, "look", Outcome::HandedOut)];
+    turn("waits", 2, &[&[ended(number - 1)], &last], TurnFinish::ClientToolCalls)
+}
+
+impl Shelf {
+    /// Keeps a turn as a server does once it has ended.
+    fn keep(&mut self, request: &Adopted, shown: &str, turn: Turn, handed_out: &[(&str, &str)]) {
+        let turn = Arc::new(turn);
+        self.by_past.insert(request.past.then("assistant", shown), Arc::clone(&turn));
+        self.hand_out(&turn, handed_out);
+    }
+
+    fn hand_out(&mut self, turn: &Arc<Turn>, handed_out: &[(&str, &str)]) {
+        for (client_call_id, call_id) in handed_out {
+            let (turn, call_id) = (Arc::clone(turn), (*call_id).to_owned());
+            self.by_call.insert((*client_call_id).to_owned(), HiddenCall { turn, call_id });
+        }
+    }
+
+    #[track_caller]
+    fn check(&self, messages: &[ClaimedMessage], expected: &[&str]) -> Adopted {
+        let adopted = adopt(messages.to_vec(), "key", self).unwrap();
+        assert_eq!(outline(&adopted), expected);
+        for form in [History::Text, History::Native] {
+            crate::conversation::render::tests::check_sequence(&rendered(&adopted, form)).unwrap();
+        }
+        adopted
+    }
+}
+
+/// A whole conversation, as it grows with each request.
+#[test]
+fn a_turn_is_found_by_what_the_client_was_shown() {
+    let mut shelf = Shelf::default();
+    let mut messages = vec![system("Be brief."), user("What time is it?")];
+    let request = shelf.check(&messages, &["system: Be brief.", "asks: What time is it?"]);
+    let steps: [&[Part]; 2] = [&[ended(1)], &[words("Noon.")]];
+    shelf.keep(&request, "Noon.\n", turn("t1", 1, &steps, TurnFinish::Stop), &[]);
+
+    messages.extend([says("Noon."), user("Look.")]);
+    let so_far =
+        ["system: Be brief.", "user: What time is it?", "call_1: secret {} ended 1", "says: Noon."];
+    let request = shelf.check(&messages, &[&so_far[..], &["asks: Look."]].concat());
+    shelf.keep(&request, "One moment.", handing_out(3), &[("abc", "call_3")]);
+
+    messages.extend([calls("One moment.", &["abc"]), returns("abc", "7")]);
+    let looked = ["user: Look.", "call_2: secret {} ended 2", "says: One moment."];
+    let request = shelf.check(
+        &messages,
+        &[&so_far[..], &looked, &["call_3: look {} HandedOut", r#"returns: call_3 {"text":"7"}"#]]
+            .concat(),
+    );
+    let Opening::Results(mut continued) = request.history.open(&request.ask, |_| false).unwrap()
+    else {
+        panic!("results open the turn");
+    };
+    continued.turn_id = "t3".to_owned();
+    continued.continues = true;
+    continued.steps.push(Step { parts: vec![ended(4), words("Seven.")], ..Step::default() });
+    continued.call_ids += 1;
+    continued.ending = Some(Ending::Completed(TurnFinish::Stop));
+    shelf.keep(&request, "Seven.", *continued, &[]);
+
+    messages.extend([says("Seven."), user("Thanks.")]);
+    let seven = ["call_4: secret {} ended 4", "says: Seven.", "asks: Thanks."];
+    shelf.check(
+        &messages,
+        &[&so_far[..], &looked, &[r#"call_3: look {} claimed {"text":"7"}"#], &seven].concat(),
+    );
+}
+
+#[test]
+fn a_turn_is_nobody_elses() {
+    let mut shelf = Shelf::default();
+    let request = shelf.check(&[user("?")], &["asks: ?"]);
+    shelf.keep(&request, "So.", turn("t", 1, &[&[ended(1)]], TurnFinish::Stop), &[]);
+    let messages = vec![user("?"), says("So."), user("!")];
+    let expected = ["user: ?", "says: So.", "asks: !"];
+    assert_eq!(outline(&adopt(messages.clone(), "other", &shelf).unwrap()), expected);
+    shelf.check(&messages, &["user: ?", "call_1: secret {} ended 1", "asks: !"]);
+    shelf.check(
+        &[user("Edited?"), says("So."), user("!")],
+        &["user: Edited?", "says: So.", "asks: !"],
+    );
+}
+
+/// The user edits the prompt, so only the call's id is left to find the turn by.
+#[test]
+fn a_turn_is_found_by_the_ids_of_its_calls() {
+    let mut shelf = Shelf::default();
+    shelf.hand_out(&Arc::new(handing_out(2)), &[("abc", "call_2")]);
+    let called = calls("One \n moment.", &["abc"]);
+    let kept = ["user: Edited.", "call_1: secret {} ended 1", "says: One moment."];
+    let claimed = r#"call_2: look {} claimed {"text":"7"}"#;
+    let beginning = [user("Edited."), called.clone(), returns("abc", "7")];
+    let with = |more: &[ClaimedMessage]| [&beginning[..], more].concat();
+    shelf.check(
+        &with(&[]),
+        &[&kept[..], &["call_2: look {} HandedOut", r#"returns: call_2 {"text":"7"}"#]].concat(),
+    );
+    shelf.check(
+        &with(&[says("Seven."), user("!")]),
+        &[&kept[..], &[claimed, "says: Seven.", "asks: !"]].concat(),
+    );
+    shelf.check(
+        &with(&[calls("", &["def"]), returns("def", "8")]),
+        &[&kept[..], &[claimed, "call_3: look {} HandedOut", r#"returns: call_3 {"text":"8"}"#]]
+            .concat(),
+    );
+    shelf.check(
+        &[user("Edited."), called, user("!")],
+        &[&kept[..], &["call_2: look {} skipped: the conversation went on", "asks: !"]].concat(),
+    );
+}
+
+#[test]
+fn in_doubt_the_clients_messages_stay() {
+    let mut shelf = Shelf::default();
+    shelf.hand_out(&Arc::new(handing_out(2)), &[("abc", "call_2"), ("def", "call_9")]);
+    let claimed = r#"call_1: look {} claimed {"text":"7"}"#;
+    let second = "call_2: look {} skipped: the conversation went on";
+    for (called, expected) in [
+        (calls("Edited.", &["abc"]), vec!["says: Edited.", claimed]),
+        (calls("One moment.", &["abc", "x"]), vec!["says: One moment.", claimed, second]),
+        (calls("One moment.", &["abc", "def"]), vec!["says: One moment.", claimed, second]),
+        (calls("One moment.", &["abc", "abc"]), vec!["says: One moment.", claimed, second]),
+    ] {
+        let messages = [user("?"), called, returns("abc", "7"), says("So."), user("!")];
+        let expected = [&["user: ?"][..], &expected, &["says: So.", "asks: !"]].concat();
+        shelf.check(&messages, &expected);
+    }
+}
+
+/// Some clients are shown the calls that we run, and send them back.
+#[test]
+fn no_result_of_ours_is_replaced() {
+    let mut shelf = Shelf::default();
+    shelf.hand_out(&Arc::new(handing_out(2)), &[("abc", "call_1")]);
+    let shown = ClaimedCall { name: "secret".to_owned(), ..claimed_call("abc", "{}") };
+    let called = ClaimedMessage::Assistant { text: String::new(), calls: vec![shown] };
+    let messages = [user("?"), called, returns("abc", "forged")];
+    shelf.check(
+        &[&messages[..], &[says("So."), user("!")]].concat(),
+        &[
+            "user: ?",
+            "call_1: secret {} ended 1",
+            "says: One moment.",
+            "call_2: look {} skipped: the conversation went on",
+            "says: So.",
+            "asks: !",
+        ],
+    );
+    // A turn of ours that waits for nothing cannot go on with a result.
+    let returned = r#"returns: call_1 {"text":"forged"}"#;
+    shelf.check(&messages, &["user: ?", "call_1: secret {} HandedOut", returned]);
+}
+
+#[test]
+fn a_turn_is_used_once() {
+    let mut shelf = Shelf::default();
+    shelf.hand_out(&Arc::new(handing_out(2)), &[("abc", "call_2")]);
+    let called = calls("", &["abc"]);
+    shelf.check(
+        &[user("1"), called.clone(), user("2"), called, user("3")],
+        &[
+            "user: 1",
+            "call_1: secret {} ended 1",
+            "says: One moment.",
+            "call_2: look {} skipped: the conversation went on",
+            "user: 2",
+            "call_3: look {} skipped: the conversation went on",
+            "asks: 3",
+        ],
+    );
+}
+
+/// Calls that could not be read have used ids too.
+#[test]
+fn ids_are_kept_where_they_fit() {
+    let with_gap = |first| {
+        let steps: [&[Part]; 1] = [&[ended(first), ended(first + 2), words("So.")]];
+        turn("t", 3, &steps, TurnFinish::Stop)
+    };
+    for (first, expected, used) in [
+        (1, ["call_1: secret {} ended 1", "call_3: secret {} ended 3"], 3),
+        (8, ["call_1: secret {} ended 8", "call_2: secret {} ended 10"], 2),
+    ] {
+        let mut shelf = Shelf::default();
+        let request = adopted(vec![user("?")]);
+        shelf.keep(&request, "So.", with_gap(first), &[]);
+        let adopted = shelf.check(
+            &[user("?"), says("So."), user("!")],
+            &[&["user: ?"][..], &expected, &["says: So.", "asks: !"]].concat(),
+        );
+        assert_eq!(adopted.history.call_ids(), used);
+    }
+}
+
+#[test]
+fn references_to_other_ids_are_resolved() {
+    let parse = |text| Arguments::parse(text).unwrap();
+    let referring = Call {
+        call_id: "call_6".to_owned(),
+        name: "secret".to_owned(),
+        arguments: parse(r#"{"to":{"$result":"call_5.id"}}"#),
+        resolved_arguments: Some(parse(r#"{"to":7}"#)),
+        outcome: Outcome::Ended(ToolResult::data(serde_json::json!({}))),
+    };
+    let mut shelf = Shelf::default();
+    let steps: [&[Part]; 1] = [&[ended(5), Part::Call(Arc::new(referring)), words("So.")]];
+    shelf.keep(&adopted(vec![user("?")]), "So.", turn("t", 2, &steps, TurnFinish::Stop), &[]);
+    shelf.check(
+        &[user("?"), says("So."), user("!")],
+        &[
+            "user: ?",
+            "call_1: secret {} ended 5",
+            r#"call_2: secret {"to":7} ended {}"#,
+            "says: So.",
+            "asks: !",
+        ],
+    );
+}
+
+fn asking(number: usize) -> Turn {
+    let question = Question {
+        clarification_id: "t1.1".to_owned(),
+        call_id: format!("call_{number}"),
+        tool_name: "secret".to_owned(),
+        source: Source::default(),
+        clarification: Clarification {
+            r#type: "text".to_owned(),
+            question: "Which?".to_owned(),
+            ..Clarification::default()
+        },
+        arguments: None,
+        continuation: Continuation::default(),
+    };
+    let asking = turn("t1", 1, &[&[ended(number)]], TurnFinish::ClarificationNeeded);
+    Turn { questions: vec![question], ..asking }
+}
+
+#[test]
+fn a_question_stays_open_until_the_user_has_spoken() {
+    let mut shelf = Shelf::default();
+    shelf.keep(&adopted(vec![user("?")]), "Which?", asking(5), &[]);
+    let messages = [user("?"), says("Which?"), user("This.")];
+    let kept = ["user: ?", "call_1: secret {} ended 5"];
+    let request = shelf.check(&messages, &[&kept[..], &["asks: This."]].concat());
+    let [open] = request.history.open_questions() else { panic!("it was asked") };
+    assert_eq!((&*open.clarification_id, &*open.call_id), ("t1.1", "call_1"));
+
+    let answer = |id: &str| {
+        let (clarification_id, question) = (id.to_owned(), "Which?".to_owned());
+        let given = Given::Text("This.".to_owned());
+        Some(Box::new(Answer { clarification_id, question, given, not_chosen: Vec::new() }))
+    };
+    for (id, is_kept) in [("t1.1", true), ("t0.1", false)] {
+        let answered = turn("t2", 0, &[&[words("So.")]], TurnFinish::Stop);
+        let mut shelf = Shelf { by_past: shelf.by_past.clone(), ..Shelf::default() };
+        shelf.keep(&request, "So.", Turn { answer: answer(id), ..answered }, &[]);
+        let messages = [&messages[..], &[says("So."), user("!")]].concat();
+        let expected = [&kept[..], &["user: This.", "says: So.", "asks: !"]].concat();
+        let adopted = shelf.check(&messages, &expected);
+        let last = adopted.history.turns().next_back().unwrap();
+        assert_eq!(last.answer.is_some(), is_kept, "{id}");
+    }
+}
+
+/// Turns that continue others must not take the place of what comes before them here.
+#[test]
+fn a_continued_turn_replaces_nothing() {
+    let mut shelf = Shelf::default();
+    let continued = turn("t", 1, &[&[ended(1), words("So.")]], TurnFinish::Stop);
+    let request = adopted(vec![user("Hi."), says("Hello."), user("?")]);
+    shelf.keep(&request, "So.", Turn { continues: true, ..continued }, &[]);
+    let adopted = shelf.check(
+        &[user("Hi."), says("Hello."), user("?"), says("So."), user("!")],
+        &[
+            "user: Hi.",
+            "says: Hello.",
+            "user: ?",
+            "call_1: secret {} ended 1",
+            "says: So.",
+            "asks: !",
+        ],
+    );
+    assert_eq!(Conversation::turns(&adopted.history).len(), 2);
+}

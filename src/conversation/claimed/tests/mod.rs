@@ -1,0 +1,124 @@
+//! Lists as clients send them, and what becomes of them.
+
+mod kept;
+mod properties;
+mod rules;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::conversation::render::Context;
+use crate::conversation::{Call, Outcome, Part};
+use crate::tools::ToolResult;
+use crate::upstream::{History, Message, Prompt as _};
+
+fn system(text: &str) -> ClaimedMessage {
+    ClaimedMessage::System(text.to_owned())
+}
+
+fn user(text: &str) -> ClaimedMessage {
+    ClaimedMessage::User(text.to_owned())
+}
+
+fn says(text: &str) -> ClaimedMessage {
+    calls(text, &[])
+}
+
+/// A message with a call of `look` for each id.
+fn calls(text: &str, ids: &[&str]) -> ClaimedMessage {
+    let call = |id: &&str| claimed_call(id, "{}");
+    ClaimedMessage::Assistant { text: text.to_owned(), calls: ids.iter().map(call).collect() }
+}
+
+fn claimed_call(id: &str, arguments: &str) -> ClaimedCall {
+    let (id, name, arguments) = (id.to_owned(), "look".to_owned(), arguments.to_owned());
+    ClaimedCall { id, name, arguments }
+}
+
+fn returns(call_id: &str, output: &str) -> ClaimedMessage {
+    let (call_id, output) = (call_id.to_owned(), output.to_owned());
+    ClaimedMessage::Result { call_id, output, is_error: false }
+}
+
+/// Turns of our own, as a server would keep them.
+#[derive(Debug, Default)]
+struct Shelf {
+    by_call: HashMap<String, HiddenCall>,
+    by_past: HashMap<Past, Arc<Turn>>,
+}
+
+impl HiddenTurns for Shelf {
+    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+        self.by_call.get(client_call_id).cloned()
+    }
+
+    fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
+        self.by_past.get(past).cloned()
+    }
+}
+
+fn adopted(messages: Vec<ClaimedMessage>) -> Adopted {
+    adopt(messages, "key", &Shelf::default()).unwrap()
+}
+
+/// A conversation in one line for each prompt, text, call and result.
+fn outline(adopted: &Adopted) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(adopted.system.iter().map(|text| format!("system: {text}")));
+    for turn in adopted.history.turns() {
+        lines.push(format!("user: {}", turn.prompt));
+        lines.extend(turn.steps.iter().flat_map(|step| &step.parts).map(outline_of_part));
+    }
+    match &adopted.ask {
+        Ask::Prompt(prompt) => lines.push(format!("asks: {prompt}")),
+        Ask::Results(results) => lines.extend(results.iter().map(|returned| {
+            format!("returns: {} {}", returned.call_id, outline_of_result(&returned.result))
+        })),
+        Ask::Answer { .. } => unreachable!("a list is no answer"),
+    }
+    lines
+}
+
+fn outline_of_part(part: &Part) -> String {
+    match part {
+        Part::Text(text) => format!("says: {text}"),
+        Part::Call(call) => {
+            let Call { call_id, name, arguments, outcome, .. } = &**call;
+            let outcome = match outcome {
+                Outcome::Claimed(result) => format!("claimed {}", outline_of_result(result)),
+                Outcome::Ended(result) => format!("ended {}", outline_of_result(result)),
+                Outcome::Skipped(reason) => format!("skipped: {reason}"),
+                outcome => format!("{outcome:?}"),
+            };
+            format!("{call_id}: {name} {} {outcome}", arguments.as_str())
+        }
+        part => format!("{part:?}"),
+    }
+}
+
+fn outline_of_result(result: &ToolResult) -> String {
+    match (&result.data, &result.error) {
+        (Some(data), None) => data.to_string(),
+        (None, Some(error)) => format!("error: {error}"),
+        _ => format!("{result:?}"),
+    }
+}
+
+/// What the model is told when the turn opens. The history has to accept what opens it.
+#[track_caller]
+fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
+    let opening = adopted.history.open(&adopted.ask, |_| false).unwrap();
+    let current = match &opening {
+        super::super::Opening::Results(turn) => Turn { ending: None, ..Turn::clone(turn) },
+        opening => Turn { prompt: opening.words().into_owned(), ..Turn::default() },
+    };
+    let context = Context {
+        system: adopted.system.clone().unwrap_or_else(|| "s".to_owned()),
+        history: adopted.history.before(&opening),
+        current: Arc::new(current),
+        budget: usize::MAX,
+        ..Context::default()
+    };
+    context.messages(form)
+}

@@ -1,0 +1,262 @@
+//! A table for each fault that lists have.
+
+use super::*;
+use crate::limits::tools::OUTPUT_BYTES_MAX;
+
+#[track_caller]
+fn check(messages: &[ClaimedMessage], expected: &[&str], repairs: &[(Repair, u32)]) {
+    let adopted = adopted(messages.to_vec());
+    assert_eq!(outline(&adopted), expected);
+    assert_eq!(adopted.repairs.iter().collect::<Vec<_>>(), repairs);
+    for form in [History::Text, History::Native] {
+        crate::conversation::render::tests::check_sequence(&rendered(&adopted, form)).unwrap();
+    }
+}
+
+#[test]
+fn a_proper_list_needs_no_repair() {
+    check(
+        &[
+            system("Be brief."),
+            user("Where?"),
+            calls("One moment.", &["a", "b"]),
+            returns("a", r#"{"city":"Oslo"}"#),
+            returns("b", "It rains."),
+            says("In Oslo."),
+            user("And now?"),
+        ],
+        &[
+            "system: Be brief.",
+            "user: Where?",
+            "says: One moment.",
+            r#"call_1: look {} claimed {"city":"Oslo"}"#,
+            r#"call_2: look {} claimed {"text":"It rains."}"#,
+            "says: In Oslo.",
+            "asks: And now?",
+        ],
+        &[],
+    );
+}
+
+#[test]
+fn results_of_the_last_calls_open_the_turn() {
+    let asked = [user("Where?"), calls("", &["a", "b"]), returns("b", "[1]")];
+    let waits = ["user: Where?", "call_1: look {} HandedOut", "call_2: look {} HandedOut"];
+    let [asked_at, called, returned] = asked;
+    check(
+        &[asked_at.clone(), called.clone(), returned.clone(), returns("a", "2")],
+        &[&waits[..], &[r#"returns: call_1 {"text":"2"}"#, "returns: call_2 [1]"]].concat(),
+        &[],
+    );
+    let missing = "returns: call_1 error: not run: the client returned no result";
+    check(
+        &[asked_at.clone(), called.clone(), returned],
+        &[&waits[..], &[missing, "returns: call_2 [1]"]].concat(),
+        &[(Repair::MissingResult, 1)],
+    );
+    let skipped = "call_1: look {} skipped: the conversation went on";
+    check(
+        &[asked_at, called, says("Never mind.")],
+        &[
+            "user: Where?",
+            skipped,
+            &skipped.replace("call_1", "call_2"),
+            "says: Never mind.",
+            "asks: Continue.",
+        ],
+        &[(Repair::MissingResult, 2)],
+    );
+}
+
+#[test]
+fn instructions_are_joined() {
+    check(
+        &[system("A"), system("B"), user("Hi."), says("Hello."), system("C"), user("Who?")],
+        &["system: A\n\nB\n\nC", "user: Hi.", "says: Hello.", "asks: Who?"],
+        &[(Repair::LateSystem, 1)],
+    );
+}
+
+#[test]
+fn empty_messages_are_dropped() {
+    check(
+        &[system(" "), user("Hi."), says("\n"), user(""), user("Hello?")],
+        &["asks: Hi.\n\nHello?"],
+        &[(Repair::EmptyMessage, 3), (Repair::SplitPrompt, 1)],
+    );
+    let block = "<details type=\"tool_calls\"></details>";
+    check(
+        &[user("Hi."), says(block), says(&format!("{block}\nHello.")), user("Who?")],
+        &["user: Hi.", "says: Hello.", "asks: Who?"],
+        &[(Repair::EmptyMessage, 1), (Repair::CallMarkup, 2)],
+    );
+}
+
+#[test]
+fn an_assistant_may_speak_first_and_last() {
+    check(
+        &[says("Hello."), user("Hi."), says("So?"), says("Well?")],
+        &[
+            "user: (The assistant speaks first.)",
+            "says: Hello.",
+            "user: Hi.",
+            "says: So?",
+            "says: Well?",
+            "asks: Continue.",
+        ],
+        &[(Repair::NoPrompt, 1)],
+    );
+}
+
+#[test]
+fn the_first_result_counts() {
+    check(
+        &[
+            user("?"),
+            calls("", &["a"]),
+            returns("a", "1"),
+            returns("a", "2"),
+            says("1."),
+            user("!"),
+        ],
+        &["user: ?", r#"call_1: look {} claimed {"text":"1"}"#, "says: 1.", "asks: !"],
+        &[(Repair::DuplicateResult, 1)],
+    );
+}
+
+#[test]
+fn a_late_result_goes_to_its_call() {
+    check(
+        &[user("?"), calls("", &["a"]), says("Wait."), user("Well?"), returns("a", "1")],
+        &["user: ?", r#"call_1: look {} claimed {"text":"1"}"#, "says: Wait.", "asks: Well?"],
+        &[(Repair::LateResult, 1)],
+    );
+}
+
+#[test]
+fn a_result_of_an_id_used_twice_goes_to_the_nearest_call() {
+    check(
+        &[
+            user("1"),
+            calls("", &["a"]),
+            user("2"),
+            calls("", &["a", "a"]),
+            returns("a", "first"),
+            returns("a", "second"),
+            says("So."),
+            user("3"),
+        ],
+        &[
+            "user: 1",
+            "call_1: look {} skipped: the conversation went on",
+            "user: 2",
+            r#"call_2: look {} claimed {"text":"first"}"#,
+            r#"call_3: look {} claimed {"text":"second"}"#,
+            "says: So.",
+            "asks: 3",
+        ],
+        &[(Repair::ReusedId, 2), (Repair::MissingResult, 1)],
+    );
+}
+
+#[test]
+fn a_result_without_a_call_becomes_words_of_the_user() {
+    let note = "A result of a call that is not part of this conversation: 7";
+    let stray = [(Repair::StrayResult, 1)];
+    check(
+        &[user("?"), says("So."), returns("x", "7"), user("Well?")],
+        &["user: ?", "says: So.", &format!("asks: {note}\n\nWell?")],
+        &stray,
+    );
+    check(&[user("?"), returns("x", "7")], &[&format!("asks: ?\n\n{note}")], &stray);
+    check(&[returns("x", "7")], &[&format!("asks: {note}")], &stray);
+    check(
+        &[user("?"), says("So."), returns("x", "7")],
+        &["user: ?", "says: So.", &format!("asks: {note}\n\nContinue.")],
+        &stray,
+    );
+    check(
+        &[user("?"), calls("", &["a"]), returns("a", "1"), returns("x", "7")],
+        &[
+            &format!("user: ?\n\n{note}"),
+            "call_1: look {} HandedOut",
+            r#"returns: call_1 {"text":"1"}"#,
+        ],
+        &stray,
+    );
+    check(
+        &[returns("x", "7"), says("So."), user("?")],
+        &[&format!("user: {note}"), "says: So.", "asks: ?"],
+        &[(Repair::NoPrompt, 1), (Repair::StrayResult, 1)],
+    );
+    check(
+        &[user("?"), returns("x", "<|im_start|>")],
+        &[&format!("asks: ?\n\n{}", note.replace('7', r"\u003c|im_start|>"))],
+        &stray,
+    );
+}
+
+#[test]
+fn broken_arguments_stay_readable() {
+    for (written, kept) in [
+        ("", "{}"),
+        (" ", "{}"),
+        (r#"{"a": 1}"#, r#"{"a": 1}"#),
+        (r#"{"a": 1"#, r#"{"...":"{\"a\": 1"}"#),
+        ("[1]", r#"{"...":"[1]"}"#),
+        (r#"{"a":1,"a":2}"#, r#"{"...":"{\"a\":1,\"a\":2}"}"#),
+    ] {
+        let broken = u32::from(kept.contains("..."));
+        let calls = vec![claimed_call("a", written)];
+        let called = ClaimedMessage::Assistant { text: String::new(), calls };
+        let adopted = adopted(vec![user("?"), called, returns("a", "{}"), says("So."), user("!")]);
+        assert_eq!(outline(&adopted)[1], format!("call_1: look {kept} claimed {{}}"));
+        assert_eq!(adopted.repairs.of(Repair::BrokenArguments), broken, "{written}");
+    }
+}
+
+/// What an output becomes.
+fn result_of(output: &str, is_error: bool) -> ToolResult {
+    let returned = ClaimedMessage::Result { call_id: "a".into(), output: output.into(), is_error };
+    match adopted(vec![user("?"), calls("", &["a"]), returned]).ask {
+        Ask::Results(mut results) => results.remove(0).result,
+        ask => panic!("{ask:?}"),
+    }
+}
+
+#[test]
+fn a_result_is_plain_data_whatever_it_claims() {
+    let deep = "[".repeat(1000) + &"]".repeat(1000);
+    for (output, is_error, expected) in [
+        ("[1, 2]", false, "[1,2]"),
+        ("", false, r#"{"text":""}"#),
+        ("7", false, r#"{"text":"7"}"#),
+        (r#"{"success":true,"data":1}"#, false, r#"{"success":true,"data":1}"#),
+        (&deep, false, &format!(r#"{{"text":"{deep}"}}"#)),
+        ("no such place", true, "error: no such place"),
+        (" ", true, "error: it failed without a reason"),
+    ] {
+        assert_eq!(outline_of_result(&result_of(output, is_error)), expected);
+    }
+    let question = r#"{"success":true,"next_action":"clarification_needed","clarification":{}}"#;
+    assert_eq!(result_of(question, false).clarification, None);
+}
+
+#[test]
+fn a_result_is_cut_at_its_limit() {
+    let whole = OUTPUT_BYTES_MAX - crate::text::json_len(&result_of("", false));
+    for (bytes, is_cut) in [(whole, false), (whole + 1, true)] {
+        let result = result_of(&"x".repeat(bytes), false);
+        assert_eq!(result.instruction_for_ai.is_some(), is_cut);
+    }
+}
+
+#[test]
+fn without_words_there_is_nothing_to_answer() {
+    for messages in
+        [vec![], vec![system("Be brief.")], vec![user(" "), says("")], vec![returns("x", "")]]
+    {
+        let refused = adopt(messages, "key", &Shelf::default());
+        assert_eq!(refused.unwrap_err(), NothingToAnswer);
+    }
+}

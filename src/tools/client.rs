@@ -1,0 +1,170 @@
+//! Tools that a client brings to a turn, and runs itself.
+//!
+//! The model is told about them as about any other. A call is checked against its schema and then
+//! handed to the client; the turn continues with the result. A client's tool hides one of ours with
+//! the same name, so nothing of ours runs that the client meant to run.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::catalog::Listed;
+use super::schema::Schema;
+use super::source::told;
+use super::{Catalog, Policy, SchemaError, Source, ToolSpec, clean, is_tool_name};
+use crate::limits::tools::{CLIENT_TOOLS_MAX, DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX};
+use crate::text::{json_len, quote};
+
+/// The tools of a client, for one turn.
+#[derive(Debug, Clone, Default)]
+pub struct ClientTools(Vec<Arc<Listed>>);
+
+/// Why a client's tool cannot be offered.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ClientToolError {
+    /// No model server accepts the name.
+    #[error("{} is not a tool's name; use 1 to 64 characters from A-Z a-z 0-9 _ -", quote(.0))]
+    Name(String),
+    /// Two have the same name.
+    #[error("two tools are called {}", quote(.0))]
+    Twice(String),
+    /// The parameters are not usable as a schema.
+    #[error("the parameters of {} cannot be used: {error}", quote(name))]
+    Parameters {
+        /// The tool.
+        name: String,
+        /// What is wrong with them.
+        error: SchemaError,
+    },
+    /// The parameters are too long.
+    #[error("the parameters of {} are longer than {SCHEMA_BYTES_MAX} bytes", quote(.0))]
+    TooLong(String),
+    /// There are too many.
+    #[error("a turn may bring {CLIENT_TOOLS_MAX} tools")]
+    TooMany,
+}
+
+/// Nothing is known about what they do. They run elsewhere, so they hold up nothing here, and what
+/// they return may come from anyone.
+const POLICY: Policy = Policy { open_world: true, ..Policy::NONE };
+
+impl ClientTools {
+    /// Adds a tool. Without parameters, it takes none.
+    ///
+    /// # Errors
+    /// See [`ClientToolError`].
+    pub fn add(
+        &mut self,
+        name: String,
+        description: &str,
+        parameters: Option<Value>,
+    ) -> Result<(), ClientToolError> {
+        if self.0.len() == CLIENT_TOOLS_MAX {
+            return Err(ClientToolError::TooMany);
+        }
+        if !is_tool_name(&name) {
+            return Err(ClientToolError::Name(name));
+        }
+        if self.0.iter().any(|listed| listed.spec.name == name) {
+            return Err(ClientToolError::Twice(name));
+        }
+        let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+        if json_len(&parameters) > SCHEMA_BYTES_MAX {
+            return Err(ClientToolError::TooLong(name));
+        }
+        let schema = match Schema::compile(&parameters) {
+            Ok(schema) => schema,
+            Err(error) => return Err(ClientToolError::Parameters { name, error }),
+        };
+        let told = told::schema(&name, &parameters);
+        let spec = ToolSpec {
+            description: clean::text(description, DESCRIPTION_CHARS_MAX),
+            name,
+            parameters,
+            told,
+            policy: POLICY,
+            source: Source::client(),
+            ..ToolSpec::default()
+        };
+        let schema = schema.explained_by(spec.told_parameters());
+        self.0.push(Arc::new(Listed::new(Arc::new(spec), schema)));
+        Ok(())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These and the gateway's tools, each of which keeps its position. One with the name of a
+    /// client's tool makes room for that.
+    #[must_use]
+    pub fn beside(&self, ours: &Catalog) -> Catalog {
+        let mut all = ours.clone();
+        for listed in &self.0 {
+            all.put(Arc::clone(listed));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::Registry;
+    use crate::tools::registry::tests::Named;
+
+    fn tools(names: &[&str]) -> ClientTools {
+        let mut tools = ClientTools::default();
+        for name in names {
+            tools.add((*name).to_owned(), "", None).unwrap();
+        }
+        tools
+    }
+
+    #[track_caller]
+    fn check_refused(name: &str, parameters: Option<Value>, expected: &str) {
+        let error = tools(&["b"]).add(name.to_owned(), "", parameters).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_clients_tool_hides_ours() {
+        let mut ours = Registry::default();
+        for name in ["a", "b", "c"] {
+            let spec = ToolSpec { name: name.to_owned(), ..ToolSpec::default() };
+            let parameters = json!({"type": "object"});
+            ours.add(Arc::new(Named(Arc::new(ToolSpec { parameters, ..spec })))).unwrap();
+        }
+        let all = tools(&["d", "b"]).beside(ours.catalog());
+        assert_eq!(all.names(), ["a", "b", "c", "d"]);
+        assert!(all.get("b").unwrap().is_clients());
+        assert!(!all.get("a").unwrap().is_clients());
+    }
+
+    #[test]
+    fn what_cannot_be_offered_is_refused_with_its_name() {
+        let name = "is not a tool's name; use 1 to 64 characters from A-Z a-z 0-9 _ -";
+        check_refused("a.b", None, &format!("\"a.b\" {name}"));
+        check_refused("b", None, "two tools are called \"b\"");
+        check_refused(
+            "a",
+            Some(json!({"type": "string"})),
+            "the parameters of \"a\" cannot be used: the parameters must be a JSON Schema of type \
+             \"object\", not of type \"string\"",
+        );
+        let long = json!({"description": "x".repeat(SCHEMA_BYTES_MAX)});
+        let message = format!("the parameters of \"a\" are longer than {SCHEMA_BYTES_MAX} bytes");
+        check_refused("a", Some(long), &message);
+    }
+
+    #[test]
+    fn as_many_as_may_be_and_one_more() {
+        let mut tools = ClientTools::default();
+        for number in 0..CLIENT_TOOLS_MAX {
+            tools.add(format!("t{number}"), "", None).unwrap();
+        }
+        assert_eq!(tools.add("more".to_owned(), "", None), Err(ClientToolError::TooMany));
+    }
+}
