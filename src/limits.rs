@@ -383,6 +383,9 @@ pub mod stream {
         [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(500)];
     /// Default of `stream.disconnect_grace_sec`.
     pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
+    /// How long a turn continues without a reader who could not come back anyway: long enough for
+    /// the first one to arrive.
+    pub const UNJOINABLE_GRACE: Duration = Duration::from_secs(1);
     /// A reader that takes nothing for this long while data is waiting is cut.
     pub const READER_STALL: Duration = Duration::from_secs(30);
     /// How long clients are told to wait before they rejoin, in milliseconds.
@@ -456,6 +459,9 @@ pub mod session {
     /// Bytes of finished turns' logs kept for all sessions together. The oldest are dropped
     /// first; their turns can no longer be rejoined.
     pub const ALL_TURN_LOG_BYTES_MAX: usize = 256 * MIB;
+    /// Bytes of the turns that are remembered for clients that keep the conversation themselves: a
+    /// few thousand.
+    pub const REMEMBERED_BYTES_MAX: usize = 64 * MIB;
     /// Bytes of the files that a session's tools return. The oldest go first.
     pub const ARTIFACT_BYTES_MAX: usize = 32 * MIB;
     /// The same for all sessions together.

@@ -184,6 +184,7 @@ fn system_prompt() -> String {
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
         single_client_call: false,
+        nobody_approves: false,
         briefing: Arc::new(briefing),
         history: Conversation::default(),
     };

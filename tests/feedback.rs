@@ -41,6 +41,7 @@ impl Scene {
             max_tool_loops: None,
             tool_choice: ToolChoice::Auto,
             single_client_call: false,
+            nobody_approves: false,
             briefing: Arc::new(briefing.expect("valid rules")),
             history: Conversation::default(),
         };

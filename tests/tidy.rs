@@ -187,6 +187,12 @@ const ROWS: &[Row] = &[
         Nothing,
         &["conversation", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
+    row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
+    row(
+        "server/dialect/chat_completions",
+        Nothing,
+        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+    ),
     row(
         "server/dialect/native/mod.rs",
         Nothing,
@@ -197,7 +203,11 @@ const ROWS: &[Row] = &[
         Nothing,
         &["conversation", "event", "parser", "session", "tools"],
     ),
-    row("config", Io, &["call_format", "limits", "orchestrator", "parser", "tools", "upstream"]),
+    row(
+        "config",
+        Io,
+        &["call_format", "limits", "orchestrator", "parser", "server", "tools", "upstream"],
+    ),
     row(
         "app",
         Io,

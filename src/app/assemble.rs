@@ -91,6 +91,7 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         max_body_bytes: config.server.max_body_bytes,
         keep_alive: config.stream.keep_alive,
         timeouts,
+        chat_server_tools: config.chat.server_tools,
     }
 }
 

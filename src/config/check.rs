@@ -9,13 +9,14 @@ use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, choice, marker, name, origin, secret, server_url};
 use super::{
-    Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, ModelConfig,
+    ChatConfig, Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, ModelConfig,
     ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
     UpstreamConfig, UpstreamKind, tools,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::CallContract;
+use crate::server::ServerTools;
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -30,6 +31,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         feedback: feedback(keys.section("feedback")),
         stream: stream(keys.section("stream"), &limits),
         sessions: sessions(keys.section("sessions")),
+        chat: chat(keys.section("chat")),
         tools,
         limits,
     };
@@ -329,6 +331,14 @@ fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
     };
     keys.finish();
     sessions
+}
+
+fn chat(mut keys: Keys<'_, '_>) -> ChatConfig {
+    let default = ChatConfig::default();
+    let server_tools =
+        keys.read("server_tools", default.server_tools, choice("server_tools", &ServerTools::ALL));
+    keys.finish();
+    ChatConfig { server_tools }
 }
 
 fn size() -> impl Fn(&Node) -> Result<usize, Refused> {

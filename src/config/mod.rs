@@ -42,6 +42,7 @@ use crate::call_format::CallFormat;
 use crate::limits;
 use crate::orchestrator::{CallContract, Rules};
 use crate::parser::Settings;
+use crate::server::ServerTools;
 
 /// Everything that an operator can set.
 ///
@@ -64,6 +65,8 @@ pub struct Config {
     pub stream: StreamConfig,
     /// Where conversations are kept.
     pub sessions: SessionsConfig,
+    /// See [`ChatConfig`].
+    pub chat: ChatConfig,
 }
 
 /// `server`: who may use the gateway, and how much at a time.
@@ -147,6 +150,13 @@ pub struct ParserConfig {
     pub max_payload_bytes: usize,
     /// Whether calls inside reasoning count.
     pub tools_in_reasoning: bool,
+}
+
+/// `chat`: Chat Completions, the API for programs that were written for `OpenAI`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ChatConfig {
+    /// How much clients are shown of the gateway's own tools.
+    pub server_tools: ServerTools,
 }
 
 /// `sessions`: where conversations are kept.
@@ -238,6 +248,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             stream: StreamConfig::default(),
             sessions: SessionsConfig::default(),
+            chat: ChatConfig::default(),
         }
     }
 }

@@ -212,6 +212,21 @@ pub struct Turn {
     pub ending: Option<Ending>,
 }
 
+impl Turn {
+    /// Its size in memory, in bytes.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> usize {
+        size::of_turn(self)
+    }
+
+    /// Whether its tools have returned files.
+    #[must_use]
+    pub(crate) fn has_files(&self) -> bool {
+        let mut calls = self.steps.iter().flat_map(Step::calls);
+        calls.any(|call| !call.result().artifacts.is_empty())
+    }
+}
+
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

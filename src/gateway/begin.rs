@@ -12,10 +12,12 @@ use uuid::Uuid;
 
 use super::Gateway;
 use super::offer::Offer;
-use super::run::run;
+use super::run::{Memory, run};
+use crate::conversation::claimed::Past;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
+use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::orchestrator::{Basis, Briefing, Driver, Parts, TurnMachine, TurnRequest};
+use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine, TurnRequest};
 use crate::session::{Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
@@ -37,6 +39,8 @@ pub struct NewTurn {
     pub client_tools: ClientTools,
     /// Whether the client takes only one call of its own tools at a time.
     pub single_client_call: bool,
+    /// Whether the client has no way to ask for approval. Calls that need it are then not run.
+    pub nobody_approves: bool,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
     /// Which calls need the user's approval, in addition to those of `tools.confirm`.
@@ -45,8 +49,24 @@ pub struct NewTurn {
     pub max_tool_loops: Option<u32>,
     /// How to sample tokens.
     pub sampling: Sampling,
+    /// What the client brings, if it keeps the conversation itself.
+    pub brought: Option<Brought>,
     /// In one session, the same key begins only one turn.
     pub idempotency_key: Option<String>,
+}
+
+/// The conversation of a client that keeps it itself. The turn has a session of its own, which is
+/// forgotten at its end.
+#[derive(Debug)]
+pub struct Brought {
+    /// The turns before this one.
+    pub history: Conversation,
+    /// Instructions to the model, in place of `model.system_prompt`.
+    pub instructions: Option<String>,
+    /// What the client has seen before the answer.
+    pub past: Past,
+    /// Whose it is.
+    pub owner: String,
 }
 
 /// A turn that can be read from its start.
@@ -138,6 +158,7 @@ impl NewTurn {
             max_tool_loops: self.max_tool_loops,
             tool_choice: self.tool_choice,
             single_client_call: self.single_client_call,
+            nobody_approves: self.nobody_approves,
             confirm: self.confirm,
             briefing,
             history,
@@ -175,8 +196,10 @@ impl Gateway {
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
+        let (history, rules, memory) = self.unpack(new.brought.take());
         let is_parked = |call_id: &str| self.parked.holds(&session_id, call_id);
-        let begun = self.sessions.begin(&session_id, &turn_id, key, &new.ask, is_parked).await;
+        let begun =
+            self.sessions.begin(&session_id, &turn_id, key, (&new.ask, history), is_parked).await;
         let begun = match begun {
             Ok(begun) => begun,
             Err(reason) => return not_begun(session_id, reason),
@@ -189,7 +212,7 @@ impl Gateway {
             log.cancel();
         }
         let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
-        let briefing = self.brief(&offer, &guard, &new.client_tools, &basis);
+        let briefing = self.brief(&offer, &rules, &guard, &new.client_tools, &basis);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let ids = (&*session_id, &*turn_id);
         let request = new.into_request(ids, upstream.name(), briefing, (opening, history));
@@ -204,7 +227,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());
-        self.turns.spawn(run(driver, permit, guard).instrument(span));
+        self.turns.spawn(run(driver, permit, guard, memory).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
@@ -219,16 +242,35 @@ impl Gateway {
         }
     }
 
+    /// The conversation that the client brings, if it does; the turn's rules; and where the turn is
+    /// remembered.
+    fn unpack(
+        &self,
+        brought: Option<Brought>,
+    ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
+        let Some(Brought { history, instructions, past, owner }) = brought else {
+            return (None, Arc::clone(&self.rules), None);
+        };
+        let mut rules = Rules::clone(&self.rules);
+        rules.disconnect_grace = UNJOINABLE_GRACE.min(rules.disconnect_grace);
+        if let Some(instructions) = instructions {
+            rules.system_prompt = instructions;
+        }
+        let memory = Memory { turns: Arc::clone(&self.remembered), past, owner };
+        (Some(history), Arc::new(rules), Some(memory))
+    }
+
     /// What the model of a turn is told.
     fn brief(
         &self,
         offer: &Offer,
+        rules: &Arc<Rules>,
         guard: &TurnGuard,
         clients: &ClientTools,
         basis: &Basis<'_>,
     ) -> Arc<Briefing> {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
-        let briefing = offer.briefing(&self.rules, nonce, clients, basis);
+        let briefing = offer.briefing(rules, nonce, clients, basis);
         let (told, tokens) = briefing.told();
         metrics::tools_told(told, tokens);
         briefing

@@ -3,6 +3,7 @@
 
 mod begin;
 mod offer;
+mod remembered;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,8 @@ use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
 
-pub use begin::{BeginError, BegunTurn, NewTurn};
+pub use begin::{BeginError, BegunTurn, Brought, NewTurn};
+use remembered::RememberedTurns;
 
 /// What a gateway is made of.
 #[derive(Debug, Clone)]
@@ -61,6 +63,7 @@ pub struct Gateway {
     offer: watch::Sender<Offer>,
     sessions: Sessions,
     parked: ParkedCalls,
+    remembered: Arc<RememberedTurns>,
     places: Arc<Semaphore>,
     turns: TaskTracker,
     draining: CancellationToken,
@@ -105,6 +108,7 @@ impl Gateway {
             offer,
             sessions: Sessions::new(options.store),
             parked: ParkedCalls::default(),
+            remembered: Arc::default(),
             places: Arc::new(Semaphore::new(options.max_concurrent_turns)),
             turns: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -160,6 +164,12 @@ impl Gateway {
         // Its turn has been cancelled, and can no longer bring anything back.
         self.tools().forget(session_id);
         forgotten
+    }
+
+    /// The turns behind answers of which clients have seen the words alone.
+    #[must_use]
+    pub(crate) fn remembered(&self) -> &RememberedTurns {
+        &self.remembered
     }
 
     /// The tools that new turns get.

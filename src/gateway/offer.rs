@@ -69,7 +69,9 @@ impl Offer {
         let ours = self.tools.catalog();
         let tools = clients.beside(ours);
         let selection = match &self.teaching {
-            Teaching::Same(briefing) if nonce.is_none() && clients.is_empty() => {
+            Teaching::Same(briefing)
+                if nonce.is_none() && clients.is_empty() && briefing.is_by(rules) =>
+            {
                 return Arc::clone(briefing);
             }
             Teaching::Chosen => Selection::all(&tools),

@@ -3,30 +3,72 @@
 use std::future::{Future as _, poll_fn};
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::remembered::RememberedTurns;
 use crate::conversation;
-use crate::orchestrator::Driver;
-use crate::session::{TurnGuard, Writer};
+use crate::conversation::claimed::Past;
+use crate::orchestrator::{Driver, RanTurn};
+use crate::session::TurnGuard;
+
+/// Where a turn is remembered whose client keeps the conversation itself.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) turns: Arc<RememberedTurns>,
+    /// What the client had seen before the turn.
+    pub(super) past: Past,
+    pub(super) owner: String,
+}
+
+impl Memory {
+    /// Remembers a turn in which the model said `text`.
+    fn keep(self, record: &conversation::Turn, text: &str) {
+        let mut seen = text.to_owned();
+        if let Some(question) = record.questions.first() {
+            seen.push_str(&question.clarification.in_words(!text.is_empty()));
+        }
+        self.turns.keep(self.owner, self.past.then("assistant", &seen), record.clone());
+    }
+}
 
 /// Runs a turn to its end. The turn is stored and its session freed before a client sees the last
 /// event, because the client may ask for the next turn at once. Only a panic ends the log first.
 ///
+/// A turn that has a `memory` is kept there instead of in a session, unless tools have returned
+/// files: they belong to the session.
+///
 /// The driver is boxed: a future keeps a copy of what it passes on to another.
-pub(super) async fn run(driver: Box<Driver>, permit: OwnedSemaphorePermit, guard: TurnGuard) {
-    let (record, mut writer) = drive(driver).await.unzip();
-    if let Some(writer) = &mut writer {
-        writer.seal();
+pub(super) async fn run(
+    driver: Box<Driver>,
+    permit: OwnedSemaphorePermit,
+    guard: TurnGuard,
+    memory: Option<Memory>,
+) {
+    let (record, mut writer) = match drive(driver).await {
+        Some(RanTurn { record, text, mut writer }) => {
+            writer.seal();
+            (Some((record, text)), Some(writer))
+        }
+        None => (None, None),
+    };
+    let has_files = record.as_ref().is_some_and(|(record, _)| record.has_files());
+    match (record, memory) {
+        (Some((record, text)), Some(memory)) => {
+            memory.keep(&record, &text);
+            if has_files { guard.finish(Some(record)).await } else { guard.discard().await }
+        }
+        (None, Some(_)) => guard.discard().await,
+        (record, None) => guard.finish(record.map(|(record, _)| record)).await,
     }
-    guard.finish(record).await;
     drop(permit);
-    drop(writer);
+    drop(writer.take());
 }
 
 /// Drives a turn to its end. `None` if the driver panics, which ends the log.
-async fn drive(driver: Box<Driver>) -> Option<(conversation::Turn, Writer)> {
+async fn drive(driver: Box<Driver>) -> Option<RanTurn> {
     let mut run = pin!(driver.run());
     poll_fn(|cx| match panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Some),

@@ -88,6 +88,12 @@ impl Briefing {
         self.system = prompt::native_system(&self.rules.system_prompt, &tools);
     }
 
+    /// Whether it was made by these rules.
+    #[must_use]
+    pub(crate) fn is_by(&self, rules: &Arc<Rules>) -> bool {
+        Arc::ptr_eq(&self.rules, rules)
+    }
+
     /// How many tools the model is told about in full, and in roughly how many tokens.
     #[must_use]
     pub fn told(&self) -> (usize, usize) {

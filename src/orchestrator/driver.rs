@@ -45,6 +45,17 @@ pub(crate) struct Parts {
     pub(crate) artifacts: Artifacts,
 }
 
+/// A turn that is over.
+#[derive(Debug)]
+pub(crate) struct RanTurn {
+    /// The turn for the history.
+    pub(crate) record: conversation::Turn,
+    /// What was said in it.
+    pub(crate) text: String,
+    /// Where its events went. The last one is not published yet.
+    pub(crate) writer: Writer,
+}
+
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, RoundFailure>> + Send>>;
 
 enum RoundState {
@@ -134,13 +145,14 @@ impl Driver {
     ///
     /// Dropping the future drops the upstream connection and all running tools. The log then ends
     /// with a failure.
-    pub(crate) async fn run(mut self: Box<Self>) -> (conversation::Turn, Writer) {
+    pub(crate) async fn run(mut self: Box<Self>) -> RanTurn {
         poll_fn(|cx| self.poll(cx)).await;
         for call in self.tools.take_parked() {
             self.parked.park(&self.session_id, call);
         }
         self.meter.turn_ended(&self.turn);
-        (self.turn.into_record(), self.writer)
+        let text = self.turn.summary().text.to_owned();
+        RanTurn { record: self.turn.into_record(), text, writer: self.writer }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

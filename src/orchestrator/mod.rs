@@ -29,7 +29,7 @@ pub use briefing::Briefing;
 pub use call::CallAt;
 pub use call_contract::CallContract;
 pub use chain::Execution;
-pub(crate) use driver::{Driver, Parts};
+pub(crate) use driver::{Driver, Parts, RanTurn};
 pub(crate) use parked_calls::ParkedCalls;
 pub use rules::{Rules, Select};
 pub use selection::{Basis, Selection};

@@ -8,6 +8,8 @@
 
 use std::net::SocketAddr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
@@ -92,22 +94,34 @@ impl Auth {
                 .any(|origin| origin.split_once("://").is_some_and(|(_, allowed)| allowed == host))
     }
 
+    /// Whose request it is: the same for all with one key, and for all if none is needed.
+    pub(super) fn owner(&self, headers: &HeaderMap) -> String {
+        match key(headers) {
+            Some(key) if !self.keys.is_empty() => STANDARD.encode(Sha256::digest(key)),
+            _ => String::new(),
+        }
+    }
+
     /// Rejects requests without a valid key.
     pub(super) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let key = bearer
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, key)| key.trim())
-            .or_else(|| headers.get(API_KEY).and_then(|value| value.to_str().ok()));
-        let digest: [u8; 32] = Sha256::digest(key.unwrap_or_default()).into();
+        let digest: [u8; 32] = Sha256::digest(key(headers).unwrap_or_default()).into();
         // Compare all keys, even after a match: the time must not reveal anything.
         let known = self.keys.iter().fold(Choice::from(0), |known, key| known | key.ct_eq(&digest));
         if bool::from(known) { Ok(()) } else { Err(Refusal::Unauthorized) }
     }
+}
+
+/// The key that a request brings.
+fn key(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    bearer
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, key)| key.trim())
+        .or_else(|| headers.get(API_KEY).and_then(|value| value.to_str().ok()))
 }
 
 /// The host that a request asks for, with its port: `:authority`, else `Host`.

@@ -1,7 +1,6 @@
 //! The body of an event stream: reads from the log, and sends a keep-alive when there is
 //! nothing to say.
 
-use std::convert::Infallible;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -35,6 +34,12 @@ pub(super) struct EventBody {
     timer: Pin<Box<Sleep>>,
     client: Client,
 }
+
+/// The answer was cut off, and its dialect cannot say so: the connection breaks off instead of
+/// ending properly.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the turn was cancelled")]
+pub(super) struct Cut;
 
 /// What is known about the client's side of the connection.
 #[derive(Debug)]
@@ -122,12 +127,12 @@ impl EventBody {
 
 impl Body for EventBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Cut;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let this = self.get_mut();
         let Self { reader, encoder, out, .. } = &mut *this;
         // Read the log first: a keep-alive must not come before records that are already there.
@@ -140,7 +145,7 @@ impl Body for EventBody {
                 }
                 bytes
             }
-            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(None) => return Poll::Ready(encoder.is_cut().then_some(Err(Cut))),
             Poll::Pending => ready!(this.poll_keep_alive(cx)),
         };
         Poll::Ready(Some(Ok(Frame::data(bytes))))

@@ -1,11 +1,11 @@
 //! The handler of each address.
 
-use std::borrow::Cow;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
+    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -13,20 +13,26 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
-use super::dialect::Dialect;
-use super::dialect::native::{request, transcript};
+use super::dialect::chat_completions::models;
+use super::dialect::native::{self, request, transcript};
+use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume, single};
-use super::{App, query};
-use crate::gateway::BegunTurn;
+use super::{App, now_sec, query};
+use crate::conversation::Turn;
+use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
+use crate::gateway::{BeginError, BegunTurn, Gateway};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
-use crate::session::{Cancel, Found, off_worker};
+use crate::session::{Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
+
+/// Tells `OpenAI`'s SDKs whether to send a request again after an error.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -39,7 +45,7 @@ pub(super) async fn answer(request: Request<impl Incoming>, app: Arc<App>) -> Re
         let route = Route::of(request.uri.path());
         let mut reply = match dispatch(&request, body, &route, &app).await {
             Ok(reply) => reply,
-            Err(refusal) => refusal.into_reply(route.dialect()),
+            Err(refusal) => refusal.into_reply(route.dialect(&app.dialects)),
         };
         let status = reply.status().as_u16();
         metrics::request(route.name(), status);
@@ -76,8 +82,12 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream) => begin(request, body, route.dialect(), app).await,
-        (&Method::GET, Route::ChatStream) => rejoin(request, route.dialect(), app).await,
+        (&Method::POST, Route::ChatStream | Route::ChatCompletions) => {
+            begin(request, body, route.dialect(&app.dialects), app).await
+        }
+        (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
+        (_, Route::Models) if reads => Ok(models(app)),
+        (_, Route::Model(name)) if reads => model(name, app),
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
         (&Method::DELETE, Route::Session(id)) => forget(id, app).await,
         (_, Route::Session(id)) if reads => transcript(id, app).await,
@@ -99,15 +109,85 @@ async fn begin(
 ) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
-    let key = key.map(Cow::into_owned);
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let new = dialect.read(&body, key)?;
+    let Asking { turn: new, form, repairs } = {
+        let owner = app.auth.owner(&request.headers);
+        let asked = Asked {
+            accept: &accept(&request.headers),
+            body: &body,
+            idempotency_key: key.as_deref(),
+            owner: &owner,
+            hidden: &Behind { gateway: &app.gateway, owner: &owner },
+            now_sec: now_sec(),
+        };
+        dialect.read(&asked)?
+    };
+    for (repair, count) in repairs.iter() {
+        metrics::history_repaired(repair.name(), count);
+    }
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     // A client that retries with its key says what it has seen. Of a turn that has just begun, it
     // cannot have seen anything.
     let seen = if repeated { last_event_id(request)? } else { None };
-    resume(&session_id, &turn, seen, (dialect, &request.headers), app)
+    match form {
+        Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
+        Form::Whole(whole) => Ok(collect(&turn, whole).await),
+    }
+}
+
+/// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).
+fn accept(headers: &HeaderMap) -> String {
+    let lines: Vec<_> = headers.get_all(ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
+    lines.join(", ")
+}
+
+/// The turns behind what a client has seen.
+#[derive(Debug)]
+struct Behind<'a> {
+    gateway: &'a Gateway,
+    owner: &'a str,
+}
+
+impl HiddenTurns for Behind<'_> {
+    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+        let (turn_id, call_id) = call_id::inside(client_call_id)?;
+        let turn = self.gateway.remembered().by_id(self.owner, &turn_id)?;
+        Some(HiddenCall { turn, call_id })
+    }
+
+    fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_past(past)
+    }
+}
+
+/// Answers in one piece, once the turn is over.
+async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>) -> Reply {
+    let mut reader = turn.log.read_after(0);
+    while poll_fn(|cx| reader.poll_read(cx, |record| whole.take(&record))).await.is_some() {}
+    let WholeAnswer { status, body, may_be_repeated } = whole.answer();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut reply = json_reply(status, &body);
+    if !may_be_repeated {
+        // SDKs send a request again after an error, and a tool may have changed something.
+        reply.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
+    reply
+}
+
+fn models(app: &App) -> Reply {
+    json_reply(StatusCode::OK, &models::list(&upstream_names(app), app.started_sec))
+}
+
+fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
+    let names = upstream_names(app);
+    let model = models::find(&names, name, app.started_sec);
+    let unknown = || BeginError::UnknownModel { name: name.to_owned(), known: names.clone() };
+    Ok(json_reply(StatusCode::OK, &model.ok_or_else(|| Refusal::Begin(unknown()))?))
+}
+
+fn upstream_names(app: &App) -> Vec<String> {
+    app.gateway.upstreams().iter().map(|upstream| upstream.name().to_owned()).collect()
 }
 
 /// A page must declare its JSON, so that the browser asks first; a command-line client need not.
@@ -117,7 +197,7 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if is_json || !headers.contains_key(ORIGIN) { Ok(()) } else { Err(Refusal::MediaType) }
 }
 
-async fn rejoin(request: &Parts, dialect: &dyn Dialect, app: &App) -> Result<Reply, Refusal> {
+async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     let query = request.uri.query();
     let Some(session_id) = query::value(query, "session_id") else {
         return Err(Refusal::invalid("session_id", "session_id is required in the query string"));
@@ -131,7 +211,7 @@ async fn rejoin(request: &Parts, dialect: &dyn Dialect, app: &App) -> Result<Rep
         Found::NoTurn => return Err(Refusal::NO_TURN),
         Found::NoSession => return Err(Refusal::NO_SESSION),
     };
-    resume(&session_id, &turn, seen, (dialect, &request.headers), app)
+    resume(&session_id, &turn, seen, native::encoder(&accept(&request.headers)), app)
 }
 
 async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {

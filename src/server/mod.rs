@@ -21,7 +21,7 @@ mod stream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
@@ -34,6 +34,9 @@ use crate::limits;
 
 use auth::Auth;
 pub(crate) use auth::AuthOptions;
+use dialect::Dialects;
+use dialect::chat_completions::ChatCompletions;
+pub use dialect::chat_completions::ServerTools;
 use places::Places;
 
 /// Settings of the server.
@@ -47,6 +50,8 @@ pub struct Options {
     pub(crate) keep_alive: Duration,
     /// How long to wait for clients.
     pub(crate) timeouts: Timeouts,
+    /// How much clients of Chat Completions are shown of the gateway's own tools.
+    pub(crate) chat_server_tools: ServerTools,
 }
 
 /// How long to wait for clients.
@@ -77,6 +82,7 @@ impl Default for Options {
             max_body_bytes: limits::server::BODY_BYTES_MAX,
             keep_alive: limits::stream::KEEP_ALIVE,
             timeouts: Timeouts::default(),
+            chat_server_tools: ServerTools::default(),
         }
     }
 }
@@ -90,6 +96,9 @@ struct App {
     max_body_bytes: usize,
     keep_alive: Duration,
     timeouts: Timeouts,
+    dialects: Dialects,
+    /// When the server was started, in seconds since the Unix epoch.
+    started_sec: u64,
 }
 
 impl App {
@@ -100,10 +109,17 @@ impl App {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> Self {
-        let Options { auth, max_body_bytes, keep_alive, timeouts } = options;
+        let Options { auth, max_body_bytes, keep_alive, timeouts, chat_server_tools } = options;
         let auth = Auth::new(auth, address);
-        Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts }
+        let dialects = Dialects { chat_completions: ChatCompletions { shown: chat_server_tools } };
+        let started_sec = now_sec();
+        Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts, dialects, started_sec }
     }
+}
+
+/// Seconds since the Unix epoch.
+fn now_sec() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// A listening server.

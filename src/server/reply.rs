@@ -1,6 +1,5 @@
 //! Responses to clients: complete, or as a stream of events.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,7 +9,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::body::EventBody;
+use super::body::{Cut, EventBody};
 use super::socket::Socket;
 use super::stall::{Flow, Piece};
 
@@ -59,19 +58,27 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Piece;
-    type Error = Infallible;
+    type Error = Cut;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, Cut>>> {
         let Self { content, flow } = self.get_mut();
         let frame = match content {
-            Content::Whole(body) => ready!(Pin::new(body).poll_frame(cx)),
+            Content::Whole(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                frame.map(|frame| frame.map_err(|never| match never {}))
+            }
             Content::Events(body) => ready!(Pin::new(body).poll_frame(cx)),
         };
-        if let Some(Ok(frame)) = frame {
-            return Poll::Ready(Some(Ok(frame.map_data(|bytes| Piece::new(bytes, flow.as_ref())))));
+        match frame {
+            Some(Ok(frame)) => {
+                let piece = frame.map_data(|bytes| Piece::new(bytes, flow.as_ref()));
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            Some(Err(cut)) => return Poll::Ready(Some(Err(cut))),
+            None => {}
         }
         if let Some(flow) = flow {
             ready!(flow.poll_taken(cx.waker()));

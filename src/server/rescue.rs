@@ -12,8 +12,9 @@ use crate::limits;
 impl Refusal {
     /// Converts the refusal into the response that the client gets, in its dialect.
     pub(super) fn into_reply(self, dialect: &dyn Dialect) -> Reply {
-        let (status, _) = self.kind();
-        let mut reply = json_reply(status, &dialect.error(&self));
+        let (status, body) = dialect.error(&self);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut reply = json_reply(status, &body);
         let headers = reply.headers_mut();
         match self {
             Self::Unauthorized => {

@@ -7,8 +7,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATI
 use tower_http::cors::CorsLayer;
 
 use super::auth::API_KEY;
-use super::dialect::Dialect;
 use super::dialect::native::Native;
+use super::dialect::{Dialect, Dialects};
 use super::query;
 use crate::limits;
 use crate::session::ARTIFACTS;
@@ -32,6 +32,9 @@ pub(super) enum Route<'a> {
     Session(Cow<'a, str>),
     Tools,
     Artifact(&'a str),
+    ChatCompletions,
+    Models,
+    Model(Cow<'a, str>),
     Live,
     Ready,
     Metrics,
@@ -46,6 +49,8 @@ impl<'a> Route<'a> {
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
+            "/v1/chat/completions" => Self::ChatCompletions,
+            "/v1/models" => Self::Models,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
@@ -61,6 +66,10 @@ impl<'a> Route<'a> {
         if let Some(id) = id_after(SESSIONS) {
             return Self::Session(query::decode(id));
         }
+        // Names of models may have slashes.
+        if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
+            return Self::Model(query::decode(id));
+        }
         id_after(ARTIFACTS).map_or(Self::None, Self::Artifact)
     }
 
@@ -73,6 +82,9 @@ impl<'a> Route<'a> {
             Self::Session(_) => "session",
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
+            Self::ChatCompletions => "chat_completions",
+            Self::Models => "models",
+            Self::Model(_) => "model",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",
@@ -81,16 +93,18 @@ impl<'a> Route<'a> {
     }
 
     /// The API that it belongs to.
-    #[expect(clippy::unused_self, reason = "Tether's own API is the only one so far")]
-    pub(super) const fn dialect(&self) -> &'static dyn Dialect {
-        &Native
+    pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
+        match self {
+            Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            _ => &Native,
+        }
     }
 
     /// The methods that it accepts.
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
-            Self::ChatCancel => "POST",
+            Self::ChatCancel | Self::ChatCompletions => "POST",
             Self::Session(_) => "GET, DELETE",
             _ => "GET",
         }

@@ -2,15 +2,13 @@
 
 use std::borrow::Cow;
 
-use hyper::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
 use super::body::EventBody;
+use super::dialect::Encoder;
 use super::dialect::native::FrameId;
-use super::dialect::{Dialect, Encoder};
 use super::refusal::Refusal;
 use super::reply::{Reply, ReplyBody, empty};
 use super::route::{CHAT_STREAM, LAST_EVENT_ID};
@@ -24,7 +22,7 @@ pub(super) fn resume(
     session_id: &str,
     turn: &LoggedTurn,
     seen: Option<FrameId>,
-    (dialect, headers): (&dyn Dialect, &HeaderMap),
+    encoder: Box<dyn Encoder>,
     app: &App,
 ) -> Result<Reply, Refusal> {
     let log = &turn.log;
@@ -39,9 +37,7 @@ pub(super) fn resume(
         // An EventSource reconnects after every end; this response tells it to stop.
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    // Several lines are one list (RFC 9110, section 5.3).
-    let accept: Vec<_> = headers.get_all(ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
-    Ok(stream(session_id, turn, seen, dialect.encoder(&accept.join(", ")), app))
+    Ok(stream(session_id, turn, seen, encoder, app))
 }
 
 /// The id of the last frame that the client has seen, if it sent one.
@@ -83,6 +79,7 @@ fn stream(
 ) -> Reply {
     let LoggedTurn { turn_id, log } = turn;
     let media_type = HeaderValue::from_static(encoder.media_type());
+    let can_be_joined = encoder.can_be_joined();
     let body = EventBody::new(log.read_after(seen), encoder, app.keep_alive);
     let mut reply = Response::new(ReplyBody::events(body));
     let headers = reply.headers_mut();
@@ -91,7 +88,7 @@ fn stream(
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     let session = query::encode(session_id);
     let location = format!("{CHAT_STREAM}?session_id={session}&turn_id={turn_id}");
-    if let Ok(location) = HeaderValue::try_from(location) {
+    if can_be_joined && let Ok(location) = HeaderValue::try_from(location) {
         headers.insert(LOCATION, location);
     }
     reply

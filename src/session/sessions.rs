@@ -12,7 +12,7 @@ use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
 use super::{Begun, Cancel, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
-use crate::conversation::{self, AnswerError, Ask, Opening};
+use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 
 /// All sessions of a gateway.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ impl Sessions {
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
-    /// answer begins no session, because nothing was asked in it. `is_parked` says whether the call
+    /// answer begins no session, because nothing was asked in it. A conversation that the client
+    /// brings takes the place of the session's own. `is_parked` says whether the call
     /// with this id still waits for an answer.
     ///
     /// A session has one turn at a time. An answer is checked in the same step, so only one of two
@@ -61,7 +62,7 @@ impl Sessions {
         session_id: &str,
         turn_id: &str,
         key: Option<&str>,
-        ask: &Ask,
+        (ask, brought): (&Ask, Option<Conversation>),
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
         let claim = loop {
@@ -79,7 +80,7 @@ impl Sessions {
         };
         let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
         let lease = lease.ok_or(NotBegun::Busy)?;
-        let new = match self.load(lease.get(), turn_id, key, ask, is_parked).await {
+        let new = match self.load(lease.get(), turn_id, key, (ask, brought), is_parked).await {
             Ok(new) => new,
             Err(reason) => {
                 lease.release().await;
@@ -105,7 +106,7 @@ impl Sessions {
         lease: &Lease,
         turn_id: &str,
         key: Option<&str>,
-        ask: &Ask,
+        (ask, brought): (&Ask, Option<Conversation>),
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
         let stored = self.store.load(&lease.session_id).await?;
@@ -113,6 +114,9 @@ impl Sessions {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
         };
+        if let Some(brought) = brought {
+            record.conversation = brought;
+        }
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
@@ -281,6 +285,14 @@ impl TurnGuard {
     #[must_use]
     pub(crate) fn nonce(&self) -> &str {
         self.session.nonce()
+    }
+
+    /// Forgets the session.
+    pub(crate) async fn discard(self) {
+        if let Err(error) = self.store.forget(&self.lease.get().session_id).await {
+            warn!("a session that is no longer needed was not forgotten: {error}");
+        }
+        self.lease.release().await;
     }
 
     /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.

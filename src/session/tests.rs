@@ -33,7 +33,7 @@ async fn ask(
     turn_id: &str,
     key: Option<&str>,
 ) -> Result<Box<Begun>, NotBegun> {
-    sessions.begin("s", turn_id, key, &Ask::default(), |_| false).await
+    sessions.begin("s", turn_id, key, (&Ask::default(), None), |_| false).await
 }
 
 async fn begin(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
@@ -227,7 +227,8 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
     let sessions = sessions();
     let choice = Choice::Text("?".to_owned());
     let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
-    let refused = async || sessions.begin("s", "one", Some("key"), &answer, |_| false).await;
+    let refused =
+        async || sessions.begin("s", "one", Some("key"), (&answer, None), |_| false).await;
     assert!(matches!(refused().await, Err(NotBegun::Refused(_))));
     assert!(sessions.snapshot("s").await.unwrap().is_none());
     assert_eq!(sessions.memory_usage(), MemoryUsage::default());
@@ -422,7 +423,8 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
         assert!(matches!(sessions.running.claim("s"), Claimed::Later(_)));
         store.open();
     };
-    let (refused, ()) = tokio::join!(sessions.begin("s", "one", None, &answer, |_| false), release);
+    let (refused, ()) =
+        tokio::join!(sessions.begin("s", "one", None, (&answer, None), |_| false), release);
     assert!(matches!(refused, Err(NotBegun::Refused(_))));
     assert!(matches!(sessions.running.claim("s"), Claimed::Free(_)));
 }
@@ -542,7 +544,7 @@ async fn running_conversations_count() {
 #[tokio::test]
 async fn a_store_that_is_down_begins_and_finds_nothing() {
     let sessions = Sessions::new(Slow::new(true));
-    let begun = sessions.begin("s", "one", None, &Ask::default(), |_| false).await;
+    let begun = sessions.begin("s", "one", None, (&Ask::default(), None), |_| false).await;
     let Err(NotBegun::Failed(SessionError::Store(StoreError::Unavailable(_)))) = begun else {
         panic!("another error")
     };
@@ -561,7 +563,7 @@ async fn a_record_that_no_gateway_wrote_is_refused() {
     store.append(&lease, "one", vec![batch]).await.unwrap();
     store.release(&lease).await.unwrap();
     let sessions = Sessions::new(store);
-    let begun = sessions.begin("s", "one", None, &Ask::default(), |_| false).await;
+    let begun = sessions.begin("s", "one", None, (&Ask::default(), None), |_| false).await;
     assert!(matches!(begun, Err(NotBegun::Failed(SessionError::Record(_)))));
     assert!(matches!(sessions.snapshot("s").await, Err(SessionError::Record(_))));
     assert!(matches!(sessions.find_turn("s", None, 0).await, Err(SessionError::Record(_))));

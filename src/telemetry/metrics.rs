@@ -66,6 +66,11 @@ pub(crate) fn call_not_run(why: &'static str) {
     counter!("tether_calls_not_run_total", "why" => why).increment(1);
 }
 
+/// A conversation that a client brought was repaired in this way, so many times.
+pub(crate) fn history_repaired(kind: &'static str, count: u32) {
+    counter!("tether_history_repairs_total", "kind" => kind).increment(count.into());
+}
+
 /// This much of a tool's run time overlapped with the model's writing.
 pub(crate) fn tool_hidden(hidden: Duration) {
     histogram!("tether_tool_hidden_seconds").record(hidden);

@@ -10,6 +10,7 @@ mod access;
 mod artifacts;
 mod call_formats;
 mod cancel;
+mod chat_completions;
 mod clarification;
 mod client_tools;
 mod conversations;

@@ -8,7 +8,7 @@ export const KEEP_ALIVE = ': keep-alive\n';
 /** Every type of event, for clients that have to name what they listen to. */
 export const EVENT_TYPES = [
   'turn_started', 'text_delta', 'reasoning_delta', 'tool_marker_detected', 'tool_arguments_delta',
-  'acknowledgement', 'tool_started', 'tool_progress', 'tool_completed', 'feedback',
+  'acknowledgement', 'tool_started', 'client_tool_call', 'tool_progress', 'tool_completed', 'feedback',
   'clarification_needed', 'status', 'loop_limit_reached', 'turn_completed', 'turn_failed',
 ];
 const LAST_TYPES = ['turn_completed', 'turn_failed'];

@@ -8,11 +8,16 @@ const frame = (choice) => `data: ${JSON.stringify({ choices: [{ index: 0, ...cho
 /** A call as a model writes it. */
 export const call = (name, args) => `<<function_call>>${JSON.stringify({ name, arguments: args })}`;
 
-/** Starts a model server for the test `t` and returns the upstream of a configuration. */
-export async function startModel(t, messages) {
+/**
+ * Starts a model server for the test `t` and returns the upstream of a configuration. `requests`,
+ * if given, receives the body of each request.
+ */
+export async function startModel(t, messages, requests = []) {
   const script = [...messages];
   const server = createServer((incoming, outgoing) => {
-    incoming.resume().on('end', () => {
+    let body = '';
+    incoming.setEncoding('utf8').on('data', (text) => { body += text; }).on('end', () => {
+      if (body) requests.push(JSON.parse(body));
       if (incoming.method === 'GET') {
         outgoing.end(JSON.stringify({ data: [{ id: 'script' }] }));
         return;

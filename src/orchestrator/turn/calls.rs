@@ -141,10 +141,12 @@ impl OpenRound<'_> {
         }
         if self.is_clients(at) {
             self.hand_out(at);
-        } else if self.needs_approval(at) {
-            self.ask_approval(at);
-        } else {
+        } else if !self.needs_approval(at) {
             self.run_call(at);
+        } else if self.core.setup.request.nobody_approves {
+            self.skip(at, "it needs the user's approval, which nobody can give here".to_owned());
+        } else {
+            self.ask_approval(at);
         }
         Ok(())
     }

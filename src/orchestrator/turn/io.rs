@@ -32,6 +32,8 @@ pub struct TurnRequest {
     pub tool_choice: ToolChoice,
     /// Whether the client takes only one call of its own tools at a time.
     pub single_client_call: bool,
+    /// Whether the client has no way to ask for approval. Calls that need it are then not run.
+    pub nobody_approves: bool,
     /// Which calls need the user's approval, in addition to those of [`Rules::confirm`].
     ///
     /// [`Rules::confirm`]: crate::orchestrator::Rules::confirm

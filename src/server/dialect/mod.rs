@@ -3,6 +3,9 @@
 //! A dialect reads requests, turns log records into frames, defines its keep-alive and words its
 //! errors. It borrows records from the log and copies them once, into the client's buffer.
 
+pub(super) mod call_id;
+pub(super) mod chat_completions;
+mod json;
 pub(super) mod native;
 mod object;
 
@@ -11,23 +14,76 @@ use std::fmt;
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
+use self::chat_completions::ChatCompletions;
 use super::refusal::Refusal;
+use crate::conversation::claimed::{HiddenTurns, Repairs};
 use crate::gateway::NewTurn;
 use crate::session::Record;
 
 /// An API that clients speak.
 pub(super) trait Dialect: fmt::Debug + Sync {
-    /// Reads the body of a request that begins a turn.
+    /// Reads a request that begins a turn.
     ///
     /// # Errors
     /// What is wrong with it.
-    fn read(&self, body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal>;
+    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal>;
 
-    /// The encoder for a client that accepts these media types.
-    fn encoder(&self, accept: &str) -> Box<dyn Encoder>;
+    /// The status and the body of the answer to a refused request.
+    fn error(&self, refusal: &Refusal) -> (u16, Value);
+}
 
-    /// The body of the answer to a refused request.
-    fn error(&self, refusal: &Refusal) -> Value;
+/// The dialects that have options.
+#[derive(Debug)]
+pub(super) struct Dialects {
+    pub(super) chat_completions: ChatCompletions,
+}
+
+/// A request that begins a turn.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// The media types that the client accepts.
+    pub(super) accept: &'a str,
+    pub(super) body: &'a [u8],
+    pub(super) idempotency_key: Option<&'a str>,
+    /// Whose request it is: the same for all requests with one key.
+    pub(super) owner: &'a str,
+    /// The turns behind what clients have seen.
+    pub(super) hidden: &'a dyn HiddenTurns,
+    /// Seconds since the Unix epoch.
+    pub(super) now_sec: u64,
+}
+
+impl fmt::Debug for Asked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("bytes", &self.body.len()).finish_non_exhaustive()
+    }
+}
+
+/// The turn that a request asks for, and how its client wants to read it.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) turn: NewTurn,
+    pub(super) form: Form,
+    /// What was wrong with the conversation that the client brought.
+    pub(super) repairs: Repairs,
+}
+
+/// The form of an answer.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// As it comes.
+    Stream(Box<dyn Encoder>),
+    /// In one piece, at its end.
+    Whole(Box<dyn Whole>),
+}
+
+/// What an answer says about itself.
+#[derive(Debug, Clone)]
+pub(super) struct Answering {
+    /// The model, as the client named it.
+    pub(super) model: String,
+    /// When the turn began, in seconds since the Unix epoch.
+    pub(super) now_sec: u64,
 }
 
 /// Writes the stream of one client.
@@ -40,4 +96,33 @@ pub(super) trait Encoder: fmt::Debug + Send {
 
     /// The bytes that are sent after a while of silence.
     fn keep_alive(&self) -> Bytes;
+
+    /// Whether a client that lost the stream can join it again.
+    fn can_be_joined(&self) -> bool {
+        false
+    }
+
+    /// Whether the answer was cut off in a way that the dialect has no words for. The connection
+    /// then breaks off at the end.
+    fn is_cut(&self) -> bool {
+        false
+    }
+}
+
+/// Collects an answer that is sent in one piece.
+pub(super) trait Whole: fmt::Debug + Send {
+    /// Takes the next record.
+    fn take(&mut self, record: &Record<'_>);
+
+    /// The answer, once the log has ended.
+    fn answer(self: Box<Self>) -> WholeAnswer;
+}
+
+/// An answer in one piece.
+#[derive(Debug)]
+pub(super) struct WholeAnswer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+    /// Whether a client may send the request again by itself, as SDKs do after an error.
+    pub(super) may_be_repeated: bool,
 }

@@ -11,6 +11,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 mod told;
+mod words;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;

@@ -73,6 +73,7 @@ fn request() -> TurnRequest {
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
         single_client_call: false,
+        nobody_approves: false,
         confirm: None,
         briefing: briefing(Rules::default(), tools().catalog()),
         history: Conversation::default(),

@@ -9,9 +9,10 @@ mod type_mismatch;
 
 use serde_json::{Value, json};
 
-use super::{Dialect, Encoder};
+use super::{Asked, Asking, Dialect, Encoder, Form};
 use crate::conversation::AnswerError;
-use crate::gateway::{BeginError, NewTurn};
+use crate::conversation::claimed::Repairs;
+use crate::gateway::BeginError;
 use crate::http;
 use crate::limits::server::REFUSAL_BYTES_MAX;
 use crate::server::refusal::Refusal;
@@ -26,25 +27,29 @@ pub(in crate::server) use frame_id::FrameId;
 pub(in crate::server) struct Native;
 
 impl Dialect for Native {
-    fn read(&self, body: &[u8], idempotency_key: Option<String>) -> Result<NewTurn, Refusal> {
-        request::parse(body, idempotency_key)
+    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {
+        let key = asked.idempotency_key.map(str::to_owned);
+        let turn = request::parse(asked.body, key)?;
+        let form = Form::Stream(encoder(asked.accept));
+        Ok(Asking { turn, form, repairs: Repairs::default() })
     }
 
-    /// An event stream, unless the client prefers lines.
-    fn encoder(&self, accept: &str) -> Box<dyn Encoder> {
-        match http::preferred(accept, &[event_stream::MEDIA_TYPE, ndjson::MEDIA_TYPE]) {
-            Some(ndjson::MEDIA_TYPE) => Box::new(Ndjson),
-            _ => Box::new(EventStream),
-        }
-    }
-
-    fn error(&self, refusal: &Refusal) -> Value {
-        let (_, code) = refusal.kind();
+    fn error(&self, refusal: &Refusal) -> (u16, Value) {
+        let (status, code) = refusal.kind();
         let mut error = json!({ "code": code, "message": refusal.message() });
         if let Some(param) = param(refusal) {
             error["param"] = cut(param, REFUSAL_BYTES_MAX).into();
         }
-        json!({ "error": error })
+        (status.as_u16(), json!({ "error": error }))
+    }
+}
+
+/// The encoder for a client that accepts these media types: an event stream, unless it prefers
+/// lines.
+pub(in crate::server) fn encoder(accept: &str) -> Box<dyn Encoder> {
+    match http::preferred(accept, &[event_stream::MEDIA_TYPE, ndjson::MEDIA_TYPE]) {
+        Some(ndjson::MEDIA_TYPE) => Box::new(Ndjson),
+        _ => Box::new(EventStream),
     }
 }
 

@@ -33,6 +33,10 @@ impl Encoder for Ndjson {
         out.put_u8(b'\n');
     }
 
+    fn can_be_joined(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&self) -> Bytes {
         Bytes::from_static(b"\n")
     }

@@ -47,6 +47,10 @@ impl Encoder for EventStream {
         out.extend_from_slice(FRAME_END);
     }
 
+    fn can_be_joined(&self) -> bool {
+        true
+    }
+
     /// A comment that keeps proxies from timing out. It has only one line ending: a blank line
     /// after it would make some clients fire an empty event.
     fn keep_alive(&self) -> Bytes {

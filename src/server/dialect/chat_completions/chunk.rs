@@ -1,0 +1,196 @@
+//! A streamed answer: the chunks of Chat Completions.
+//!
+//! ```text
+//! data: {"id":"chatcmpl-..","object":"chat.completion.chunk","created":1,"model":"m","choices":[..]}
+//!       '----------------------------- head, the same for all ------------------------'
+//! ```
+//! One answer is one message with one finish reason, however many rounds it took. Tools of the
+//! gateway are not shown as calls, because clients would run them.
+
+use std::io::Write as _;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::{Value, json};
+
+use super::ended::{self, ClientCall, Ended};
+use super::server_tools::ServerTools;
+use crate::event::Kind;
+use crate::server::dialect::{Answering, Encoder};
+use crate::session::Record;
+use crate::session::log::encode::serialize;
+
+/// Writes chunks.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    answering: Answering,
+    /// Whether the client wants the usage, and so a `usage` in every chunk.
+    wants_usage: bool,
+    shown: ServerTools,
+    /// What every chunk begins with, up to its choices, once the turn's id is known.
+    head: Vec<u8>,
+    turn_id: String,
+    /// Whether the user can see any words.
+    has_words: bool,
+    /// How many calls the client has been given.
+    calls: usize,
+    is_cancelled: bool,
+}
+
+impl Chunks {
+    pub(super) const fn new(answering: Answering, wants_usage: bool, shown: ServerTools) -> Self {
+        Self {
+            answering,
+            wants_usage,
+            shown,
+            head: Vec::new(),
+            turn_id: String::new(),
+            has_words: false,
+            calls: 0,
+            is_cancelled: false,
+        }
+    }
+
+    fn begin(&mut self, started: &Value) {
+        started["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+        let Answering { model, now_sec } = &self.answering;
+        let id = ended::answer_id(&self.turn_id);
+        let head = json!({
+            "id": id, "object": "chat.completion.chunk", "created": now_sec, "model": model,
+        });
+        self.head = b"data: ".to_vec();
+        serialize(&mut self.head, &head);
+        // The object goes on.
+        self.head.pop();
+        self.head.extend_from_slice(b",\"choices\":");
+    }
+
+    /// A chunk with this piece of text, already escaped as JSON, under this key of its delta.
+    fn push_text(&self, out: &mut BytesMut, key: &[u8], text: &[u8]) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(b"[{\"index\":0,\"delta\":{\"");
+        out.extend_from_slice(key);
+        out.extend_from_slice(b"\":\"");
+        out.extend_from_slice(text);
+        out.extend_from_slice(b"\"},\"logprobs\":null,\"finish_reason\":null}]");
+        self.end_chunk(out);
+    }
+
+    fn push_delta(&self, out: &mut BytesMut, delta: &Value, finish_reason: Option<&str>) {
+        out.extend_from_slice(&self.head);
+        let choice = json!([{
+            "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason,
+        }]);
+        serialize(out.writer(), &choice);
+        self.end_chunk(out);
+    }
+
+    fn end_chunk(&self, out: &mut BytesMut) {
+        out.extend_from_slice(if self.wants_usage { b",\"usage\":null}\n\n" } else { b"}\n\n" });
+    }
+
+    fn push_words(&mut self, out: &mut BytesMut, words: &str) {
+        self.has_words = true;
+        self.push_delta(out, &json!({ "content": words }), None);
+    }
+
+    fn push_call(&mut self, out: &mut BytesMut, data: &Value) {
+        let ClientCall { id, name, arguments } = ClientCall::of(&self.turn_id, data);
+        let function = json!({ "name": name, "arguments": "" });
+        let head = json!({
+            "index": self.calls, "id": id, "type": "function", "function": function,
+        });
+        let rest = json!({ "index": self.calls, "function": { "arguments": arguments } });
+        for part in [head, rest] {
+            self.push_delta(out, &json!({ "tool_calls": [part] }), None);
+        }
+        self.calls += 1;
+    }
+
+    /// What the client's UI may show of our tools.
+    fn push_shown(&self, out: &mut BytesMut, kind: Kind, data: &Value) {
+        match self.shown {
+            ServerTools::Off => {}
+            ServerTools::Reasoning => {
+                if let Some(line) = ServerTools::line(kind, &data["data"]) {
+                    self.push_delta(out, &json!({ "reasoning_content": line }), None);
+                }
+            }
+            ServerTools::Extension => {
+                out.extend_from_slice(&self.head);
+                out.extend_from_slice(
+                    b"[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":null}]",
+                );
+                out.extend_from_slice(b",\"tether\":");
+                serialize(out.writer(), data);
+                self.end_chunk(out);
+            }
+        }
+    }
+
+    fn push_end(&self, out: &mut BytesMut, ended: &Ended) {
+        self.push_delta(out, &json!({}), Some(ended.finish_reason));
+        if self.wants_usage {
+            out.extend_from_slice(&self.head);
+            let _ = write!(out.writer(), "[],\"usage\":{}}}\n\n", ended.usage);
+        }
+        out.extend_from_slice(DONE);
+    }
+}
+
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
+impl Encoder for Chunks {
+    fn media_type(&self) -> &'static str {
+        "text/event-stream; charset=utf-8"
+    }
+
+    fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
+        match (record.kind, record.text) {
+            (Kind::TextDelta, Some(text)) => {
+                self.has_words = true;
+                return self.push_text(out, b"content", text);
+            }
+            (Kind::ReasoningDelta, Some(text)) => {
+                return self.push_text(out, b"reasoning_content", text);
+            }
+            (Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement, _) => {
+                return;
+            }
+            _ => {}
+        }
+        let event = ended::read(record.data);
+        let data = &event["data"];
+        match record.kind {
+            Kind::TurnStarted => {
+                self.begin(data);
+                self.push_delta(out, &json!({ "role": "assistant", "content": "" }), None);
+            }
+            Kind::ClientToolCall => self.push_call(out, data),
+            Kind::ClarificationNeeded => {
+                let words = ended::question(data).in_words(self.has_words);
+                self.push_words(out, &words);
+            }
+            Kind::TurnCompleted => match Ended::of(data) {
+                Some(ended) => self.push_end(out, &ended),
+                None => self.is_cancelled = true,
+            },
+            Kind::TurnFailed => {
+                out.extend_from_slice(b"data: ");
+                serialize(out.writer(), &ended::failure(data));
+                out.extend_from_slice(b"\n\n");
+                out.extend_from_slice(DONE);
+            }
+            kind => self.push_shown(out, kind, &event),
+        }
+    }
+
+    /// A comment in a block of its own: the stream has no ids.
+    fn keep_alive(&self) -> Bytes {
+        Bytes::from_static(b":\n\n")
+    }
+
+    /// A clean end would look like a whole answer.
+    fn is_cut(&self) -> bool {
+        self.is_cancelled
+    }
+}

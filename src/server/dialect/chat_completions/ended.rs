@@ -1,0 +1,87 @@
+//! What the ends of turns and calls are in Chat Completions.
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use crate::server::dialect::call_id;
+use crate::tools::Clarification;
+
+/// An event as JSON. Results may be nested deeper than `serde_json` reads by itself.
+pub(super) fn read(data: &[u8]) -> Value {
+    let mut deserializer = serde_json::Deserializer::from_slice(data);
+    deserializer.disable_recursion_limit();
+    Value::deserialize(&mut deserializer).unwrap_or_default()
+}
+
+/// The id of a turn's answer.
+pub(super) fn answer_id(turn_id: &str) -> String {
+    format!("chatcmpl-{}", turn_id.replace('-', ""))
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) finish_reason: &'static str,
+    pub(super) usage: Value,
+}
+
+impl Ended {
+    /// `None` if it was cancelled.
+    pub(super) fn of(completed: &Value) -> Option<Self> {
+        let finish_reason = match completed["finish_reason"].as_str() {
+            Some("cancelled") => return None,
+            Some("length") => "length",
+            Some("client_tool_calls") => "tool_calls",
+            _ => "stop",
+        };
+        Some(Self { finish_reason, usage: completed["usage"].clone() })
+    }
+}
+
+/// A turn's failure as all readers of streams take it: an error and nothing beside it.
+pub(super) fn failure(failed: &Value) -> Value {
+    json!({ "error": {
+        "message": failed["message"],
+        "type": "server_error",
+        "param": null,
+        "code": failed["code"],
+    } })
+}
+
+/// A call for the client to run.
+#[derive(Debug)]
+pub(super) struct ClientCall {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON as text.
+    pub(super) arguments: String,
+}
+
+impl ClientCall {
+    pub(super) fn of(turn_id: &str, data: &Value) -> Self {
+        let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            id: call_id::outside(turn_id, &text("call_id")),
+            name: text("tool_name"),
+            arguments: data["tool_args"].to_string(),
+        }
+    }
+}
+
+/// The status of an answer whose turn has failed before any of it was sent.
+pub(super) fn status(failed: &Value) -> u16 {
+    match failed["code"].as_str() {
+        Some("upstream_unavailable") => 503,
+        Some("upstream_timeout") => 504,
+        Some("internal" | "store_unavailable") => 500,
+        _ => 502,
+    }
+}
+
+/// The question of a turn that ends with one.
+pub(super) fn question(asked: &Value) -> Clarification {
+    let fields = ["type", "question", "options", "url"];
+    let members =
+        fields.iter().filter_map(|key| Some(((*key).to_owned(), asked.get(key)?.clone())));
+    Clarification::deserialize(Value::Object(members.collect())).unwrap_or_default()
+}

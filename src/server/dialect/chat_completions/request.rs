@@ -1,0 +1,230 @@
+//! Reads a request. What a client of `OpenAI` may send and a local model has no use for is skipped;
+//! what would change the answer and cannot be done is refused.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::chunk::Chunks;
+use super::messages::RawMessage;
+use super::models::NO_TOOLS;
+use super::server_tools::ServerTools;
+use super::whole::Completion;
+use crate::conversation::claimed::{Adopted, Repairs, adopt};
+use crate::gateway::{Brought, NewTurn};
+use crate::limits::server::STOP_STRINGS_MAX;
+use crate::server::dialect::object::Object;
+use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::refusal::Refusal;
+use crate::tools::client::ClientTools;
+use crate::upstream::{Sampling, ToolChoice};
+
+/// The body as it was written.
+#[derive(Debug, Deserialize)]
+struct Raw {
+    model: Option<String>,
+    messages: Option<Vec<RawMessage>>,
+    #[serde(default)]
+    stream: Option<bool>,
+    stream_options: Option<Object<StreamOptions>>,
+    tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    max_tokens: Option<u32>,
+    max_completion_tokens: Option<u32>,
+    seed: Option<i64>,
+    stop: Option<Value>,
+    n: Option<u32>,
+    logprobs: Option<bool>,
+    top_logprobs: Option<u32>,
+    functions: Option<Value>,
+    function_call: Option<Value>,
+    modalities: Option<Vec<String>>,
+    audio: Option<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+/// A tool of the client.
+#[derive(Debug, Deserialize)]
+struct RawTool {
+    function: Option<RawFunction>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawFunction {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    parameters: Option<Value>,
+}
+
+pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refusal> {
+    let raw: Raw = json::read(asked.body)?;
+    check(&raw)?;
+    let model = raw.model.clone().ok_or_else(|| {
+        Refusal::invalid("model", "model is required; GET /v1/models lists the names")
+    })?;
+    let wants_usage =
+        raw.stream_options.as_ref().is_some_and(|Object(it)| it.include_usage == Some(true));
+    let answering = Answering { model: model.clone(), now_sec: asked.now_sec };
+    let form = if raw.stream == Some(true) {
+        Form::Stream(Box::new(Chunks::new(answering, wants_usage, shown)))
+    } else {
+        Form::Whole(Box::new(Completion::new(answering, shown)))
+    };
+    let (turn, repairs) = turn(raw, model, asked)?;
+    Ok(Asking { turn, form, repairs })
+}
+
+fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
+    let sampling = sampling(&raw)?;
+    let choice = choice(raw.tool_choice.as_ref())?;
+    let messages = raw.messages.unwrap_or_default().into_iter().map(RawMessage::claimed);
+    let Adopted { system, history, ask, past, repairs } =
+        adopt(messages.collect(), asked.owner, asked.hidden).map_err(|_| {
+            Refusal::invalid(
+                "messages",
+                "messages is required: at least one that is not a system message",
+            )
+        })?;
+    let (model, has_no_tools) = match model.strip_suffix(NO_TOOLS) {
+        Some(bare) => (bare.to_owned(), true),
+        None => (model, false),
+    };
+    let is_none = choice == Choice::None;
+    let client_tools = if is_none { ClientTools::default() } else { client_tools(raw.tools)? };
+    let owner = asked.owner.to_owned();
+    let turn = NewTurn {
+        ask,
+        model: Some(model),
+        tools: (has_no_tools || is_none).then(Vec::new),
+        client_tools,
+        single_client_call: raw.parallel_tool_calls == Some(false),
+        nobody_approves: true,
+        tool_choice: choice.tool_choice(),
+        sampling,
+        brought: Some(Brought { history, instructions: system, past, owner }),
+        ..NewTurn::default()
+    };
+    Ok((turn, repairs))
+}
+
+fn check(raw: &Raw) -> Result<(), Refusal> {
+    let refuse = |param: &'static str, message: &str| Err(Refusal::invalid(param, message));
+    if raw.n.is_some_and(|n| n != 1) {
+        return refuse("n", "n must be 1: a turn has one answer");
+    }
+    if raw.logprobs == Some(true) {
+        return refuse("logprobs", "logprobs are not supported");
+    }
+    if raw.top_logprobs.is_some_and(|top| top > 0) {
+        return refuse("top_logprobs", "top_logprobs are not supported");
+    }
+    if raw.functions.is_some() {
+        return refuse("functions", "functions are not supported; send tools");
+    }
+    if raw.function_call.is_some() {
+        return refuse("function_call", "function_call is not supported; send tool_choice");
+    }
+    if raw.audio.is_some() {
+        return refuse("audio", "audio is not supported");
+    }
+    if raw.modalities.iter().flatten().any(|it| it != "text") {
+        return refuse("modalities", "modalities may only be [\"text\"]");
+    }
+    Ok(())
+}
+
+fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
+    let stop = match &raw.stop {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(one)) => vec![one.clone()],
+        Some(several) => Vec::<String>::deserialize(several)
+            .map_err(|_| Refusal::invalid("stop", "stop must be a string or a list of strings"))?,
+    };
+    let sampling = Sampling {
+        temperature: raw.temperature,
+        top_p: raw.top_p,
+        max_tokens: raw.max_completion_tokens.or(raw.max_tokens),
+        seed: raw.seed,
+        stop,
+    };
+    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+        return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
+    }
+    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
+        return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
+    }
+    if sampling.max_tokens == Some(0) {
+        return Err(Refusal::invalid("max_tokens", "max_tokens must be at least 1"));
+    }
+    if sampling.stop.len() > STOP_STRINGS_MAX {
+        return Err(Refusal::invalid(
+            "stop",
+            format!("stop takes {STOP_STRINGS_MAX} strings at most"),
+        ));
+    }
+    Ok(sampling)
+}
+
+/// `tool_choice`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Choice {
+    Auto,
+    None,
+    Required,
+    Named(String),
+}
+
+impl Choice {
+    fn tool_choice(self) -> ToolChoice {
+        match self {
+            Self::Auto | Self::None => ToolChoice::Auto,
+            Self::Required => ToolChoice::Required,
+            Self::Named(name) => ToolChoice::Named(name),
+        }
+    }
+}
+
+fn choice(choice: Option<&Value>) -> Result<Choice, Refusal> {
+    let named = |choice: &Value| choice["function"]["name"].as_str().map(str::to_owned);
+    match choice {
+        None | Some(Value::Null) => Ok(Choice::Auto),
+        Some(choice) => match choice.as_str() {
+            Some("auto") => Ok(Choice::Auto),
+            Some("none") => Ok(Choice::None),
+            Some("required") => Ok(Choice::Required),
+            _ => named(choice).map(Choice::Named).ok_or_else(|| {
+                Refusal::invalid(
+                    "tool_choice",
+                    "tool_choice must be \"auto\", \"none\", \"required\" or a function's name",
+                )
+            }),
+        },
+    }
+}
+
+/// The tools that are functions. Those that only another service could run are skipped, because
+/// some clients always send them.
+fn client_tools(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
+    let mut read = ClientTools::default();
+    for tool in tools.unwrap_or_default() {
+        if tool["type"].as_str().is_some_and(|kind| kind != "function") {
+            continue;
+        }
+        let RawTool { function } = RawTool::deserialize(tool)
+            .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))?;
+        let Some(RawFunction { name, description, parameters }) = function else {
+            return Err(Refusal::invalid("tools", "each of tools needs a function with a name"));
+        };
+        let parameters = parameters.filter(|parameters| !parameters.is_null());
+        read.add(name, &description.unwrap_or_default(), parameters)
+            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+    }
+    Ok(read)
+}

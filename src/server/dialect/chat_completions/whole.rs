@@ -1,0 +1,131 @@
+//! An answer in one piece: `"stream": false`.
+
+use serde_json::{Value, json};
+
+use super::ended::{self, ClientCall, Ended};
+use super::server_tools::ServerTools;
+use crate::event::Kind;
+use crate::server::dialect::{Answering, Whole, WholeAnswer};
+use crate::session::Record;
+
+/// Collects an answer.
+#[derive(Debug)]
+pub(super) struct Completion {
+    answering: Answering,
+    shown: ServerTools,
+    turn_id: String,
+    content: String,
+    reasoning: String,
+    calls: Vec<Value>,
+    /// The events of our tools, if the client is shown them.
+    tools: Vec<Value>,
+    end: Option<(u16, Value)>,
+    /// Whether a tool of ours has started, so that the request must not be sent again by itself.
+    has_acted: bool,
+}
+
+impl Completion {
+    pub(super) const fn new(answering: Answering, shown: ServerTools) -> Self {
+        Self {
+            answering,
+            shown,
+            turn_id: String::new(),
+            content: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
+            tools: Vec::new(),
+            end: None,
+            has_acted: false,
+        }
+    }
+
+    fn completed(&mut self, completed: &Value) -> (u16, Value) {
+        let Some(Ended { finish_reason, usage }) = Ended::of(completed) else {
+            return cancelled();
+        };
+        let has_words = !self.content.is_empty() || self.calls.is_empty();
+        let mut message = json!({
+            "role": "assistant",
+            "content": has_words.then(|| std::mem::take(&mut self.content)),
+            "refusal": null,
+            "annotations": [],
+        });
+        if !self.reasoning.is_empty() {
+            message["reasoning_content"] = std::mem::take(&mut self.reasoning).into();
+        }
+        if !self.calls.is_empty() {
+            message["tool_calls"] = std::mem::take(&mut self.calls).into();
+        }
+        let choice = json!({
+            "index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason,
+        });
+        let Answering { model, now_sec } = &self.answering;
+        let mut answer = json!({
+            "id": ended::answer_id(&self.turn_id),
+            "object": "chat.completion",
+            "created": now_sec,
+            "model": model,
+            "choices": [choice],
+            "usage": usage,
+        });
+        if !self.tools.is_empty() {
+            answer["tether"] = json!({ "tools": std::mem::take(&mut self.tools) });
+        }
+        (200, answer)
+    }
+
+    fn show(&mut self, kind: Kind, event: Value) {
+        match self.shown {
+            ServerTools::Off => {}
+            ServerTools::Reasoning => {
+                self.reasoning.extend(ServerTools::line(kind, &event["data"]));
+            }
+            ServerTools::Extension => self.tools.push(event),
+        }
+    }
+}
+
+/// The client has left, or an operator has ended the turn.
+fn cancelled() -> (u16, Value) {
+    let error = json!({ "message": "the turn was cancelled", "code": "cancelled" });
+    (503, ended::failure(&error))
+}
+
+impl Whole for Completion {
+    fn take(&mut self, record: &Record<'_>) {
+        if matches!(
+            record.kind,
+            Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement
+        ) {
+            return;
+        }
+        self.has_acted |= record.kind == Kind::ToolStarted;
+        let event = ended::read(record.data);
+        let data = &event["data"];
+        let text = || data["text"].as_str().unwrap_or_default();
+        match record.kind {
+            Kind::TurnStarted => {
+                data["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+            }
+            Kind::TextDelta => self.content.push_str(text()),
+            Kind::ReasoningDelta => self.reasoning.push_str(text()),
+            Kind::ClientToolCall => {
+                let ClientCall { id, name, arguments } = ClientCall::of(&self.turn_id, data);
+                let function = json!({ "name": name, "arguments": arguments });
+                self.calls.push(json!({ "id": id, "type": "function", "function": function }));
+            }
+            Kind::ClarificationNeeded => {
+                let words = ended::question(data).in_words(!self.content.is_empty());
+                self.content.push_str(&words);
+            }
+            Kind::TurnCompleted => self.end = Some(self.completed(data)),
+            Kind::TurnFailed => self.end = Some((ended::status(data), ended::failure(data))),
+            kind => self.show(kind, event),
+        }
+    }
+
+    fn answer(self: Box<Self>) -> WholeAnswer {
+        let (status, body) = self.end.unwrap_or_else(cancelled);
+        WholeAnswer { status, body, may_be_repeated: !self.has_acted }
+    }
+}

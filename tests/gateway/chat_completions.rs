@@ -1,0 +1,345 @@
+//! `POST /v1/chat/completions`: programs that were written for `OpenAI`, with our tools behind it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tether::config::Secret;
+use tether::tools::{Policy, ToolResult};
+
+use crate::support::client::{Piece, post, request};
+use crate::support::gateway::Setup;
+use crate::support::model::call;
+use crate::support::tools::Always;
+use crate::support::{Gateway, Model};
+
+const COMPLETIONS: &str = "/v1/chat/completions";
+
+async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
+    let model = Model::listen();
+    let gateway = Gateway::with(model.address, change).await;
+    (model, gateway)
+}
+
+fn body(messages: &Value) -> Value {
+    json!({"model": "fake", "messages": messages})
+}
+
+fn user(words: &str) -> Value {
+    json!({"role": "user", "content": words})
+}
+
+fn assistant(words: &str) -> Value {
+    json!({"role": "assistant", "content": words})
+}
+
+/// Posts a request that the model answers in these words, one round each. Returns the answer, and
+/// what the model was told last.
+async fn asked(
+    gateway: &Gateway,
+    model: &mut Model,
+    body: &Value,
+    answers: &[&str],
+) -> (Value, String) {
+    let answering = async {
+        let mut told = String::new();
+        for answer in answers {
+            let round = model.round().await;
+            told = round.request.contents();
+            round.answer(answer).await;
+        }
+        told
+    };
+    let (reply, told) = tokio::join!(gateway.post(COMPLETIONS, body), answering);
+    assert_eq!(reply.status(), 200, "{}", reply.json());
+    (reply.json(), told)
+}
+
+fn message(answer: &Value) -> &Value {
+    &answer["choices"][0]["message"]
+}
+
+/// A tool of the client.
+fn open_file() -> Value {
+    let parameters = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+    json!({"type": "function", "function":
+        {"name": "open_file", "description": "Opens a file.", "parameters": parameters}})
+}
+
+const CALCULATE: &str =
+    r#"<<function_call>> {"name":"calculate","arguments":{"expression":"6*7"}}"#;
+
+/// What it returns.
+const FOUND: &str = "\"result\":\"42\"";
+
+#[tokio::test]
+async fn our_tools_run_behind_one_answer() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let body = body(&json!([user("What is 6*7?")]));
+    let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
+    let (answer, told) = asked(&gateway, &mut model, &body, &answers).await;
+    assert!(told.contains(FOUND), "{told}");
+    assert_eq!(message(&answer)["content"], "Let me see. It is 42.");
+    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
+    assert!(message(&answer).get("tool_calls").is_none(), "{answer}");
+}
+
+#[tokio::test]
+async fn a_stream_is_one_message_with_one_finish_reason() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("What is 6*7?")]));
+    body["stream"] = true.into();
+    let mut client = gateway.client().await;
+    client.send(post(COMPLETIONS, &[], &body.to_string())).await;
+    model.round().await.answer(CALCULATE).await;
+    model.round().await.answer("It is 42.").await;
+    let reply = client.reply().await;
+    assert_eq!(reply.head.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(reply.head.header("location"), None, "it cannot be joined again");
+    let text = String::from_utf8(reply.body).unwrap();
+    assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
+    assert_eq!(text.matches("\"finish_reason\":\"stop\"").count(), 1, "{text}");
+    assert!(!text.contains("calculate"), "{text}");
+}
+
+#[tokio::test]
+async fn what_our_tools_found_is_known_in_the_next_request() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let first = body(&json!([user("What is 6*7?")]));
+    let answers = [&*format!("Let me see. {CALCULATE}"), "It is 42."];
+    asked(&gateway, &mut model, &first, &answers).await;
+    let history =
+        json!([user("What is 6*7?"), assistant("Let me see. It is 42.\r\n"), user("Sure?")]);
+    let (_, told) = asked(&gateway, &mut model, &body(&history), &["Yes."]).await;
+    assert!(told.contains(FOUND), "{told}");
+    // Edited words are the client's own: nothing of ours belongs to them.
+    let edited = json!([user("What is 6*7?"), assistant("It is 43."), user("Sure?")]);
+    let (_, told) = asked(&gateway, &mut model, &body(&edited), &["Yes."]).await;
+    assert!(!told.contains(FOUND) && told.contains("It is 43."), "{told}");
+}
+
+#[tokio::test]
+async fn hidden_turns_are_not_shared_between_keys() {
+    let (mut model, gateway) = gateway(|setup| {
+        let keys = ["a", "b"].map(|key| Secret::new(key.to_owned()));
+        setup.config.server.api_keys = keys.into();
+    })
+    .await;
+    let send = async |key: &'static str, messages: Value| {
+        let header = format!("Authorization: Bearer {key}");
+        let mut client = gateway.client().await;
+        client.send(post(COMPLETIONS, &[&header], &body(&messages).to_string())).await;
+        client
+    };
+    let mut client = send("a", json!([user("What is 6*7?")])).await;
+    model.round().await.answer(CALCULATE).await;
+    model.round().await.answer("It is 42.").await;
+    assert_eq!(client.reply().await.status(), 200);
+    let history = json!([user("What is 6*7?"), assistant("It is 42."), user("Sure?")]);
+    for (key, knows) in [("b", false), ("a", true)] {
+        let mut client = send(key, history.clone()).await;
+        let round = model.round().await;
+        assert_eq!(round.request.contents().contains(FOUND), knows, "{key}");
+        round.answer("Yes.").await;
+        client.reply().await;
+    }
+}
+
+#[tokio::test]
+async fn calls_of_the_client_are_its_own_and_ours_are_restored_beside_them() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut first = body(&json!([user("Open it.")]));
+    first["tools"] = json!([open_file()]);
+    let both = format!("{CALCULATE} {}", call("open_file", &json!({"path": "a"})));
+    let (answer, _) = asked(&gateway, &mut model, &first, &[&both]).await;
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    let calls = message(&answer)["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 1, "ours is not among them: {answer}");
+    assert_eq!(calls[0]["function"], json!({"name": "open_file", "arguments": "{\"path\":\"a\"}"}));
+
+    let result = json!({"role": "tool", "tool_call_id": calls[0]["id"], "content": "Buy milk."});
+    let mut second = body(&json!([user("Open it."), message(&answer), result]));
+    second["tools"] = json!([open_file()]);
+    let (answer, told) = asked(&gateway, &mut model, &second, &["It says milk."]).await;
+    assert!(told.contains(FOUND), "{told}");
+    assert!(
+        told.contains("`open_file` (call_2) returned:") && told.contains("Buy milk."),
+        "{told}"
+    );
+    assert_eq!(message(&answer)["content"], "It says milk.");
+
+    // The words of the whole exchange lead back to all of it.
+    let mut history = second["messages"].as_array().unwrap().clone();
+    history.extend([assistant("It says milk."), user("Thanks.")]);
+    let (_, told) =
+        asked(&gateway, &mut model, &body(&history.into()), &["You are welcome."]).await;
+    assert!(told.contains(FOUND), "{told}");
+}
+
+#[tokio::test]
+async fn results_of_calls_that_nobody_remembers_are_told_as_they_are() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let calls = json!([{"id": "x", "type": "function",
+        "function": {"name": "open_file", "arguments": "{\"path\":\"a\"}"}}]);
+    let called = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    let result = json!({"role": "tool", "tool_call_id": "x", "content": "Buy milk."});
+    let mut body = body(&json!([user("Open it."), called, result]));
+    body["tools"] = json!([open_file()]);
+    let (answer, told) = asked(&gateway, &mut model, &body, &["Milk."]).await;
+    assert!(told.contains("Buy milk."), "{told}");
+    assert_eq!(message(&answer)["content"], "Milk.");
+}
+
+#[tokio::test]
+async fn a_suffix_of_the_models_name_takes_our_tools_away() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("Hi.")]));
+    body["model"] = "fake:no-tools".into();
+    let (answer, told) = asked(&gateway, &mut model, &body, &["Hello."]).await;
+    assert!(!told.contains("calculate"), "{told}");
+    assert_eq!(answer["model"], "fake:no-tools", "as it was asked for");
+}
+
+#[tokio::test]
+async fn the_clients_instructions_take_the_place_of_ours() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let system = json!({"role": "system", "content": "Speak like a pirate."});
+    let body = body(&json!([system, user("Hi.")]));
+    let (_, told) = asked(&gateway, &mut model, &body, &["Ahoy."]).await;
+    assert!(told.contains("Speak like a pirate."), "{told}");
+    assert!(!told.contains("You are a helpful assistant."), "{told}");
+    assert!(told.contains("calculate"), "our tools are still there");
+}
+
+#[tokio::test]
+async fn what_needs_approval_is_not_run() {
+    let (mut model, gateway) = gateway(|setup| {
+        let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+        let wipe = Always::new("wipe", policy, ToolResult::data(json!({})));
+        setup.tools.add(Arc::new(wipe)).unwrap();
+    })
+    .await;
+    let body = body(&json!([user("Wipe it.")]));
+    let answers = [&*call("wipe", &json!({})), "I may not."];
+    let (_, told) = asked(&gateway, &mut model, &body, &answers).await;
+    assert!(told.contains("it needs the user's approval, which nobody can give here"), "{told}");
+}
+
+#[tokio::test]
+async fn models_are_listed_with_and_without_our_tools() {
+    let (_model, gateway) = gateway(|_| {}).await;
+    let list = gateway.get("/v1/models").await.json();
+    assert_eq!(list["object"], "list");
+    let ids: Vec<&Value> = list["data"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    assert_eq!(ids, ["fake", "fake:no-tools"]);
+    let one = gateway.get("/v1/models/fake:no-tools").await.json();
+    assert_eq!((&one["id"], &one["object"]), (&json!("fake:no-tools"), &json!("model")));
+    assert_eq!(gateway.get("/v1/models/other").await.status(), 404);
+}
+
+#[tokio::test]
+async fn requests_that_cannot_be_answered_are_refused_as_openai_does() {
+    let (_model, gateway) = gateway(|_| {}).await;
+    let hi = json!([user("Hi.")]);
+    for (body, status, code, param) in [
+        (json!({"messages": hi}), 400, "invalid_request", "model"),
+        (json!({"model": "gpt-9", "messages": hi}), 404, "model_not_found", "model"),
+        (json!({"model": "fake"}), 400, "invalid_request", "messages"),
+        (json!({"model": "fake", "messages": []}), 400, "invalid_request", "messages"),
+        (json!({"model": "fake", "messages": hi, "n": 2}), 400, "invalid_request", "n"),
+        (
+            json!({"model": "fake", "messages": hi, "tool_choice": "often"}),
+            400,
+            "invalid_request",
+            "tool_choice",
+        ),
+        (
+            json!({"model": "fake", "messages": hi, "tools": [{"type": "function"}]}),
+            400,
+            "invalid_request",
+            "tools",
+        ),
+    ] {
+        let reply = gateway.post(COMPLETIONS, &body).await;
+        assert_eq!(reply.status(), status, "{body}");
+        let error = &reply.json()["error"];
+        assert_eq!((&error["code"], &error["param"]), (&json!(code), &json!(param)), "{body}");
+        assert!(error["message"].is_string() && error["type"].is_string(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn fields_that_mean_nothing_here_are_skipped() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("Hi.")]));
+    let more = json!({
+        "user": "u", "metadata": {}, "store": true, "service_tier": "auto", "chat_id": "c",
+        "options": {"num_ctx": 1}, "keep_alive": "5m", "logprobs": false, "n": 1,
+        "response_format": {"type": "text"}, "tools": [{"type": "web_search"}],
+    });
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let (answer, _) = asked(&gateway, &mut model, &body, &["Hello."]).await;
+    assert_eq!(message(&answer)["content"], "Hello.");
+}
+
+#[tokio::test]
+async fn a_failed_turn_has_an_errors_status() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let body = body(&json!([user("Hi.")]));
+    let failing = async {
+        let mut round = model.round().await;
+        round.write("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\nno").await;
+        round.keep();
+    };
+    let (reply, ()) = tokio::join!(gateway.post(COMPLETIONS, &body), failing);
+    assert_eq!(reply.status(), 502);
+    assert_eq!(reply.json()["error"]["code"], "upstream_error");
+    assert_eq!(reply.head.header("x-should-retry"), None);
+}
+
+#[tokio::test]
+async fn a_request_leaves_no_session_behind() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let body = body(&json!([user("Hi.")]));
+    asked(&gateway, &mut model, &body, &["Hello."]).await;
+    assert_eq!(gateway.running.gateway().memory_usage().sessions, 0);
+}
+
+#[tokio::test]
+async fn it_needs_the_key() {
+    let (_model, gateway) = gateway(|setup| {
+        setup.config.server.api_keys = vec![Secret::new("k".to_owned())];
+    })
+    .await;
+    for (method, path) in [("POST", COMPLETIONS), ("GET", "/v1/models"), ("GET", "/v1/models/fake")]
+    {
+        let reply = gateway.exchange(request(method, path, &[], "")).await;
+        assert_eq!(reply.status(), 401, "{path}");
+        assert_eq!(reply.json()["error"]["type"], "authentication_error");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_stream_breaks_off() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("Hi.")]));
+    body["stream"] = true.into();
+    let mut client = gateway.client().await;
+    client.send(post(COMPLETIONS, &[], &body.to_string())).await;
+    let mut round = model.round().await;
+    round.begin().await;
+    round.say("Well").await;
+    assert_eq!(client.head().await.status, 200);
+    let mut text = Vec::new();
+    while !text.ends_with(b"\n\n") || !text.windows(4).any(|four| four == b"Well") {
+        let Piece::Bytes(bytes) = client.piece().await else { panic!("it goes on") };
+        text.extend(bytes);
+    }
+    gateway.running.gateway().cancel_all();
+    loop {
+        match client.piece().await {
+            Piece::Bytes(_) => {}
+            Piece::Cut => break,
+            Piece::End => panic!("a proper end would look like a whole answer"),
+        }
+    }
+}
