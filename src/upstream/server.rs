@@ -21,7 +21,7 @@ use super::dialect::{self, Dialect};
 use super::image_support::{self, ImageSupport};
 use super::models::Models;
 use super::server_error::ServerError;
-use super::{ChatRequest, Round, RoundFailure};
+use super::{ChatRequest, History, Images, Round, RoundFailure, RoundRequest};
 use crate::http;
 use crate::limits::upstream as limits;
 
@@ -145,25 +145,35 @@ impl Server {
         })
     }
 
-    pub(super) async fn open(&self, request: &ChatRequest) -> Result<Round, RoundFailure> {
-        if !request.has_images() {
-            return self.try_open(request).await.map_err(|failed| failed.failure);
-        }
-        if self.images.is_refused() {
-            let without = request.without_images();
-            return self.try_open(&without).await.map_err(|failed| failed.failure);
-        }
-        let failed = match self.try_open(request).await {
+    /// Whether the server takes images, as far as is known.
+    pub(super) fn may_take_images(&self) -> bool {
+        !self.images.is_refused()
+    }
+
+    /// Opens a round. If the request may have been refused for its images, it is made again without
+    /// them.
+    pub(super) async fn open(
+        &self,
+        request: &RoundRequest,
+        history: History,
+    ) -> Result<Round, RoundFailure> {
+        let none = Images::new();
+        let images = if self.may_take_images() { &request.images } else { &none };
+        let rendered = request.render(history, images);
+        let has_images = rendered.has_images();
+        let failed = match self.try_open(&rendered).await {
             Ok(round) => {
-                self.images.note_taken();
+                if has_images {
+                    self.images.note_taken();
+                }
                 return Ok(round);
             }
-            Err(failed) if failed.may_be_for_images => failed,
+            Err(failed) if has_images && failed.may_be_for_images => failed,
             Err(failed) => return Err(failed.failure),
         };
         let reason = failed.failure.message;
         debug!(%reason, "asking again without images");
-        let without = request.without_images();
+        let without = request.render(history, &none);
         let round = self.try_open(&without).await.map_err(|failed| failed.failure)?;
         if self.images.note_refused() {
             warn!(%reason, "the model server takes no images; it is told their names only");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tether::tools::ToolFile;
+use tether::upstream::History;
 
 use crate::artifacts::Draw;
 use crate::support::events::{EventStream, Frame};
@@ -113,6 +114,30 @@ async fn a_server_that_took_images_is_shown_them_after_a_refusal() {
         assert_eq!(images(&round), [""; 0]);
         round.answer("So.").await;
         assert_eq!(last(&stream.rest().await), "turn_completed");
+    }
+}
+
+/// Whether a user message follows a tool message, which the strictest templates refuse.
+fn has_user_after_tool(round: &Round) -> bool {
+    let messages = round.request.body["messages"].as_array().unwrap();
+    messages.windows(2).any(|pair| pair[0]["role"] == "tool" && pair[1]["role"] == "user")
+}
+
+#[tokio::test]
+async fn a_strict_template_is_spared_the_message_with_the_images() {
+    let native = |setup: &mut Setup| setup.upstream().history = History::Native;
+    let (mut model, gateway) = gateway(native).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    assert_eq!(images(&round), [PICTURE]);
+    assert!(has_user_after_tool(&round));
+    refuse(round, "400 Bad").await;
+    // Once in this turn, and from the start in the next.
+    for _ in 0..2 {
+        let round = model.round().await;
+        assert!(!has_user_after_tool(&round), "{:#}", round.request.body);
+        round.answer("Here.").await;
+        assert_eq!(last(&stream.rest().await), "turn_completed");
+        stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
     }
 }
 

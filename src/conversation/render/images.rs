@@ -1,11 +1,13 @@
 //! The images that a model sees: the newest that tools returned, as far as they have room.
 //!
-//! An image stands right after the result that names it. Which ones are shown is decided before
-//! they are loaded, so that no more is read than is sent:
+//! An image follows the result that names it. Which ones are shown is decided before they are
+//! loaded, by the sizes in the results:
 //!
 //! ```text
 //!   conversation ──wanted──> ids ──artifacts──> images ──of──> parts of messages
 //! ```
+//! Fewer may be sent than are loaded: a step that has no room in the context is left out together
+//! with its images, and an upstream that takes no images gets none.
 
 use super::{Context, Style};
 use crate::conversation::{Call, Step};

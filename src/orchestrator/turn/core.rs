@@ -157,10 +157,10 @@ impl Core {
             format: self.setup.format().clone(),
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
             shows_images: rules.images,
-            images: Images::new(),
         };
         RoundRequest {
             prompt: Arc::new(context),
+            images: Images::new(),
             sampling: self.sampling(),
             tools: tools.offered,
             named: tools.named,

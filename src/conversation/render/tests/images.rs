@@ -28,20 +28,20 @@ fn seen(messages: &[Message]) -> Vec<String> {
 fn images_follow_the_results_that_name_them() {
     let listed = "{\"artifacts\":[\"[image image/png, 1 bytes, artifact a1]\",\
                   \"[image image/png, 1 bytes, artifact a2]\"]}";
-    let shown = Context { images: images("ab"), ..context(turn_with_images("ab", 1), None, 4000) };
+    let (context, images) = (context(turn_with_images("ab", 1), None, 4000), images("ab"));
     let text = format!("`look` (call_1) returned: {listed}<a><b>\n\nUse it to answer my question.");
-    assert_eq!(seen(&shown.messages(History::Text)), [text]);
+    assert_eq!(seen(&context.messages(History::Text, &images)), [text]);
     let introduced = "The images of the results above, in this order:<a><b>".to_owned();
-    assert_eq!(seen(&shown.messages(History::Native)), [listed.to_owned(), introduced]);
-    let closing = Context { closing: Some("Now answer."), ..shown };
-    let lines = &seen(&closing.messages(History::Native))[0];
+    assert_eq!(seen(&context.messages(History::Native, &images)), [listed.to_owned(), introduced]);
+    let closing = Context { closing: Some("Now answer."), ..context };
+    let lines = &seen(&closing.messages(History::Native, &images))[0];
     assert!(lines.ends_with("artifact a2]<a><b>\n\nNow answer."), "{lines}");
 }
 
 #[test]
 fn images_that_are_no_longer_kept_are_named_only() {
-    let shown = Context { images: images("b"), ..context(turn_with_images("ab", 1), None, 4000) };
-    let text = &seen(&shown.messages(History::Text))[0];
+    let context = context(turn_with_images("ab", 1), None, 4000);
+    let text = &seen(&context.messages(History::Text, &images("b")))[0];
     assert!(text.contains("artifact a1]") && text.contains("]}<b>\n\n"), "{text}");
 }
 
@@ -83,8 +83,10 @@ fn steps_with_images_need_more_room() {
     let mut history = Conversation::default();
     history.push(turn_with_images("a", 1));
     let (current, budget) = (Turn { prompt: "And?".to_owned(), ..Turn::default() }, 200);
-    let shown = Context { history, images: images("a"), ..context(current, None, budget) };
-    assert_eq!(shown.messages(History::Text).len(), 2, "the system and the prompt");
-    let larger = Context { budget: budget + IMAGE_TOKENS, ..shown };
-    assert!(larger.messages(History::Text).len() > 3);
+    let context = Context { history, ..context(current, None, budget) };
+    let number = |context: &Context, ids: &str| context.messages(History::Text, &images(ids)).len();
+    assert_eq!(number(&context, "a"), 2, "the system and the prompt");
+    assert!(number(&context, "") > 3, "for an upstream that takes no images");
+    let larger = Context { budget: budget + IMAGE_TOKENS, ..context };
+    assert!(number(&larger, "a") > 3);
 }
