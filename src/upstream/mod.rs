@@ -243,10 +243,11 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Whether the model is shown images.
+    /// The ids of the images that the model is shown.
     #[must_use]
-    pub(crate) fn has_images(&self) -> bool {
-        self.messages.iter().any(|message| message.images().next().is_some())
+    pub(crate) fn image_ids(&self) -> Vec<String> {
+        let images = self.messages.iter().flat_map(Message::images);
+        images.map(|image| image.id.clone()).collect()
     }
 }
 

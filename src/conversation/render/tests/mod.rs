@@ -113,8 +113,9 @@ fn with_images(ids: &str, bytes: usize) -> ToolResult {
 /// The images with these ids.
 fn images(ids: &str) -> Images {
     let image = |id: char| {
-        let image = Image { mime_type: "image/png".into(), bytes: id.to_string().into() };
-        (id.to_string(), image)
+        let id = id.to_string();
+        let image = Image { id: id.clone(), mime_type: "image/png", bytes: id.clone().into() };
+        (id, image)
     };
     ids.chars().map(image).collect()
 }
@@ -526,7 +527,7 @@ fn ordered(message: &Message) -> Vec<String> {
         MessagePart::Text(text) => format!("{:?}", text.trim()),
         MessagePart::Call(call) => call.id.clone(),
         MessagePart::Result { call_id, .. } => call_id.clone(),
-        MessagePart::Image(image) => image.mime_type.clone(),
+        MessagePart::Image(image) => image.id.clone(),
     };
     message.parts.iter().map(part).collect()
 }
