@@ -1,13 +1,14 @@
 //! Models that see the images that tools return.
 
 use serde_json::{Value, json};
+use tether::orchestrator::CallContract;
 use tether::tools::ToolFile;
 use tether::upstream::History;
 
 use crate::artifacts::Draw;
 use crate::support::events::{EventStream, Frame};
 use crate::support::gateway::Setup;
-use crate::support::model::{Round, call};
+use crate::support::model::{DONE, Round, call, delta, finish};
 use crate::support::{Gateway, Model};
 
 /// A gateway with a tool that draws a picture, and its model.
@@ -180,6 +181,38 @@ async fn a_file_that_is_no_image_is_not_shown() {
     assert_eq!(images(&round), [""; 0]);
     round.answer("Here.").await;
     stream.rest().await;
+}
+
+#[tokio::test]
+async fn the_tools_of_native_calls_leave_the_images_their_share() {
+    let (mut model, gateway) = gateway(|setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        setup.upstream().history = History::Native;
+    })
+    .await;
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "Draw."})).await;
+    for number in 0..3 {
+        let round = model.round().await;
+        assert_eq!(images(&round).len(), number);
+        if number == 2 {
+            round.answer("Here.").await;
+        } else {
+            answer_natively(round, number).await;
+        }
+    }
+    stream.rest().await;
+}
+
+/// Answers with a native call that differs by its number.
+async fn answer_natively(mut round: Round, number: usize) {
+    round.begin().await;
+    let arguments = json!({ "number": number }).to_string();
+    let function = json!({"name": "draw", "arguments": arguments});
+    let call = json!({"index": 0, "id": "c", "type": "function", "function": function});
+    let stream = delta(&json!({ "tool_calls": [call] })) + &finish("tool_calls") + DONE;
+    round.chunk(&stream).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
 }
 
 /// Whether a user message follows a tool message, which the strictest templates refuse.

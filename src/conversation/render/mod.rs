@@ -64,8 +64,8 @@ pub(crate) struct Context {
     pub(crate) format: CallFormat,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
     pub(crate) budget: usize,
-    /// Whether the model sees images that tools return.
-    pub(crate) shows_images: bool,
+    /// How many of the images that tools return a model sees; the newest.
+    pub(crate) images_max: usize,
 }
 
 impl Prompt for Context {

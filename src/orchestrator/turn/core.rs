@@ -156,7 +156,7 @@ impl Core {
             closing,
             format: self.setup.format().clone(),
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
-            shows_images: rules.images,
+            images_max: rules.images_max(),
         };
         RoundRequest {
             prompt: Arc::new(context),
