@@ -92,6 +92,9 @@ pub mod upstream {
     /// Bytes taken from one upstream before the events are sent. Text that arrived together is
     /// sent together, but a flood does not starve its readers.
     pub const BATCH_BYTES_MAX: usize = 64 * KIB;
+    /// Images that a server refused and that it is not sent again. The oldest are forgotten: a
+    /// session that still shows one has its request refused once more.
+    pub const REFUSED_IMAGES_MAX: usize = 64;
     /// Default of `upstreams[].connect_timeout_sec`.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// Default of `upstreams[].idle_timeout_sec`. On a small machine, a model that reads a long

@@ -16,7 +16,7 @@ use tether::cli::Cli;
 use tether::config::Config;
 use tether::conversation::Conversation;
 use tether::orchestrator::{Briefing, Output, Rules, TurnMachine, TurnRequest};
-use tether::upstream::{History, Sampling, ToolChoice};
+use tether::upstream::{History, Images, Sampling, ToolChoice};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -191,7 +191,10 @@ fn system_prompt() -> String {
     let mut turn = TurnMachine::new(request);
     loop {
         if let Output::StartRound(round) = turn.poll().expect("a turn begins with a round") {
-            return round.prompt.messages(History::Text)[0].text_content().unwrap().into_owned();
+            return round.prompt.messages(History::Text, &Images::new())[0]
+                .text_content()
+                .unwrap()
+                .into_owned();
         }
     }
 }

@@ -116,7 +116,7 @@ const ROWS: &[Row] = &[
     row("upstream/dialect", Nothing, &["event", "limits"]),
     row("upstream/frame_error", Nothing, &["limits"]),
     row("upstream/prelude", Nothing, &["event"]),
-    row("upstream/image_support", Io, &[]),
+    row("upstream/image_support", Io, &["limits"]),
     row("upstream/local", Io, &[]),
     row("upstream/message", Nothing, &[]),
     row("upstream/models", Nothing, &[]),

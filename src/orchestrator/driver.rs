@@ -64,15 +64,14 @@ enum RoundState {
     Open(Box<Round>),
 }
 
-/// Opens a round, with the images that its model is to see.
+/// Opens a round. Images are loaded only if an upstream may show them to its model.
 async fn open(
     route: Route,
     mut request: RoundRequest,
     artifacts: Artifacts,
 ) -> Result<Opened, RoundFailure> {
-    let wanted = request.prompt.images();
-    if !wanted.is_empty() {
-        request.prompt = request.prompt.with_images(artifacts.images(wanted).await);
+    if route.may_take_images() {
+        request.images = artifacts.images(request.prompt.images()).await;
     }
     route.open(&request).await
 }

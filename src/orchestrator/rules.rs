@@ -96,6 +96,16 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// How many of the images that tools return the model sees. They may take a quarter of the
+    /// context, so that they leave room for words; one is shown in any case.
+    #[must_use]
+    pub(crate) fn images_max(&self) -> usize {
+        use limits::turn::{IMAGE_TOKENS, IMAGES_MAX, TOLD_SHARE};
+
+        let most = (self.context_budget_tokens / TOLD_SHARE / IMAGE_TOKENS).clamp(1, IMAGES_MAX);
+        if self.images { most } else { 0 }
+    }
+
     /// The settings of the parser that reads the model's words. With native calls it looks for no
     /// calls, and a marker is just text. Otherwise the marker carries the nonce, if there is one.
     #[must_use]

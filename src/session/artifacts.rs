@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracing::warn;
+use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::store::{Artifact, Store, StoreError};
@@ -63,19 +63,31 @@ impl Artifacts {
         }
     }
 
-    /// The images with these ids, as far as they are still kept.
+    /// The images with these ids, as far as they are still kept and are what they claim to be.
     pub(crate) async fn images(&self, ids: Vec<String>) -> Images {
         let mut images = Images::new();
         for id in ids {
-            match self.get(&id).await {
-                Ok(Some(Artifact { mime_type, bytes, .. })) => {
-                    images.insert(id, Image { mime_type, bytes });
-                }
-                Ok(None) => {}
-                Err(error) => warn!(%error, "the model does not see an image"),
+            if let Some(image) = self.image(&id).await {
+                images.insert(id, image);
             }
         }
         images
+    }
+
+    async fn image(&self, id: &str) -> Option<Image> {
+        match self.get(id).await {
+            Ok(artifact) => {
+                let image = Image::read(id.to_owned(), artifact?.bytes);
+                if image.is_none() {
+                    debug!(artifact = id, "not an image, so the model does not see it");
+                }
+                image
+            }
+            Err(error) => {
+                warn!(%error, "the model does not see an image");
+                None
+            }
+        }
     }
 
     /// The file with this id, if it is still kept.

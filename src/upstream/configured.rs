@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::cool_down::CoolDown;
 use super::local::LocalModel;
 use super::server::{OptionsError, Server, ServerOptions};
-use super::{History, Round, RoundFailure, RoundRequest};
+use super::{History, Images, Round, RoundFailure, RoundRequest};
 use crate::telemetry::metrics;
 
 /// How to reach an upstream and talk to it.
@@ -73,8 +73,19 @@ impl Upstream {
     /// If the round failed before any of the answer arrived; see [`RoundFailure`].
     pub(crate) async fn open(&self, request: &RoundRequest) -> Result<Round, RoundFailure> {
         match &self.backend {
-            Backend::Server(server) => server.open(&request.render(self.history)).await,
-            Backend::Local(model) => Ok(Round::local(model.answer(&request.render(self.history)))),
+            Backend::Server(server) => server.open(request, self.history).await,
+            Backend::Local(model) => {
+                let request = request.render(self.history, &Images::new());
+                Ok(Round::local(model.answer(&request)))
+            }
+        }
+    }
+
+    /// Whether it takes images, as far as is known. A model inside this process never does.
+    pub(super) fn may_take_images(&self) -> bool {
+        match &self.backend {
+            Backend::Server(server) => server.may_take_images(),
+            Backend::Local(_) => false,
         }
     }
 

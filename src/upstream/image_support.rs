@@ -1,93 +1,192 @@
-//! Whether a model server takes images.
+//! Whether a model server takes images, and which ones it refused.
 //!
 //! ```text
-//!             a request with images is answered
-//!   unknown ────────────────────────────────────> taken
-//!      │                                            a refused one is about these images
-//!      └──────> refused: it is left alone with images until it may have been replaced
+//!             the model answers a request with images
+//!   unknown ──────────────────────────────────────────> supported
+//!      │                                 from then on, a refusal is about the images in it
+//!      └──────> refused: it gets no more images until it may have been replaced
 //!   refused with images, answered without
 //! ```
 //! No server says so beforehand, and each words its refusal differently. So a request that is
-//! refused is made again without images, and what counts is whether that helps.
+//! refused is made again without images, and what counts is whether that helps. The images of the
+//! refused request are not sent to this server again: it would refuse every later round too.
+
+use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+
+use super::Images;
+use super::server_error::ServerError;
+use crate::limits::upstream::REFUSED_IMAGES_MAX;
 
 /// What is known about a server.
 #[derive(Debug, Default)]
 pub(super) struct ImageSupport(Mutex<Known>);
 
+#[derive(Debug, Default)]
+struct Known {
+    support: Support,
+    /// The ids of the images in refused requests, oldest first.
+    refused: VecDeque<String>,
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Known {
+enum Support {
     #[default]
-    Nothing,
-    Taken,
+    Unknown,
+    Supported,
     Refused,
 }
 
+/// What a server may have refused about a request with images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ImageRefusal {
+    /// That there are images, or one of these.
+    Images,
+    /// Its size, which says nothing about other images.
+    Size,
+}
+
 impl ImageSupport {
+    /// Whether the server gets no more images.
     pub(super) fn is_refused(&self) -> bool {
-        *self.0.lock() == Known::Refused
+        self.0.lock().support == Support::Refused
     }
 
-    /// The server has answered a request with images.
-    pub(super) fn note_taken(&self) {
-        *self.0.lock() = Known::Taken;
-    }
-
-    /// The server has answered a request only without its images. Returns whether that is taken
-    /// for its way with all images.
-    pub(super) fn note_refused(&self) -> bool {
-        let mut known = self.0.lock();
-        if *known == Known::Nothing {
-            *known = Known::Refused;
+    /// Those of these images that the server has not refused.
+    pub(super) fn not_refused(&self, images: &Images) -> Images {
+        let known = self.0.lock();
+        if known.support == Support::Refused {
+            return Images::new();
         }
-        *known == Known::Refused
+        let kept = images.iter().filter(|(id, _)| !known.refused.contains(*id));
+        kept.map(|(id, image)| (id.clone(), image.clone())).collect()
+    }
+
+    /// The model has begun to answer a request with images.
+    pub(super) fn note_supported(&self) {
+        self.0.lock().support = Support::Supported;
+    }
+
+    /// The server has answered a request only without these images. Returns whether the server is
+    /// now considered to refuse all images.
+    pub(super) fn note_refused(&self, ids: Vec<String>, refusal: ImageRefusal) -> bool {
+        let mut known = self.0.lock();
+        if refusal == ImageRefusal::Images && known.support == Support::Unknown {
+            known.support = Support::Refused;
+        }
+        known.refused.extend(ids);
+        let surplus = known.refused.len().saturating_sub(REFUSED_IMAGES_MAX);
+        known.refused.drain(..surplus);
+        known.support == Support::Refused
     }
 
     /// Forgets what is known, because the server may have been replaced.
     pub(super) fn forget(&self) {
-        *self.0.lock() = Known::Nothing;
+        *self.0.lock() = Known::default();
     }
 }
 
-/// Whether a request that got this answer may have been refused for its images. A server that
-/// blames itself, as llama.cpp does, has to name them: it may just have failed.
-pub(super) fn may_be_the_reason(status: u16, body: &str) -> bool {
-    match status {
-        400 | 413 | 415 | 422 => true,
-        500 | 501 => body.to_ascii_lowercase().contains("image"),
-        _ => false,
+impl ImageRefusal {
+    /// What this answer may have refused, if the request had images. An answer that usually means
+    /// something else has to name images, or what is wrong with the message that holds them:
+    /// llama.cpp answers 500 if the chat template allows no user message there.
+    pub(super) fn suspected(status: u16, body: &str, error: &ServerError) -> Option<Self> {
+        if status == 413 || error.is_context_overflow() {
+            return Some(Self::Size);
+        }
+        let names_images = || {
+            let body = body.to_ascii_lowercase();
+            let words = ["image", "vision", "multimodal", "content type", "jinja"];
+            words.iter().any(|word| body.contains(word))
+        };
+        match status {
+            400 | 415 | 422 => Some(Self::Images),
+            404 | 500 | 501 => names_images().then_some(Self::Images),
+            _ => None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::Image;
+
+    fn images(ids: impl IntoIterator<Item = usize>) -> Images {
+        let image = |id: usize| {
+            let image = Image::read(id.to_string(), "GIF89a".into()).unwrap();
+            (id.to_string(), image)
+        };
+        ids.into_iter().map(image).collect()
+    }
+
+    /// How many of these images the server still gets.
+    fn left(support: &ImageSupport, ids: impl IntoIterator<Item = usize>) -> usize {
+        support.not_refused(&images(ids)).len()
+    }
 
     #[test]
-    fn a_server_that_never_took_an_image_is_left_alone() {
+    fn a_server_that_never_took_an_image_gets_no_more() {
         let support = ImageSupport::default();
         assert!(!support.is_refused());
-        assert!(support.note_refused());
+        assert!(support.note_refused(vec!["0".into()], ImageRefusal::Images));
         assert!(support.is_refused());
+        assert_eq!(left(&support, 0..2), 0);
         support.forget();
         assert!(!support.is_refused());
+        assert_eq!(left(&support, 0..2), 2);
     }
 
     #[test]
-    fn failures_of_the_server_itself_name_images() {
-        let llama = "image input is not supported - hint: .. provide the mmproj";
-        assert!(may_be_the_reason(500, llama));
-        assert!(!may_be_the_reason(500, "out of memory"));
-        assert!(may_be_the_reason(400, "expected a string"));
-        assert!(!may_be_the_reason(401, "image"));
-    }
-
-    #[test]
-    fn a_server_that_took_one_is_shown_others() {
+    fn a_server_that_took_one_gets_others() {
         let support = ImageSupport::default();
-        support.note_taken();
-        assert!(!support.note_refused());
+        support.note_supported();
+        assert!(!support.note_refused(vec!["0".into()], ImageRefusal::Images));
         assert!(!support.is_refused());
+        assert_eq!(left(&support, 0..3), 2);
+    }
+
+    #[test]
+    fn images_that_were_too_large_say_nothing_about_others() {
+        let support = ImageSupport::default();
+        assert!(!support.note_refused(vec!["0".into()], ImageRefusal::Size));
+        assert_eq!(left(&support, 0..3), 2);
+    }
+
+    #[test]
+    fn the_oldest_refused_images_are_forgotten() {
+        let support = ImageSupport::default();
+        let ids = |range: std::ops::Range<usize>| range.map(|id| id.to_string()).collect();
+        support.note_refused(ids(0..REFUSED_IMAGES_MAX), ImageRefusal::Size);
+        assert_eq!(left(&support, 0..REFUSED_IMAGES_MAX), 0);
+        support.note_refused(vec!["new".into()], ImageRefusal::Size);
+        assert_eq!(left(&support, 0..REFUSED_IMAGES_MAX), 1);
+        assert_eq!(left(&support, [0]), 1);
+    }
+
+    #[test]
+    fn what_a_refusal_may_be_about_is_read_from_status_and_words() {
+        use ImageRefusal::{Images, Size};
+
+        let full = r#"{"error":{"code":400,"message":"..","type":"exceed_context_size_error"}}"#;
+        for (status, body, expected) in [
+            (400, "expected a string", Some(Images)),
+            (415, "", Some(Images)),
+            (422, "", Some(Images)),
+            (400, full, Some(Size)),
+            (413, "", Some(Size)),
+            (500, "image input is not supported - hint: .. provide the mmproj", Some(Images)),
+            (500, "Jinja Exception: conversation roles must alternate", Some(Images)),
+            (500, "out of memory", None),
+            (404, "No endpoints found that support image input", Some(Images)),
+            (404, "no model with vision", Some(Images)),
+            (404, "unsupported content type", Some(Images)),
+            (404, "no such model", None),
+            (401, "image", None),
+        ] {
+            let error = ServerError::from_body(body.as_bytes());
+            assert_eq!(ImageRefusal::suspected(status, body, &error), expected, "{status} {body}");
+        }
     }
 }

@@ -39,10 +39,27 @@ pub(crate) enum MessagePart {
 /// An image that a tool returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
+    /// The id of its artifact.
+    pub(crate) id: String,
     /// Its media type.
-    pub(crate) mime_type: String,
+    pub(crate) mime_type: &'static str,
     /// The image as a file.
     pub(crate) bytes: Bytes,
+}
+
+impl Image {
+    /// Reads an image that model servers take. `None` if it is none, whatever its tool calls it:
+    /// servers refuse the whole request for it.
+    pub(crate) fn read(id: String, bytes: Bytes) -> Option<Self> {
+        let mime_type = match &*bytes {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => "image/png",
+            [0xFF, 0xD8, 0xFF, ..] => "image/jpeg",
+            [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+            _ => return None,
+        };
+        Some(Self { id, mime_type, bytes })
+    }
 }
 
 /// Images by the ids of their artifacts.
@@ -136,5 +153,28 @@ impl Message {
             MessagePart::Result { call_id, .. } => Some(&**call_id),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_known_by_its_first_bytes() {
+        for (bytes, mime_type) in [
+            (&b"\x89PNG\r\n\x1A\n.."[..], Some("image/png")),
+            (b"\xFF\xD8\xFF\xE0", Some("image/jpeg")),
+            (b"GIF87a", Some("image/gif")),
+            (b"GIF89a", Some("image/gif")),
+            (b"RIFF\0\0\0\0WEBP", Some("image/webp")),
+            (b"RIFF\0\0\0\0WAVE", None),
+            (b"<html>", None),
+            (b"\x89PNG", None),
+            (b"", None),
+        ] {
+            let image = Image::read("a".to_owned(), bytes.into());
+            assert_eq!(image.map(|image| image.mime_type), mime_type, "{bytes:?}");
+        }
     }
 }

@@ -157,6 +157,8 @@ pub enum History {
 pub struct RoundRequest {
     /// The conversation.
     pub prompt: Arc<dyn Prompt>,
+    /// The images in it that could be loaded, for upstreams that take images.
+    pub(crate) images: Images,
     /// How tokens are chosen.
     pub(crate) sampling: Sampling,
     /// Tools that the model may call in this round; none in a synthesis.
@@ -196,10 +198,10 @@ impl ToolChoice {
 }
 
 impl RoundRequest {
-    /// Renders the request for an upstream.
+    /// Renders the request for an upstream, whose model sees these images.
     #[must_use]
-    pub(crate) fn render(&self, history: History) -> ChatRequest {
-        let messages = self.prompt.messages(history);
+    pub(crate) fn render(&self, history: History, images: &Images) -> ChatRequest {
+        let messages = self.prompt.messages(history, images);
         ChatRequest {
             messages,
             sampling: self.sampling.clone(),
@@ -213,16 +215,14 @@ impl RoundRequest {
 
 /// A conversation that can be rendered in each history form.
 pub trait Prompt: fmt::Debug + Send + Sync {
-    /// The whole conversation: a valid sequence that ends with something to answer.
-    fn messages(&self, history: History) -> Vec<Message>;
+    /// The whole conversation with these images in it: a valid sequence that ends with something
+    /// to answer.
+    fn messages(&self, history: History, images: &Images) -> Vec<Message>;
 
-    /// The ids of the images that the model is to see.
+    /// The ids of the images that a model should see, if it takes images.
     fn images(&self) -> Vec<String> {
         Vec::new()
     }
-
-    /// The same conversation with these images in it.
-    fn with_images(&self, images: Images) -> Arc<dyn Prompt>;
 }
 
 /// One request to a model, ready to be written by a dialect.
@@ -243,20 +243,11 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Whether the model is shown images.
+    /// The ids of the images that the model is shown.
     #[must_use]
-    pub(crate) fn has_images(&self) -> bool {
-        self.messages.iter().any(|message| message.images().next().is_some())
-    }
-
-    /// The same without images. The results that they belong to still name them.
-    #[must_use]
-    pub(crate) fn without_images(&self) -> Self {
-        let mut request = self.clone();
-        for message in &mut request.messages {
-            message.parts.retain(|part| !matches!(part, MessagePart::Image(_)));
-        }
-        request
+    pub(crate) fn image_ids(&self) -> Vec<String> {
+        let images = self.messages.iter().flat_map(Message::images);
+        images.map(|image| image.id.clone()).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use super::client::Answer;
 use super::dialect::{self, Decode};
 use super::frame_error::FrameError;
+use super::image_support::ImageSupport;
 use super::local::LocalAnswer;
 use super::prelude::Prelude;
 use super::sse;
@@ -29,6 +31,8 @@ pub(crate) struct Round {
     timeouts: Timeouts,
     /// What arrived before the answer began.
     prelude: Option<Box<Prelude>>,
+    /// Told once the model begins to answer, if it was shown images.
+    images: Option<Arc<ImageSupport>>,
 }
 
 /// Where the bytes come from.
@@ -66,7 +70,15 @@ impl Round {
             events,
             timeouts: Timeouts::new(idle_timeout),
             prelude: None,
+            images: None,
         }
+    }
+
+    /// Notes that the server takes images, once the model begins to answer. The head of a response
+    /// is no proof: some servers report their errors inside the stream.
+    pub(super) fn shows_images(mut self, images: &Arc<ImageSupport>) -> Self {
+        self.images = Some(Arc::clone(images));
+        self
     }
 
     /// Waits until the model begins to answer, or ends successfully without saying anything.
@@ -131,6 +143,11 @@ impl Round {
                 words += words_bytes(&delta);
                 sink(delta);
             })?;
+            if words > 0
+                && let Some(images) = self.images.take()
+            {
+                images.note_supported();
+            }
             if let Err(end) = self.timeouts.took(chunk.len(), words) {
                 return Poll::Ready(self.give_up(end));
             }

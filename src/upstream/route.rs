@@ -115,6 +115,11 @@ impl Route {
         Err(all_failed(failures))
     }
 
+    /// Whether any of them takes images, as far as is known. If not, none need to be loaded.
+    pub(crate) fn may_take_images(&self) -> bool {
+        self.upstreams.iter().any(|upstream| upstream.may_take_images())
+    }
+
     /// Checks whether any of them can be reached now.
     ///
     /// # Errors

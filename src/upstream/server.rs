@@ -1,6 +1,7 @@
 //! A server that streams its answers: requesting a round, retrying if that makes sense, and
 //! finding out what kind of server it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,10 +19,10 @@ use tracing::{debug, warn};
 use super::client::{Answer, Client, ClientError};
 use super::constrain::Constraint;
 use super::dialect::{self, Dialect};
-use super::image_support::{self, ImageSupport};
+use super::image_support::{ImageRefusal, ImageSupport};
 use super::models::Models;
 use super::server_error::ServerError;
-use super::{ChatRequest, Round, RoundFailure};
+use super::{ChatRequest, History, Images, Round, RoundFailure, RoundRequest};
 use crate::http;
 use crate::limits::upstream as limits;
 
@@ -84,7 +85,7 @@ pub(super) struct Server {
     host: HeaderValue,
     authorization: Option<HeaderValue>,
     dialect: Box<dyn Dialect>,
-    images: ImageSupport,
+    images: Arc<ImageSupport>,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
@@ -137,7 +138,7 @@ impl Server {
             host,
             authorization,
             dialect,
-            images: ImageSupport::default(),
+            images: Arc::default(),
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
@@ -145,28 +146,38 @@ impl Server {
         })
     }
 
-    pub(super) async fn open(&self, request: &ChatRequest) -> Result<Round, RoundFailure> {
-        if !request.has_images() {
-            return self.try_open(request).await.map_err(|failed| failed.failure);
-        }
-        if self.images.is_refused() {
-            let without = request.without_images();
-            return self.try_open(&without).await.map_err(|failed| failed.failure);
-        }
-        let failed = match self.try_open(request).await {
-            Ok(round) => {
-                self.images.note_taken();
-                return Ok(round);
-            }
-            Err(failed) if failed.may_be_for_images => failed,
-            Err(failed) => return Err(failed.failure),
+    /// Whether the server takes images, as far as is known.
+    pub(super) fn may_take_images(&self) -> bool {
+        !self.images.is_refused()
+    }
+
+    /// Opens a round. If the request may have been refused for its images, it is made again without
+    /// them.
+    pub(super) async fn open(
+        &self,
+        request: &RoundRequest,
+        history: History,
+    ) -> Result<Round, RoundFailure> {
+        let images = self.images.not_refused(&request.images);
+        let rendered = request.render(history, &images);
+        let shown = rendered.image_ids();
+        let failed = match self.try_open(&rendered).await {
+            Ok(round) if shown.is_empty() => return Ok(round),
+            Ok(round) => return Ok(round.shows_images(&self.images)),
+            Err(failed) => failed,
+        };
+        let Some(refusal) = failed.image_refusal.filter(|_| !shown.is_empty()) else {
+            return Err(failed.failure);
         };
         let reason = failed.failure.message;
         debug!(%reason, "asking again without images");
-        let without = request.without_images();
+        let without = request.render(history, &Images::new());
         let round = self.try_open(&without).await.map_err(|failed| failed.failure)?;
-        if self.images.note_refused() {
+        let images = shown.len();
+        if self.images.note_refused(shown, refusal) {
             warn!(%reason, "the model server takes no images; it is told their names only");
+        } else {
+            warn!(%reason, images, "the model server refused images; it is not sent them again");
         }
         Ok(round)
     }
@@ -194,8 +205,9 @@ impl Server {
     /// Makes one attempt, up to the head of an answer that is an event stream.
     async fn ask(&self, request: &ChatRequest) -> Result<Answer, Failed> {
         let models = self.models().await?;
-        let sent = self.body(request, &models);
-        let post = self.request(Method::POST, self.dialect.path(), Full::new(sent.clone()));
+        let body = self.body(request, &models);
+        let variant = self.dialect.variant();
+        let post = self.request(Method::POST, self.dialect.path(), Full::new(body));
         let mut answer = self.send(post, self.idle_timeout).await?;
         let status = answer.head.status;
         if !status.is_success() {
@@ -210,7 +222,7 @@ impl Server {
             }
             self.dialect.learn_refusal(status.as_u16(), &body);
             // Another request may succeed, even if it is another round that learnt how.
-            if self.body(request, &models) != sent {
+            if self.dialect.variant() != variant {
                 failed.wait = Some(Duration::ZERO);
             }
             return Err(failed);
@@ -344,22 +356,23 @@ struct Failed {
     wait: Option<Duration>,
     /// Whether a server was reached.
     was_reached: bool,
-    /// Whether the request may be refused for its images.
-    may_be_for_images: bool,
+    /// What may have been refused if the request had images.
+    image_refusal: Option<ImageRefusal>,
 }
 
 impl Failed {
     /// The server answered with an error.
     fn refused(answer: &Answer, body: &str) -> Self {
         let status = answer.head.status.as_u16();
-        let failure = RoundFailure::refused(status, &ServerError::from_body(body.as_bytes()));
+        let error = ServerError::from_body(body.as_bytes());
+        let failure = RoundFailure::refused(status, &error);
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
-        let may_be_for_images = image_support::may_be_the_reason(status, body);
-        Self { failure, wait, was_reached: true, may_be_for_images }
+        let image_refusal = ImageRefusal::suspected(status, body, &error);
+        Self { failure, wait, was_reached: true, image_refusal }
     }
 
     const fn permanent(failure: RoundFailure) -> Self {
-        Self { failure, wait: None, was_reached: true, may_be_for_images: false }
+        Self { failure, wait: None, was_reached: true, image_refusal: None }
     }
 }
 
@@ -369,7 +382,7 @@ impl From<ClientError> for Failed {
         // have arrived, it is not sent again.
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
-        Self { failure: error.into(), wait, was_reached, may_be_for_images: false }
+        Self { failure: error.into(), wait, was_reached, image_refusal: None }
     }
 }
 

@@ -1,18 +1,21 @@
 //! Models that see the images that tools return.
 
 use serde_json::{Value, json};
+use tether::orchestrator::CallContract;
 use tether::tools::ToolFile;
+use tether::upstream::History;
 
 use crate::artifacts::Draw;
 use crate::support::events::{EventStream, Frame};
 use crate::support::gateway::Setup;
-use crate::support::model::{Round, call};
+use crate::support::model::{DONE, Round, call, delta, finish};
 use crate::support::{Gateway, Model};
 
 /// A gateway with a tool that draws a picture, and its model.
 async fn gateway(change: impl FnOnce(&mut Setup)) -> (Model, Gateway) {
     let model = Model::listen();
-    let bytes = b"pixels".as_slice().into();
+    // What its first bytes say counts, not what its tool says.
+    let bytes = b"GIF89a".as_slice().into();
     let picture = ToolFile { name: None, mime_type: "image/png".to_owned(), bytes };
     let gateway = Gateway::with(model.address, |setup| {
         setup.tools.add(Draw::new(vec![picture])).unwrap();
@@ -31,7 +34,7 @@ fn images(round: &Round) -> Vec<String> {
     urls.map(str::to_owned).collect()
 }
 
-const PICTURE: &str = "data:image/png;base64,cGl4ZWxz";
+const PICTURE: &str = "data:image/gif;base64,R0lGODlh";
 
 /// Begins a turn that draws, up to the request with the picture.
 async fn drawn(gateway: &Gateway, model: &mut Model) -> (EventStream, Round) {
@@ -40,8 +43,12 @@ async fn drawn(gateway: &Gateway, model: &mut Model) -> (EventStream, Round) {
     (stream, model.round().await)
 }
 
-async fn refuse(mut round: Round, status: &str) {
-    let body = json!({"error": {"message": "image input is not supported"}}).to_string();
+async fn refuse(round: Round, status: &str) {
+    refuse_because(round, status, "image input is not supported").await;
+}
+
+async fn refuse_because(mut round: Round, status: &str, reason: &str) {
+    let body = json!({"error": {"message": reason}}).to_string();
     let length = body.len();
     round.write(format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}")).await;
     round.keep();
@@ -79,7 +86,7 @@ async fn later_turns_show_them_again() {
 
 #[tokio::test]
 async fn a_server_that_takes_no_images_answers_without_them() {
-    for status in ["400 Bad", "413 Large", "422 No", "500 Oh"] {
+    for status in ["400 Bad", "404 No", "422 No", "500 Oh"] {
         let (mut model, gateway) = gateway(|_| {}).await;
         let (mut stream, round) = drawn(&gateway, &mut model).await;
         assert_eq!(images(&round), [PICTURE]);
@@ -98,21 +105,138 @@ async fn a_server_that_takes_no_images_answers_without_them() {
     }
 }
 
+/// A turn that draws again. Its picture is the newest of the session.
+async fn drawn_again(gateway: &Gateway, model: &mut Model, shown_before: usize) {
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "Again."})).await;
+    let round = model.round().await;
+    assert_eq!(images(&round).len(), shown_before);
+    round.answer(&call("draw", &json!({}))).await;
+    let round = model.round().await;
+    assert_eq!(images(&round).len(), shown_before + 1);
+    round.answer("Here.").await;
+    assert_eq!(last(&stream.rest().await), "turn_completed");
+}
+
 #[tokio::test]
-async fn a_server_that_took_images_is_shown_them_after_a_refusal() {
+async fn refused_images_are_not_sent_again_but_others_are() {
     let (mut model, gateway) = gateway(|_| {}).await;
     let (mut stream, round) = drawn(&gateway, &mut model).await;
     round.answer("Here.").await;
     stream.rest().await;
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
+    let round = model.round().await;
+    assert_eq!(images(&round), [PICTURE]);
+    refuse(round, "400 Bad").await;
+    let round = model.round().await;
+    assert_eq!(images(&round), [""; 0]);
+    round.answer("So.").await;
+    stream.rest().await;
+    drawn_again(&gateway, &mut model, 0).await;
+}
+
+#[tokio::test]
+async fn a_request_that_was_too_large_says_nothing_about_other_images() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    refuse(round, "413 Large").await;
+    let round = model.round().await;
+    assert_eq!(images(&round), [""; 0]);
+    round.answer("Here.").await;
+    stream.rest().await;
+    drawn_again(&gateway, &mut model, 0).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_only_begins_proves_nothing() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (mut stream, mut round) = drawn(&gateway, &mut model).await;
+    round.begin().await;
+    round.write("data: {\"error\": {\"message\": \"no images\"}}\n\n").await;
+    assert_eq!(last(&stream.rest().await), "turn_failed");
+    // It still counts as unknown, so a refusal is about all images.
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
+    refuse(model.round().await, "400 Bad").await;
+    model.round().await.answer("So.").await;
+    stream.rest().await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    assert_eq!(images(&round), [""; 0]);
+    round.answer("Here.").await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_image_is_not_shown() {
+    let page = ToolFile {
+        name: None,
+        mime_type: "image/png".to_owned(),
+        bytes: b"<html>".as_slice().into(),
+    };
+    let mut model = Model::listen();
+    let gateway = Gateway::with(model.address, |setup| {
+        setup.tools.add(Draw::new(vec![page])).unwrap();
+        setup.config.model.images = true;
+    })
+    .await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    assert_eq!(images(&round), [""; 0]);
+    round.answer("Here.").await;
+    stream.rest().await;
+}
+
+#[tokio::test]
+async fn the_tools_of_native_calls_leave_the_images_their_share() {
+    let (mut model, gateway) = gateway(|setup| {
+        setup.config.tools.call_contract = CallContract::Native;
+        setup.upstream().history = History::Native;
+    })
+    .await;
+    let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "Draw."})).await;
+    for number in 0..3 {
+        let round = model.round().await;
+        assert_eq!(images(&round).len(), number);
+        if number == 2 {
+            round.answer("Here.").await;
+        } else {
+            answer_natively(round, number).await;
+        }
+    }
+    stream.rest().await;
+}
+
+/// Answers with a native call that differs by its number.
+async fn answer_natively(mut round: Round, number: usize) {
+    round.begin().await;
+    let arguments = json!({ "number": number }).to_string();
+    let function = json!({"name": "draw", "arguments": arguments});
+    let call = json!({"index": 0, "id": "c", "type": "function", "function": function});
+    let stream = delta(&json!({ "tool_calls": [call] })) + &finish("tool_calls") + DONE;
+    round.chunk(&stream).await;
+    round.write("0\r\n\r\n").await;
+    round.keep();
+}
+
+/// Whether a user message follows a tool message, which the strictest templates refuse.
+fn has_user_after_tool(round: &Round) -> bool {
+    let messages = round.request.body["messages"].as_array().unwrap();
+    messages.windows(2).any(|pair| pair[0]["role"] == "tool" && pair[1]["role"] == "user")
+}
+
+#[tokio::test]
+async fn a_strict_template_is_spared_the_message_with_the_images() {
+    let native = |setup: &mut Setup| setup.upstream().history = History::Native;
+    let (mut model, gateway) = gateway(native).await;
+    let (mut stream, round) = drawn(&gateway, &mut model).await;
+    assert_eq!(images(&round), [PICTURE]);
+    assert!(has_user_after_tool(&round));
+    // llama.cpp's words; they name no images.
+    refuse_because(round, "500 Oh", "Jinja Exception: roles must alternate").await;
+    // Once in this turn, and from the start in the next.
     for _ in 0..2 {
-        let mut stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
         let round = model.round().await;
-        assert_eq!(images(&round), [PICTURE]);
-        refuse(round, "400 Bad").await;
-        let round = model.round().await;
-        assert_eq!(images(&round), [""; 0]);
-        round.answer("So.").await;
+        assert!(!has_user_after_tool(&round), "{:#}", round.request.body);
+        round.answer("Here.").await;
         assert_eq!(last(&stream.rest().await), "turn_completed");
+        stream = gateway.turn(&json!({"session_id": "s", "prompt": "And?"})).await;
     }
 }
 

@@ -64,28 +64,22 @@ pub(crate) struct Context {
     pub(crate) format: CallFormat,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
     pub(crate) budget: usize,
-    /// Whether the model sees images that tools return.
-    pub(crate) shows_images: bool,
-    /// Those of them that have been loaded.
-    pub(crate) images: Images,
+    /// How many of the images that tools return a model sees; the newest.
+    pub(crate) images_max: usize,
 }
 
 impl Prompt for Context {
-    fn messages(&self, history: History) -> Vec<Message> {
+    fn messages(&self, history: History, images: &Images) -> Vec<Message> {
         let form = match (self.closing, history) {
             (Some(_), _) => Form::Words,
             (None, History::Text) => Form::Text,
             (None, History::Native) => Form::Native,
         };
-        messages(self, form)
+        messages(self, form, images)
     }
 
     fn images(&self) -> Vec<String> {
         images::wanted(self)
-    }
-
-    fn with_images(&self, images: Images) -> Arc<dyn Prompt> {
-        Arc::new(Self { images, ..self.clone() })
     }
 }
 
@@ -95,9 +89,8 @@ const NO_ANSWER: &str = "(No answer was given.)";
 /// Stands in for the answer of a turn that ends with its tools' results.
 const RESULTS_SHOWN: &str = "(The user was shown the results.)";
 
-fn messages(context: &Context, form: Form) -> Vec<Message> {
-    let Context { system, examples, history, current, closing, format, budget, images, .. } =
-        context;
+fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
+    let Context { system, examples, history, current, closing, format, budget, .. } = context;
     let style = Style { format, result_bytes_max: trim::result_bytes(*budget), images };
     let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };

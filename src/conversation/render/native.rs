@@ -41,7 +41,8 @@ pub(super) fn render(
         let speaker = if is_after_results { Role::Tool } else { Role::User };
         say(messages, speaker, &note.message);
     }
-    let images: Vec<_> = step.calls().flat_map(|call| images::of(call, style)).collect();
+    let calls = step.calls().enumerate();
+    let images: Vec<_> = calls.flat_map(|(at, call)| images::named(call, &id(at), style)).collect();
     if !images.is_empty() {
         let mut shown = Message::text(Role::User, IMAGES);
         shown.parts.extend(images);
@@ -50,7 +51,7 @@ pub(super) fn render(
 }
 
 /// Introduces the images of a step's results. Tool messages take text alone.
-const IMAGES: &str = "The images of the results above, in this order:";
+const IMAGES: &str = "The images of the results above:";
 
 /// A name that servers accept, even for a tool that does not exist. `OpenAI`'s reject a whole
 /// conversation over one name that is not `[A-Za-z0-9_-]{1,64}`. The result shows the model what

@@ -74,7 +74,7 @@ pub(crate) fn heading(tool: &str, call_id: &str) -> String {
 }
 
 /// The tool's name as the model wrote it, cut to the length that tool names may have.
-fn name(call: &Call, format: &CallFormat) -> String {
+pub(super) fn name(call: &Call, format: &CallFormat) -> String {
     inert::text(&text::cut(&call.name, NAME_BYTES_MAX), format).into_owned()
 }
 

@@ -16,7 +16,7 @@ use crate::conversation::render::Context;
 use crate::tools::builtin::{Calculate, FindTools, GetCurrentTime, demo};
 use crate::tools::registry::tests::Named;
 use crate::tools::{Catalog, Policy, Registry, Source, SourceKind, Tool, ToolSpec};
-use crate::upstream::{History, Prompt as _};
+use crate::upstream::{History, Images, Prompt as _};
 
 const OPERATOR: &str = "You are a helpful assistant.\n";
 const MARKER: &str = "<<function_call>>";
@@ -164,7 +164,7 @@ fn whole(tools: &Catalog, format: &CallFormat) -> String {
         budget: usize::MAX,
         ..Context::default()
     };
-    let messages = context.messages(History::Text);
+    let messages = context.messages(History::Text, &Images::new());
     let (system, examples) = messages.split_first().unwrap();
     let mut whole = system.text_content().unwrap().into_owned();
     // The last message is the user's.

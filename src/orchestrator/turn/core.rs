@@ -156,11 +156,11 @@ impl Core {
             closing,
             format: self.setup.format().clone(),
             budget: rules.context_budget_tokens.saturating_sub(offer_tokens),
-            shows_images: rules.images,
-            images: Images::new(),
+            images_max: rules.images_max(),
         };
         RoundRequest {
             prompt: Arc::new(context),
+            images: Images::new(),
             sampling: self.sampling(),
             tools: tools.offered,
             named: tools.named,

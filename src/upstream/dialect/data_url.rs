@@ -12,7 +12,7 @@ pub(super) struct DataUrl<'a>(pub(super) &'a Image);
 
 impl Serialize for DataUrl<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Image { mime_type, bytes } = self.0;
+        let Image { mime_type, bytes, .. } = self.0;
         let base64 = Base64Display::new(bytes, &STANDARD);
         serializer.collect_str(&format_args!("data:{mime_type};base64,{base64}"))
     }

@@ -29,6 +29,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// Creates the decoder for the answer to a round.
     fn decoder(&self, round: &ChatRequest) -> Box<dyn Decode>;
 
+    /// Which variant of requests it writes at present. What it learns may change that, and a
+    /// request that was refused may then succeed.
+    fn variant(&self) -> u8 {
+        0
+    }
+
     /// Learns from an answer that refused a request how to request rounds from now on.
     fn learn_refusal(&self, _status: u16, _body: &str) {}
 

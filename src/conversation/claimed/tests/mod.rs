@@ -11,7 +11,7 @@ use super::*;
 use crate::conversation::render::Context;
 use crate::conversation::{Call, Outcome, Part};
 use crate::tools::ToolResult;
-use crate::upstream::{History, Message, Prompt as _};
+use crate::upstream::{History, Images, Message, Prompt as _};
 
 fn system(text: &str) -> ClaimedMessage {
     ClaimedMessage::System(text.to_owned())
@@ -120,5 +120,5 @@ fn rendered(adopted: &Adopted, form: History) -> Vec<Message> {
         budget: usize::MAX,
         ..Context::default()
     };
-    context.messages(form)
+    context.messages(form, &Images::new())
 }

@@ -1,11 +1,9 @@
 //! Which images a model is shown, and where.
 
-use std::sync::Arc;
-
 use super::{context, images, turn_with, with_images};
 use crate::conversation::render::Context;
-use crate::conversation::{Conversation, Outcome, Turn};
-use crate::limits::turn::{IMAGE_BYTES_MAX, IMAGE_TOKENS, TOLD_SHARE};
+use crate::conversation::{Conversation, Outcome, Part, Turn};
+use crate::limits::turn::{IMAGE_BYTES_MAX, IMAGE_TOKENS, IMAGES_MAX};
 use crate::upstream::{History, Message, MessagePart, Prompt as _};
 
 /// A turn in which a tool returned these images.
@@ -16,7 +14,7 @@ fn turn_with_images(ids: &str, bytes: usize) -> Turn {
 /// The messages after the system's and the prompt, with images as their ids.
 fn seen(messages: &[Message]) -> Vec<String> {
     let part = |part: &MessagePart| match part {
-        MessagePart::Image(image) => format!("<{}>", String::from_utf8_lossy(&image.bytes)),
+        MessagePart::Image(image) => format!("<{}>", image.id),
         MessagePart::Text(text) | MessagePart::Result { output: text, .. } => text.clone(),
         MessagePart::Call(_) | MessagePart::Reasoning(_) => String::new(),
     };
@@ -28,54 +26,80 @@ fn seen(messages: &[Message]) -> Vec<String> {
 fn images_follow_the_results_that_name_them() {
     let listed = "{\"artifacts\":[\"[image image/png, 1 bytes, artifact a1]\",\
                   \"[image image/png, 1 bytes, artifact a2]\"]}";
-    let shown = Context { images: images("ab"), ..context(turn_with_images("ab", 1), None, 4000) };
+    let (context, images) = (context(turn_with_images("ab", 1), None, 4000), images("ab"));
     let text = format!("`look` (call_1) returned: {listed}<a><b>\n\nUse it to answer my question.");
-    assert_eq!(seen(&shown.messages(History::Text)), [text]);
-    let introduced = "The images of the results above, in this order:<a><b>".to_owned();
-    assert_eq!(seen(&shown.messages(History::Native)), [listed.to_owned(), introduced]);
-    let closing = Context { closing: Some("Now answer."), ..shown };
-    let lines = &seen(&closing.messages(History::Native))[0];
+    assert_eq!(seen(&context.messages(History::Text, &images)), [text]);
+    let introduced = "The images of the results above:\n\
+                      `look` (call00001), artifact a1:<a>\n`look` (call00001), artifact a2:<b>";
+    assert_eq!(seen(&context.messages(History::Native, &images)), [listed, introduced]);
+    let closing = Context { closing: Some("Now answer."), ..context };
+    let lines = &seen(&closing.messages(History::Native, &images))[0];
     assert!(lines.ends_with("artifact a2]<a><b>\n\nNow answer."), "{lines}");
 }
 
 #[test]
 fn images_that_are_no_longer_kept_are_named_only() {
-    let shown = Context { images: images("b"), ..context(turn_with_images("ab", 1), None, 4000) };
-    let text = &seen(&shown.messages(History::Text))[0];
-    assert!(text.contains("artifact a1]") && text.contains("]}<b>\n\n"), "{text}");
+    let context = context(turn_with_images("ab", 1), None, 4000);
+    let text = &seen(&context.messages(History::Text, &images("b")))[0];
+    assert!(text.contains("artifact a1]"), "{text}");
+    assert!(text.contains("]}\nartifact a2:<b>\n\n"), "{text}");
+}
+
+/// A turn in which one call returned this image, and the next was the same and did not run.
+fn turn_with_repeat(id: &str) -> Turn {
+    let mut turn = turn_with_images(id, 1);
+    let repeat = turn_with(Outcome::NotRun(with_images(id, 1)));
+    let call = repeat.steps[0].parts.iter().find(|part| matches!(part, Part::Call(_)));
+    turn.steps[0].parts.extend(call.cloned());
+    turn
+}
+
+#[test]
+fn a_repeated_call_shows_nothing_of_its_own() {
+    let context = context(turn_with_repeat("a"), None, 4000);
+    let context = Context { images_max: IMAGES_MAX, ..context };
+    assert_eq!(context.images(), ["a"]);
+    let text = seen(&context.messages(History::Text, &images("a"))).concat();
+    assert_eq!(text.matches("<a>").count(), 1, "{text}");
+}
+
+#[test]
+fn with_native_calls_images_are_named_by_their_calls() {
+    let mut turn = turn_with_images("ab", 1);
+    let other = turn_with_images("c", 1).steps.remove(0).parts.remove(1);
+    turn.steps[0].parts.push(other);
+    let context = context(turn, None, 4000);
+    let told = seen(&context.messages(History::Native, &images("bc")));
+    let names = "The images of the results above:\n\
+                 `look` (call00001), artifact a2:<b>\n`look` (call00002), artifact a1:<c>";
+    assert_eq!(told.last().unwrap(), names);
 }
 
 #[test]
 fn the_newest_images_are_wanted_as_far_as_they_have_room() {
-    let room = |images: usize| images * TOLD_SHARE * IMAGE_TOKENS;
-    for (budget, bytes, expected) in [
-        (0, 1, "d"),
-        (room(2) - 1, 1, "d"),
-        (room(2), 1, "dc"),
-        (usize::MAX, 1, "dcba"),
-        (usize::MAX, IMAGE_BYTES_MAX / 3, "dcb"),
-        (usize::MAX, IMAGE_BYTES_MAX / 3 + 1, "dc"),
+    for (images_max, bytes, expected) in [
+        (0, 1, ""),
+        (1, 1, "d"),
+        (2, 1, "dc"),
+        (8, 1, "dcba"),
+        (8, IMAGE_BYTES_MAX / 3, "dcb"),
+        (8, IMAGE_BYTES_MAX / 3 + 1, "dc"),
     ] {
         let mut history = Conversation::default();
         history.push(turn_with_images("ab", bytes));
         let current = turn_with_images("cd", bytes);
-        let context = Context { history, ..context(current, None, budget) };
-        assert_eq!(context.images(), Vec::<String>::new(), "not asked for");
-        let context = Context { shows_images: true, ..context };
-        assert_eq!(context.images().concat(), expected, "{budget} {bytes}");
+        let context = Context { history, images_max, ..context(current, None, 0) };
+        assert_eq!(context.images().concat(), expected, "{images_max} {bytes}");
     }
 }
 
 #[test]
-fn no_more_than_eight_images_and_only_those_that_servers_take() {
-    let context = context(turn_with_images("abcdefghi", 1), None, usize::MAX);
-    let context = Context { shows_images: true, ..context };
-    assert_eq!(context.images().concat(), "ihgfedcb");
-    let mut result = with_images("a", 1);
+fn only_images_that_servers_take_are_wanted() {
+    let mut result = with_images("ab", 1);
     result.artifacts[0].mime_type = "image/svg+xml".to_owned();
-    let drawn = turn_with(Outcome::Ended(result));
-    let context = Context { current: Arc::new(drawn), ..context };
-    assert_eq!(context.images(), Vec::<String>::new());
+    let context = context(turn_with(Outcome::Ended(result)), None, 0);
+    let context = Context { images_max: IMAGES_MAX, ..context };
+    assert_eq!(context.images(), ["b"]);
 }
 
 #[test]
@@ -83,8 +107,10 @@ fn steps_with_images_need_more_room() {
     let mut history = Conversation::default();
     history.push(turn_with_images("a", 1));
     let (current, budget) = (Turn { prompt: "And?".to_owned(), ..Turn::default() }, 200);
-    let shown = Context { history, images: images("a"), ..context(current, None, budget) };
-    assert_eq!(shown.messages(History::Text).len(), 2, "the system and the prompt");
-    let larger = Context { budget: budget + IMAGE_TOKENS, ..shown };
-    assert!(larger.messages(History::Text).len() > 3);
+    let context = Context { history, ..context(current, None, budget) };
+    let number = |context: &Context, ids: &str| context.messages(History::Text, &images(ids)).len();
+    assert_eq!(number(&context, "a"), 2, "the system and the prompt");
+    assert!(number(&context, "") > 3, "for an upstream that takes no images");
+    let larger = Context { budget: budget + IMAGE_TOKENS, ..context };
+    assert!(number(&larger, "a") > 3);
 }

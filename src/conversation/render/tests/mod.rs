@@ -113,8 +113,9 @@ fn with_images(ids: &str, bytes: usize) -> ToolResult {
 /// The images with these ids.
 fn images(ids: &str) -> Images {
     let image = |id: char| {
-        let image = Image { mime_type: "image/png".into(), bytes: id.to_string().into() };
-        (id.to_string(), image)
+        let id = id.to_string();
+        let image = Image { id: id.clone(), mime_type: "image/png", bytes: id.clone().into() };
+        (id, image)
     };
     ids.chars().map(image).collect()
 }
@@ -270,9 +271,8 @@ proptest! {
         for turn in turns {
             history.push(turn);
         }
-        let context =
-            Context { history, images: images("a"), ..context(current, closing, budget) };
-        let messages = context.messages(form);
+        let context = Context { history, ..context(current, closing, budget) };
+        let messages = context.messages(form, &images("a"));
         if let Err(wrong) = check_sequence(&messages) {
             let shown = as_chat(&messages).to_string();
             prop_assert!(false, "{wrong}\n{shown}");
@@ -286,7 +286,7 @@ proptest! {
     ) {
         let result = ToolResult::data(json!({ &text: { "deep": [&text] } }));
         let current = turn_with(Outcome::Ended(result));
-        let messages = context(current, closing, 4000).messages(form);
+        let messages = context(current, closing, 4000).messages(form, &Images::new());
         let told = messages.last().unwrap().text_content().unwrap();
         prop_assert!(!told.contains('<'), "{told}");
     }
@@ -311,7 +311,7 @@ fn turn_with(outcome: Outcome) -> Turn {
 #[track_caller]
 fn check(form: Form, expected: &serde_json::Value) {
     let current = turn_with(Outcome::Ended(ToolResult::data(json!({ "n": 1 }))));
-    let messages = messages(&context(current, None, 1000), form);
+    let messages = messages(&context(current, None, 1000), form, &Images::new());
     assert_eq!(&as_chat(&messages), expected);
 }
 
@@ -333,7 +333,8 @@ fn as_text_a_call_is_its_line_and_results_are_one_user_message() {
 #[test]
 fn after_a_failed_call_the_model_is_asked_for_the_next_one() {
     let told = |outcome| {
-        let messages = messages(&context(turn_with(outcome), None, 1000), Form::Text);
+        let messages =
+            messages(&context(turn_with(outcome), None, 1000), Form::Text, &Images::new());
         messages.last().unwrap().text_content().unwrap().into_owned()
     };
     let retry = "Write the next function call, or tell me what went wrong.";
@@ -368,7 +369,7 @@ fn after_a_detour_the_model_is_sent_back() {
         let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
         let argument = (!values.is_empty()).then(|| Found { name: "id".into(), values });
         turn.steps[0].retry = Some(Retry { tool: "send".into(), argument });
-        let messages = messages(&context(turn.clone(), None, 1000), Form::Text);
+        let messages = messages(&context(turn.clone(), None, 1000), Form::Text, &Images::new());
         let told = messages.last().unwrap().text_content().unwrap();
         assert!(told.ends_with(&format!("returned: {{\"id\":\"c_7\"}}\n{expected}")), "{told}");
     }
@@ -417,7 +418,7 @@ fn a_turn_that_came_to_nothing_is_answered_with_nothing() {
         history.push(Turn { prompt: "first".into(), ending: Some(ending), ..Turn::default() });
         let current = Turn { prompt: "second".into(), ..Turn::default() };
         let context = Context { history, ..context(current, None, 1000) };
-        let messages = context.messages(History::Text);
+        let messages = context.messages(History::Text, &Images::new());
         let last = messages.last().unwrap().text_content();
         assert_eq!(last.as_deref() == Some("second"), answered, "{ending:?}: {messages:#?}");
     }
@@ -440,7 +441,8 @@ fn the_oldest_steps_are_left_out_first() {
     let current = turn("now", Vec::new());
     let said = |budget| -> Vec<String> {
         let context = context(current.clone(), None, budget);
-        let messages = Context { history: history.clone(), ..context }.messages(History::Text);
+        let messages =
+            Context { history: history.clone(), ..context }.messages(History::Text, &Images::new());
         messages.iter().filter_map(Message::text_content).map(Cow::into_owned).collect()
     };
     assert_eq!(said(1000), ["s", "first", long.trim_end(), "second", "short", "now"]);
@@ -488,6 +490,7 @@ fn calls_of_every_outcome_go_back_natively() {
     let (tool_choice, format) = (ToolChoice::Auto, CallFormat::default());
     let request = RoundRequest {
         prompt: Arc::new(context),
+        images: Images::new(),
         sampling,
         tools,
         named: Arc::default(),
@@ -495,7 +498,7 @@ fn calls_of_every_outcome_go_back_natively() {
         format,
         asked_first: None,
     };
-    let request = request.render(History::Native);
+    let request = request.render(History::Native, &Images::new());
     check_sequence(&request.messages).unwrap();
 
     let body = |kind: Kind| {
@@ -524,7 +527,7 @@ fn ordered(message: &Message) -> Vec<String> {
         MessagePart::Text(text) => format!("{:?}", text.trim()),
         MessagePart::Call(call) => call.id.clone(),
         MessagePart::Result { call_id, .. } => call_id.clone(),
-        MessagePart::Image(image) => image.mime_type.clone(),
+        MessagePart::Image(image) => image.id.clone(),
     };
     message.parts.iter().map(part).collect()
 }
@@ -565,7 +568,7 @@ fn reasoning_stays_before_the_part_it_came_with() {
         ] {
             let step = Step { parts: parts.clone(), ..Step::default() };
             let turn = Turn { prompt: "Where?".into(), steps: vec![step], ..Turn::default() };
-            let messages = messages(&context(turn, None, 1000), form);
+            let messages = messages(&context(turn, None, 1000), form, &Images::new());
             assert_eq!(ordered(&messages[2]), expected, "{parts:?} as {form:?}");
         }
     }
@@ -578,7 +581,7 @@ fn steps_that_share_a_message_keep_their_order() {
     turn.steps[0].parts.insert(1, Part::Reasoning(Arc::new(thought)));
     let before = Step { parts: vec![Part::Text("Well.".into())], ..Step::default() };
     turn.steps.insert(0, before);
-    let messages = messages(&context(turn, None, 1000), Form::Native);
+    let messages = messages(&context(turn, None, 1000), Form::Native, &Images::new());
     assert_eq!(messages[2].text_content().as_deref(), Some("Well.\n\nOne moment."));
     assert_eq!(ordered(&messages[2]), ["\"Well.\"", "\"One moment.\"", "a", "call00001"]);
 }

@@ -150,7 +150,7 @@ impl Scene {
                 Output::Event(event) => self.events.push(serde_json::to_value(event).unwrap()),
                 Output::StartRound(request) => {
                     self.deeds.push("round".into());
-                    self.rounds.push(request.render(self.history));
+                    self.rounds.push(request.render(self.history, &request.images));
                     self.asked_first.push(request.asked_first);
                 }
                 Output::StopRound => self.deeds.push("stop round".into()),

@@ -96,7 +96,7 @@ mod tests {
     use crate::upstream::Image;
 
     fn image(bytes: &'static [u8]) -> MessagePart {
-        MessagePart::Image(Image { mime_type: "image/png".into(), bytes: bytes.into() })
+        MessagePart::Image(Image { id: String::new(), mime_type: "image/png", bytes: bytes.into() })
     }
 
     fn shown(base64: &str) -> Value {

@@ -64,6 +64,10 @@ impl Dialect for OpenaiResponses {
         Box::new(Decoder::new(round.sampling.max_tokens))
     }
 
+    fn variant(&self) -> u8 {
+        u8::from(*self.reasoning.lock() == Reasoning::Encrypted)
+    }
+
     fn learn_refusal(&self, status: u16, body: &str) {
         let mut reasoning = self.reasoning.lock();
         let names_it = || body.to_ascii_lowercase().contains("encrypted");
@@ -211,8 +215,8 @@ fn items<'a>(messages: &'a [Message], upstream: &str) -> Vec<Item<'a>> {
         {
             items.push(Item::Ours(Ours::FunctionCallOutput { call_id, output }));
         } else if message.images().next().is_some() {
-            let content = message.parts.iter().filter_map(shown).collect();
-            items.push(Item::Ours(Ours::Message { role: message.role, content }));
+            let parts = message.parts.iter().filter_map(content).collect();
+            items.push(Item::Ours(Ours::Message { role: message.role, content: parts }));
         } else {
             items.extend(message.text_content().map(|text| words(message.role, text)));
             items.extend(message.calls().map(call));
@@ -237,7 +241,7 @@ fn item<'a>(part: &'a MessagePart, role: Role, upstream: &str) -> Option<Item<'a
 }
 
 /// A part of a message with images.
-fn shown(part: &MessagePart) -> Option<Content<'_>> {
+fn content(part: &MessagePart) -> Option<Content<'_>> {
     match part {
         MessagePart::Text(text) => Some(Content::InputText { text: text.into() }),
         MessagePart::Image(image) => {

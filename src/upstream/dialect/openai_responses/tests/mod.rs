@@ -301,7 +301,7 @@ fn a_message_with_images_has_several_parts() {
     use crate::upstream::Image;
 
     let mut told = Message::text(Role::User, "`f` returned: ..");
-    let image = Image { mime_type: "image/png".into(), bytes: "a".into() };
+    let image = Image { id: "a".into(), mime_type: "image/png", bytes: "a".into() };
     told.parts.extend([MessagePart::Image(image), MessagePart::Text("\n\nAnswer.".into())]);
     let content = json!([
         {"type": "input_text", "text": "`f` returned: .."},
@@ -386,10 +386,13 @@ fn what_a_server_refuses_to_encrypt_is_not_requested_again_until_it_may_have_bee
     let said = "unknown value reasoning.Encrypted_content";
     dialect.learn_refusal(400, said);
     assert!(asks_to_encrypt(&dialect, &round_with(&empty)), "that was about something else");
+    let variant = dialect.variant();
     dialect.learn_refusal(400, "no");
     dialect.learn_refusal(500, said);
+    assert_eq!(dialect.variant(), variant, "the same request would be refused again");
     assert!(asks_to_encrypt(&dialect, &ChatRequest::default()), "for all conversations");
     dialect.learn_refusal(400, said);
+    assert_ne!(dialect.variant(), variant);
     assert!(!asks_to_encrypt(&dialect, &round_with(&empty)));
     dialect.forget_refusals();
     assert!(asks_to_encrypt(&dialect, &round_with(&empty)));
