@@ -207,6 +207,20 @@ async fn a_program_without_a_home_lives_in_its_directory() {
     homeless(None).fails(json!({})).await;
 }
 
+/// Settings in `HOME` can name programs to run, and strangers may have written the directory.
+#[tokio::test]
+async fn a_directory_that_is_given_is_never_the_home() {
+    let directory = tempfile::tempdir().unwrap();
+    let given = directory.path().to_owned();
+    let script = "echo x > \"$HOME/made\"; test \"$HOME\" != \"$PWD\" && ls && echo \"$HOME\"";
+    let program = sandboxed(script, Sandbox::default()).with(|it| {
+        it.environment.retain(|(name, _)| name != "HOME");
+        it.directory = Some(given);
+    });
+    let home = program.prints(json!({})).await;
+    assert!(home.contains("tether-") && !home.contains('\n'), "{home}");
+}
+
 #[tokio::test]
 async fn a_program_gains_no_privileges() {
     let program = Program::new(&["grep", "NoNewPrivs", "/proc/self/status"]);

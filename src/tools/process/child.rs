@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// All of its environment. In a sandbox, its directory becomes its `HOME` if it has none here.
+    /// All of its environment. In a sandbox, it gets a fresh `HOME` if it has none here.
     pub environment: Vec<(OsString, OsString)>,
     /// Where it runs; a fresh directory if absent, which is deleted afterwards.
     pub directory: Option<PathBuf>,
@@ -100,26 +100,31 @@ impl Child {
     /// # Errors
     /// See [`ProcessError`].
     pub(crate) fn start(options: &Options, on_line: Option<OnLine>) -> Result<Self, ProcessError> {
-        let fresh = match options.directory {
-            Some(_) => None,
-            None => Some(TempDir::with_prefix("tether-").map_err(ProcessError::Directory)?),
-        };
+        let needs_home = options.confinement.sandbox.is_some()
+            && options.environment.iter().all(|(name, _)| name != "HOME");
+        let fresh = (needs_home || options.directory.is_none())
+            .then(|| TempDir::with_prefix("tether-").map_err(ProcessError::Directory))
+            .transpose()?;
+        let fresh_path = fresh.as_ref().map(TempDir::path);
+        let directory = options.directory.as_deref().or(fresh_path);
         let mut confinement = options.confinement.clone();
-        let directory = fresh.as_ref().map(TempDir::path).or(options.directory.as_deref());
-        let mut home = None;
-        if let (Some(sandbox), Some(directory)) = (&mut confinement.sandbox, directory) {
-            sandbox.write.push(directory.to_owned());
-            let has_home = options.environment.iter().any(|(name, _)| name == "HOME");
-            home = (!has_home).then_some(directory);
+        if let Some(sandbox) = &mut confinement.sandbox {
+            let own = directory.into_iter().chain(fresh_path).map(Path::to_owned);
+            sandbox.write.extend(own);
         }
         let mark = Mark::new();
         let mut command = command(options, &confinement);
-        command.envs([mark.variable()]).envs(home.map(|home| ("HOME", home)));
+        command.envs([mark.variable()]);
+        if needs_home {
+            // Never the operator's directory: strangers may have written what is in it, and
+            // settings in a `HOME` name programs to run (`core.fsmonitor` of a `.gitconfig`).
+            command.envs(fresh_path.map(|home| ("HOME", home)));
+        }
         if let Some(directory) = directory {
             command.current_dir(directory);
         }
-        if let Some(fresh) = &fresh {
-            command.env("TMPDIR", fresh.path());
+        if options.directory.is_none() {
+            command.envs(fresh_path.map(|directory| ("TMPDIR", directory)));
         }
         let mut leader = command.spawn().map_err(|error| {
             let program = options.program.clone();
