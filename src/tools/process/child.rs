@@ -9,14 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tempfile::TempDir;
 use tokio::process::{self, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tracing::debug;
 
-use super::directory;
+use super::directory::Fresh;
 use super::guard::Guarded;
 use super::launcher::Launcher;
 use super::sandbox::Confinement;
@@ -88,7 +86,7 @@ struct Group {
     started: Instant,
     launcher: Option<Arc<Launcher>>,
     stderr: JoinHandle<()>,
-    directory: Option<TempDir>,
+    directory: Option<Fresh>,
 }
 
 impl Child {
@@ -103,9 +101,9 @@ impl Child {
         let needs_home = options.confinement.sandbox.is_some()
             && options.environment.iter().all(|(name, _)| name != "HOME");
         let fresh = (needs_home || options.directory.is_none())
-            .then(|| TempDir::with_prefix("tether-").map_err(ProcessError::Directory))
+            .then(|| Fresh::new().map_err(ProcessError::Directory))
             .transpose()?;
-        let fresh_path = fresh.as_ref().map(TempDir::path);
+        let fresh_path = fresh.as_ref().map(Fresh::path);
         let directory = options.directory.as_deref().or(fresh_path);
         let mut confinement = options.confinement.clone();
         if let Some(sandbox) = &mut confinement.sandbox {
@@ -277,7 +275,7 @@ struct Remains {
     mark: Mark,
     search: Search,
     launcher: Option<Arc<Launcher>>,
-    directory: Option<TempDir>,
+    directory: Option<Fresh>,
 }
 
 impl Remains {
@@ -285,11 +283,7 @@ impl Remains {
     /// many files as the program liked. Blocks.
     fn clean_up(self) {
         stragglers::kill(&self.mark, self.search);
-        if let Some(fresh) = self.directory
-            && let Err(error) = directory::remove(fresh.path())
-        {
-            debug!(%error, "the directory of a program stays");
-        }
+        drop(self.directory);
         // Until here, the guard would have done it.
         if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
             launcher.release(id);
