@@ -172,9 +172,13 @@ async fn nothing_that_outlives_a_call_is_shared() {
         "msgget(0, 0o1600)",
         "msgctl(0, 0, 0)",
         "mq_open(b'/tether', os.O_CREAT, 0o600, 0)",
+        "syscall(keys, b'user', b'tether', b'x', 1, -4)",
+        "syscall(keys + 1, b'user', b'tether', None, -4)",
+        "syscall(keys + 2, 0, -4, 0)",
     ] {
         let program = format!(
             "import ctypes, errno, os; c = ctypes.CDLL(None, use_errno=True); \
+             keys = 248 if os.uname().machine == 'x86_64' else 217; \
              c.{call}; print(errno.errorcode[ctypes.get_errno()])"
         );
         let printed = python_in(&program, &[], required()).await.prints(json!({})).await;
