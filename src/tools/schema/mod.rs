@@ -17,6 +17,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
+pub(crate) use self::effort::references;
 use self::effort::{Effort, Work};
 use self::parts::values;
 use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};

@@ -1,7 +1,7 @@
 //! The documents of a schema, and what references in them mean (JSON Schema 2020-12, sections 8.2
 //! and 9; URIs as in RFC 3986).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -163,6 +163,23 @@ impl Documents {
             return Some((schema.pointer(place)?, *document));
         }
         self.follow(start, *document, &fragment)
+    }
+
+    /// The references of all schemas in a schema, and whether each means something in it wherever it
+    /// is.
+    pub(super) fn references(&self, schema: &Value) -> BTreeMap<String, bool> {
+        let mut references = BTreeMap::new();
+        let mut open = vec![(schema, Some(self.root()))];
+        while let Some((part, base)) = open.pop() {
+            let Value::Object(keywords) = part else { continue };
+            let base = base.and_then(|base| self.inside(base, part));
+            if let Some(name) = keywords.get("$ref").and_then(Value::as_str) {
+                let resolves = base.is_some_and(|base| self.find(schema, base, name).is_some());
+                *references.entry(name.to_owned()).or_insert(true) &= resolves;
+            }
+            open.extend(schemas(keywords).map(|(_, _, part)| (part, base)));
+        }
+        references
     }
 
     /// Follows a JSON pointer. Documents on the way are the base of what is in them.

@@ -14,6 +14,7 @@ mod copies;
 mod documents;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -72,6 +73,11 @@ impl Effort {
         let explained = walk.explained().saturating_mul(runs);
         if explained <= CHECKS_EXPLAINED_MAX { Work::Little } else { Work::Much }
     }
+}
+
+/// The references of a schema, and whether each means something in it wherever it is.
+pub(crate) fn references(schema: &Value) -> BTreeMap<String, bool> {
+    Documents::of(schema).references(schema)
 }
 
 /// Keywords whose meaning depends on how a validator got there.
