@@ -416,6 +416,9 @@ pub mod process {
     /// A program that has lived longer may have stragglers whose ids are below its own, because ids
     /// go round: after 32,768 of them on small systems.
     pub const SHORT_LIFE: Duration = Duration::from_secs(60);
+    /// How long a program's directory is emptied before it is given up: enough for millions of
+    /// files, and an end if something that still runs makes more of them.
+    pub const REMOVAL_WAIT: Duration = Duration::from_secs(600);
 }
 
 /// Limits of tools that are programs.

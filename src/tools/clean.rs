@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Text without invisible characters: tags (U+E0000 to U+E007F), marks that change the direction
-/// of writing, zero-width characters, variation selectors, and controls other than line breaks and
-/// tabs. Longer text is cut at `chars_max` characters, with an ellipsis.
+/// of writing, zero-width characters, variation selectors, fillers, and controls other than line
+/// breaks and tabs. Longer text is cut at `chars_max` characters, with an ellipsis.
 pub(crate) fn text(text: &str, chars_max: usize) -> String {
-    let mut shown = seen(text).filter_map(|(char, is_visible)| is_visible.then_some(char));
+    let mut shown =
+        with_visibility(text).filter_map(|(char, is_visible)| is_visible.then_some(char));
     let mut cleaned: String = shown.by_ref().take(chars_max).collect();
     if shown.next().is_some() {
         cleaned.push('…');
@@ -24,11 +25,11 @@ pub(crate) fn text(text: &str, chars_max: usize) -> String {
 /// JSON with escapes in place of such characters. Its strings keep their values, which calls have
 /// to repeat, and the model sees that something is there.
 pub(crate) fn json(json: &str) -> Cow<'_, str> {
-    if seen(json).all(|(_, is_visible)| is_visible) {
+    if with_visibility(json).all(|(_, is_visible)| is_visible) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len());
-    for (char, is_visible) in seen(json) {
+    for (char, is_visible) in with_visibility(json) {
         if is_visible {
             escaped.push(char);
             continue;
@@ -55,41 +56,91 @@ pub(crate) fn is_hiding(value: &Value) -> bool {
 
 /// The same for a text or a name.
 pub(crate) fn is_hiding_text(text: &str) -> bool {
-    seen(text).any(|(char, is_visible)| !is_visible && char >= ' ')
+    with_visibility(text).any(|(char, is_visible)| !is_visible && char >= ' ')
 }
 
 /// The characters of a text, and whether each can be seen.
 ///
-/// Variation selectors and joiners are part of emoji and of several scripts. One of each may
-/// follow a visible character beyond ASCII; a second one, or one in a plain word, is not needed.
-fn seen(text: &str) -> impl Iterator<Item = (char, bool)> {
-    let (mut takes_selector, mut takes_joiner) = (false, false);
-    text.chars().map(move |char| {
-        let is_visible = match char {
-            '\u{fe00}'..='\u{fe0f}' => takes_selector,
-            '\u{200c}' | '\u{200d}' => takes_joiner,
-            char => is_visible(char),
+/// Selectors of emoji and joiners belong to the characters around them. Anywhere else, they would
+/// be bits that nobody sees.
+fn with_visibility(text: &str) -> impl Iterator<Item = (char, bool)> {
+    let mut before = None;
+    text.char_indices().map(move |(at, char)| {
+        let after = || text[at + char.len_utf8()..].chars().next();
+        let is_visible = match (char, before) {
+            (EMOJI_SELECTOR, Some('0'..='9' | '#' | '*')) => after() == Some(KEYCAP),
+            (TEXT_SELECTOR | EMOJI_SELECTOR, Some(before)) => takes_selector(before),
+            (ZWNJ, Some(before)) => {
+                is_joining_letter(before) && after().is_some_and(is_joining_letter)
+            }
+            (ZWJ, Some(before)) => [is_joining_letter, is_emoji]
+                .into_iter()
+                .any(|joins| joins(before) && after().is_some_and(joins)),
+            (char, _) => is_visible(char),
         };
-        let is_selector = matches!(char, '\u{fe00}'..='\u{fe0f}');
-        let is_joiner = matches!(char, '\u{200c}' | '\u{200d}');
-        takes_joiner = is_visible && !is_joiner && !char.is_ascii();
-        takes_selector = takes_joiner && !is_selector;
+        before = is_visible.then_some(char);
         (char, is_visible)
     })
 }
 
+const TEXT_SELECTOR: char = '\u{fe0e}';
+const EMOJI_SELECTOR: char = '\u{fe0f}';
+/// Makes an emoji of a digit with a selector.
+const KEYCAP: char = '\u{20e3}';
+const ZWNJ: char = '\u{200c}';
+const ZWJ: char = '\u{200d}';
+
+/// Whether a character may be an emoji or a plain symbol. Of letters, only two are.
+fn takes_selector(char: char) -> bool {
+    let is_plain = char.is_ascii() || char.is_whitespace() || char.is_alphanumeric();
+    !is_plain && !matches!(char, TEXT_SELECTOR | EMOJI_SELECTOR | ZWNJ | ZWJ)
+        || matches!(char, 'ℹ' | 'Ⓜ')
+}
+
+/// Whether a character is in the blocks of the emoji that others are made of, or ends one.
+const fn is_emoji(char: char) -> bool {
+    matches!(char, EMOJI_SELECTOR | '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Whether a character is a letter or mark of a script in which joiners make a difference, from
+/// Arabic and the scripts of India to Mongolian.
+fn is_joining_letter(char: char) -> bool {
+    let is_in_block = matches!(char,
+        '\u{600}'..='\u{109f}'
+        | '\u{1700}'..='\u{1cff}'
+        | '\u{a800}'..='\u{abff}'
+        | '\u{fb50}'..='\u{fdff}'
+        | '\u{fe70}'..='\u{fefe}'
+        | '\u{10a00}'..='\u{11fff}'
+        | '\u{1e900}'..='\u{1e95f}');
+    is_in_block && is_visible(char)
+}
+
+/// Whether a character can be seen, or is a space or a break, wherever it is.
 fn is_visible(char: char) -> bool {
     match char {
         '\n' | '\t' => true,
+        // Unicode's `Default_Ignorable_Code_Point`, and others that are shown as nothing.
         '\u{ad}'
+        | '\u{34f}'
         | '\u{61c}'
-        | '\u{180e}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
+        | '\u{2800}'
+        | '\u{3164}'
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}'
-        | '\u{e0000}'..='\u{e01ef}' => false,
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => false,
         char => !char.is_control(),
     }
 }
@@ -109,10 +160,42 @@ mod tests {
             ("  Größe 日本 🙂  ", "Größe 日本 🙂"),
             ("\u{200b} ", ""),
             ("❤\u{fe0f}\u{200d}🔥 می\u{200c}شود", "❤\u{fe0f}\u{200d}🔥 می\u{200c}شود"),
-            ("❤\u{fe0f}\u{fe0f}🔥\u{200d}\u{200d}", "❤\u{fe0f}🔥\u{200d}"),
+            ("❤\u{fe0f}\u{fe0f}🔥\u{200d}\u{200d}", "❤\u{fe0f}🔥"),
             ("x\u{fe0f}\u{200d}y", "xy"),
         ] {
             assert_eq!(text(dirty, 99), clean, "{dirty:?}");
+        }
+    }
+
+    #[test]
+    fn selectors_and_joiners_count_only_where_they_change_what_is_seen() {
+        for honest in [
+            "1\u{fe0f}\u{20e3} #\u{fe0f}\u{20e3} *\u{fe0f}\u{20e3}",
+            "☎\u{fe0e} ©\u{fe0f} ℹ\u{fe0f} ㊗\u{fe0f}",
+            "👩🏽\u{200d}🚀 👁\u{fe0f}\u{200d}🗨\u{fe0f} 🏴\u{200d}☠\u{fe0f}",
+            "می\u{200c}شود ක්\u{200d}ෂ क्\u{200c}ष",
+        ] {
+            assert_eq!(text(honest, 99), honest);
+            assert!(!is_hiding_text(honest), "{honest}");
+        }
+        for (dirty, clean) in [
+            ("a \u{fe0f}b\u{a0}\u{fe0f}c\u{3000}\u{fe0e}d", "a b\u{a0}c\u{3000}d"),
+            ("日\u{fe0f}本\u{fe0e} ж\u{fe0f}", "日本 ж"),
+            ("☎\u{fe00}☎\u{fe0d}☎\u{fe0f}\u{fe0e}", "☎☎☎\u{fe0f}"),
+            ("1\u{fe0f}2\u{fe0e}\u{20e3}#\u{fe0f}", "12\u{20e3}#"),
+            ("日\u{200d}本\u{200c}語 é\u{200d}é", "日本語 éé"),
+            ("🔥\u{200c}🔥\u{200d}a\u{200d}🔥\u{200d}", "🔥🔥a🔥"),
+            ("ی\u{200c}\u{200d}ش\u{200c} ش", "یش ش"),
+        ] {
+            assert_eq!(text(dirty, 99), clean, "{dirty:?}");
+            assert!(is_hiding_text(dirty), "{dirty:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_as_nothing_is_removed() {
+        for char in "\u{3164}\u{2800}\u{115f}\u{1160}\u{ffa0}\u{fff9}\u{fffb}\u{1d173}\u{1d17a}\u{34f}\u{180b}\u{e01ef}".chars() {
+            assert_eq!(text(&format!("a{char}b"), 99), "ab", "{char:?}");
         }
     }
 

@@ -47,7 +47,7 @@ pub use result::{
     Clarification, ClarificationOption, ListedFile, NextAction, ToolFile, ToolResult,
 };
 pub use run::{Run, RunEnd, RunLimits};
-pub use schema::SchemaError;
+pub use schema::{SchemaError, Unsupported};
 pub use source::{Glob, Source, SourceKind, SourceReport};
 pub use sources::{Sources, Toolset};
 

@@ -195,9 +195,14 @@ fn a_name_that_no_server_can_have_waits_for_none() {
 }
 
 #[test]
-fn a_home_that_the_sandbox_hides_is_the_directory_of_the_call() {
-    let home = tempfile::tempdir().unwrap();
-    let shown = home.path().to_str().unwrap();
+fn a_home_that_the_sandbox_hides_is_a_directory_of_the_call() {
+    if !tether::tools::process::Launcher::at(TETHER.into()).layers().unwrap().files {
+        return;
+    }
+    let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (shown, cwd) = (home.path().to_str().unwrap(), other.path().to_str().unwrap());
+    let below = home.path().join("below");
+    std::fs::create_dir(&below).unwrap();
     let prints = |more: &str| {
         let config = file(&format!(
             "tools:\n  command:\n  - name: home\n    description: Prints it.\n    \
@@ -215,11 +220,14 @@ fn a_home_that_the_sandbox_hides_is_the_directory_of_the_call() {
     };
     let (own, is_directory) = prints("sandbox: {}");
     assert!(own != shown && is_directory, "{own}");
+    let (own, _) = prints(&format!("cwd: {cwd:?}"));
+    assert!(own != shown && own != cwd, "{own}");
     for (more, is_directory) in [
         ("sandbox: {mode: \"off\"}", false),
         ("env_inherit: [HOME]", false),
         (&*format!("env: {{HOME: {shown:?}}}"), false),
         (&*format!("sandbox: {{read: [{shown:?}]}}"), false),
+        (&*format!("sandbox: {{write: [{below:?}]}}"), false),
         (&*format!("cwd: {shown:?}"), true),
     ] {
         assert_eq!(prints(more), (shown.to_owned(), is_directory), "{more}");

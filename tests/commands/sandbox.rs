@@ -172,9 +172,13 @@ async fn nothing_that_outlives_a_call_is_shared() {
         "msgget(0, 0o1600)",
         "msgctl(0, 0, 0)",
         "mq_open(b'/tether', os.O_CREAT, 0o600, 0)",
+        "syscall(keys, b'user', b'tether', b'x', 1, -4)",
+        "syscall(keys + 1, b'user', b'tether', None, -4)",
+        "syscall(keys + 2, 0, -4, 0)",
     ] {
         let program = format!(
             "import ctypes, errno, os; c = ctypes.CDLL(None, use_errno=True); \
+             keys = 248 if os.uname().machine == 'x86_64' else 217; \
              c.{call}; print(errno.errorcode[ctypes.get_errno()])"
         );
         let printed = python_in(&program, &[], required()).await.prints(json!({})).await;
@@ -205,6 +209,20 @@ async fn a_program_without_a_home_lives_in_its_directory() {
     };
     assert_eq!(homeless(Some(Sandbox::default())).prints(json!({})).await, "name=Ada");
     homeless(None).fails(json!({})).await;
+}
+
+/// Settings in `HOME` can name programs to run, and strangers may have written the directory.
+#[tokio::test]
+async fn a_directory_that_is_given_is_never_the_home() {
+    let directory = tempfile::tempdir().unwrap();
+    let given = directory.path().to_owned();
+    let script = "echo x > \"$HOME/made\"; test \"$HOME\" != \"$PWD\" && ls && echo \"$HOME\"";
+    let program = sandboxed(script, Sandbox::default()).with(|it| {
+        it.environment.retain(|(name, _)| name != "HOME");
+        it.directory = Some(given);
+    });
+    let home = program.prints(json!({})).await;
+    assert!(home.contains("tether-") && !home.contains('\n'), "{home}");
 }
 
 #[tokio::test]

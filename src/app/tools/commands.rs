@@ -39,6 +39,7 @@ impl Commands<'_> {
         let mut environment = process_environment(&entry.env_inherit, &entry.env);
         let sandbox = sandbox(&entry.sandbox);
         if let Some(sandbox) = &sandbox
+            && self.programs.restrict_files()
             && !entry.names_variable("HOME")
         {
             hide_unreadable_home(&mut environment, sandbox, entry.cwd.as_deref());

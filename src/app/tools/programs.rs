@@ -29,6 +29,11 @@ impl Programs {
         &self.launcher
     }
 
+    /// Whether a sandbox can restrict files here.
+    pub(super) const fn restrict_files(&self) -> bool {
+        self.layers.files
+    }
+
     /// The layers of a confinement that are enforced.
     pub(super) fn held(&self, confinement: &Confinement) -> Vec<&'static str> {
         confinement.held(&self.layers)
@@ -70,8 +75,8 @@ pub(super) fn sandbox(config: &SandboxConfig) -> Option<Sandbox> {
     })
 }
 
-/// Takes the gateway's own `HOME` from an environment if the sandbox does not let the program read
-/// it, except for what is in `directory`, where it runs. Many programs, `git` for one, give up if
+/// Takes the gateway's own `HOME` from an environment if the program can read nothing in it: not by
+/// its sandbox, and not because it runs in `directory`. Many programs, `git` for one, give up if
 /// they cannot read their settings there, and do without if there are none.
 pub(super) fn hide_unreadable_home(
     environment: &mut Vec<(OsString, OsString)>,
@@ -80,8 +85,8 @@ pub(super) fn hide_unreadable_home(
 ) {
     environment.retain(|(name, value)| {
         let home = Path::new(value);
-        name != "HOME"
-            || sandbox.can_read(home)
-            || directory.is_some_and(|directory| home.starts_with(directory))
+        let is_readable = sandbox.can_read_in(home)
+            || directory.is_some_and(|directory| home.starts_with(directory));
+        name != "HOME" || home.is_absolute() && is_readable
     });
 }

@@ -3,20 +3,18 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tempfile::TempDir;
 use tokio::process::{self, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tracing::debug;
 
-use super::directory;
+use super::directory::Fresh;
 use super::guard::Guarded;
 use super::launcher::Launcher;
 use super::sandbox::Confinement;
@@ -31,7 +29,7 @@ pub struct Options {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// All of its environment. In a sandbox, its directory becomes its `HOME` if it has none here.
+    /// All of its environment. In a sandbox, it gets a fresh `HOME` if it has none here.
     pub environment: Vec<(OsString, OsString)>,
     /// Where it runs; a fresh directory if absent, which is deleted afterwards.
     pub directory: Option<PathBuf>,
@@ -88,7 +86,7 @@ struct Group {
     started: Instant,
     launcher: Option<Arc<Launcher>>,
     stderr: JoinHandle<()>,
-    directory: Option<TempDir>,
+    directory: Option<Fresh>,
 }
 
 impl Child {
@@ -100,26 +98,31 @@ impl Child {
     /// # Errors
     /// See [`ProcessError`].
     pub(crate) fn start(options: &Options, on_line: Option<OnLine>) -> Result<Self, ProcessError> {
-        let fresh = match options.directory {
-            Some(_) => None,
-            None => Some(TempDir::with_prefix("tether-").map_err(ProcessError::Directory)?),
-        };
+        let needs_home = options.confinement.sandbox.is_some()
+            && options.environment.iter().all(|(name, _)| name != "HOME");
+        let fresh = (needs_home || options.directory.is_none())
+            .then(|| Fresh::new().map_err(ProcessError::Directory))
+            .transpose()?;
+        let fresh_path = fresh.as_ref().map(Fresh::path);
+        let directory = options.directory.as_deref().or(fresh_path);
         let mut confinement = options.confinement.clone();
-        let directory = fresh.as_ref().map(TempDir::path).or(options.directory.as_deref());
-        let mut home = None;
-        if let (Some(sandbox), Some(directory)) = (&mut confinement.sandbox, directory) {
-            sandbox.write.push(directory.to_owned());
-            let has_home = options.environment.iter().any(|(name, _)| name == "HOME");
-            home = (!has_home).then_some(directory);
+        if let Some(sandbox) = &mut confinement.sandbox {
+            let own = directory.into_iter().chain(fresh_path).map(Path::to_owned);
+            sandbox.write.extend(own);
         }
         let mark = Mark::new();
         let mut command = command(options, &confinement);
-        command.envs([mark.variable()]).envs(home.map(|home| ("HOME", home)));
+        command.envs([mark.variable()]);
+        if needs_home {
+            // Never the operator's directory: strangers may have written what is in it, and
+            // settings in a `HOME` name programs to run (`core.fsmonitor` of a `.gitconfig`).
+            command.envs(fresh_path.map(|home| ("HOME", home)));
+        }
         if let Some(directory) = directory {
             command.current_dir(directory);
         }
-        if let Some(fresh) = &fresh {
-            command.env("TMPDIR", fresh.path());
+        if options.directory.is_none() {
+            command.envs(fresh_path.map(|directory| ("TMPDIR", directory)));
         }
         let mut leader = command.spawn().map_err(|error| {
             let program = options.program.clone();
@@ -272,7 +275,7 @@ struct Remains {
     mark: Mark,
     search: Search,
     launcher: Option<Arc<Launcher>>,
-    directory: Option<TempDir>,
+    directory: Option<Fresh>,
 }
 
 impl Remains {
@@ -280,11 +283,7 @@ impl Remains {
     /// many files as the program liked. Blocks.
     fn clean_up(self) {
         stragglers::kill(&self.mark, self.search);
-        if let Some(fresh) = self.directory
-            && let Err(error) = directory::remove(fresh.path())
-        {
-            debug!(%error, "the directory of a program stays");
-        }
+        drop(self.directory);
         // Until here, the guard would have done it.
         if let (Some(launcher), Some(id)) = (&self.launcher, self.id) {
             launcher.release(id);

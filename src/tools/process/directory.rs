@@ -1,46 +1,196 @@
-//! Removes a program's directory, whatever the program made of it.
+//! A directory that is made for a program, and removed whatever the program made of it.
 
-use std::fs::{self, Permissions};
+use std::ffi::CStr;
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, openat, renameat, statat, unlinkat,
+};
+use rustix::path::Arg;
 use rustix::process::geteuid;
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tracing::warn;
 
-/// What an owner needs to list a directory and to remove what is in it.
-const OWNER_MAY_ALL: u32 = 0o700;
+use crate::limits::process::REMOVAL_WAIT;
+
+/// A fresh directory. Dropping it removes it as [`remove`] does, which blocks.
+#[derive(Debug)]
+pub(super) struct Fresh(PathBuf);
+
+impl Fresh {
+    pub(super) fn new() -> io::Result<Self> {
+        // A `TempDir` would remove it by recursion.
+        TempDir::with_prefix("tether-").map(|directory| Self(directory.keep()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.0) {
+            warn!(%error, directory = %self.0.display(), "a program's directory was not removed");
+        }
+    }
+}
 
 /// Removes a directory with all that is in it, including directories that their owner, who is not
 /// root, could not enter. **Call it when the program is gone**, so that nothing in it changes.
+///
+/// # Errors
+/// If something stays. All that could be removed is gone.
 pub(super) fn remove(directory: &Path) -> io::Result<()> {
-    fs::remove_dir_all(directory).or_else(|_| {
-        open_up(directory);
-        fs::remove_dir_all(directory)
-    })
+    let emptied = Emptying::of(directory).and_then(Emptying::run);
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(emptied.err().unwrap_or(error))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Gives us access to a directory and to those below it, as far as they are ours. Links are not
-/// followed: they may lead anywhere. What fails will fail again when it is removed.
-fn open_up(directory: &Path) {
-    let mut found = vec![directory.to_owned()];
-    while let Some(path) = found.pop() {
-        let Ok(metadata) = path.symlink_metadata() else { continue };
-        if !metadata.is_dir() || metadata.uid() != geteuid().as_raw() {
-            continue;
-        }
-        let mode = metadata.mode();
-        if mode & OWNER_MAY_ALL != OWNER_MAY_ALL {
-            let _ = fs::set_permissions(&path, Permissions::from_mode(mode | OWNER_MAY_ALL));
-        }
-        let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-        let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        found.extend(entries.filter(is_directory).map(|entry| entry.path()));
+/// Empties a directory, however deep it is, without recursion and with two open files. Each round
+/// removes the directories in `top`, after moving those in them up:
+///
+/// ```text
+///   top/a/b/c  ──>  top/0/c  ──>  top/1  ──>  top
+///                   (was b)       (was c)
+/// ```
+/// Links are not followed: they may lead anywhere.
+struct Emptying {
+    top: Dir,
+    /// The number that is the name of the next directory to move up. A name that is taken is not
+    /// a problem: the next round removes what has it.
+    next: u64,
+    begin: Instant,
+    /// Whether something has changed in this round.
+    has_progressed: bool,
+    /// The last error of this round.
+    error: Option<io::Error>,
+}
+
+impl Emptying {
+    fn of(directory: &Path) -> io::Result<Self> {
+        open_up(CWD, directory)?;
+        let top = Dir::new(open(CWD, directory)?)?;
+        Ok(Self { top, next: 0, begin: Instant::now(), has_progressed: false, error: None })
     }
+
+    /// Repeats until nothing is left or nothing changes. Room that a round makes on a full disk is
+    /// what the next one may need to move directories.
+    fn run(mut self) -> io::Result<()> {
+        loop {
+            self.has_progressed = false;
+            self.error = None;
+            self.round()?;
+            if !self.has_progressed {
+                return self.error.map_or(Ok(()), Err);
+            }
+        }
+    }
+
+    fn round(&mut self) -> io::Result<()> {
+        self.top.rewind();
+        while let Some(entry) = self.top.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if is_self_or_parent(name) {
+                continue;
+            }
+            if is_directory(self.top.fd()?, name, entry.file_type()) {
+                let emptied = self.move_up_from(name);
+                self.note(emptied)?;
+                let removed = unlinkat(self.top.fd()?, name, AtFlags::REMOVEDIR);
+                self.note(removed.map_err(Into::into))?;
+            } else {
+                let removed = unlinkat(self.top.fd()?, name, AtFlags::empty());
+                self.note(removed.map_err(Into::into))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the files in a directory in `top`, and moves the directories in it up to `top`.
+    fn move_up_from(&mut self, name: &CStr) -> io::Result<()> {
+        open_up(self.top.fd()?, name)?;
+        let mut directory = Dir::new(open(self.top.fd()?, name)?)?;
+        while let Some(entry) = directory.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if is_self_or_parent(name) {
+                continue;
+            }
+            let removed = if is_directory(directory.fd()?, name, entry.file_type()) {
+                // Its own `..` changes, which needs write access to it.
+                open_up(directory.fd()?, name)?;
+                let up = self.next.to_string();
+                self.next += 1;
+                renameat(directory.fd()?, name, self.top.fd()?, up)
+            } else {
+                unlinkat(directory.fd()?, name, AtFlags::empty())
+            };
+            self.note(removed.map_err(Into::into))?;
+        }
+        Ok(())
+    }
+
+    /// Notes how a step went. An error if something that still runs fills the directory as fast as
+    /// it is emptied.
+    fn note(&mut self, step: io::Result<()>) -> io::Result<()> {
+        match step {
+            Ok(()) => self.has_progressed = true,
+            Err(error) => self.error = Some(error),
+        }
+        if self.begin.elapsed() > REMOVAL_WAIT {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+}
+
+fn open(parent: BorrowedFd<'_>, name: impl Arg) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
+}
+
+/// Gives us access to a directory if it is ours. What fails will fail again when it is opened.
+fn open_up(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Result<()> {
+    let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let (kind, mode) = (FileType::from_raw_mode(found.st_mode), Mode::from_raw_mode(found.st_mode));
+    let is_ours = kind == FileType::Directory && found.st_uid == geteuid().as_raw();
+    if is_ours && !mode.contains(Mode::RWXU) {
+        let _ = chmodat(parent, name, mode | Mode::RWXU, AtFlags::empty());
+    }
+    Ok(())
+}
+
+fn is_self_or_parent(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
+}
+
+/// Whether an entry is a directory. Not all file systems say it with the name.
+fn is_directory(parent: BorrowedFd<'_>, name: &CStr, kind: FileType) -> bool {
+    let look = || Some(statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?.st_mode);
+    let kind = match kind {
+        FileType::Unknown => look().map_or(kind, FileType::from_raw_mode),
+        kind => kind,
+    };
+    kind == FileType::Directory
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use rustix::fs::mkdirat;
 
     use super::*;
 
@@ -52,32 +202,56 @@ mod tests {
         path.metadata().unwrap().mode() & 0o777
     }
 
-    /// `a` and `a/b`, which their owner cannot enter, and a link out of them to `outside`.
-    fn closed() -> (tempfile::TempDir, tempfile::TempDir) {
-        let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let inner = directory.path().join("a/b");
-        fs::create_dir_all(&inner).unwrap();
-        fs::write(inner.join("file"), "").unwrap();
-        symlink(outside.path(), directory.path().join("a/link")).unwrap();
-        close(outside.path(), 0o500);
-        close(&inner, 0);
-        close(&directory.path().join("a"), 0o50);
-        (directory, outside)
-    }
-
     #[test]
-    fn directories_are_opened_up_and_what_links_lead_to_is_not() {
-        let (directory, outside) = closed();
-        open_up(directory.path());
-        assert_eq!(mode(&directory.path().join("a")), 0o750);
-        assert_eq!(mode(&directory.path().join("a/b")), 0o700);
+    fn what_its_owner_could_not_enter_is_removed_and_what_links_lead_to_is_not() {
+        let (fresh, outside) = (Fresh::new().unwrap(), tempfile::tempdir().unwrap());
+        let (a, b) = (fresh.path().join("a"), fresh.path().join("a/b"));
+        fs::create_dir_all(b.join("c")).unwrap();
+        fs::write(b.join("file"), "").unwrap();
+        fs::write(outside.path().join("kept"), "").unwrap();
+        symlink(outside.path(), a.join("link")).unwrap();
+        symlink(outside.path(), b.join("c/link")).unwrap();
+        close(outside.path(), 0o500);
+        for closed in [&b.join("c"), &b, &a, fresh.path()] {
+            close(closed, 0);
+        }
+        let path = fresh.path().to_owned();
+        drop(fresh);
+        assert!(!path.exists() && outside.path().join("kept").exists());
         assert_eq!(mode(outside.path()), 0o500);
     }
 
+    /// Too deep for a path, for recursion on this stack, and for an open file on each level.
     #[test]
-    fn what_its_owner_could_not_enter_is_removed() {
-        let (directory, outside) = closed();
-        remove(directory.path()).unwrap();
-        assert!(!directory.path().exists() && outside.path().exists());
+    fn a_directory_of_thousands_of_levels_is_removed() {
+        let fresh = Fresh::new().unwrap();
+        let path = fresh.path().to_owned();
+        let mut at = open(CWD, fresh.path()).unwrap();
+        for _ in 0..5000 {
+            mkdirat(&at, "0", Mode::RWXU).unwrap();
+            mkdirat(&at, "1", Mode::RWXU).unwrap();
+            at = open(at.as_fd(), "0").unwrap();
+        }
+        let small = std::thread::Builder::new().stack_size(128 * 1024);
+        small.spawn(|| drop(fresh)).unwrap().join().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn names_that_are_taken_stop_nothing() {
+        let fresh = Fresh::new().unwrap();
+        fs::create_dir_all(fresh.path().join("a/x/y")).unwrap();
+        fs::create_dir_all(fresh.path().join("a/z")).unwrap();
+        fs::create_dir_all(fresh.path().join("0/full/1")).unwrap();
+        fs::write(fresh.path().join("1"), "").unwrap();
+        remove(fresh.path()).unwrap();
+        assert!(!fresh.path().exists());
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_removed() {
+        let fresh = Fresh::new().unwrap();
+        fs::remove_dir(fresh.path()).unwrap();
+        remove(fresh.path()).unwrap();
     }
 }

@@ -39,15 +39,15 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Whether the program can read all of this directory.
+    /// Whether the program can read this directory, or something in it that is listed.
     #[must_use]
-    pub fn can_read(&self, directory: &Path) -> bool {
+    pub fn can_read_in(&self, directory: &Path) -> bool {
         // The kernel's rules are about what is there, whatever links lead to it.
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let directory = real(directory);
-        let system = SYSTEM.iter().map(Path::new);
-        let listed = self.read.iter().chain(&self.write).map(PathBuf::as_path);
-        system.chain(listed).any(|readable| directory.starts_with(real(readable)))
+        let mut listed = self.read.iter().chain(&self.write).map(|path| real(path));
+        SYSTEM.iter().any(|system| directory.starts_with(real(Path::new(system))))
+            || listed.any(|path| directory.starts_with(&path) || path.starts_with(&directory))
     }
 }
 
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_readable_if_one_above_it_is() {
+    fn a_directory_is_readable_if_it_or_one_around_or_in_it_is_listed() {
         let base = tempfile::tempdir().unwrap();
         let at = |path: &str| base.path().join(path);
         std::fs::create_dir_all(at("listed/home")).unwrap();
@@ -280,16 +280,17 @@ mod tests {
             ("listed", at("listed/home"), true),
             ("link", at("listed/home"), true),
             ("listed", at("link/home"), true),
-            ("listed/home/below", at("listed/home"), false),
+            ("listed/home/below", at("listed/home"), true),
+            ("listed/home/absent", at("link/home"), true),
             ("list", at("listed/home"), false),
             ("listed", at("absent"), false),
             ("listed", "/usr/share".into(), true),
         ] {
-            let found = sandbox(listed).can_read(&directory);
+            let found = sandbox(listed).can_read_in(&directory);
             assert_eq!(found, can_read, "{listed}: {}", directory.display());
         }
         let writable = Sandbox { write: vec![at("listed")], ..Sandbox::default() };
-        assert!(writable.can_read(&at("listed/home")));
+        assert!(writable.can_read_in(&at("listed/home")));
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! What Landlock leaves open, closed by a filter of system calls (seccomp): sockets of every kind,
-//! the limits and priorities of other processes, such as the gateway's own, and shared memory,
-//! semaphores and message queues that other processes can find and that outlive their maker.
+//! the limits and priorities of other processes, such as the gateway's own, and what other processes
+//! can find and outlives its maker: shared memory, semaphores, message queues and the kernel's keys.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use libc::{
-    SYS_io_uring_setup, SYS_ioprio_set, SYS_mq_open, SYS_mq_unlink, SYS_msgctl, SYS_msgget,
-    SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr,
-    SYS_sched_setparam, SYS_sched_setscheduler, SYS_semctl, SYS_semget, SYS_semop, SYS_semtimedop,
-    SYS_setpriority, SYS_shmat, SYS_shmctl, SYS_shmget, SYS_socket, SYS_socketpair,
+    SYS_add_key, SYS_io_uring_setup, SYS_ioprio_set, SYS_keyctl, SYS_mq_open, SYS_mq_unlink,
+    SYS_msgctl, SYS_msgget, SYS_msgrcv, SYS_msgsnd, SYS_prlimit64, SYS_request_key,
+    SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam, SYS_sched_setscheduler,
+    SYS_semctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_setpriority, SYS_shmat, SYS_shmctl,
+    SYS_shmget, SYS_socket, SYS_socketpair,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -19,10 +20,10 @@ use seccompiler::{
 /// System calls that open a socket. A ring of `io_uring` could open one too.
 const SOCKETS: [i64; 2] = [SYS_socket, SYS_io_uring_setup];
 
-/// System calls for what lives on without a process, in System V's way or as a queue of POSIX. The
-/// first of each kind makes it. The others take a number that could be guessed. POSIX's own shared
-/// memory and semaphores are files, which Landlock restricts.
-const SHARED: [i64; 13] = [
+/// System calls for what lives on without a process, in System V's way, as a queue of POSIX or as a
+/// key of the user. The first of each kind makes it. The others take a number that could be guessed.
+/// POSIX's own shared memory and semaphores are files, which Landlock restricts.
+const SHARED: [i64; 16] = [
     SYS_shmget,
     SYS_shmat,
     SYS_shmctl,
@@ -36,6 +37,9 @@ const SHARED: [i64; 13] = [
     SYS_msgctl,
     SYS_mq_open,
     SYS_mq_unlink,
+    SYS_add_key,
+    SYS_request_key,
+    SYS_keyctl,
 ];
 
 /// System calls that change a process, and what their arguments are if that is the caller itself:

@@ -36,7 +36,7 @@ pub(super) fn unexplained(arguments: &Value) -> Violation {
 }
 
 pub(super) fn too_much(arguments: &Value) -> Violation {
-    let expected = "a value that is nested less deeply: its schema cannot be checked in time";
+    let expected = "a smaller value: its schema cannot be checked in time";
     Violation { expected: expected.to_owned(), ..not_an_object(arguments) }
 }
 

@@ -17,6 +17,8 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
+pub use self::effort::Unsupported;
+pub(crate) use self::effort::references;
 use self::effort::{Effort, Work};
 use self::parts::values;
 use crate::limits::tools::{PATTERN_BYTES_MAX, PATTERN_STEPS_MAX, PATTERNS_MAX, VIOLATIONS_MAX};
@@ -46,9 +48,9 @@ pub enum SchemaError {
         /// The reference.
         uri: String,
     },
-    /// A keyword whose references cannot be followed.
+    /// It uses what cannot be followed.
     #[error("it uses {0}, which is not supported")]
-    Reference(&'static str),
+    Unsupported(Unsupported),
     /// It has too many patterns.
     #[error("it has more than {PATTERNS_MAX} patterns, which take too much time and memory")]
     Patterns,
@@ -125,7 +127,7 @@ impl Schema {
             return Err(SchemaError::Patterns);
         }
         let parameters = Arc::new(parameters.clone());
-        let effort = Effort::of(&parameters).map_err(SchemaError::Reference)?;
+        let effort = Effort::of(&parameters).map_err(SchemaError::Unsupported)?;
         let limits = PatternOptions::fancy_regex()
             .size_limit(PATTERN_BYTES_MAX)
             .backtrack_limit(PATTERN_STEPS_MAX);
@@ -150,7 +152,7 @@ impl Schema {
     /// The arguments without optional properties that are `null` although the schema refuses that:
     /// small models write them for parameters they do not use.
     pub(crate) fn without_refused_nulls(&self, arguments: Value) -> Value {
-        // Most calls have none: for them, the way of the check is gone once, by `validate`.
+        // Most calls have none: for them, the check is walked once, by `validate`.
         if !values(&arguments).any(Value::is_null)
             || self.effort.of_checking(&arguments) != Work::Little
         {

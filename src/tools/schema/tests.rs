@@ -211,7 +211,7 @@ fn a_value_whose_check_would_take_hours_is_refused_at_once() {
     let schema = Schema::compile(&schema).unwrap();
     let arguments = (0..60).fold(json!(null), |inner, _| json!({"a": inner}));
     let violations = schema.validate(&arguments).unwrap_err();
-    assert!(violations[0].expected.contains("nested less deeply"), "{violations:?}");
+    assert!(violations[0].expected.contains("a smaller value"), "{violations:?}");
     assert_eq!(schema.without_refused_nulls(arguments.clone()), arguments);
 }
 
@@ -222,7 +222,7 @@ fn a_schema_whose_references_multiply_is_refused() {
     let defs: serde_json::Map<_, _> = chain.chain([("d40".to_owned(), json!({}))]).collect();
     let schema = json!({"$ref": "#/$defs/d0", "unevaluatedProperties": false, "$defs": defs});
     let error = Schema::compile(&schema).unwrap_err();
-    assert_eq!(error, SchemaError::Reference("references that multiply"));
+    assert_eq!(error, SchemaError::Unsupported(Unsupported::MultiplyingReferences));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const CUT_AT: usize = NAME_BYTES_MAX - HASH_DIGITS - 1;
 /// name that is too long is cut, and ends with a hash of all of it, within the limit.
 pub(crate) fn told(prefix: &str, name: &str) -> String {
     let whole = format!("{prefix}{name}");
-    let told = taken(&whole);
+    let told = sanitized(&whole);
     if told.len() <= NAME_BYTES_MAX {
         return told;
     }
@@ -25,12 +25,12 @@ pub(crate) fn told(prefix: &str, name: &str) -> String {
 
 /// Whether `told` may be the name of some tool with this prefix.
 pub(super) fn may_be_told(prefix: &str, told: &str) -> bool {
-    let prefix = taken(prefix);
+    let prefix = sanitized(prefix);
     told.starts_with(&prefix[..prefix.len().min(CUT_AT)])
 }
 
 /// Text with `_` for whatever model servers refuse in names.
-fn taken(text: &str) -> String {
+fn sanitized(text: &str) -> String {
     let is_taken = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     text.chars().map(|char| if is_taken(char) { char } else { '_' }).collect()
 }

@@ -28,7 +28,7 @@ pub(super) enum Current {
     /// It is being made, after this error if there was one.
     Connecting(Option<Arc<str>>),
     Open(Arc<Connection>),
-    /// There is none, and will be none for a while. This becomes of calls.
+    /// There is none, and will be none for a while. Calls fail with this.
     Failed(ToolFault),
 }
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::documents::Documents;
-use super::{DEPENDENT, SAME, SAME_EACH, UNEVALUATED, UNIONS};
+use super::{DEPENDENT, SAME, SAME_EACH, UNEVALUATED, UNIONS, Unsupported};
 use crate::limits::tools::{COPIES_MAX, COPY_DEPTH_MAX};
 use crate::tools::schema::parts::schemas;
 
@@ -18,7 +18,7 @@ const KEPT_WEIGHT: usize = 8;
 
 /// # Errors
 /// What in a schema must not be compiled.
-pub(super) fn check(schema: &Value, documents: &Documents) -> Result<(), &'static str> {
+pub(super) fn check(schema: &Value, documents: &Documents) -> Result<(), Unsupported> {
     Copies { documents, schema, known: HashMap::new() }.check()
 }
 
@@ -41,7 +41,7 @@ struct Copies<'s> {
 
 impl<'s> Copies<'s> {
     /// Adds up the copies for all parts that the schema uses.
-    fn check(&mut self) -> Result<(), &'static str> {
+    fn check(&mut self) -> Result<(), Unsupported> {
         let (mut open, mut seen) = (vec![(self.schema, self.documents.root())], HashSet::new());
         let mut all = 0;
         while let Some((part, base)) = open.pop() {
@@ -52,11 +52,11 @@ impl<'s> Copies<'s> {
             if let Some(each) = copied(keywords) {
                 all += each * self.weigh(part, base, 0).parts;
                 if all > COPIES_MAX {
-                    return Err("references that multiply");
+                    return Err(Unsupported::MultiplyingReferences);
                 }
             }
             let Some(base) = self.documents.inside(base, part) else {
-                return Err("an $id that is not clear");
+                return Err(Unsupported::UnclearId);
             };
             open.extend(self.target(keywords, base).ok().flatten());
             // Definitions are used by references alone, and nobody checks the content of texts.
@@ -68,7 +68,8 @@ impl<'s> Copies<'s> {
         Ok(())
     }
 
-    /// What the reference of a part means. An error if that is not clear.
+    /// What the reference of a part means. An error if that is not clear. A validator refuses what
+    /// means nothing, and says so.
     fn target(
         &self,
         keywords: &Map<String, Value>,
@@ -76,8 +77,10 @@ impl<'s> Copies<'s> {
     ) -> Result<Option<(&'s Value, usize)>, ()> {
         let Some(name) = keywords.get("$ref").and_then(Value::as_str) else { return Ok(None) };
         match self.documents.find(self.schema, base, name) {
-            None if !self.documents.is_elsewhere(base, name) => Err(()),
-            found => Ok(found),
+            Some(found) => Ok(Some(found)),
+            None if self.documents.is_elsewhere(base, name) => Ok(None),
+            None if self.documents.is_nothing(self.schema, base, name) => Ok(None),
+            None => Err(()),
         }
     }
 

@@ -1,14 +1,15 @@
 //! The documents of a schema, and what references in them mean (JSON Schema 2020-12, sections 8.2
 //! and 9; URIs as in RFC 3986).
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::Url;
 
 use crate::limits::tools::REFERENCE_BYTES_MAX;
-use crate::tools::schema::parts::schemas;
+use crate::tools::schema::parts::{schemas, values};
 
 /// The URI of a schema that does not say what its own is.
 const ROOT: &str = "json-schema:///";
@@ -133,6 +134,42 @@ impl Documents {
         self.uri(base, name).is_some_and(|uri| !self.places.contains_key(uri.as_str()))
     }
 
+    /// Whether a reference means nothing in a document of this schema: it has a typo.
+    pub(super) fn is_nothing(&self, schema: &Value, base: usize, name: &str) -> bool {
+        let Some((start, _, fragment)) = self.start(schema, base, name) else { return false };
+        if fragment.is_empty() || fragment.starts_with('/') {
+            return start.pointer(&fragment).is_none();
+        }
+        // Validators differ on where names are.
+        let is_named = |part: &Value, keyword: &str| {
+            let named = part.get(keyword).and_then(Value::as_str);
+            named.is_some_and(|named| named.trim_start_matches('#') == fragment)
+        };
+        let keywords = ["$anchor", "$dynamicAnchor", "$id", "id"];
+        !values(schema).any(|part| keywords.iter().any(|keyword| is_named(part, keyword)))
+    }
+
+    /// Whether a reference leads, or may lead, to what is not where a schema is.
+    pub(super) fn leads_into_values(&self, schema: &Value) -> bool {
+        let (mut places, mut targets) = (HashSet::new(), Vec::new());
+        let mut open = vec![(schema, Some(self.root()))];
+        while let Some((part, base)) = open.pop() {
+            places.insert(std::ptr::from_ref(part));
+            let Value::Object(keywords) = part else { continue };
+            let base = base.and_then(|base| self.inside(base, part));
+            if let Some(name) = keywords.get("$ref").and_then(Value::as_str) {
+                let Some(base) = base else { return true };
+                match self.find(schema, base, name) {
+                    Some((target, _)) => targets.push(std::ptr::from_ref(target)),
+                    None if self.is_elsewhere(base, name) => {}
+                    None => return true,
+                }
+            }
+            open.extend(schemas(keywords).map(|(_, _, part)| (part, base)));
+        }
+        targets.into_iter().any(|target| !places.contains(&target))
+    }
+
     /// Whether a reference means a schema of the standard's own, which is not in this one.
     pub(super) fn is_standard(&self, base: usize, name: &str) -> bool {
         let rest = name.strip_prefix("https://").or_else(|| name.strip_prefix("http://"));
@@ -147,6 +184,24 @@ impl Documents {
         base: usize,
         name: &str,
     ) -> Option<(&'s Value, usize)> {
+        let (start, document, fragment) = self.start(schema, base, name)?;
+        if fragment.is_empty() {
+            return Some((start, document));
+        }
+        if !fragment.starts_with('/') {
+            let place = self.anchors.get(&(document, fragment.into_owned()))?.as_ref()?;
+            return Some((schema.pointer(place)?, document));
+        }
+        self.follow(start, document, &fragment)
+    }
+
+    /// The beginning of the document that a reference means, the document, and the fragment.
+    fn start<'s, 'n>(
+        &self,
+        schema: &'s Value,
+        base: usize,
+        name: &'n str,
+    ) -> Option<(&'s Value, usize, Cow<'n, str>)> {
         let (address, fragment) = name.split_once('#').unwrap_or((name, ""));
         // Validators differ on these.
         if address.contains('%') || fragment.contains('#') {
@@ -154,15 +209,24 @@ impl Documents {
         }
         let (document, place) = self.place(&self.uri(base, name)?)?;
         let fragment = percent_decode_str(fragment).decode_utf8().ok()?;
-        let start = schema.pointer(place)?;
-        if fragment.is_empty() {
-            return Some((start, *document));
+        Some((schema.pointer(place)?, *document, fragment))
+    }
+
+    /// The references of all schemas in a schema, and whether each means something in it wherever it
+    /// is.
+    pub(super) fn references(&self, schema: &Value) -> BTreeMap<String, bool> {
+        let mut references = BTreeMap::new();
+        let mut open = vec![(schema, Some(self.root()))];
+        while let Some((part, base)) = open.pop() {
+            let Value::Object(keywords) = part else { continue };
+            let base = base.and_then(|base| self.inside(base, part));
+            if let Some(name) = keywords.get("$ref").and_then(Value::as_str) {
+                let resolves = base.is_some_and(|base| self.find(schema, base, name).is_some());
+                *references.entry(name.to_owned()).or_insert(true) &= resolves;
+            }
+            open.extend(schemas(keywords).map(|(_, _, part)| (part, base)));
         }
-        if !fragment.starts_with('/') {
-            let place = self.anchors.get(&(*document, fragment.into_owned()))?.as_ref()?;
-            return Some((schema.pointer(place)?, *document));
-        }
-        self.follow(start, *document, &fragment)
+        references
     }
 
     /// Follows a JSON pointer. Documents on the way are the base of what is in them.

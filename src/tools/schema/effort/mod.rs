@@ -7,23 +7,44 @@
 //!                            {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}}
 //! ```
 //! Each level of a value doubles the work, since both branches look at all that is below. So the
-//! same way is gone beforehand, without judging anything, and given up once it is too long. Where
-//! it is not clear what a reference means, that is too long as well: a validator may see more in it.
+//! same path is walked first, without judging anything, and given up once it is too long. If it is
+//! not clear what a reference means, that is too long as well: a validator may see more in it.
 
 mod copies;
 mod documents;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use self::documents::Documents;
 use self::walk::Walk;
-use super::parts::values;
+use super::parts::{schemas, values};
 use crate::limits::tools::{
     CHECKS_EXPLAINED_MAX, CHECKS_MAX, CHECKS_PER_VALUE, UNFINISHED_RUNS_MAX,
 };
+
+/// What keeps a schema from being compiled although it may be valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unsupported {
+    /// `$dynamicRef`, whose meaning depends on how a validator got there.
+    #[error("$dynamicRef")]
+    DynamicRef,
+    /// `$recursiveRef`, likewise.
+    #[error("$recursiveRef")]
+    RecursiveRef,
+    /// Parts of it are of another draft than the whole.
+    #[error("more than one $schema")]
+    Drafts,
+    /// A validator would make too many copies of what references mean, or it is not clear how many.
+    #[error("references that multiply")]
+    MultiplyingReferences,
+    /// It is not clear which document an `$id` names.
+    #[error("an $id that is not clear")]
+    UnclearId,
+}
 
 /// How much work it is to check a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,17 +66,20 @@ pub(super) struct Effort {
 
 impl Effort {
     /// The effort of a schema, or what in it must not even be compiled.
-    pub(super) fn of(schema: &Arc<Value>) -> Result<Self, &'static str> {
-        let has = |keyword: &&str| values(schema).any(|part| is_text(part.get(*keyword)));
-        if let Some(keyword) = DYNAMIC.into_iter().find(has) {
-            return Err(keyword);
+    pub(super) fn of(schema: &Arc<Value>) -> Result<Self, Unsupported> {
+        let has = |keyword: &str| {
+            values(schema).any(|part| part.get(keyword).is_some_and(Value::is_string))
+        };
+        if has("$dynamicRef") {
+            return Err(Unsupported::DynamicRef);
         }
-        let draft = schema.get("$schema");
-        let mut drafts = values(schema).map(|part| part.get("$schema"));
-        if drafts.any(|named| is_text(named) && named != draft) {
-            return Err("more than one $schema");
+        if has("$recursiveRef") {
+            return Err(Unsupported::RecursiveRef);
         }
         let documents = Documents::of(schema);
+        if has_drafts(schema, &documents) {
+            return Err(Unsupported::Drafts);
+        }
         copies::check(schema, &documents)?;
         Ok(Self { schema: Arc::clone(schema), documents })
     }
@@ -74,12 +98,35 @@ impl Effort {
     }
 }
 
-/// Keywords whose meaning depends on how a validator got there.
-const DYNAMIC: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
-
-fn is_text(value: Option<&Value>) -> bool {
-    value.is_some_and(Value::is_string)
+/// The references of a schema, and whether each means something in it wherever it is.
+pub(crate) fn references(schema: &Value) -> BTreeMap<String, bool> {
+    Documents::of(schema).references(schema)
 }
+
+/// Whether a part of a schema is of another draft than the whole. Values may name any, unless a
+/// reference makes schemas of them.
+fn has_drafts(schema: &Value, documents: &Documents) -> bool {
+    let named = |part: &Value| {
+        let draft = part.get("$schema").and_then(Value::as_str)?;
+        Some(draft.strip_suffix('#').unwrap_or(draft).to_owned())
+    };
+    let own = named(schema).unwrap_or_else(|| DEFAULT_DRAFT.to_owned());
+    let is_other = |part: &Value| named(part).is_some_and(|draft| draft != own);
+    if documents.leads_into_values(schema) {
+        return values(schema).any(is_other);
+    }
+    let mut open = vec![schema];
+    while let Some(part) = open.pop() {
+        if is_other(part) {
+            return true;
+        }
+        open.extend(part.as_object().into_iter().flat_map(schemas).map(|(_, _, part)| part));
+    }
+    false
+}
+
+/// The draft of a schema that does not say its own.
+const DEFAULT_DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Keywords with one schema for the value itself.
 const SAME: [&str; 4] = ["not", "if", "then", "else"];

@@ -2,7 +2,7 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::limits::tools::BACKTRACKS_MAX;
-use crate::tools::schema::Schema;
+use crate::tools::schema::{Schema, SchemaError};
 
 fn nested(depth: usize) -> Value {
     (0..depth).fold(json!({}), |inner, _| json!({ "a": inner }))
@@ -12,7 +12,7 @@ fn work(schema: &Value, value: &Value) -> Work {
     effort(schema).unwrap().of_checking(value)
 }
 
-fn effort(schema: &Value) -> Result<Effort, &'static str> {
+fn effort(schema: &Value) -> Result<Effort, Unsupported> {
     Effort::of(&Arc::new(schema.clone()))
 }
 
@@ -164,13 +164,52 @@ fn keywords_of_another_draft_hide_nothing() {
     }
     let mixed =
         json!({ "$defs": { "a": { "$schema": "http://json-schema.org/draft-04/schema#" } } });
-    assert_eq!(effort(&mixed).unwrap_err(), "more than one $schema");
+    assert_eq!(effort(&mixed).unwrap_err(), Unsupported::Drafts);
+}
+
+#[test]
+fn one_draft_may_be_named_often_and_values_may_name_any() {
+    let (latest, older) =
+        ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema");
+    for same in [
+        json!({ "examples": [{ "$schema": older }], "default": { "$schema": older } }),
+        json!({ "properties": { "$schema": { "const": older } } }),
+        json!({ "$defs": { "a": { "$schema": latest }, "b": { "$schema": format!("{latest}#") } } }),
+        json!({ "$schema": older, "definitions": { "a": { "$schema": format!("{older}#") } } }),
+    ] {
+        assert!(effort(&same).is_ok(), "{same}");
+    }
+    for other in [
+        json!({ "$defs": { "a": { "$schema": older } } }),
+        json!({ "$schema": older, "definitions": { "a": { "$schema": latest } } }),
+        // A reference makes a schema of the example.
+        json!({ "$ref": "#/examples/0/not", "examples": [{ "$schema": older, "not": {} }] }),
+    ] {
+        assert_eq!(effort(&other).unwrap_err(), Unsupported::Drafts, "{other}");
+    }
+}
+
+#[test]
+fn a_reference_with_a_typo_is_what_the_validator_says_it_is() {
+    for name in ["#/$defs/strin", "#strin", "#/$defs/string/0"] {
+        let union = json!({ "anyOf": [{ "type": "null" }, { "$ref": name }] });
+        let schema =
+            json!({ "properties": { "a": union }, "$defs": { "string": { "$anchor": "string" } } });
+        let error = Schema::compile(&schema).unwrap_err();
+        assert!(!matches!(error, SchemaError::Unsupported(_)), "{name}: {error}");
+    }
+    // Which of the two it means is not clear, nor what it weighs.
+    let twice = json!({
+        "anyOf": [{ "$ref": "#n" }],
+        "$defs": { "a": { "$anchor": "n" }, "b": { "$anchor": "n" } },
+    });
+    assert_eq!(effort(&twice).unwrap_err(), Unsupported::MultiplyingReferences);
 }
 
 #[test]
 fn what_depends_on_the_way_cannot_be_followed() {
     let schema = json!({ "properties": { "a": { "$dynamicRef": "#n" } } });
-    assert_eq!(effort(&schema).unwrap_err(), "$dynamicRef");
+    assert_eq!(effort(&schema).unwrap_err(), Unsupported::DynamicRef);
 }
 
 #[test]
@@ -266,7 +305,7 @@ fn a_schema_whose_copies_would_fill_the_memory_is_not_compiled() {
         ] {
             let mut schema = schema;
             schema["$defs"] = defs.clone();
-            assert_eq!(effort(&schema).unwrap_err(), "references that multiply");
+            assert_eq!(effort(&schema).unwrap_err(), Unsupported::MultiplyingReferences);
         }
     }
 }
@@ -315,7 +354,7 @@ fn what_a_reference_means_is_clear_or_too_much() {
 fn a_document_with_the_name_of_another_is_not_compiled() {
     for id in ["#", "", "json-schema:///"] {
         let schema = json!({ "properties": { "a": { "$id": id, "$ref": "#/$defs/b" } } });
-        assert_eq!(effort(&schema).unwrap_err(), "an $id that is not clear", "{id}");
+        assert_eq!(effort(&schema).unwrap_err(), Unsupported::UnclearId, "{id}");
     }
 }
 

@@ -69,7 +69,8 @@ impl<'s> Walk<'s> {
         Some(())
     }
 
-    /// Enters a part, which may be a document of its own. Whoever enters leaves: `depth` goes down.
+    /// Enters a part, which may be a document of its own. The caller decrements `depth` when it is
+    /// done with the part.
     fn enter(&mut self, base: usize, part: &'s Value) -> Option<usize> {
         self.depth += 1;
         if self.depth > CHECK_DEPTH_MAX {
