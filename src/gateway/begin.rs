@@ -192,7 +192,8 @@ impl Gateway {
             }
             Err(refusal) => return Err(refusal),
         };
-        check_choice(&new.tool_choice, &new.client_tools.beside(offer.tools.catalog()))?;
+        let offer = offer.beside(&self.rules, &new.client_tools);
+        check_choice(&new.tool_choice, &offer.catalog)?;
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
@@ -212,7 +213,7 @@ impl Gateway {
             log.cancel();
         }
         let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
-        let briefing = self.brief(&offer, &rules, &guard, &new.client_tools, &basis);
+        let briefing = self.brief(&offer, &rules, &guard, &basis);
         let route = Route::new(upstream, &self.upstreams, new.model.is_some());
         let ids = (&*session_id, &*turn_id);
         let request = new.into_request(ids, upstream.name(), briefing, (opening, history));
@@ -266,11 +267,10 @@ impl Gateway {
         offer: &Offer,
         rules: &Arc<Rules>,
         guard: &TurnGuard,
-        clients: &ClientTools,
         basis: &Basis<'_>,
     ) -> Arc<Briefing> {
         let nonce = self.rules.carries_nonce().then(|| guard.nonce());
-        let briefing = offer.briefing(rules, nonce, clients, basis);
+        let briefing = offer.briefing(rules, nonce, basis);
         let (told, tokens) = briefing.told();
         metrics::tools_told(told, tokens);
         briefing

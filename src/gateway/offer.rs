@@ -14,6 +14,8 @@ use crate::tools::{Catalog, Registry, RegistryError, SourceReport, Toolset};
 #[derive(Debug, Clone)]
 pub(super) struct Offer {
     pub(super) tools: Arc<Registry>,
+    /// What may be called: these tools, and those of the turn's client.
+    pub(super) catalog: Catalog,
     /// The status of each source of tools.
     pub(super) sources: Arc<[SourceReport]>,
     /// Why turns have to wait, if a required source is not ready.
@@ -26,7 +28,7 @@ pub(super) struct Offer {
 enum Teaching {
     /// They are told about all tools, by the same briefing.
     Same(Arc<Briefing>),
-    /// They are told about all tools, because the turn's request has chosen these.
+    /// They are told about all tools, because the turn's request has chosen or brought some.
     Chosen,
     /// There are too many tools: each turn has a selection.
     Selected(Arc<Index>),
@@ -48,40 +50,47 @@ impl Offer {
             add_finder(rules, &mut tools, &index);
             Teaching::Selected(index)
         };
-        Self { tools: Arc::new(tools), sources: sources.into(), awaited, teaching }
+        let catalog = tools.catalog().clone();
+        Self { tools: Arc::new(tools), catalog, sources: sources.into(), awaited, teaching }
     }
 
     /// Only the tools with these names.
     pub(super) fn subset(&self, names: &[String]) -> Result<Self, RegistryError> {
         let tools = Arc::new(self.tools.subset(names)?);
-        Ok(Self { tools, teaching: Teaching::Chosen, ..self.clone() })
+        let catalog = tools.catalog().clone();
+        Ok(Self { tools, catalog, teaching: Teaching::Chosen, ..self.clone() })
     }
 
-    /// The briefing for a turn with these tools of its client, of a session with this nonce, if
-    /// markers carry one.
+    /// The same with these tools of a client.
+    pub(super) fn beside(self, rules: &Rules, clients: &ClientTools) -> Self {
+        if clients.is_empty() {
+            return self;
+        }
+        let catalog = clients.beside(&self.catalog);
+        let teaching = match self.teaching {
+            Teaching::Same(_) if rules.can_tell_all(&catalog) => Teaching::Chosen,
+            Teaching::Same(_) => Teaching::Selected(Arc::new(Index::of(&self.catalog))),
+            other => other,
+        };
+        Self { catalog, teaching, ..self }
+    }
+
+    /// The briefing for a turn of a session with this nonce, if markers carry one.
     pub(super) fn briefing(
         &self,
         rules: &Arc<Rules>,
         nonce: Option<&str>,
-        clients: &ClientTools,
         basis: &Basis<'_>,
     ) -> Arc<Briefing> {
-        let ours = self.tools.catalog();
-        let tools = clients.beside(ours);
+        let tools = &self.catalog;
         let selection = match &self.teaching {
-            Teaching::Same(briefing)
-                if nonce.is_none() && clients.is_empty() && briefing.is_by(rules) =>
-            {
+            Teaching::Same(briefing) if nonce.is_none() && briefing.is_by(rules) => {
                 return Arc::clone(briefing);
             }
-            Teaching::Chosen => Selection::all(&tools),
-            Teaching::Same(_) if clients.is_empty() || rules.can_tell_all(&tools) => {
-                Selection::all(&tools)
-            }
-            Teaching::Same(_) => Selection::of(rules, &tools, &Index::of(ours), basis),
-            Teaching::Selected(index) => Selection::of(rules, &tools, index, basis),
+            Teaching::Same(_) | Teaching::Chosen => Selection::all(tools),
+            Teaching::Selected(index) => Selection::of(rules, tools, index, basis),
         };
-        brief(rules, nonce, &tools, &selection)
+        brief(rules, nonce, tools, &selection)
     }
 }
 

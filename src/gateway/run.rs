@@ -25,12 +25,13 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Remembers a turn in which the model said `text`.
-    fn keep(self, record: &conversation::Turn, text: &str) {
-        let mut seen = text.to_owned();
+    fn keep(self, record: conversation::Turn, text: String) {
+        let has_words = !text.is_empty();
+        let mut seen = text;
         if let Some(question) = record.questions.first() {
-            seen.push_str(&question.clarification.in_words(!text.is_empty()));
+            seen.push_str(&question.clarification.in_words(has_words));
         }
-        self.turns.keep(self.owner, self.past.then("assistant", &seen), record.clone());
+        self.turns.keep(self.owner, self.past.then("assistant", &seen), record);
     }
 }
 
@@ -47,24 +48,27 @@ pub(super) async fn run(
     guard: TurnGuard,
     memory: Option<Memory>,
 ) {
-    let (record, mut writer) = match drive(driver).await {
-        Some(RanTurn { record, text, mut writer }) => {
-            writer.seal();
-            (Some((record, text)), Some(writer))
+    let Some(RanTurn { record, text, mut writer }) = drive(driver).await else {
+        match memory {
+            Some(_) => guard.discard().await,
+            None => guard.finish(None).await,
         }
-        None => (None, None),
+        return drop(permit);
     };
-    let has_files = record.as_ref().is_some_and(|(record, _)| record.has_files());
-    match (record, memory) {
-        (Some((record, text)), Some(memory)) => {
-            memory.keep(&record, &text);
-            if has_files { guard.finish(Some(record)).await } else { guard.discard().await }
+    writer.seal();
+    match memory {
+        None => guard.finish(Some(record)).await,
+        Some(memory) if record.has_files() => {
+            memory.keep(record.clone(), text);
+            guard.finish(Some(record)).await;
         }
-        (None, Some(_)) => guard.discard().await,
-        (record, None) => guard.finish(record.map(|(record, _)| record)).await,
+        Some(memory) => {
+            memory.keep(record, text);
+            guard.discard().await;
+        }
     }
     drop(permit);
-    drop(writer.take());
+    drop(writer);
 }
 
 /// Drives a turn to its end. `None` if the driver panics, which ends the log.

@@ -150,7 +150,7 @@ impl Driver {
             self.parked.park(&self.session_id, call);
         }
         self.meter.turn_ended(&self.turn);
-        let text = self.turn.summary().text.to_owned();
+        let text = self.turn.take_text();
         RanTurn { record: self.turn.into_record(), text, writer: self.writer }
     }
 

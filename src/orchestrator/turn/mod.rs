@@ -138,6 +138,12 @@ impl TurnMachine {
         }
     }
 
+    /// Takes what was said. Call this once [`is_over`](Self::is_over) is true.
+    #[must_use]
+    pub(crate) fn take_text(&mut self) -> String {
+        std::mem::take(&mut self.core.script.text)
+    }
+
     /// Turns it into a record for the history. Call this once [`is_over`](Self::is_over) is true.
     #[must_use]
     pub(crate) fn into_record(self) -> conversation::Turn {
