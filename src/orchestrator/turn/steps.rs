@@ -228,9 +228,6 @@ impl OpenRound<'_> {
         self.feed_back_mistakes();
         self.feed_back_invention();
         self.count_round();
-        if !self.questions().is_empty() || !self.core.setup.waiting_questions().is_empty() {
-            self.take_back();
-        }
         let end = self.step_end();
         if !matches!(end, StepEnd::Nothing) {
             self.core.empty_answers = 0;
@@ -248,17 +245,21 @@ impl OpenRound<'_> {
                 Next::Ask
             }
             StepEnd::Questions(mut questions) => {
+                self.take_back();
                 let deferred = self.deferred_calls();
                 self.core.record_mut().deferred.extend(deferred);
                 self.push_step();
                 questions.extend_from_slice(self.core.setup.waiting_questions());
                 Next::AskUser(questions)
             }
-            StepEnd::ClientCalls(calls) => Next::End(self.end_with_calls(calls)),
-            StepEnd::Results if !self.core.setup.waiting_questions().is_empty() => {
+            StepEnd::ClientCalls(_) | StepEnd::Results
+                if !self.core.setup.waiting_questions().is_empty() =>
+            {
+                self.take_back();
                 self.push_step();
                 Next::AskUser(self.core.setup.waiting_questions().to_vec())
             }
+            StepEnd::ClientCalls(calls) => Next::End(self.end_with_calls(calls)),
             StepEnd::Results => self.go_on(),
         }
     }
