@@ -166,7 +166,7 @@ impl Gateway {
         forgotten
     }
 
-    /// The turns behind answers of which clients have seen the words alone.
+    /// The turns behind answers that clients know only as text.
     #[must_use]
     pub(crate) fn remembered(&self) -> &RememberedTurns {
         &self.remembered

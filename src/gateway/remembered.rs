@@ -1,4 +1,4 @@
-//! The turns behind answers of which clients have seen the words alone.
+//! The turns behind answers that clients know only as text.
 //!
 //! A client that keeps the conversation itself sends back what it could see: not our calls, nor what
 //! they found. Without them, a model forgets what it has looked up. So each turn is remembered for a

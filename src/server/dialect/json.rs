@@ -1,7 +1,8 @@
-//! Reads the bodies of other APIs' requests. Fields that we do not know are skipped: their clients
-//! send many.
+//! Reads JSON: the events of a log, and the bodies of other APIs' requests. Fields that we do not
+//! know are skipped there: their clients send many.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::object::Object;
 use crate::server::refusal::Refusal;
@@ -19,4 +20,11 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal>
     let ended = reader.end();
     ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })?;
     Ok(value)
+}
+
+/// Reads an event of a log. Our own bounds on nesting are higher than those of `serde_json`.
+pub(super) fn event(data: &[u8]) -> Value {
+    let mut deserializer = serde_json::Deserializer::from_slice(data);
+    deserializer.disable_recursion_limit();
+    Value::deserialize(&mut deserializer).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::ended::{self, ClientCall, Ended};
 use super::server_tools::ServerTools;
 use crate::event::Kind;
-use crate::server::dialect::{Answering, Encoder};
+use crate::server::dialect::{self, Answering, Encoder};
 use crate::session::Record;
 use crate::session::log::encode::serialize;
 
@@ -76,12 +76,16 @@ impl Chunks {
     }
 
     fn push_delta(&self, out: &mut BytesMut, delta: &Value, finish_reason: Option<&str>) {
+        self.push_choice(out, delta, finish_reason);
+        self.end_chunk(out);
+    }
+
+    fn push_choice(&self, out: &mut BytesMut, delta: &Value, finish_reason: Option<&str>) {
         out.extend_from_slice(&self.head);
         let choice = json!([{
             "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason,
         }]);
         serialize(out.writer(), &choice);
-        self.end_chunk(out);
     }
 
     fn end_chunk(&self, out: &mut BytesMut) {
@@ -116,10 +120,7 @@ impl Chunks {
                 }
             }
             ServerTools::Extension => {
-                out.extend_from_slice(&self.head);
-                out.extend_from_slice(
-                    b"[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":null}]",
-                );
+                self.push_choice(out, &json!({}), None);
                 out.extend_from_slice(b",\"tether\":");
                 serialize(out.writer(), data);
                 self.end_chunk(out);
@@ -158,7 +159,7 @@ impl Encoder for Chunks {
             }
             _ => {}
         }
-        let event = ended::read(record.data);
+        let event = dialect::json::event(record.data);
         let data = &event["data"];
         match record.kind {
             Kind::TurnStarted => {

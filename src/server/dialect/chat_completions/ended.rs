@@ -6,13 +6,6 @@ use serde_json::{Value, json};
 use crate::server::dialect::call_id;
 use crate::tools::Clarification;
 
-/// An event as JSON. Results may be nested deeper than `serde_json` reads by itself.
-pub(super) fn read(data: &[u8]) -> Value {
-    let mut deserializer = serde_json::Deserializer::from_slice(data);
-    deserializer.disable_recursion_limit();
-    Value::deserialize(&mut deserializer).unwrap_or_default()
-}
-
 /// The id of a turn's answer.
 pub(super) fn answer_id(turn_id: &str) -> String {
     format!("chatcmpl-{}", turn_id.replace('-', ""))

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::ended::{self, ClientCall, Ended};
 use super::server_tools::ServerTools;
 use crate::event::Kind;
-use crate::server::dialect::{Answering, Whole, WholeAnswer};
+use crate::server::dialect::{self, Answering, Whole, WholeAnswer};
 use crate::session::Record;
 
 /// Collects an answer.
@@ -100,7 +100,7 @@ impl Whole for Completion {
             return;
         }
         self.has_acted |= record.kind == Kind::ToolStarted;
-        let event = ended::read(record.data);
+        let event = dialect::json::event(record.data);
         let data = &event["data"];
         let text = || data["text"].as_str().unwrap_or_default();
         match record.kind {

@@ -13,12 +13,11 @@
 mod tests;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::FrameId;
 use crate::limits::stream as limits;
-use crate::server::dialect::Encoder;
+use crate::server::dialect::{Encoder, json};
 use crate::session::Record;
 use crate::session::log::encode::{fitting, serialize};
 use crate::tools::shortened;
@@ -88,10 +87,7 @@ fn push_shortened(out: &mut BytesMut, data: &[u8]) {
     /// The most bytes of JSON per field; three such fields and the rest fit into a frame.
     const FIELD_BYTES_MAX: usize = limits::FRAME_BYTES_MAX / 4;
 
-    // Our own bounds on nesting are higher than those of `serde_json`.
-    let mut deserializer = serde_json::Deserializer::from_slice(data);
-    deserializer.disable_recursion_limit();
-    let mut value = Value::deserialize(&mut deserializer).unwrap_or_default();
+    let mut value = json::event(data);
     if let Some(Value::Object(data)) = value.get_mut("data") {
         let mut truncated = Vec::new();
         for (name, field) in data.iter_mut() {
