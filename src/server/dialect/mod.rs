@@ -8,6 +8,8 @@ pub(super) mod chat_completions;
 mod json;
 pub(super) mod native;
 mod object;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
