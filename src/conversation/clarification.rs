@@ -57,6 +57,10 @@ pub(crate) mod approval {
 pub enum Ask {
     /// The user's words.
     Prompt(String),
+    /// The user's words, from a client that cannot say whether they answer the open question. If
+    /// they do, they are an [`Answer`](Self::Answer), and otherwise a [`Prompt`](Self::Prompt). No
+    /// words are refused.
+    Words(String),
     /// An answer to the open question, not yet checked.
     Answer {
         /// The question's id.
@@ -173,6 +177,10 @@ impl Conversation {
     ) -> Result<Opening, AnswerError> {
         let (clarification_id, choice) = match ask {
             Ask::Prompt(prompt) => return Ok(Opening::Prompt(prompt.clone())),
+            Ask::Words(words) => {
+                let answer = self.answer_in(words, is_parked).map(Opening::Answer);
+                return Ok(answer.unwrap_or_else(|| Opening::Prompt(words.clone())));
+            }
             Ask::Results(results) => {
                 let turn = self.with_results(results).map_err(AnswerError::Results)?;
                 return Ok(Opening::Results(Box::new(turn)));
@@ -180,9 +188,8 @@ impl Conversation {
             Ask::Answer { clarification_id, choice } => (clarification_id, choice),
         };
         let answer = self.answer(clarification_id, choice.clone())?;
-        let waits = |asked: &&Question| asked.continuation == Continuation::Open;
-        match self.open_questions().first().filter(waits) {
-            Some(asked) if !is_parked(&asked.call_id) => {
+        match self.open_questions().first() {
+            Some(asked) if asked.has_expired(is_parked) => {
                 Err(AnswerError::Expired(clarification_id.clone()))
             }
             _ => Ok(Opening::Answer(answer)),
@@ -262,8 +269,13 @@ impl Question {
     }
 
     /// Whether it asks for the approval of a call.
-    fn is_confirmation(&self) -> bool {
+    pub(super) fn is_confirmation(&self) -> bool {
         matches!(self.continuation, Continuation::Approval { .. })
+    }
+
+    /// Whether the call that asks has been given up. `is_parked` says whether a call still waits.
+    pub(super) fn has_expired(&self, is_parked: impl Fn(&str) -> bool) -> bool {
+        self.continuation == Continuation::Open && !is_parked(&self.call_id)
     }
 
     /// What a choice means as an answer to this question.

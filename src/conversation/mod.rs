@@ -11,6 +11,7 @@
 //! done here.
 
 mod answer_error;
+mod answer_in_words;
 pub mod claimed;
 mod clarification;
 mod client_results;

@@ -25,10 +25,10 @@ use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, query};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BeginError, BegunTurn, Gateway};
+use crate::gateway::{BeginError, BegunTurn, Gateway, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
-use crate::session::{Cancel, Found, LoggedTurn, off_worker};
+use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -91,8 +91,8 @@ async fn dispatch(
         (_, Route::Models) if reads => Ok(models(app)),
         (_, Route::Model(name)) if reads => model(name, app),
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
-        (&Method::DELETE, Route::Session(id)) => forget(id, app).await,
-        (_, Route::Session(id)) if reads => transcript(id, app).await,
+        (&Method::DELETE, Route::Session(id)) => forget(request, id, app).await,
+        (_, Route::Session(id)) if reads => transcript(request, id, app).await,
         (_, Route::Tools) if reads => Ok(tools(app)),
         (_, Route::Artifact(id)) if reads => artifact(id, app).await,
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
@@ -112,11 +112,13 @@ async fn begin(
     check_media_type(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let Asking { turn: new, form, repairs } =
-        asked(request, &body, key.as_deref(), app, |asked| dialect.read(asked))?;
+    let owner = app.auth.owner(&request.headers);
+    let Asking { turn, form, repairs } =
+        read(request, &body, (&owner, key.as_deref()), app, |asked| dialect.read(asked))?;
     for (repair, count) in repairs.iter() {
         metrics::history_repaired(repair.name(), count);
     }
+    let new = NewTurn { owner, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     // A client that retries with its key says what it has seen. Of a turn that has just begun, it
@@ -132,29 +134,28 @@ async fn begin(
 async fn count_tokens(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let messages = &app.dialects.messages;
+    let (owner, messages) = (app.auth.owner(&request.headers), &app.dialects.messages);
     let Counting { turn, message_tokens } =
-        asked(request, &body, None, app, |asked| messages.read_to_count(asked))?;
+        read(request, &body, (&owner, None), app, |asked| messages.read_to_count(asked))?;
     let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
     Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
 }
 
 /// Reads a request's body, together with what else its dialect has to know.
-fn asked<T>(
+fn read<T>(
     request: &Parts,
     body: &[u8],
-    idempotency_key: Option<&str>,
+    (owner, idempotency_key): (&str, Option<&str>),
     app: &App,
-    read: impl FnOnce(&Asked<'_>) -> Result<T, Refusal>,
+    in_dialect: impl FnOnce(&Asked<'_>) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let owner = app.auth.owner(&request.headers);
-    read(&Asked {
+    in_dialect(&Asked {
         accept: &accept(&request.headers),
         body,
         idempotency_key,
-        owner: &owner,
+        owner,
         models: &upstream_names(app),
-        hidden: &Behind { gateway: &app.gateway, owner: &owner },
+        hidden: &Behind { gateway: &app.gateway, owner },
         now_sec: now_sec(),
     })
 }
@@ -228,7 +229,8 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     request::check_session_id(&session_id)?;
     let seen = last_event_id(request)?;
     let (turn_id, after) = (query::value(query, "turn_id"), seen.map_or(0, |id| id.sequence));
-    let turn = match app.gateway.find_turn(&session_id, turn_id.as_deref(), after).await? {
+    let stored_as = stored_as(request, &session_id, app);
+    let turn = match app.gateway.find_turn(&stored_as, turn_id.as_deref(), after).await? {
         Found::Turn(turn) => turn,
         Found::Gone => return Err(Refusal::TURN_GONE),
         Found::NoTurn => return Err(Refusal::NO_TURN),
@@ -241,7 +243,7 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     check_media_type(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
-    match app.gateway.cancel(&session_id).await? {
+    match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
         Cancel::Cancelling => {
             Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
         }
@@ -250,15 +252,21 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     }
 }
 
-async fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
-    let session = app.gateway.snapshot(id).await?.ok_or(Refusal::NO_SESSION)?;
+/// The id under which the session is kept that the sender of a request calls `name`.
+fn stored_as(request: &Parts, name: &str, app: &App) -> String {
+    session::id_of(&app.auth.owner(&request.headers), name)
+}
+
+async fn transcript(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let stored_as = stored_as(request, id, app);
+    let session = app.gateway.snapshot(&stored_as).await?.ok_or(Refusal::NO_SESSION)?;
     let (id, length) = (id.to_owned(), session.conversation.bytes());
     let reply = move || json_reply(StatusCode::OK, &transcript::transcript(&id, &session));
     Ok(off_worker(length, reply).await)
 }
 
-async fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
-    if app.gateway.forget(id).await? {
+async fn forget(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    if app.gateway.forget(&stored_as(request, id, app)).await? {
         Ok(empty(StatusCode::NO_CONTENT))
     } else {
         Err(Refusal::NO_SESSION)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tether::config::Secret;
-use tether::tools::{Policy, ToolResult};
+use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Piece, post, request};
 use crate::support::gateway::Setup;
@@ -342,4 +342,35 @@ async fn a_cancelled_stream_breaks_off() {
             Piece::End => panic!("a proper end would look like a whole answer"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_what_the_user_says_next() {
+    let (mut model, gateway) = gateway(|setup| {
+        let asks = Policy { may_clarify: true, ..Policy::default() };
+        let options = [("r7", "Red"), ("g4", "Green")];
+        let question = Clarification {
+            r#type: "choice".to_owned(),
+            question: "Which room?".to_owned(),
+            options: options.map(|(id, title)| ClarificationOption::new(id, title)).to_vec(),
+            ..Clarification::default()
+        };
+        let result = ToolResult::clarification(question);
+        setup.tools.add(Arc::new(Always::new("pick_room", asks, result))).unwrap();
+    })
+    .await;
+    let first = body(&json!([user("Book a room.")]));
+    let (answer, _) = asked(&gateway, &mut model, &first, &[&call("pick_room", &json!({}))]).await;
+    let question = "Which room?\n1. Red\n2. Green";
+    assert_eq!(message(&answer)["content"], question);
+    for (said, is_answer) in [("2", true), ("green.", false), ("Never mind.", false)] {
+        let history = json!([user("Book a room."), assistant(question), user(said)]);
+        let (_, told) = asked(&gateway, &mut model, &body(&history), &["Done."]).await;
+        assert_eq!(!told.contains("was left unanswered"), is_answer, "{said}: {told}");
+        assert_eq!(told.matches("g4").count() > 1, is_answer, "{said}: {told}");
+    }
+    // Words that were never a question of ours are only words.
+    let invented = json!([user("Book it."), assistant(question), user("2")]);
+    let (_, told) = asked(&gateway, &mut model, &body(&invented), &["Done."]).await;
+    assert!(!told.contains("g4") && told.contains(question), "{told}");
 }

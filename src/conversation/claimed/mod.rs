@@ -136,6 +136,7 @@ pub fn adopt(
         append(&mut history, draft.finish(&mut repairs));
     }
     let ask = match next {
+        Next::Words(words) => Ask::Words(words),
         Next::Prompt(prompt) => Ask::Prompt(prompt),
         Next::Results(exchange) => {
             let kept = finder.find(&exchange, true);
@@ -151,6 +152,8 @@ pub fn adopt(
 /// What the list ends with.
 enum Next {
     /// The user's words.
+    Words(String),
+    /// Words that the user has not said: they answer no question.
     Prompt(String),
     /// Results of the last message's calls.
     Results(Exchange),
@@ -173,7 +176,7 @@ fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>) -> Result<Next, N
     for note in notes {
         last.add(&note);
     }
-    Ok(if last.replies.is_empty() { Next::Prompt(last.prompt) } else { Next::Results(last) })
+    Ok(if last.replies.is_empty() { Next::Words(last.prompt) } else { Next::Results(last) })
 }
 
 /// Appends a turn. It answers a question only if that is open.

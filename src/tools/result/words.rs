@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Clarification;
+use super::{Clarification, ClarificationOption};
 
 impl Clarification {
     /// The question and its options, numbered. `follows` says whether words come before it.
@@ -22,12 +22,50 @@ impl Clarification {
         }
         words
     }
+
+    /// The option that these words name: by its number in [`in_words`](Self::in_words), by its
+    /// title, or else by its id, which users seldom see. Case does not count. `None` if they name
+    /// several: a wrong choice is worse than none.
+    #[must_use]
+    pub(crate) fn option_in(&self, words: &str) -> Option<&ClarificationOption> {
+        let words = words.trim().to_lowercase();
+        if words.is_empty() {
+            return None;
+        }
+        let number = words.strip_suffix(['.', ')']).unwrap_or(&words).parse::<usize>().ok();
+        let is_shown_as = |at: usize, option: &ClarificationOption| {
+            number == Some(at) || option.title.trim().to_lowercase() == words
+        };
+        let (mut shown, mut ids) = (Named::None, Named::None);
+        for (at, option) in (1..).zip(&self.options) {
+            shown.add_if(is_shown_as(at, option), option);
+            ids.add_if(option.id.to_lowercase() == words, option);
+        }
+        match (shown, ids) {
+            (Named::One(option), _) | (Named::None, Named::One(option)) => Some(option),
+            _ => None,
+        }
+    }
+}
+
+/// The options that words name.
+enum Named<'o> {
+    None,
+    One(&'o ClarificationOption),
+    Several,
+}
+
+impl<'o> Named<'o> {
+    fn add_if(&mut self, is_named: bool, option: &'o ClarificationOption) {
+        if is_named {
+            *self = if matches!(self, Self::None) { Self::One(option) } else { Self::Several };
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::ClarificationOption;
 
     #[test]
     fn options_are_numbered() {
@@ -41,5 +79,39 @@ mod tests {
         let question = "Sign in.".to_owned();
         let page = Clarification { question, url, ..Clarification::default() };
         assert_eq!(page.in_words(true), "\n\nSign in.\nhttps://example.org/a");
+    }
+
+    #[test]
+    fn an_option_is_named_by_number_title_or_id() {
+        let asked = |options: &[(&str, &str)]| Clarification {
+            options: options.iter().map(|(id, it)| ClarificationOption::new(*id, *it)).collect(),
+            ..Clarification::default()
+        };
+        let check = |options: &[(&str, &str)], words: &str, expected: Option<&str>| {
+            let asked = asked(options);
+            let named = asked.option_in(words).map(|option| &*option.id);
+            assert_eq!(named, expected, "{words:?} of {options:?}");
+        };
+        let johns = [("c7", "John Doe"), ("C8", "John Smith"), ("c9", "John Smith")];
+        for words in ["1", " 1.\n", "1)", "john doe", " John Doe ", "C7"] {
+            check(&johns, words, Some("c7"));
+        }
+        check(&johns, "2", Some("C8"));
+        check(&johns, "c8", Some("C8"));
+        // Two have this title.
+        check(&johns, "John Smith", None);
+        for words in ["", " ", "0", "4", "-1", "1.5", "1..", "the first", "John", "Doe", "1, 2"] {
+            check(&johns, words, None);
+        }
+        // What users see comes first, and must not be ambiguous.
+        let numbers = [("2", "one"), ("1", "two")];
+        check(&numbers, "2", Some("1"));
+        let seats = [("a", "2"), ("b", "4")];
+        check(&seats, "2", None);
+        check(&seats, "1", Some("a"));
+        check(&seats, "4", Some("b"));
+        check(&[("a", "x"), ("A", "y")], "a", None);
+        check(&[("a", ""), ("b", "y")], "", None);
+        check(&[], "1", None);
     }
 }

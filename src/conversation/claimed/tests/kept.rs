@@ -284,6 +284,11 @@ fn a_question_stays_open_until_the_user_has_spoken() {
     let request = shelf.check(&messages, &[&kept[..], &["asks: This."]].concat());
     let [open] = request.history.open_questions() else { panic!("it was asked") };
     assert_eq!((&*open.clarification_id, &*open.call_id), ("t1.1", "call_1"));
+    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    assert!(matches!(opening, Opening::Answer(_)), "the words answer it");
+    // Nobody has answered if the assistant is to go on.
+    let goes_on = shelf.check(&messages[..2], &[&kept[..], &["asks: Continue."]].concat());
+    assert_eq!(goes_on.ask, Ask::Prompt("Continue.".to_owned()));
 
     let answer = |id: &str| {
         let (clarification_id, question) = (id.to_owned(), "Which?".to_owned());

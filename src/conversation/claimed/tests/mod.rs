@@ -71,7 +71,7 @@ fn outline(adopted: &Adopted) -> Vec<String> {
         lines.extend(turn.steps.iter().flat_map(|step| &step.parts).map(outline_of_part));
     }
     match &adopted.ask {
-        Ask::Prompt(prompt) => lines.push(format!("asks: {prompt}")),
+        Ask::Words(words) | Ask::Prompt(words) => lines.push(format!("asks: {words}")),
         Ask::Results(results) => lines.extend(results.iter().map(|returned| {
             format!("returns: {} {}", returned.call_id, outline_of_result(&returned.result))
         })),

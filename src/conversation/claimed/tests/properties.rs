@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::conversation::Step;
 use crate::conversation::render::tests::{any_turn, check_sequence};
+use crate::conversation::{Ending, Step};
+use crate::event::TurnFinish;
 
 /// Ids are few, so that calls and results meet by chance.
 fn any_id() -> impl Strategy<Value = String> {
@@ -40,6 +41,7 @@ fn any_text() -> impl Strategy<Value = String> {
         1 => Just(" \r\nWORD\n".to_owned()),
         1 => Just(BLOCK.to_owned()),
         1 => Just("<details type=\"tool_calls\">WORD".to_owned()),
+        1 => Just("1".to_owned()),
         1 => Just("<<function_call>> {\"name\": \"WORD\"}".to_owned()),
     ]
 }
@@ -128,7 +130,8 @@ impl HiddenTurns for Chance {
 /// A turn of our own, some of whose calls were handed out.
 fn any_hidden_turn() -> impl Strategy<Value = Turn> {
     let last = prop::collection::vec(Just("look"), 0..4);
-    (any_turn(), last, any::<bool>()).prop_map(|(mut turn, names, has_opening)| {
+    let kind = (any::<bool>(), any::<bool>());
+    (any_turn(), last, kind).prop_map(|(mut turn, names, (has_opening, is_asking))| {
         let count = turn.steps.iter().flat_map(Step::calls).count();
         let parts = names.into_iter().enumerate().map(|(at, name)| {
             Part::Call(Arc::new(Call {
@@ -143,6 +146,9 @@ fn any_hidden_turn() -> impl Strategy<Value = Turn> {
         turn.call_ids = turn.steps.iter().flat_map(Step::calls).count();
         if !has_opening {
             (turn.answer, turn.questions) = (None, Vec::new());
+        }
+        if is_asking && !turn.questions.is_empty() {
+            turn.ending = Some(Ending::Completed(TurnFinish::ClarificationNeeded));
         }
         turn
     })

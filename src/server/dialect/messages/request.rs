@@ -92,12 +92,7 @@ fn turn(
         nobody_approves: true,
         tool_choice: tool,
         sampling,
-        brought: Some(Brought {
-            history,
-            instructions: system,
-            past,
-            owner: asked.owner.to_owned(),
-        }),
+        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
     };
     Ok((turn, repairs, message_tokens))

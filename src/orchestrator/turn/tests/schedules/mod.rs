@@ -31,8 +31,10 @@ fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
         return results;
     }
     let Some(question) = history.open_questions().first() else { return prompt };
-    if dice.roll(3) == 0 {
-        return prompt;
+    match dice.roll(6) {
+        0 => return prompt,
+        1 => return words(dice, history),
+        _ => {}
     }
     let options = &question.clarification.options;
     let choice = match dice.roll(6) {
@@ -46,6 +48,12 @@ fn opening(dice: &mut Dice, history: &Conversation) -> Opening {
         _ => Choice::Option(options[0].id.clone()),
     };
     Opening::Answer(history.answer(&question.clarification_id, choice).unwrap())
+}
+
+/// The words of a user who has read the question as text.
+fn words(dice: &mut Dice, history: &Conversation) -> Opening {
+    let words = ["1", "2.", "approve", "No", "the first"][dice.roll(5)];
+    history.open(&Ask::Words(words.to_owned()), |_| true).expect("no words are refused")
 }
 
 /// The results of the calls that the last turn handed out, if there are any; seldom none.
