@@ -199,6 +199,11 @@ const ROWS: &[Row] = &[
         &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
     ),
     row(
+        "server/dialect/messages",
+        Nothing,
+        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+    ),
+    row(
         "server/dialect/native/mod.rs",
         Nothing,
         &["conversation", "gateway", "http", "limits", "text"],

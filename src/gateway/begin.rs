@@ -131,6 +131,18 @@ pub enum BeginError {
         /// What there is.
         known: Vec<String>,
     },
+    /// The instructions and the client's tools leave no room for a conversation.
+    #[error(
+        "the instructions and the client's tools take about {needed} tokens, but \
+         model.context_budget_tokens is {budget}; raise it, as far as the model server's context \
+         allows, or send fewer tools"
+    )]
+    NoRoom {
+        /// About how many tokens they take.
+        needed: usize,
+        /// How many there are.
+        budget: usize,
+    },
     /// A required source of tools is not ready.
     #[error("a required source of tools is not ready: {0}; try again later")]
     ToolsUnavailable(Arc<str>),
@@ -200,6 +212,7 @@ impl Gateway {
         };
         let offer = offer.beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &offer.catalog)?;
+        self.check_room(&new)?;
         let has_session = new.session_id.is_some();
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
@@ -329,7 +342,7 @@ impl Gateway {
         }
     }
 
-    fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
+    pub(super) fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
         let Some(name) = name else { return Ok(self.default_upstream()) };
         let found = self.upstreams.iter().find(|upstream| upstream.name() == name);
         found.ok_or_else(|| BeginError::UnknownModel {
@@ -340,7 +353,7 @@ impl Gateway {
 
     /// The tools with these names, or all tools if no names are given, once the required sources
     /// are ready. A drain does not wait for that.
-    async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
+    pub(super) async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());
         let ready = tokio::select! {

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::dialect::ai_sdk;
 use super::dialect::chat_completions::models;
+use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
@@ -83,10 +84,12 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream | Route::ChatCompletions | Route::AiSdkChat) => {
-            begin(request, body, route.dialect(&app.dialects), app).await
-        }
+        (
+            &Method::POST,
+            Route::ChatStream | Route::ChatCompletions | Route::Messages | Route::AiSdkChat,
+        ) => begin(request, body, route.dialect(&app.dialects), app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
+        (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,
         (&Method::GET, Route::AiSdkStream(chat_id)) => join_chat(request, chat_id, app).await,
         (&Method::DELETE, Route::AiSdkStream(chat_id)) => stop_chat(request, chat_id, app).await,
         (_, Route::Models) if reads => Ok(models(app)),
@@ -114,17 +117,8 @@ async fn begin(
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
-    let Asking { turn, form, repairs } = {
-        let asked = Asked {
-            accept: &accept(&request.headers),
-            body: &body,
-            idempotency_key: key.as_deref(),
-            owner: &owner,
-            hidden: &Behind { gateway: &app.gateway, owner: &owner },
-            now_sec: now_sec(),
-        };
-        dialect.read(&asked)?
-    };
+    let Asking { turn, form, repairs } =
+        read(request, &body, (&owner, key.as_deref()), app, |asked| dialect.read(asked))?;
     for (repair, count) in repairs.iter() {
         metrics::history_repaired(repair.name(), count);
     }
@@ -138,6 +132,36 @@ async fn begin(
         Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
         Form::Whole(whole) => Ok(collect(&turn, whole).await),
     }
+}
+
+/// Answers about how many tokens a request would take. No turn begins.
+async fn count_tokens(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let (owner, messages) = (app.auth.owner(&request.headers), &app.dialects.messages);
+    let Counting { turn, message_tokens } =
+        read(request, &body, (&owner, None), app, |asked| messages.read_to_count(asked))?;
+    let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
+    Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
+}
+
+/// Reads a request's body, together with what else its dialect has to know.
+fn read<T>(
+    request: &Parts,
+    body: &[u8],
+    (owner, idempotency_key): (&str, Option<&str>),
+    app: &App,
+    in_dialect: impl FnOnce(&Asked<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    in_dialect(&Asked {
+        accept: &accept(&request.headers),
+        body,
+        idempotency_key,
+        owner,
+        models: &upstream_names(app),
+        hidden: &Behind { gateway: &app.gateway, owner },
+        now_sec: now_sec(),
+    })
 }
 
 /// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).

@@ -41,6 +41,8 @@ pub(super) enum Route<'a> {
     ChatCompletions,
     Models,
     Model(Cow<'a, str>),
+    Messages,
+    CountTokens,
     Live,
     Ready,
     Metrics,
@@ -58,6 +60,8 @@ impl<'a> Route<'a> {
             AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/models" => Self::Models,
+            "/v1/messages" => Self::Messages,
+            "/v1/messages/count_tokens" => Self::CountTokens,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
@@ -97,6 +101,8 @@ impl<'a> Route<'a> {
             Self::ChatCompletions => "chat_completions",
             Self::Models => "models",
             Self::Model(_) => "model",
+            Self::Messages => "messages",
+            Self::CountTokens => "count_tokens",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",
@@ -109,6 +115,7 @@ impl<'a> Route<'a> {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
             Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
+            Self::Messages | Self::CountTokens => &dialects.messages,
             _ => &Native,
         }
     }
@@ -117,7 +124,11 @@ impl<'a> Route<'a> {
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
-            Self::ChatCancel | Self::ChatCompletions | Self::AiSdkChat => "POST",
+            Self::ChatCancel
+            | Self::ChatCompletions
+            | Self::Messages
+            | Self::CountTokens
+            | Self::AiSdkChat => "POST",
             Self::Session(_) | Self::AiSdkStream(_) => "GET, DELETE",
             _ => "GET",
         }

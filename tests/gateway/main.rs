@@ -23,6 +23,7 @@ mod images;
 mod leaks;
 mod limits;
 mod mcp_questions;
+mod messages;
 mod native;
 mod ndjson;
 mod nonce;

@@ -10,10 +10,13 @@ mod client_tools;
 mod digest;
 mod ended;
 mod json;
+pub(super) mod messages;
 pub(super) mod native;
 mod object;
 mod shown;
 mod sse;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
@@ -21,6 +24,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use self::chat_completions::ChatCompletions;
+use self::messages::Messages;
 use super::refusal::Refusal;
 use crate::conversation::claimed::{HiddenTurns, Repairs};
 use crate::gateway::NewTurn;
@@ -57,6 +61,7 @@ pub(super) struct Refused {
 #[derive(Debug)]
 pub(super) struct Dialects {
     pub(super) chat_completions: ChatCompletions,
+    pub(super) messages: Messages,
 }
 
 /// A request that begins a turn.
@@ -68,6 +73,8 @@ pub(super) struct Asked<'a> {
     pub(super) idempotency_key: Option<&'a str>,
     /// Whose request it is: the same for all requests with one key.
     pub(super) owner: &'a str,
+    /// The names of the models, the default one first.
+    pub(super) models: &'a [String],
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.

@@ -405,6 +405,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
+        models: &[],
         hidden: &Nothing,
         now_sec: 0,
     };
