@@ -7,6 +7,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATI
 use tower_http::cors::CorsLayer;
 
 use super::auth::API_KEY;
+use super::dialect::ag_ui::AgUi;
 use super::dialect::ai_sdk::AiSdk;
 use super::dialect::native::Native;
 use super::dialect::{Dialect, Dialects};
@@ -34,6 +35,7 @@ pub(super) enum Route<'a> {
     Session(Cow<'a, str>),
     Tools,
     Artifact(&'a str),
+    AgUi,
     /// The AI SDK's chats.
     AiSdkChat,
     /// The running turn of one of them.
@@ -57,6 +59,7 @@ impl<'a> Route<'a> {
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
+            "/api/v1/ag-ui" => Self::AgUi,
             AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/models" => Self::Models,
@@ -96,6 +99,7 @@ impl<'a> Route<'a> {
             Self::Session(_) => "session",
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
+            Self::AgUi => "ag_ui",
             Self::AiSdkChat => "ai_sdk_chat",
             Self::AiSdkStream(_) => "ai_sdk_stream",
             Self::ChatCompletions => "chat_completions",
@@ -114,6 +118,7 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::AgUi => &AgUi,
             Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
             Self::Messages | Self::CountTokens => &dialects.messages,
             _ => &Native,
@@ -128,6 +133,7 @@ impl<'a> Route<'a> {
             | Self::ChatCompletions
             | Self::Messages
             | Self::CountTokens
+            | Self::AgUi
             | Self::AiSdkChat => "POST",
             Self::Session(_) | Self::AiSdkStream(_) => "GET, DELETE",
             _ => "GET",

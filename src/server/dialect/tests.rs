@@ -5,6 +5,7 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
 use super::native::Native;
@@ -31,6 +32,10 @@ impl HiddenTurns for Forgetful {
 fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
     vec![
+        (
+            Box::new(AgUi),
+            r#"{"threadId":"t","runId":"r","messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
         (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
@@ -67,7 +72,7 @@ fn a_piece_of_text_costs_no_allocation() {
     for (dialect, body) in dialects() {
         let mut encoder = encoder(&*dialect, body);
         let mut out = BytesMut::with_capacity(1 << 20);
-        records(&[started.clone()], |record| encoder.encode(&record, &mut out));
+        records(std::slice::from_ref(&started), |record| encoder.encode(&record, &mut out));
         for delta in [&reasoning, &text] {
             let deltas = vec![delta.clone(); 101];
             let mut at = 0;
