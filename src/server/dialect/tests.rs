@@ -6,6 +6,7 @@ use allocation_counter::measure;
 use bytes::BytesMut;
 
 use super::chat_completions::{ChatCompletions, ServerTools};
+use super::messages::{Messages, MessagesServerTools};
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -29,11 +30,16 @@ impl HiddenTurns for Forgetful {
 /// Each dialect with a request for a stream.
 fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
+    let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
             Box::new(chat),
             r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
+        (
+            Box::new(messages),
+            r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
         ),
     ]
 }
@@ -46,6 +52,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         idempotency_key: None,
         owner: "",
         hidden: &Forgetful,
+        models: &[],
         now_sec: 1_795_315_264,
     };
     match dialect.read(&asked).expect("the request is valid").form {
@@ -64,7 +71,7 @@ fn a_piece_of_text_costs_no_allocation() {
     for (dialect, body) in dialects() {
         let mut encoder = encoder(&*dialect, body);
         let mut out = BytesMut::with_capacity(1 << 20);
-        records(&[started.clone()], |record| encoder.encode(&record, &mut out));
+        records(std::slice::from_ref(&started), |record| encoder.encode(&record, &mut out));
         for delta in [&reasoning, &text] {
             let deltas = vec![delta.clone(); 101];
             let mut at = 0;
