@@ -5,6 +5,7 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
 use super::messages::{Messages, MessagesServerTools};
 use super::native::Native;
@@ -32,6 +33,7 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
     let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
+        (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
             Box::new(chat),
@@ -51,6 +53,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
+        models: &[],
         hidden: &Forgetful,
         models: &[],
         now_sec: 1_795_315_264,
