@@ -523,6 +523,8 @@ pub mod server {
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
     /// Stop strings in a request; model servers accept no more.
     pub const STOP_STRINGS_MAX: usize = 16;
+    /// Longest stop string of a request, in bytes: so much of an answer may be held back.
+    pub const STOP_STRING_BYTES_MAX: usize = 256;
     /// Longest `X-Request-Id` of a client that is copied into logs, in bytes.
     pub const REQUEST_ID_BYTES_MAX: usize = 128;
     /// Bytes of a refusal's message, and of its field's name: both quote what the client sent.

@@ -191,7 +191,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/chat_completions",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/native/mod.rs",

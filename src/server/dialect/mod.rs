@@ -8,6 +8,7 @@ pub(super) mod chat_completions;
 mod json;
 pub(super) mod native;
 mod object;
+mod stop;
 
 use std::fmt;
 

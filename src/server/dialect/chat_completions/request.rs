@@ -11,9 +11,8 @@ use super::server_tools::ServerTools;
 use super::whole::Completion;
 use crate::conversation::claimed::{Adopted, Repairs, adopt};
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::STOP_STRINGS_MAX;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::upstream::{Sampling, ToolChoice};
@@ -163,11 +162,8 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
     if sampling.max_tokens == Some(0) {
         return Err(Refusal::invalid("max_tokens", "max_tokens must be at least 1"));
     }
-    if sampling.stop.len() > STOP_STRINGS_MAX {
-        return Err(Refusal::invalid(
-            "stop",
-            format!("stop takes {STOP_STRINGS_MAX} strings at most"),
-        ));
+    if let Some(expected) = stop::expected(&sampling.stop) {
+        return Err(Refusal::invalid("stop", format!("stop must be {expected}")));
     }
     Ok(sampling)
 }
