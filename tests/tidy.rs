@@ -194,6 +194,11 @@ const ROWS: &[Row] = &[
         &["conversation", "event", "gateway", "session", "tools", "upstream"],
     ),
     row(
+        "server/dialect/messages",
+        Nothing,
+        &["conversation", "event", "gateway", "session", "tools", "upstream"],
+    ),
+    row(
         "server/dialect/native/mod.rs",
         Nothing,
         &["conversation", "gateway", "http", "limits", "text"],

@@ -18,7 +18,7 @@ use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine, TurnRequest};
-use crate::session::{Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
+use crate::session::{self, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm, RegistryError};
@@ -27,8 +27,13 @@ use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 /// A turn to begin.
 #[derive(Debug, Default)]
 pub struct NewTurn {
-    /// The session; a new one if absent.
+    /// Whose it is. Owners do not share sessions; an empty owner is anyone.
+    pub owner: String,
+    /// The session, as its owner calls it; a new one if absent.
     pub session_id: Option<String>,
+    /// Whether a turn that still runs in the session is cancelled first. Otherwise this one does
+    /// not begin.
+    pub supersedes: bool,
     /// What the user says.
     pub ask: Ask,
     /// The name of an upstream; the first one if absent.
@@ -65,8 +70,9 @@ pub struct Brought {
     pub instructions: Option<String>,
     /// What the client has seen before the answer.
     pub past: Past,
-    /// Whose it is.
-    pub owner: String,
+    /// Whether a client that lost the stream can join it again. Otherwise the turn ends soon after
+    /// its client has left.
+    pub can_be_joined: bool,
 }
 
 /// A turn that can be read from its start.
@@ -124,6 +130,18 @@ pub enum BeginError {
         name: String,
         /// What there is.
         known: Vec<String>,
+    },
+    /// The instructions and the client's tools leave no room for a conversation.
+    #[error(
+        "the instructions and the client's tools take about {needed} tokens, but \
+         model.context_budget_tokens is {budget}; raise it, as far as the model server's context \
+         allows, or send fewer tools"
+    )]
+    NoRoom {
+        /// About how many tokens they take.
+        needed: usize,
+        /// How many there are.
+        budget: usize,
     },
     /// A required source of tools is not ready.
     #[error("a required source of tools is not ready: {0}; try again later")]
@@ -194,20 +212,29 @@ impl Gateway {
         };
         let offer = offer.beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &offer.catalog)?;
+        self.check_room(&new)?;
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
-        let (history, rules, memory) = self.unpack(new.brought.take());
-        let is_parked = |call_id: &str| self.parked.holds(&session_id, call_id);
-        let begun =
-            self.sessions.begin(&session_id, &turn_id, key, (&new.ask, history), is_parked).await;
+        let stored_as = session::id_of(&new.owner, &session_id);
+        let (brought, rules, memory) = self.unpack(new.brought.take(), &new.owner);
+        let beginning = Beginning {
+            session_id: &stored_as,
+            turn_id: &turn_id,
+            key,
+            ask: &new.ask,
+            brought,
+            supersedes: new.supersedes,
+        };
+        let is_parked = |call_id: &str| self.parked.holds(&stored_as, call_id);
+        let begun = self.sessions.begin(beginning, is_parked).await;
         let begun = match begun {
             Ok(begun) => begun,
             Err(reason) => return not_begun(session_id, reason),
         };
         let Begun { guard, writer, opening, history } = *begun;
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
-        span.in_scope(|| self.close_question(&session_id, &opening, &history));
+        span.in_scope(|| self.close_question(&stored_as, &opening, &history));
         let log = Arc::clone(writer.log());
         if self.cancellations.load(Ordering::SeqCst) > cancellations {
             log.cancel();
@@ -219,6 +246,7 @@ impl Gateway {
         let request = new.into_request(ids, upstream.name(), briefing, (opening, history));
         let parts = Parts {
             turn: TurnMachine::new(request),
+            session_id: stored_as,
             writer,
             route,
             tools: offer.tools,
@@ -248,16 +276,19 @@ impl Gateway {
     fn unpack(
         &self,
         brought: Option<Brought>,
+        owner: &str,
     ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
-        let Some(Brought { history, instructions, past, owner }) = brought else {
+        let Some(Brought { history, instructions, past, can_be_joined }) = brought else {
             return (None, Arc::clone(&self.rules), None);
         };
         let mut rules = Rules::clone(&self.rules);
-        rules.disconnect_grace = UNJOINABLE_GRACE.min(rules.disconnect_grace);
+        if !can_be_joined {
+            rules.disconnect_grace = UNJOINABLE_GRACE.min(rules.disconnect_grace);
+        }
         if let Some(instructions) = instructions {
             rules.system_prompt = instructions;
         }
-        let memory = Memory { turns: Arc::clone(&self.remembered), past, owner };
+        let memory = Memory { turns: Arc::clone(&self.remembered), past, owner: owner.to_owned() };
         (Some(history), Arc::new(rules), Some(memory))
     }
 
@@ -294,13 +325,14 @@ impl Gateway {
         let (Some(session_id), Some(key)) = (new.session_id, new.idempotency_key) else {
             return Err(refusal);
         };
-        match self.sessions.begun_by(&session_id, &key).await? {
+        let stored_as = session::id_of(&new.owner, &session_id);
+        match self.sessions.begun_by(&stored_as, &key).await? {
             Some(reason) => not_begun(session_id, reason),
             None => Err(refusal),
         }
     }
 
-    fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
+    pub(super) fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
         let Some(name) = name else { return Ok(self.default_upstream()) };
         let found = self.upstreams.iter().find(|upstream| upstream.name() == name);
         found.ok_or_else(|| BeginError::UnknownModel {
@@ -311,7 +343,7 @@ impl Gateway {
 
     /// The tools with these names, or all tools if no names are given, once the required sources
     /// are ready. A drain does not wait for that.
-    async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
+    pub(super) async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());
         let ready = tokio::select! {

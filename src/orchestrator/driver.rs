@@ -29,6 +29,8 @@ use crate::upstream::{Fallback, Opened, Round, RoundFailure, RoundRequest, Route
 /// What the driver needs for a turn.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    /// The id under which its session is kept.
+    pub(crate) session_id: String,
     /// The machine, newly created.
     pub(crate) turn: TurnMachine,
     /// Where its events go.
@@ -113,15 +115,16 @@ impl Driver {
     /// with the head of the response.
     #[must_use]
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { turn, writer, route, tools, tool_timeout, parked, artifacts } = parts;
+        let Parts { turn, session_id, writer, route, tools, tool_timeout, parked, artifacts } =
+            parts;
         let mut driver = Self {
             tools: RunningTools::new(
                 (tools, artifacts.clone()),
                 tool_timeout,
-                turn.session_id(),
+                &session_id,
                 turn.turn_id(),
             ),
-            session_id: turn.session_id().to_owned(),
+            session_id,
             turn,
             writer,
             route,

@@ -14,6 +14,7 @@ use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
 use super::dialect::chat_completions::models;
+use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
@@ -24,10 +25,10 @@ use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, query};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BeginError, BegunTurn, Gateway};
+use crate::gateway::{BeginError, BegunTurn, Gateway, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
-use crate::session::{Cancel, Found, LoggedTurn, off_worker};
+use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
 
@@ -82,15 +83,16 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream | Route::ChatCompletions) => {
+        (&Method::POST, Route::ChatStream | Route::ChatCompletions | Route::Messages) => {
             begin(request, body, route.dialect(&app.dialects), app).await
         }
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
+        (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,
         (_, Route::Models) if reads => Ok(models(app)),
         (_, Route::Model(name)) if reads => model(name, app),
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
-        (&Method::DELETE, Route::Session(id)) => forget(id, app).await,
-        (_, Route::Session(id)) if reads => transcript(id, app).await,
+        (&Method::DELETE, Route::Session(id)) => forget(request, id, app).await,
+        (_, Route::Session(id)) if reads => transcript(request, id, app).await,
         (_, Route::Tools) if reads => Ok(tools(app)),
         (_, Route::Artifact(id)) if reads => artifact(id, app).await,
         (_, Route::Live) if reads => Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" }))),
@@ -110,21 +112,13 @@ async fn begin(
     check_media_type(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let Asking { turn: new, form, repairs } = {
-        let owner = app.auth.owner(&request.headers);
-        let asked = Asked {
-            accept: &accept(&request.headers),
-            body: &body,
-            idempotency_key: key.as_deref(),
-            owner: &owner,
-            hidden: &Behind { gateway: &app.gateway, owner: &owner },
-            now_sec: now_sec(),
-        };
-        dialect.read(&asked)?
-    };
+    let owner = app.auth.owner(&request.headers);
+    let Asking { turn, form, repairs } =
+        read(request, &body, (&owner, key.as_deref()), app, |asked| dialect.read(asked))?;
     for (repair, count) in repairs.iter() {
         metrics::history_repaired(repair.name(), count);
     }
+    let new = NewTurn { owner, ..turn };
     let BegunTurn { session_id, turn, repeated } =
         app.gateway.begin(new).await.map_err(Refusal::Begin)?;
     // A client that retries with its key says what it has seen. Of a turn that has just begun, it
@@ -134,6 +128,36 @@ async fn begin(
         Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
         Form::Whole(whole) => Ok(collect(&turn, whole).await),
     }
+}
+
+/// Answers about how many tokens a request would take. No turn begins.
+async fn count_tokens(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let (owner, messages) = (app.auth.owner(&request.headers), &app.dialects.messages);
+    let Counting { turn, message_tokens } =
+        read(request, &body, (&owner, None), app, |asked| messages.read_to_count(asked))?;
+    let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
+    Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
+}
+
+/// Reads a request's body, together with what else its dialect has to know.
+fn read<T>(
+    request: &Parts,
+    body: &[u8],
+    (owner, idempotency_key): (&str, Option<&str>),
+    app: &App,
+    in_dialect: impl FnOnce(&Asked<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    in_dialect(&Asked {
+        accept: &accept(&request.headers),
+        body,
+        idempotency_key,
+        owner,
+        models: &upstream_names(app),
+        hidden: &Behind { gateway: &app.gateway, owner },
+        now_sec: now_sec(),
+    })
 }
 
 /// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).
@@ -205,7 +229,8 @@ async fn rejoin(request: &Parts, app: &App) -> Result<Reply, Refusal> {
     request::check_session_id(&session_id)?;
     let seen = last_event_id(request)?;
     let (turn_id, after) = (query::value(query, "turn_id"), seen.map_or(0, |id| id.sequence));
-    let turn = match app.gateway.find_turn(&session_id, turn_id.as_deref(), after).await? {
+    let stored_as = stored_as(request, &session_id, app);
+    let turn = match app.gateway.find_turn(&stored_as, turn_id.as_deref(), after).await? {
         Found::Turn(turn) => turn,
         Found::Gone => return Err(Refusal::TURN_GONE),
         Found::NoTurn => return Err(Refusal::NO_TURN),
@@ -218,7 +243,7 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     check_media_type(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
-    match app.gateway.cancel(&session_id).await? {
+    match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
         Cancel::Cancelling => {
             Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
         }
@@ -227,15 +252,21 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     }
 }
 
-async fn transcript(id: &str, app: &App) -> Result<Reply, Refusal> {
-    let session = app.gateway.snapshot(id).await?.ok_or(Refusal::NO_SESSION)?;
+/// The id under which the session is kept that the sender of a request calls `name`.
+fn stored_as(request: &Parts, name: &str, app: &App) -> String {
+    session::id_of(&app.auth.owner(&request.headers), name)
+}
+
+async fn transcript(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let stored_as = stored_as(request, id, app);
+    let session = app.gateway.snapshot(&stored_as).await?.ok_or(Refusal::NO_SESSION)?;
     let (id, length) = (id.to_owned(), session.conversation.bytes());
     let reply = move || json_reply(StatusCode::OK, &transcript::transcript(&id, &session));
     Ok(off_worker(length, reply).await)
 }
 
-async fn forget(id: &str, app: &App) -> Result<Reply, Refusal> {
-    if app.gateway.forget(id).await? {
+async fn forget(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    if app.gateway.forget(&stored_as(request, id, app)).await? {
         Ok(empty(StatusCode::NO_CONTENT))
     } else {
         Err(Refusal::NO_SESSION)

@@ -37,6 +37,8 @@ pub(crate) use auth::AuthOptions;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
 pub use dialect::chat_completions::ServerTools;
+use dialect::messages::Messages;
+pub use dialect::messages::MessagesServerTools;
 use places::Places;
 
 /// Settings of the server.
@@ -52,6 +54,8 @@ pub struct Options {
     pub(crate) timeouts: Timeouts,
     /// How much clients of Chat Completions are shown of the gateway's own tools.
     pub(crate) chat_server_tools: ServerTools,
+    /// What becomes of the gateway's own tools for clients of Messages.
+    pub(crate) messages_server_tools: MessagesServerTools,
 }
 
 /// How long to wait for clients.
@@ -83,6 +87,7 @@ impl Default for Options {
             keep_alive: limits::stream::KEEP_ALIVE,
             timeouts: Timeouts::default(),
             chat_server_tools: ServerTools::default(),
+            messages_server_tools: MessagesServerTools::default(),
         }
     }
 }
@@ -109,9 +114,19 @@ impl App {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> Self {
-        let Options { auth, max_body_bytes, keep_alive, timeouts, chat_server_tools } = options;
+        let Options {
+            auth,
+            max_body_bytes,
+            keep_alive,
+            timeouts,
+            chat_server_tools,
+            messages_server_tools,
+        } = options;
         let auth = Auth::new(auth, address);
-        let dialects = Dialects { chat_completions: ChatCompletions { shown: chat_server_tools } };
+        let dialects = Dialects {
+            chat_completions: ChatCompletions { shown: chat_server_tools },
+            messages: Messages { server_tools: messages_server_tools },
+        };
         let started_sec = now_sec();
         Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts, dialects, started_sec }
     }

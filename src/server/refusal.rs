@@ -100,6 +100,7 @@ impl Refusal {
                 BeginError::Answer(AnswerError::Expired(_)) => {
                     (StatusCode::CONFLICT, "clarification_expired")
                 }
+                BeginError::NoRoom { .. } => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
                 BeginError::TurnGone => (StatusCode::GONE, "gone"),
                 BeginError::UnknownModel { .. }
                 | BeginError::UnknownTool { .. }

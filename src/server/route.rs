@@ -35,6 +35,8 @@ pub(super) enum Route<'a> {
     ChatCompletions,
     Models,
     Model(Cow<'a, str>),
+    Messages,
+    CountTokens,
     Live,
     Ready,
     Metrics,
@@ -51,6 +53,8 @@ impl<'a> Route<'a> {
             TOOLS => Self::Tools,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/models" => Self::Models,
+            "/v1/messages" => Self::Messages,
+            "/v1/messages/count_tokens" => Self::CountTokens,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
@@ -85,6 +89,8 @@ impl<'a> Route<'a> {
             Self::ChatCompletions => "chat_completions",
             Self::Models => "models",
             Self::Model(_) => "model",
+            Self::Messages => "messages",
+            Self::CountTokens => "count_tokens",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",
@@ -96,6 +102,7 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::Messages | Self::CountTokens => &dialects.messages,
             _ => &Native,
         }
     }
@@ -104,7 +111,7 @@ impl<'a> Route<'a> {
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
-            Self::ChatCancel | Self::ChatCompletions => "POST",
+            Self::ChatCancel | Self::ChatCompletions | Self::Messages | Self::CountTokens => "POST",
             Self::Session(_) => "GET, DELETE",
             _ => "GET",
         }

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use crate::conversation::{self, AnswerError, Conversation, Ending, Opening, Question};
+use crate::conversation::{self, AnswerError, Ask, Conversation, Ending, Opening, Question};
 use crate::event::TurnState;
 
 use record::{RecordError, SessionRecord};
@@ -29,6 +29,28 @@ pub(crate) use codec::off_worker;
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::{Sessions, TurnGuard};
+
+/// The id under which the session that its owner calls `name` is kept. Owners cannot reach each
+/// other's sessions, whatever names they use. An empty `owner` is anyone.
+#[must_use]
+pub(crate) fn id_of(owner: &str, name: &str) -> String {
+    // No name contains the character between them.
+    if owner.is_empty() { name.to_owned() } else { format!("{name}@{owner}") }
+}
+
+/// A turn to begin in a session.
+#[derive(Debug)]
+pub(crate) struct Beginning<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) turn_id: &'a str,
+    /// The idempotency key.
+    pub(crate) key: Option<&'a str>,
+    pub(crate) ask: &'a Ask,
+    /// A conversation that takes the place of the session's own.
+    pub(crate) brought: Option<Conversation>,
+    /// Whether a turn that still runs is cancelled to make room.
+    pub(crate) supersedes: bool,
+}
 
 /// A session with a running turn.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! All sessions: those with a running turn are here, the others in the store.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use tracing::{debug, warn};
@@ -7,12 +8,12 @@ use tracing::{debug, warn};
 use super::artifacts::Artifacts;
 use super::codec;
 use super::lease::OwnedLease;
-use super::log::Writer;
+use super::log::{TurnLog, Writer};
 use super::record::{RecordError, SessionRecord};
 use super::running::{Claim, Claimed, RunningSessions};
 use super::store::{Lease, MemoryUsage, NodeId, Store, StoreError, Version};
-use super::{Begun, Cancel, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
-use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
+use super::{Beginning, Begun, Cancel, Found, LoggedTurn, NotBegun, RunningSession, Snapshot};
+use crate::conversation::{self, AnswerError, Ask, Opening};
 
 /// All sessions of a gateway.
 #[derive(Debug)]
@@ -48,8 +49,7 @@ impl Sessions {
     }
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
-    /// answer begins no session, because nothing was asked in it. A conversation that the client
-    /// brings takes the place of the session's own. `is_parked` says whether the call
+    /// answer begins no session, because nothing was asked in it. `is_parked` says whether the call
     /// with this id still waits for an answer.
     ///
     /// A session has one turn at a time. An answer is checked in the same step, so only one of two
@@ -59,28 +59,27 @@ impl Sessions {
     /// See [`NotBegun`].
     pub(crate) async fn begin(
         &self,
-        session_id: &str,
-        turn_id: &str,
-        key: Option<&str>,
-        (ask, brought): (&Ask, Option<Conversation>),
+        beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<Box<Begun>, NotBegun> {
+        let Beginning { session_id, turn_id, key, supersedes, .. } = beginning;
         let claim = loop {
             match self.running.claim(session_id) {
                 Claimed::Free(claim) => break claim,
                 Claimed::Later(over) => over.cancelled().await,
                 Claimed::Running(session) => {
                     let begun = key.and_then(|key| session.record.begun_by(key));
-                    return Err(match begun {
-                        Some(turn_id) => self.repeated(session_id, turn_id).await?,
-                        None => NotBegun::Busy,
-                    });
+                    match begun {
+                        Some(turn_id) => return Err(self.repeated(session_id, turn_id).await?),
+                        None if supersedes => cancelled(&session.turn.log).await,
+                        None => return Err(NotBegun::Busy),
+                    }
                 }
             }
         };
         let lease = OwnedLease::acquire(&self.store, session_id, self.node).await?;
         let lease = lease.ok_or(NotBegun::Busy)?;
-        let new = match self.load(lease.get(), turn_id, key, (ask, brought), is_parked).await {
+        let new = match self.load(lease.get(), beginning, is_parked).await {
             Ok(new) => new,
             Err(reason) => {
                 lease.release().await;
@@ -104,11 +103,10 @@ impl Sessions {
     async fn load(
         &self,
         lease: &Lease,
-        turn_id: &str,
-        key: Option<&str>,
-        (ask, brought): (&Ask, Option<Conversation>),
+        beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
+        let Beginning { turn_id, key, ask, brought, .. } = beginning;
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -268,6 +266,13 @@ impl Sessions {
         usage.session_bytes += bytes.sum::<usize>();
         usage
     }
+}
+
+/// Cancels a turn, and waits for its end.
+async fn cancelled(log: &Arc<TurnLog>) {
+    log.cancel();
+    let mut reader = log.read_after(log.last_sequence());
+    while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {}
 }
 
 /// A session's slot for a running turn. Dropping it frees the slot, but only

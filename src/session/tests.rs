@@ -1,5 +1,8 @@
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use futures::FutureExt as _;
 
 use super::*;
 use crate::conversation::{Ask, Choice, Ending};
@@ -28,12 +31,16 @@ fn turn(turn_id: &str) -> conversation::Turn {
     }
 }
 
+const fn beginning<'a>(turn_id: &'a str, key: Option<&'a str>, ask: &'a Ask) -> Beginning<'a> {
+    Beginning { session_id: "s", turn_id, key, ask, brought: None, supersedes: false }
+}
+
 async fn ask(
     sessions: &Sessions,
     turn_id: &str,
     key: Option<&str>,
 ) -> Result<Box<Begun>, NotBegun> {
-    sessions.begin("s", turn_id, key, (&Ask::default(), None), |_| false).await
+    sessions.begin(beginning(turn_id, key, &Ask::default()), |_| false).await
 }
 
 async fn begin(sessions: &Sessions, turn_id: &str, key: Option<&str>) -> (TurnGuard, Writer) {
@@ -227,8 +234,7 @@ async fn a_refused_answer_leaves_no_key_and_no_session() {
     let sessions = sessions();
     let choice = Choice::Text("?".to_owned());
     let answer = Ask::Answer { clarification_id: "q".to_owned(), choice };
-    let refused =
-        async || sessions.begin("s", "one", Some("key"), (&answer, None), |_| false).await;
+    let refused = async || sessions.begin(beginning("one", Some("key"), &answer), |_| false).await;
     assert!(matches!(refused().await, Err(NotBegun::Refused(_))));
     assert!(sessions.snapshot("s").await.unwrap().is_none());
     assert_eq!(sessions.memory_usage(), MemoryUsage::default());
@@ -424,7 +430,7 @@ async fn a_refused_request_keeps_the_session_until_its_lease_is_released() {
         store.open();
     };
     let (refused, ()) =
-        tokio::join!(sessions.begin("s", "one", None, (&answer, None), |_| false), release);
+        tokio::join!(sessions.begin(beginning("one", None, &answer), |_| false), release);
     assert!(matches!(refused, Err(NotBegun::Refused(_))));
     assert!(matches!(sessions.running.claim("s"), Claimed::Free(_)));
 }
@@ -457,6 +463,32 @@ async fn a_request_waits_for_a_turn_that_is_only_being_stored() {
     let ((), fourth, ()) = tokio::join!(first, ask(&sessions, "four", None), open);
     let history = fourth.unwrap().history;
     assert_eq!(history.turns().len(), 2, "it continues after the turn that was stored");
+}
+
+#[tokio::test]
+async fn a_turn_that_supersedes_cancels_the_one_before_it_and_waits_for_its_end() {
+    let sessions = sessions();
+    let (guard, mut writer) = begin(&sessions, "one", None).await;
+    let first = sessions.running.get("s").unwrap();
+    let words = Ask::default();
+    let next = Beginning { supersedes: true, ..beginning("two", None, &words) };
+    let mut second = pin!(sessions.begin(next, |_| false));
+    assert!(second.as_mut().now_or_never().is_none(), "the first has not ended");
+    assert!(!first.turn.log.has_ended());
+    let text = "Hi.";
+    let summary = Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text };
+    writer.push(&Event::TurnCompleted { finish_reason: TurnFinish::Cancelled, summary });
+    writer.seal();
+    guard.finish(Some(turn("one"))).await;
+    drop(writer);
+    let begun = second.await.unwrap();
+    assert_eq!(begun.history.turns().len(), 1, "it continues after what the first has said");
+}
+
+#[test]
+fn owners_do_not_share_sessions() {
+    let ids = ["", "a", "b"].map(|owner| id_of(owner, "s"));
+    assert_eq!(ids, ["s", "s@a", "s@b"]);
 }
 
 /// Between two steps of a turn's end, its session is forgotten and begun again.
@@ -544,7 +576,7 @@ async fn running_conversations_count() {
 #[tokio::test]
 async fn a_store_that_is_down_begins_and_finds_nothing() {
     let sessions = Sessions::new(Slow::new(true));
-    let begun = sessions.begin("s", "one", None, (&Ask::default(), None), |_| false).await;
+    let begun = ask(&sessions, "one", None).await;
     let Err(NotBegun::Failed(SessionError::Store(StoreError::Unavailable(_)))) = begun else {
         panic!("another error")
     };
@@ -563,7 +595,7 @@ async fn a_record_that_no_gateway_wrote_is_refused() {
     store.append(&lease, "one", vec![batch]).await.unwrap();
     store.release(&lease).await.unwrap();
     let sessions = Sessions::new(store);
-    let begun = sessions.begin("s", "one", None, (&Ask::default(), None), |_| false).await;
+    let begun = ask(&sessions, "one", None).await;
     assert!(matches!(begun, Err(NotBegun::Failed(SessionError::Record(_)))));
     assert!(matches!(sessions.snapshot("s").await, Err(SessionError::Record(_))));
     assert!(matches!(sessions.find_turn("s", None, 0).await, Err(SessionError::Record(_))));

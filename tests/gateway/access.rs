@@ -269,3 +269,33 @@ async fn a_page_sends_json_as_json() {
         assert_eq!(send(&[media_type]).await, 200, "{media_type}");
     }
 }
+
+/// Two people may choose the same name for a session.
+#[tokio::test]
+async fn a_session_belongs_to_the_key_that_began_it() {
+    let (mut model, gateway) = gateway(&["first", "second"], &[]).await;
+    let mine = "Authorization: Bearer first";
+    let theirs = "Authorization: Bearer second";
+    let body = json!({"prompt": "The word is plum.", "session_id": "s"}).to_string();
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, &[mine], &body)).await;
+    let round = model.round().await;
+    for (method, path) in [
+        ("GET", "/api/v1/sessions/s"),
+        ("DELETE", "/api/v1/sessions/s"),
+        ("GET", "/api/v1/chat/stream?session_id=s"),
+    ] {
+        let theirs = gateway.exchange(request(method, path, &[theirs], "")).await;
+        assert_eq!(theirs.refusal().0, 404, "{method} {path}");
+    }
+    let cancel = post(CANCEL, &[theirs], r#"{"session_id":"s"}"#);
+    assert_eq!(gateway.exchange(cancel).await.refusal().0, 404);
+    round.answer("Noted.").await;
+    let body = json!({"prompt": "Which word?", "session_id": "s"}).to_string();
+    let mut client = gateway.client().await;
+    client.send(post(STREAM, &[theirs], &body)).await;
+    assert_eq!(client.head().await.status, 200, "a session of its own");
+    let round = model.round().await;
+    assert!(!round.request.contents().contains("plum"));
+    assert_eq!(get(&gateway, "/api/v1/sessions/s", &[mine]).await, 200);
+}

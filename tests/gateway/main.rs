@@ -22,6 +22,7 @@ mod images;
 mod leaks;
 mod limits;
 mod mcp_questions;
+mod messages;
 mod native;
 mod ndjson;
 mod nonce;

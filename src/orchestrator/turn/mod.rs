@@ -98,12 +98,6 @@ impl TurnMachine {
         &self.core.record.turn_id
     }
 
-    /// The id of its session.
-    #[must_use]
-    pub(crate) fn session_id(&self) -> &str {
-        &self.core.setup.request.session_id
-    }
-
     /// When the turn began, in milliseconds since the Unix epoch.
     #[must_use]
     pub(crate) fn started_at_ms(&self) -> u64 {

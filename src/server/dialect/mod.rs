@@ -5,10 +5,14 @@
 
 pub(super) mod call_id;
 pub(super) mod chat_completions;
+mod ended;
 mod json;
+pub(super) mod messages;
 pub(super) mod native;
 mod object;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
@@ -16,6 +20,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use self::chat_completions::ChatCompletions;
+use self::messages::Messages;
 use super::refusal::Refusal;
 use crate::conversation::claimed::{HiddenTurns, Repairs};
 use crate::gateway::NewTurn;
@@ -37,6 +42,7 @@ pub(super) trait Dialect: fmt::Debug + Sync {
 #[derive(Debug)]
 pub(super) struct Dialects {
     pub(super) chat_completions: ChatCompletions,
+    pub(super) messages: Messages,
 }
 
 /// A request that begins a turn.
@@ -48,6 +54,8 @@ pub(super) struct Asked<'a> {
     pub(super) idempotency_key: Option<&'a str>,
     /// Whose request it is: the same for all requests with one key.
     pub(super) owner: &'a str,
+    /// The names of the models, the default one first.
+    pub(super) models: &'a [String],
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.

@@ -97,7 +97,6 @@ fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs)
     };
     let is_none = choice == Choice::None;
     let client_tools = if is_none { ClientTools::default() } else { client_tools(raw.tools)? };
-    let owner = asked.owner.to_owned();
     let turn = NewTurn {
         ask,
         model: Some(model),
@@ -107,7 +106,7 @@ fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs)
         nobody_approves: true,
         tool_choice: choice.tool_choice(),
         sampling,
-        brought: Some(Brought { history, instructions: system, past, owner }),
+        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
     };
     Ok((turn, repairs))

@@ -124,13 +124,12 @@ pub(in crate::server) fn parse(
         tools,
         client_tools,
         single_client_call: raw.parallel_client_calls == Some(false),
-        nobody_approves: false,
         tool_choice,
         confirm,
         max_tool_loops: raw.max_tool_loops,
         sampling,
-        brought: None,
         idempotency_key,
+        ..NewTurn::default()
     })
 }
 
