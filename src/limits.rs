@@ -559,6 +559,8 @@ pub mod config {
     pub const DEPTH_MAX: usize = 64;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
+    /// Names of models in `chat.models`: each request looks through them.
+    pub const MODEL_NAMES_MAX: usize = 256;
     /// The name of a source of tools, in bytes: half of what model servers take for a tool's.
     pub const ENTRY_NAME_BYTES_MAX: usize = 32;
     /// Most mistakes shown at once; the rest are only counted.

@@ -6,6 +6,7 @@ use allocation_counter::measure;
 use bytes::BytesMut;
 
 use super::chat_completions::{ChatCompletions, ServerTools};
+use super::models::Models;
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -45,7 +46,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &[],
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };
