@@ -14,7 +14,6 @@ use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
 use super::dialect::ai_sdk;
-use super::dialect::chat_completions::models;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
@@ -26,7 +25,7 @@ use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, query};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BeginError, BegunTurn, Gateway, NewTurn};
+use crate::gateway::{BegunTurn, Gateway, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
@@ -158,7 +157,7 @@ fn read<T>(
         body,
         idempotency_key,
         owner,
-        models: &upstream_names(app),
+        models: &app.models,
         hidden: &Behind { gateway: &app.gateway, owner },
         now_sec: now_sec(),
     })
@@ -212,18 +211,11 @@ async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>) -> Reply {
 }
 
 fn models(app: &App) -> Reply {
-    json_reply(StatusCode::OK, &models::list(&upstream_names(app), app.started_sec))
+    json_reply(StatusCode::OK, &app.models.list(app.started_sec))
 }
 
 fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
-    let names = upstream_names(app);
-    let model = models::find(&names, name, app.started_sec);
-    let unknown = || BeginError::UnknownModel { name: name.to_owned(), known: names.clone() };
-    Ok(json_reply(StatusCode::OK, &model.ok_or_else(|| Refusal::Begin(unknown()))?))
-}
-
-fn upstream_names(app: &App) -> Vec<String> {
-    app.gateway.upstreams().iter().map(|upstream| upstream.name().to_owned()).collect()
+    Ok(json_reply(StatusCode::OK, &app.models.find(name, app.started_sec)?))
 }
 
 /// A page must declare its JSON, so that the browser asks first; a command-line client need not.

@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
 use super::messages::{Messages, MessagesServerTools};
+use super::models::Models;
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -53,9 +54,8 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &[],
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         hidden: &Forgetful,
-        models: &[],
         now_sec: 1_795_315_264,
     };
     match dialect.read(&asked).expect("the request is valid").form {
