@@ -62,7 +62,7 @@ fn instructions(system: &Value) -> Option<String> {
 }
 
 fn prompt(turn: &NewTurn) -> &str {
-    let Ask::Prompt(prompt) = &turn.ask else { panic!("{:?}", turn.ask) };
+    let (Ask::Prompt(prompt) | Ask::Words(prompt)) = &turn.ask else { panic!("{:?}", turn.ask) };
     prompt
 }
 
