@@ -10,6 +10,8 @@ mod json;
 pub(super) mod messages;
 pub(super) mod native;
 mod object;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
