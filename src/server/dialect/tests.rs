@@ -6,6 +6,7 @@ use allocation_counter::measure;
 use bytes::BytesMut;
 
 use super::chat_completions::{ChatCompletions, ServerTools};
+use super::messages::{Messages, MessagesServerTools};
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -29,11 +30,17 @@ impl HiddenTurns for Forgetful {
 /// Each dialect with a request for a stream.
 fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
+    let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
             Box::new(chat),
             r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
+        (
+            Box::new(messages),
+            r#"{"model":"m","max_tokens":9,"stream":true,"thinking":{"type":"adaptive"},
+                "messages":[{"role":"user","content":"Hello?"}]}"#,
         ),
     ]
 }
@@ -45,6 +52,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
+        models: &[],
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };

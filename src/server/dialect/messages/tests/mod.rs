@@ -1,6 +1,5 @@
 //! Answers as clients get them, streamed and whole, of the same turns; and what requests say.
 
-use allocation_counter::measure;
 use bytes::BytesMut;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -361,18 +360,4 @@ fn a_cancelled_answer_has_no_end() {
 fn a_keep_alive_is_a_ping() {
     let ping = Events::new(answering(), OFF).keep_alive();
     assert_eq!(&*ping, b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
-}
-
-#[test]
-fn nothing_is_allocated_for_a_piece_of_words() {
-    let mut encoder = Events::new(answering(), OFF);
-    let mut out = BytesMut::with_capacity(64 * 1024);
-    records(&[started(), Event::TextDelta { text: "a" }], |record| {
-        encoder.encode(&record, &mut out);
-    });
-    let mut allocated = 0;
-    records(&[Event::TextDelta { text: "word" }, Event::TextDelta { text: " more" }], |record| {
-        allocated += measure(|| encoder.encode(&record, &mut out)).count_total;
-    });
-    assert_eq!(allocated, 0);
 }
