@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -20,7 +20,7 @@ use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
-use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
+use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, query};
 use crate::conversation::Turn;
@@ -31,9 +31,6 @@ use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
-
-/// Tells `OpenAI`'s SDKs whether to send a request again after an error.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 

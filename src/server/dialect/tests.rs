@@ -42,7 +42,8 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
         ),
         (
             Box::new(messages),
-            r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+            r#"{"model":"m","max_tokens":9,"stream":true,"thinking":{"type":"adaptive"},
+                "messages":[{"role":"user","content":"Hello?"}]}"#,
         ),
     ]
 }
