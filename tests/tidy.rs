@@ -197,12 +197,12 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/chat_completions",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/messages",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/native/mod.rs",

@@ -36,6 +36,7 @@ mod routes;
 mod selected_tools;
 mod shared_store;
 mod slow_reader;
+mod stop_texts;
 mod stream;
 mod telemetry;
 mod tool_choice;

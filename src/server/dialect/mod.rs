@@ -12,12 +12,15 @@ mod digest;
 mod ended;
 mod json;
 pub(super) mod messages;
+pub(super) mod models;
 pub(super) mod native;
 mod object;
 mod shown;
 mod sse;
+mod stop;
 #[cfg(test)]
 mod tests;
+mod tool_choice;
 
 use std::fmt;
 
@@ -26,6 +29,7 @@ use serde_json::Value;
 
 use self::chat_completions::ChatCompletions;
 use self::messages::Messages;
+use self::models::Models;
 use super::refusal::Refusal;
 use crate::conversation::claimed::{HiddenTurns, Repairs};
 use crate::gateway::NewTurn;
@@ -74,8 +78,8 @@ pub(super) struct Asked<'a> {
     pub(super) idempotency_key: Option<&'a str>,
     /// Whose request it is: the same for all requests with one key.
     pub(super) owner: &'a str,
-    /// The names of the models, the default one first.
-    pub(super) models: &'a [String],
+    /// The models that can be asked for.
+    pub(super) models: &'a Models,
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.

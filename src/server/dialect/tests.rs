@@ -8,6 +8,8 @@ use bytes::BytesMut;
 use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
+use super::messages::{Messages, MessagesServerTools};
+use super::models::Models;
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -31,6 +33,7 @@ impl HiddenTurns for Forgetful {
 /// Each dialect with a request for a stream.
 fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
+    let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
         (
             Box::new(AgUi),
@@ -42,6 +45,11 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
             Box::new(chat),
             r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
         ),
+        (
+            Box::new(messages),
+            r#"{"model":"m","max_tokens":9,"stream":true,"thinking":{"type":"adaptive"},
+                "messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
     ]
 }
 
@@ -52,7 +60,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &[],
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };

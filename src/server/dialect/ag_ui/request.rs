@@ -10,6 +10,7 @@ use super::resume::{self, Answered, RawEntry};
 use crate::conversation::Ask;
 use crate::conversation::claimed::{Adopted, adopt};
 use crate::gateway::{Brought, NewTurn};
+use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
 use crate::server::refusal::Refusal;
 
@@ -47,13 +48,15 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let answered = resume::read(entries(raw.resume)?, adopted, &open_calls, asked.hidden)?;
     let Answered { adopted, resumed, clarification_id } = answered;
     let Adopted { system, history, ask, past, repairs } = adopted;
+    let ChosenModel { upstream, tools } = model(&raw.forwarded_props, asked.models);
     let is_asked = !history.open_questions().is_empty();
     let turn = NewTurn {
         owner: asked.owner.to_owned(),
         session_id: Some(digest::name("ag-ui", &thread_id)),
         supersedes: true,
         ask: if is_asked { ask } else { with_context(ask, &raw.context) },
-        model: model(&raw.forwarded_props, asked.models),
+        model: upstream,
+        tools,
         client_tools: client_tools::read(raw.tools.as_ref())?,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         idempotency_key: clarification_id.map(|id| digest::name("answer", &id)),
@@ -71,9 +74,9 @@ fn entries(resume: Value) -> Result<Vec<RawEntry>, Refusal> {
 
 /// The model that the front end names, if there is one with this name: applications use the field
 /// for other things, too.
-fn model(forwarded: &Value, models: &[String]) -> Option<String> {
-    let name = forwarded["model"].as_str()?;
-    models.iter().find(|model| *model == name).cloned()
+fn model(forwarded: &Value, models: &Models) -> ChosenModel {
+    let chosen = forwarded["model"].as_str().and_then(|name| models.known(name));
+    chosen.unwrap_or_default()
 }
 
 /// What the user asks, with what the page says about itself. It is no more to be trusted than the

@@ -1,6 +1,7 @@
 //! What AG-UI's clients send.
 
 use super::*;
+use crate::server::dialect::models::Models;
 
 /// A turn that ended with a question.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ fn read_with(hidden: &dyn HiddenTurns, more: &Value) -> Result<Asking, Refusal> 
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
-        models: &["local".to_owned(), "other".to_owned()],
+        models: &Models::new(vec!["local".to_owned(), "other".to_owned()], Vec::new(), true),
         hidden,
         now_sec: 0,
     })
