@@ -7,6 +7,7 @@
 mod support;
 
 mod access;
+mod ag_ui;
 mod ai_sdk;
 mod artifacts;
 mod call_formats;
