@@ -117,6 +117,7 @@ const ROWS: &[Row] = &[
     row("upstream/frame_error", Nothing, &["limits"]),
     row("upstream/prelude", Nothing, &["event"]),
     row("upstream/image_support", Io, &["limits"]),
+    row("upstream/extra_sampling", Io, &["limits"]),
     row("upstream/local", Io, &[]),
     row("upstream/message", Nothing, &[]),
     row("upstream/models", Nothing, &[]),
@@ -197,7 +198,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/chat_completions",
         Nothing,
-        &["conversation", "event", "gateway", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row(
         "server/dialect/messages",

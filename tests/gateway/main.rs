@@ -18,6 +18,7 @@ mod client_tools;
 mod conversations;
 mod documented;
 mod drain;
+mod extra_sampling;
 mod http2;
 mod idempotency;
 mod images;

@@ -31,10 +31,13 @@ const EXPECTED: &str = "tool_choice must be \"auto\", \"none\", \"required\", a 
 /// Chooses among the client's tools, and those of ours that the turn may have.
 pub(super) fn choose(
     choice: Option<&Value>,
-    clients: ClientTools,
-    ours: Option<Vec<String>>,
+    clients: &ClientTools,
+    ours: Option<&[String]>,
 ) -> Result<ChosenTools, Refusal> {
-    let any = |choice| ChosenTools { clients: clients.clone(), ours: ours.clone(), choice };
+    let any = |choice| {
+        let ours = ours.map(<[String]>::to_vec);
+        ChosenTools { clients: clients.clone(), ours, choice }
+    };
     let Some(choice) = choice.filter(|choice| !choice.is_null()) else {
         return Ok(any(ToolChoice::Auto));
     };
@@ -47,11 +50,11 @@ pub(super) fn choose(
         };
     }
     if choice["type"] == "allowed_tools" {
-        return allowed(choice, &clients, ours.as_deref());
+        return allowed(choice, clients, ours);
     }
     let name = name_of(choice).ok_or_else(refusal)?.to_owned();
     let clients = clients.only(|tool| tool == name);
-    let is_ours = clients.is_empty() && may_have(ours.as_deref(), &name);
+    let is_ours = clients.is_empty() && may_have(ours, &name);
     let ours = if is_ours { vec![name.clone()] } else { Vec::new() };
     Ok(ChosenTools { clients, ours: Some(ours), choice: ToolChoice::Named(name) })
 }
@@ -104,7 +107,7 @@ mod tests {
     fn check(
         choice: &Value,
         ours: Option<&[&str]>,
-        expected: (&[&str], Option<&[&str]>, ToolChoice),
+        (left_clients, left_ours, call): (&[&str], Option<&[&str]>, ToolChoice),
     ) {
         let mut clients = ClientTools::default();
         for name in ALL {
@@ -112,10 +115,10 @@ mod tests {
         }
         let owned =
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let chosen = choose(Some(choice), clients, ours.map(owned)).unwrap();
-        assert_eq!(chosen.clients.beside(&Catalog::default()).names(), expected.0, "{choice}");
-        assert_eq!(chosen.ours, expected.1.map(owned), "{choice}");
-        assert_eq!(chosen.choice, expected.2, "{choice}");
+        let chosen = choose(Some(choice), &clients, ours.map(owned).as_deref()).unwrap();
+        assert_eq!(chosen.clients.beside(&Catalog::default()).names(), left_clients, "{choice}");
+        assert_eq!(chosen.ours, left_ours.map(owned), "{choice}");
+        assert_eq!(chosen.choice, call, "{choice}");
     }
 
     fn function(name: &str) -> Value {
@@ -181,7 +184,7 @@ mod tests {
             json!({"type": "allowed_tools", "allowed_tools": {"tools": 7}}),
             json!({"type": "allowed_tools", "allowed_tools": {"mode": "never", "tools": []}}),
         ] {
-            let refused = choose(Some(&choice), ClientTools::default(), None).unwrap_err();
+            let refused = choose(Some(&choice), &ClientTools::default(), None).unwrap_err();
             assert!(matches!(refused, Refusal::Invalid { param: "tool_choice", .. }), "{choice}");
         }
     }

@@ -125,6 +125,7 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         max_tokens: raw.max_tokens,
         seed: None,
         stop: raw.stop_sequences.clone().unwrap_or_default(),
+        ..Sampling::default()
     };
     if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
         return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
