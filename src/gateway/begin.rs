@@ -17,7 +17,9 @@ use crate::conversation::claimed::Past;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine, TurnRequest};
+use crate::orchestrator::{
+    Basis, Briefing, Driver, Parts, ResponseFormat, Rules, TurnMachine, TurnRequest,
+};
 use crate::session::{self, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
@@ -48,6 +50,8 @@ pub struct NewTurn {
     pub nobody_approves: bool,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
+    /// The form of the answer; words if absent.
+    pub response_format: Option<Arc<ResponseFormat>>,
     /// Which calls need the user's approval, in addition to those of `tools.confirm`.
     pub confirm: Option<Confirm>,
     /// Lowers the configured limit.
@@ -175,6 +179,7 @@ impl NewTurn {
             sampling: self.sampling,
             max_tool_loops: self.max_tool_loops,
             tool_choice: self.tool_choice,
+            response_format: self.response_format,
             single_client_call: self.single_client_call,
             nobody_approves: self.nobody_approves,
             confirm: self.confirm,

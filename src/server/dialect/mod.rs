@@ -11,6 +11,7 @@ pub(super) mod messages;
 pub(super) mod models;
 pub(super) mod native;
 mod object;
+mod response_format;
 mod stop;
 #[cfg(test)]
 mod tests;

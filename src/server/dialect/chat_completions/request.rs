@@ -14,7 +14,7 @@ use crate::limits::server::EXTRA_SAMPLING_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, response_format, stop};
 use crate::server::refusal::Refusal;
 use crate::text::json_len;
 use crate::tools::client::ClientTools;
@@ -50,6 +50,7 @@ struct Raw {
     top_logprobs: Option<u32>,
     functions: Option<Value>,
     function_call: Option<Value>,
+    response_format: Option<Value>,
     modalities: Option<Vec<String>>,
     audio: Option<Value>,
 }
@@ -93,6 +94,7 @@ pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refu
 
 fn turn(raw: Raw, model: &str, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
     let sampling = sampling(&raw)?;
+    let response_format = response_format::read(raw.response_format)?;
     let ChosenModel { upstream, tools } = asked.models.choose(model)?;
     let clients = client_tools(raw.tools)?;
     let ChosenTools { clients, ours, choice } =
@@ -113,6 +115,7 @@ fn turn(raw: Raw, model: &str, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), 
         single_client_call: raw.parallel_tool_calls == Some(false),
         nobody_approves: true,
         tool_choice: choice,
+        response_format,
         sampling,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
