@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::Gateway;
 use super::offer::Offer;
+use super::remembered::Seen;
 use super::run::{Memory, run};
 use crate::conversation::claimed::Past;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
@@ -60,6 +61,8 @@ pub struct NewTurn {
     pub sampling: Sampling,
     /// What the client brings, if it keeps the conversation itself.
     pub brought: Option<Brought>,
+    /// The name that a client gives to the conversation that it brings.
+    pub conversation: Option<String>,
     /// In one session, the same key begins only one turn.
     pub idempotency_key: Option<String>,
 }
@@ -222,7 +225,8 @@ impl Gateway {
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let (brought, rules, memory) = self.unpack(new.brought.take(), &new.owner);
+        let seen = seen(&new);
+        let (brought, rules, memory) = self.unpack(new.brought.take(), seen);
         let beginning = Beginning {
             session_id: &stored_as,
             turn_id: &turn_id,
@@ -281,7 +285,7 @@ impl Gateway {
     fn unpack(
         &self,
         brought: Option<Brought>,
-        owner: &str,
+        seen: Seen,
     ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
         let Some(Brought { history, instructions, past, can_be_joined }) = brought else {
             return (None, Arc::clone(&self.rules), None);
@@ -293,7 +297,7 @@ impl Gateway {
         if let Some(instructions) = instructions {
             rules.system_prompt = instructions;
         }
-        let memory = Memory { turns: Arc::clone(&self.remembered), past, owner: owner.to_owned() };
+        let memory = Memory { turns: Arc::clone(&self.remembered), past, seen };
         (Some(history), Arc::new(rules), Some(memory))
     }
 
@@ -365,6 +369,19 @@ impl Gateway {
             BeginError::UnknownTool { error, known }
         })
     }
+}
+
+/// What the client has seen of the turn once it has ended.
+fn seen(new: &NewTurn) -> Seen {
+    let prompt = match &new.ask {
+        Ask::Words(words) | Ask::Prompt(words) => words.clone(),
+        // The turn goes on from the one that handed out the calls.
+        Ask::Results(_) | Ask::Answer { .. } => {
+            let before = new.brought.as_ref().and_then(|it| it.history.turns().next_back());
+            before.map(|turn| turn.prompt.clone()).unwrap_or_default()
+        }
+    };
+    Seen { owner: new.owner.clone(), conversation: new.conversation.clone(), prompt }
 }
 
 /// The turn that is read instead of a new one, or why there is none.

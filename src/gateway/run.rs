@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::remembered::RememberedTurns;
+use super::remembered::{RememberedTurns, Seen};
 use crate::conversation;
 use crate::conversation::claimed::Past;
 use crate::orchestrator::{Driver, RanTurn};
@@ -20,7 +20,7 @@ pub(super) struct Memory {
     pub(super) turns: Arc<RememberedTurns>,
     /// What the client had seen before the turn.
     pub(super) past: Past,
-    pub(super) owner: String,
+    pub(super) seen: Seen,
 }
 
 impl Memory {
@@ -31,7 +31,7 @@ impl Memory {
         if let Some(question) = record.questions.first() {
             seen.push_str(&question.clarification.in_words(has_words));
         }
-        self.turns.keep(self.owner, self.past.then("assistant", &seen), record);
+        self.turns.keep(self.seen, self.past.then("assistant", &seen), record);
     }
 }
 

@@ -25,7 +25,7 @@ use super::{App, now_sec, query};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::gateway::{BegunTurn, Gateway, NewTurn};
-use crate::limits::server::FILE_NAME_CHARS_MAX;
+use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
@@ -154,9 +154,16 @@ fn read<T>(
         idempotency_key,
         owner,
         models: &app.models,
+        conversation: conversation_name(&request.headers, &app.session_headers),
         hidden: &Behind { gateway: &app.gateway, owner },
         now_sec: now_sec(),
     })
+}
+
+/// The name that the client gives to a conversation, in the first of these headers that it sends.
+fn conversation_name<'h>(headers: &'h HeaderMap, names: &[HeaderName]) -> Option<&'h str> {
+    let mut values = names.iter().filter_map(|name| headers.get(name)?.to_str().ok());
+    values.find(|value| (1..=CONVERSATION_NAME_BYTES_MAX).contains(&value.len()))
 }
 
 /// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).
@@ -181,6 +188,10 @@ impl HiddenTurns for Behind<'_> {
 
     fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
         self.gateway.remembered().by_past(past)
+    }
+
+    fn by_prompt(&self, conversation: &str, prompt: &str) -> Vec<Arc<Turn>> {
+        self.gateway.remembered().by_prompt(self.owner, conversation, prompt)
     }
 }
 

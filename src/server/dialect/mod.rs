@@ -60,6 +60,8 @@ pub(super) struct Asked<'a> {
     pub(super) owner: &'a str,
     /// The models that can be asked for.
     pub(super) models: &'a Models,
+    /// The name that a header gives to the conversation.
+    pub(super) conversation: Option<&'a str>,
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.
