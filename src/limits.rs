@@ -470,6 +470,9 @@ pub mod session {
     /// Bytes of the turns that are remembered for clients that keep the conversation themselves: a
     /// few thousand.
     pub const REMEMBERED_BYTES_MAX: usize = 64 * MIB;
+    /// Remembered turns with the same prompt in a conversation that are compared with what a client
+    /// says was answered: each takes as long as the answer is.
+    pub const SAME_PROMPT_MAX: usize = 8;
     /// Bytes of the files that a session's tools return. The oldest go first.
     pub const ARTIFACT_BYTES_MAX: usize = 32 * MIB;
     /// The same for all sessions together.
@@ -525,6 +528,8 @@ pub mod server {
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
     /// Stop strings in a request; model servers accept no more.
     pub const STOP_STRINGS_MAX: usize = 16;
+    /// The name that a client gives to a conversation, in bytes.
+    pub const CONVERSATION_NAME_BYTES_MAX: usize = 256;
     /// Sampling fields of a request that are passed on as they are, together, in bytes of JSON.
     pub const EXTRA_SAMPLING_BYTES_MAX: usize = 16 * KIB;
     /// Longest stop string of a request, in bytes: so much of an answer may be held back.
@@ -567,6 +572,8 @@ pub mod config {
     pub const DEPTH_MAX: usize = 64;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
+    /// Names of headers in `chat.session_headers`: each request looks for them.
+    pub const SESSION_HEADERS_MAX: usize = 16;
     /// Names of models in `chat.models`: each request looks through them.
     pub const MODEL_NAMES_MAX: usize = 256;
     /// The name of a source of tools, in bytes: half of what model servers take for a tool's.

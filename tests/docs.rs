@@ -183,6 +183,7 @@ fn system_prompt() -> String {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
+        response_format: None,
         single_client_call: false,
         nobody_approves: false,
         briefing: Arc::new(briefing),

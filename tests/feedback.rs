@@ -40,6 +40,7 @@ impl Scene {
             sampling: Sampling::default(),
             max_tool_loops: None,
             tool_choice: ToolChoice::Auto,
+            response_format: None,
             single_client_call: false,
             nobody_approves: false,
             briefing: Arc::new(briefing.expect("valid rules")),

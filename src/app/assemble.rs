@@ -86,6 +86,8 @@ fn store(config: &SessionsConfig) -> Arc<dyn Store> {
 /// The options of the server.
 pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Options {
     let keys = config.server.api_keys.iter().map(|key| key.reveal().to_owned());
+    // They have been checked.
+    let session_headers = config.chat.session_headers.iter();
     server::Options {
         auth: AuthOptions { api_keys: keys.collect(), origins: config.server.cors_origins.clone() },
         max_body_bytes: config.server.max_body_bytes,
@@ -94,6 +96,7 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         chat_server_tools: config.chat.server_tools,
         models: config.chat.models.clone(),
         any_model: config.chat.any_model,
+        session_headers: session_headers.filter_map(|name| name.parse().ok()).collect(),
         messages_server_tools: config.messages.server_tools,
     }
 }

@@ -1,10 +1,12 @@
 //! Reads `chat`, and checks what it says about upstreams.
 
+use hyper::header::HeaderName;
+
 use super::mistake::Mistake;
-use super::reader::{Keys, boolean, text};
+use super::reader::{Keys, Refused, boolean, text};
 use super::values::{choice, name, name as upstream_name};
 use super::{ChatConfig, Config};
-use crate::limits::config::MODEL_NAMES_MAX;
+use crate::limits::config::{MODEL_NAMES_MAX, SESSION_HEADERS_MAX};
 use crate::server::{ModelAlias, ServerTools};
 
 pub(super) fn read(mut keys: Keys<'_, '_>) -> ChatConfig {
@@ -16,10 +18,26 @@ pub(super) fn read(mut keys: Keys<'_, '_>) -> ChatConfig {
             choice("server_tools", &ServerTools::ALL),
         ),
         models: models(&mut keys),
+        session_headers: session_headers(&mut keys),
         any_model: keys.read("any_model", default.any_model, boolean),
     };
     keys.finish();
     chat
+}
+
+fn session_headers(keys: &mut Keys<'_, '_>) -> Vec<String> {
+    let headers = keys.list("session_headers", Vec::new(), |node| {
+        let name = text(node)?;
+        match name.parse::<HeaderName>() {
+            Ok(_) => Ok(name.to_owned()),
+            Err(_) => Err(Refused::new(node, "the name of a header")),
+        }
+    });
+    if headers.len() > SESSION_HEADERS_MAX {
+        let message = format!("expected at most {SESSION_HEADERS_MAX} headers");
+        keys.refuse("session_headers", message);
+    }
+    headers
 }
 
 fn models(keys: &mut Keys<'_, '_>) -> Vec<ModelAlias> {

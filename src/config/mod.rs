@@ -166,6 +166,8 @@ pub struct ChatConfig {
     pub models: Vec<ModelAlias>,
     /// Whether unknown names of models mean the default one.
     pub any_model: bool,
+    /// The headers that name a conversation, besides `X-Session-Id`.
+    pub session_headers: Vec<String>,
 }
 
 /// `messages`: Anthropic Messages, the API for programs such as Claude Code.

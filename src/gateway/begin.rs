@@ -12,12 +12,15 @@ use uuid::Uuid;
 
 use super::Gateway;
 use super::offer::Offer;
+use super::remembered::Seen;
 use super::run::{Memory, run};
 use crate::conversation::claimed::Past;
 use crate::conversation::{AnswerError, Ask, Conversation, Opening};
 use crate::limits::stream::UNJOINABLE_GRACE;
 use crate::limits::turn::REQUIRED_SOURCE_WAIT;
-use crate::orchestrator::{Basis, Briefing, Driver, Parts, Rules, TurnMachine, TurnRequest};
+use crate::orchestrator::{
+    Basis, Briefing, Driver, Parts, ResponseFormat, Rules, TurnMachine, TurnRequest,
+};
 use crate::session::{self, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
@@ -48,6 +51,8 @@ pub struct NewTurn {
     pub nobody_approves: bool,
     /// Whether the model must call a tool before it answers.
     pub tool_choice: ToolChoice,
+    /// The form of the answer; words if absent.
+    pub response_format: Option<Arc<ResponseFormat>>,
     /// Which calls need the user's approval, in addition to those of `tools.confirm`.
     pub confirm: Option<Confirm>,
     /// Lowers the configured limit.
@@ -56,6 +61,8 @@ pub struct NewTurn {
     pub sampling: Sampling,
     /// What the client brings, if it keeps the conversation itself.
     pub brought: Option<Brought>,
+    /// The name that a client gives to the conversation that it brings.
+    pub conversation: Option<String>,
     /// In one session, the same key begins only one turn.
     pub idempotency_key: Option<String>,
 }
@@ -175,6 +182,7 @@ impl NewTurn {
             sampling: self.sampling,
             max_tool_loops: self.max_tool_loops,
             tool_choice: self.tool_choice,
+            response_format: self.response_format,
             single_client_call: self.single_client_call,
             nobody_approves: self.nobody_approves,
             confirm: self.confirm,
@@ -218,7 +226,8 @@ impl Gateway {
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let (brought, rules, memory) = self.unpack(new.brought.take(), &new.owner, has_session);
+        let seen = seen(&new);
+        let (brought, rules, memory) = self.unpack(new.brought.take(), seen, has_session);
         let beginning = Beginning {
             session_id: &stored_as,
             turn_id: &turn_id,
@@ -283,7 +292,7 @@ impl Gateway {
     fn unpack(
         &self,
         brought: Option<Brought>,
-        owner: &str,
+        seen: Seen,
         has_session: bool,
     ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
         let Some(Brought { history, instructions, past, can_be_joined }) = brought else {
@@ -297,8 +306,7 @@ impl Gateway {
             rules.system_prompt = instructions;
         }
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
-        let (turns, owner) = (Arc::clone(&self.remembered), owner.to_owned());
-        let memory = Memory { turns, past, owner, has_files };
+        let memory = Memory { turns: Arc::clone(&self.remembered), past, seen, has_files };
         (Some(history), Arc::new(rules), Some(memory))
     }
 
@@ -370,6 +378,19 @@ impl Gateway {
             BeginError::UnknownTool { error, known }
         })
     }
+}
+
+/// What the client has seen of the turn once it has ended.
+fn seen(new: &NewTurn) -> Seen {
+    let prompt = match &new.ask {
+        Ask::Words(words) | Ask::Prompt(words) => words.clone(),
+        // The turn goes on from the one that handed out the calls.
+        Ask::Results(_) | Ask::Answer { .. } => {
+            let before = new.brought.as_ref().and_then(|it| it.history.turns().next_back());
+            before.map(|turn| turn.prompt.clone()).unwrap_or_default()
+        }
+    };
+    Seen { owner: new.owner.clone(), conversation: new.conversation.clone(), prompt }
 }
 
 /// The turn that is read instead of a new one, or why there is none.

@@ -28,6 +28,7 @@ use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
 
+pub use crate::orchestrator::{ResponseFormat, ResponseFormatError};
 pub use begin::{BeginError, BegunTurn, Brought, NewTurn};
 use remembered::RememberedTurns;
 

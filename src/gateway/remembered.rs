@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::conversation::Turn;
 use crate::conversation::claimed::Past;
-use crate::limits::session::REMEMBERED_BYTES_MAX;
+use crate::limits::session::{REMEMBERED_BYTES_MAX, SAME_PROMPT_MAX};
 
 /// See the module docs.
 #[derive(Debug, Default)]
@@ -28,6 +28,8 @@ struct Inner {
     by_question: HashMap<String, Arc<Remembered>>,
     /// By the id of the question whose answer opened them.
     by_answer: HashMap<String, Arc<Remembered>>,
+    /// The turns of conversations that their clients name, by owner and name; the oldest first.
+    by_name: HashMap<(String, String), VecDeque<Arc<Remembered>>>,
     /// The oldest first.
     all: VecDeque<Arc<Remembered>>,
     bytes: usize,
@@ -37,15 +39,22 @@ struct Inner {
 struct Remembered {
     owner: String,
     past: Past,
+    /// The name that the client gives to the conversation.
+    conversation: Option<String>,
+    /// What the client said to begin the turn.
+    prompt: String,
     turn: Arc<Turn>,
     bytes: usize,
 }
 
 impl RememberedTurns {
     /// Remembers a turn of this owner, who has seen `past` by its end. The oldest make room for it.
-    pub(crate) fn keep(&self, owner: String, past: Past, turn: Turn) {
-        let bytes = turn.bytes() + size_of::<Remembered>();
-        let remembered = Arc::new(Remembered { owner, past, turn: Arc::new(turn), bytes });
+    pub(crate) fn keep(&self, seen: Seen, past: Past, turn: Turn) {
+        let Seen { owner, conversation, prompt } = seen;
+        let texts = owner.len() + conversation.as_ref().map_or(0, String::len) + prompt.len();
+        let bytes = turn.bytes() + texts + size_of::<Remembered>();
+        let turn = Arc::new(turn);
+        let remembered = Arc::new(Remembered { owner, past, conversation, prompt, turn, bytes });
         let mut inner = self.0.lock();
         let id = remembered.turn.turn_id.clone();
         inner.by_id.insert(id, Arc::clone(&remembered));
@@ -55,6 +64,9 @@ impl RememberedTurns {
         }
         if let Some(id) = remembered.answers() {
             inner.by_answer.insert(id.to_owned(), Arc::clone(&remembered));
+        }
+        if let Some(name) = remembered.name() {
+            inner.by_name.entry(name).or_default().push_back(Arc::clone(&remembered));
         }
         inner.all.push_back(remembered);
         inner.bytes += bytes;
@@ -78,13 +90,40 @@ impl RememberedTurns {
         find(&self.0.lock().by_answer, owner, clarification_id)
     }
 
+    /// The turns that began with this prompt, in the conversation that this owner calls so: the
+    /// newest first, at most [`SAME_PROMPT_MAX`].
+    pub(crate) fn by_prompt(&self, owner: &str, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
+        let inner = self.0.lock();
+        let Some(turns) = inner.by_name.get(&(owner.to_owned(), name.to_owned())) else {
+            return Vec::new();
+        };
+        let found = turns.iter().rev().filter(|it| it.prompt.trim() == prompt.trim());
+        found.take(SAME_PROMPT_MAX).map(|it| Arc::clone(&it.turn)).collect()
+    }
+
     /// The turn at whose end its client had seen this, which includes whose it is.
     pub(crate) fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
         Some(Arc::clone(&self.0.lock().by_past.get(past)?.turn))
     }
 }
 
+/// What a client has seen of a turn, besides its past.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Whose it is.
+    pub(crate) owner: String,
+    /// The name that the client gives to the conversation.
+    pub(crate) conversation: Option<String>,
+    /// What the client said to begin the turn.
+    pub(crate) prompt: String,
+}
+
 impl Remembered {
+    /// Its owner, and the name of its conversation, if it has one.
+    fn name(&self) -> Option<(String, String)> {
+        Some((self.owner.clone(), self.conversation.clone()?))
+    }
+
     fn asks(&self) -> Option<&str> {
         self.turn.questions.first().map(|question| &*question.clarification_id)
     }
@@ -111,6 +150,14 @@ impl Inner {
         }
         if let Some(id) = oldest.answers() {
             remove(&mut self.by_answer, id, &oldest);
+        }
+        // Those of a conversation are forgotten in the order in which they came.
+        let Some(name) = oldest.name() else { return };
+        if let Some(turns) = self.by_name.get_mut(&name) {
+            turns.pop_front();
+            if turns.is_empty() {
+                self.by_name.remove(&name);
+            }
         }
     }
 }
@@ -148,6 +195,11 @@ mod tests {
         Turn { turn_id: id.to_owned(), prompt: "x".repeat(bytes), ..Turn::default() }
     }
 
+    fn seen(prompt: &str) -> Seen {
+        let conversation = Some("c".to_owned());
+        Seen { owner: "a".to_owned(), conversation, prompt: prompt.to_owned() }
+    }
+
     fn past(owner: &str, said: &str) -> Past {
         Past::begin(owner).then("assistant", said)
     }
@@ -155,7 +207,7 @@ mod tests {
     #[test]
     fn a_turn_is_found_by_its_id_and_by_what_was_seen() {
         let turns = RememberedTurns::default();
-        turns.keep("a".into(), past("a", "Hi."), turn("t", 1));
+        turns.keep(seen("1"), past("a", "Hi."), turn("t", 1));
         assert_eq!(turns.by_id("a", "t").unwrap().turn_id, "t");
         assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "t");
         assert!(turns.by_id("b", "t").is_none(), "another key's");
@@ -175,13 +227,13 @@ mod tests {
             not_chosen: Vec::new(),
         };
         let answered = Turn { answer: Some(Box::new(answer)), ..turn("2", 1) };
-        turns.keep("a".into(), past("a", "1"), asked);
-        turns.keep("a".into(), past("a", "2"), answered);
+        turns.keep(seen("?"), past("a", "1"), asked);
+        turns.keep(seen("?"), past("a", "2"), answered);
         assert_eq!(turns.by_question("a", "q").unwrap().turn_id, "1");
         assert_eq!(turns.by_answer("a", "q").unwrap().turn_id, "2");
         assert!(turns.by_question("b", "q").is_none(), "another key's");
         assert!(turns.by_answer("b", "q").is_none(), "another key's");
-        turns.keep("a".into(), past("a", "3"), turn("3", REMEMBERED_BYTES_MAX));
+        turns.keep(seen("?"), past("a", "3"), turn("3", REMEMBERED_BYTES_MAX));
         assert!(turns.by_question("a", "q").is_none() && turns.by_answer("a", "q").is_none());
     }
 
@@ -190,7 +242,7 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep("a".into(), past("a", id), turn(id, third));
+            turns.keep(seen("1"), past("a", id), turn(id, third));
         }
         assert!(turns.by_id("a", "1").is_none() && turns.by_past(&past("a", "1")).is_none());
         assert!(turns.by_id("a", "2").is_some() && turns.by_id("a", "3").is_some());
@@ -201,8 +253,42 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep("a".into(), past("a", "Hi."), turn(id, third));
+            turns.keep(seen("1"), past("a", "Hi."), turn(id, third));
         }
         assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "3");
+    }
+
+    #[test]
+    fn a_turn_is_found_by_its_prompt_in_a_conversation_that_has_a_name() {
+        let turns = RememberedTurns::default();
+        for (id, prompt) in [("1", "Hi."), ("2", "Ho."), ("3", "Hi.\n")] {
+            turns.keep(seen(prompt), past("a", id), turn(id, 1));
+        }
+        let found = |owner: &str, name: &str, prompt: &str| {
+            let found = turns.by_prompt(owner, name, prompt);
+            found.iter().map(|turn| turn.turn_id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("a", "c", "Hi."), ["3", "1"]);
+        assert_eq!(found("a", "c", " Ho. "), ["2"]);
+        for (owner, name) in [("b", "c"), ("a", "d")] {
+            assert!(found(owner, name, "Hi.").is_empty(), "{owner} {name}");
+        }
+        for at in 0..=SAME_PROMPT_MAX {
+            turns.keep(seen("Hi."), past("a", &at.to_string()), turn(&format!("n{at}"), 1));
+        }
+        assert_eq!(found("a", "c", "Hi.").len(), SAME_PROMPT_MAX);
+    }
+
+    #[test]
+    fn forgotten_turns_are_not_found_by_their_prompt() {
+        let turns = RememberedTurns::default();
+        let third = REMEMBERED_BYTES_MAX / 3;
+        for id in ["1", "2", "3", "4"] {
+            turns.keep(seen(id), past("a", id), turn(id, third));
+        }
+        for (id, is_kept) in [("1", false), ("2", false), ("3", true), ("4", true)] {
+            assert_eq!(turns.by_prompt("a", "c", id).len(), usize::from(is_kept), "{id}");
+        }
+        assert_eq!(turns.0.lock().by_name.values().map(VecDeque::len).sum::<usize>(), 2);
     }
 }

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::remembered::RememberedTurns;
+use super::remembered::{RememberedTurns, Seen};
 use crate::conversation::claimed::Past;
 use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
@@ -21,7 +21,7 @@ pub(super) struct Memory {
     pub(super) turns: Arc<RememberedTurns>,
     /// What the client had seen before the turn.
     pub(super) past: Past,
-    pub(super) owner: String,
+    pub(super) seen: Seen,
     /// Whether turns before it have left files in its session.
     pub(super) has_files: bool,
 }
@@ -41,7 +41,7 @@ impl Memory {
         let asked = history.open_questions().first();
         // If only the model goes on from the answer, it may as well do so again.
         let may_repeat = asked.is_some_and(|asked| asked.continuation == Continuation::Model);
-        if may_repeat || self.turns.by_answer(&self.owner, id).is_none() {
+        if may_repeat || self.turns.by_answer(&self.seen.owner, id).is_none() {
             return Ok(());
         }
         let Ask::Words(words) = ask else { return Err(AnswerError::Stale(id.clone())) };
@@ -65,7 +65,7 @@ impl Memory {
         if let Some(question) = record.questions.first() {
             seen.push_str(&question.clarification.in_words(has_words));
         }
-        self.turns.keep(self.owner, self.past.then("assistant", &seen), record);
+        self.turns.keep(self.seen, self.past.then("assistant", &seen), record);
     }
 }
 

@@ -33,6 +33,14 @@ pub(super) const INVENTED_RESULT: &str = "You wrote the result of a function you
 pub(super) const CUT_CALL: &str = "Your function call was cut off by the token limit and was not \
      run. Send a shorter call: less text in its arguments, or several smaller calls.";
 
+/// To a model whose answer has not the form that the client wants.
+pub(super) fn wrong_form(wrong: &str) -> String {
+    let wrong = brief(wrong.to_owned());
+    format!(
+        "The answer is not in the form that is required: {wrong}. Write it again, and nothing else."
+    )
+}
+
 /// The message has no call, but this turn has to begin with one.
 pub(super) fn call_required(choice: &ToolChoice) -> String {
     let what = match choice {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -26,7 +26,7 @@ use super::{App, now_sec, query};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::gateway::{BegunTurn, Gateway, NewTurn};
-use crate::limits::server::FILE_NAME_CHARS_MAX;
+use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
@@ -159,9 +159,16 @@ fn read<T>(
         idempotency_key,
         owner,
         models: &app.models,
+        conversation: conversation_name(&request.headers, &app.session_headers),
         hidden: &Behind { gateway: &app.gateway, owner },
         now_sec: now_sec(),
     })
+}
+
+/// The name that the client gives to a conversation, in the first of these headers that it sends.
+fn conversation_name<'h>(headers: &'h HeaderMap, names: &[HeaderName]) -> Option<&'h str> {
+    let mut values = names.iter().filter_map(|name| headers.get(name)?.to_str().ok());
+    values.find(|value| (1..=CONVERSATION_NAME_BYTES_MAX).contains(&value.len()))
 }
 
 /// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).
@@ -194,6 +201,10 @@ impl HiddenTurns for Behind<'_> {
 
     fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
         self.gateway.remembered().by_answer(self.owner, clarification_id)
+    }
+
+    fn by_prompt(&self, conversation: &str, prompt: &str) -> Vec<Arc<Turn>> {
+        self.gateway.remembered().by_prompt(self.owner, conversation, prompt)
     }
 }
 

@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hyper::header::HeaderName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,8 @@ pub struct Options {
     pub(crate) models: Vec<ModelAlias>,
     /// Whether unknown names of models mean the default one.
     pub(crate) any_model: bool,
+    /// The headers that name a conversation, besides `X-Session-Id`.
+    pub(crate) session_headers: Vec<HeaderName>,
     /// What becomes of the gateway's own tools for clients of Messages.
     pub(crate) messages_server_tools: MessagesServerTools,
 }
@@ -95,10 +98,14 @@ impl Default for Options {
             chat_server_tools: ServerTools::default(),
             models: Vec::new(),
             any_model: false,
+            session_headers: Vec::new(),
             messages_server_tools: MessagesServerTools::default(),
         }
     }
 }
+
+/// The header that names a conversation.
+const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 
 /// Shared by all requests.
 #[derive(Debug)]
@@ -112,6 +119,8 @@ struct App {
     dialects: Dialects,
     /// The models that clients can ask for.
     models: Models,
+    /// The headers that name a conversation; the first that is there counts.
+    session_headers: Vec<HeaderName>,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
 }
@@ -132,6 +141,7 @@ impl App {
             chat_server_tools,
             models,
             any_model,
+            session_headers: more_headers,
             messages_server_tools,
         } = options;
         let auth = Auth::new(auth, address);
@@ -141,6 +151,7 @@ impl App {
         };
         let upstreams = gateway.upstreams().iter().map(|it| it.name().to_owned());
         let models = Models::new(upstreams.collect(), models, any_model);
+        let session_headers = [SESSION_ID].into_iter().chain(more_headers).collect();
         let started_sec = now_sec();
         Self {
             gateway,
@@ -151,6 +162,7 @@ impl App {
             timeouts,
             dialects,
             models,
+            session_headers,
             started_sec,
         }
     }

@@ -25,6 +25,14 @@ impl ExtraSampling {
         Self(Arc::new(fields))
     }
 
+    /// These and more fields.
+    #[must_use]
+    pub(crate) fn and(&self, more: Map<String, Value>) -> Self {
+        Self::new(
+            self.0.iter().map(|(name, value)| (name.clone(), value.clone())).chain(more).collect(),
+        )
+    }
+
     /// Whether there are none.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {

@@ -429,3 +429,84 @@ async fn a_question_is_answered_by_what_the_user_says_next() {
     let (_, told) = asked(&gateway, &mut model, &body(&invented), &["Done."]).await;
     assert!(!told.contains("g4") && told.contains(question), "{told}");
 }
+
+/// Sends a request with this header, which the model answers in these words. Returns what the model
+/// was told last.
+async fn told_with(
+    gateway: &Gateway,
+    model: &mut Model,
+    (header, body): (&str, &Value),
+    answers: &[&str],
+) -> String {
+    let mut client = gateway.client().await;
+    client.send(post(COMPLETIONS, &[header], &body.to_string())).await;
+    let mut told = String::new();
+    for answer in answers {
+        let round = model.round().await;
+        told = round.request.contents();
+        round.answer(answer).await;
+    }
+    assert_eq!(client.reply().await.status(), 200);
+    told
+}
+
+#[tokio::test]
+async fn a_conversation_with_a_name_is_found_although_it_was_cut() {
+    let (mut model, gateway) = gateway(|setup| {
+        setup.config.chat.session_headers = vec!["X-OpenWebUI-Chat-Id".to_owned()];
+    })
+    .await;
+    let first = body(&json!([user("Hello?"), assistant("Hello."), user("What is 6*7?")]));
+    // The beginning is gone, so the hash of what was said is another.
+    let cut = body(&json!([user("What is 6*7?"), assistant("It is  42."), user("Sure?")]));
+    let named = |body: &Value, name: &str| {
+        let mut body = body.clone();
+        body["tether"] = json!({ "session_id": name });
+        body
+    };
+    let answers = [CALCULATE, "It is 42."];
+    let none = "X-Other: 1";
+    for (at, (header, named_first)) in [
+        ("X-Session-Id: a", first.clone()),
+        ("x-openwebui-chat-id: b", first.clone()),
+        (none, named(&first, "c")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        told_with(&gateway, &mut model, (header, &named_first), &answers).await;
+        let again = if at == 2 { named(&cut, "c") } else { cut.clone() };
+        let told = told_with(&gateway, &mut model, (header, &again), &["Yes."]).await;
+        assert!(told.contains(FOUND), "{header}: {told}");
+        let told = told_with(&gateway, &mut model, ("X-Session-Id: z", &cut), &["Yes."]).await;
+        assert!(!told.contains(FOUND), "{header}: {told}");
+    }
+    let edited = json!([user("What is 6*7?"), assistant("It is 43."), user("Sure?")]);
+    let request = ("X-Session-Id: a", &body(&edited));
+    let told = told_with(&gateway, &mut model, request, &["Yes."]).await;
+    assert!(!told.contains(FOUND) && told.contains("It is 43."), "{told}");
+}
+
+#[tokio::test]
+async fn a_request_can_say_which_of_our_tools_it_wants() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("What is 6*7?")]));
+    body["tether"] = json!({"tools": ["calculate"], "server_tools": "extension"});
+    let (answer, told) = asked(&gateway, &mut model, &body, &[CALCULATE, "It is 42."]).await;
+    assert!(!told.contains("get_current_time"), "{told}");
+    let shown = answer["tether"]["tools"].as_array().unwrap();
+    assert!(shown.iter().any(|event| event["data"]["tool_name"] == "calculate"), "{answer}");
+    for (tether, param) in [
+        (json!({"tool": []}), "tether.tool"),
+        (json!({"tools": "calculate"}), "tether.tools"),
+        (json!({"server_tools": "all"}), "tether.server_tools"),
+        (json!({"session_id": ""}), "tether.session_id"),
+        (json!({"session_id": "x".repeat(257)}), "tether.session_id"),
+        (json!([]), "tether"),
+    ] {
+        body["tether"] = tether.clone();
+        let reply = gateway.post(COMPLETIONS, &body).await;
+        let error = reply.json();
+        assert_eq!((reply.status(), &error["error"]["param"]), (400, &json!(param)), "{error}");
+    }
+}

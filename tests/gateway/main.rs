@@ -33,6 +33,7 @@ mod progress;
 mod rejoin;
 mod report;
 mod requests;
+mod response_format;
 mod routes;
 mod selected_tools;
 mod shared_store;

@@ -25,14 +25,16 @@ pub(super) struct Kept {
 /// Looks for our turns, one exchange after the other.
 pub(super) struct Finder<'h> {
     hidden: &'h dyn HiddenTurns,
+    /// The name that the client gives to the conversation.
+    conversation: Option<&'h str>,
     /// The turns found so far. None is used twice: a list that names one again and again would cost
     /// a copy each time.
     used: HashSet<String>,
 }
 
 impl<'h> Finder<'h> {
-    pub(super) fn new(hidden: &'h dyn HiddenTurns) -> Self {
-        Self { hidden, used: HashSet::new() }
+    pub(super) fn new(hidden: &'h dyn HiddenTurns, conversation: Option<&'h str>) -> Self {
+        Self { hidden, conversation, used: HashSet::new() }
     }
 
     /// The turn for this exchange.
@@ -47,6 +49,7 @@ impl<'h> Finder<'h> {
         self.by_past(exchange, awaits)
             .or_else(|| self.by_answer(exchange, awaits, asked?))
             .or_else(|| self.by_call(exchange, awaits))
+            .or_else(|| self.by_prompt(exchange, awaits))
     }
 
     /// By all that was said: nothing has been edited since.
@@ -111,14 +114,41 @@ impl<'h> Finder<'h> {
             return None;
         }
         let awaits = awaits && said == replies.len();
-        let mut placing = Placing::new(self.hidden, &turn);
-        for (at, reply) in replies[..said].iter().enumerate() {
+        let results = self.place_all(&turn, &replies[..said], awaits)?;
+        Some(Kept { turn, replies: said, results })
+    }
+
+    /// By the prompt, in a conversation that the client names: it may have changed or cut off what
+    /// came before. The newest turn that says all that the client says, and makes all its calls.
+    fn by_prompt(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+        if exchange.replies.is_empty() {
+            return None;
+        }
+        let turns = self.hidden.by_prompt(self.conversation?, &exchange.prompt);
+        let is_new = |turn: &&Arc<Turn>| !self.used.contains(&turn.turn_id);
+        let (turn, results) = turns.iter().filter(is_new).find_map(|turn| {
+            let says_all = says(turn, &exchange.replies) == exchange.replies.len();
+            let results = says_all.then(|| self.place_all(turn, &exchange.replies, awaits))??;
+            Some((Arc::clone(turn), results))
+        })?;
+        self.take(&turn)?;
+        Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), results })
+    }
+
+    /// Pairs all calls of these replies with those of a turn.
+    fn place_all(
+        &self,
+        turn: &Turn,
+        replies: &[Reply],
+        awaits: bool,
+    ) -> Option<HashMap<String, ToolResult>> {
+        let mut placing = Placing::new(self.hidden, turn);
+        for (at, reply) in replies.iter().enumerate() {
             for call in &reply.calls {
-                placing.place(call, awaits && at + 1 == said)?;
+                placing.place(call, awaits && at + 1 == replies.len())?;
             }
         }
-        let results = placing.finish(awaits)?;
-        Some(Kept { turn, replies: said, results })
+        placing.finish(awaits)
     }
 
     fn take(&mut self, turn: &Arc<Turn>) -> Option<()> {

@@ -96,6 +96,12 @@ pub trait HiddenTurns {
     fn by_answer(&self, _clarification_id: &str) -> Option<Arc<Turn>> {
         None
     }
+
+    /// The turns that began with this prompt, in the conversation to which the client gives this
+    /// name: the newest first, and few.
+    fn by_prompt(&self, _conversation: &str, _prompt: &str) -> Vec<Arc<Turn>> {
+        Vec::new()
+    }
 }
 
 /// A call that a client knows: one that it runs, or one of ours that it was shown.
@@ -136,11 +142,24 @@ pub fn adopt(
     owner: &str,
     hidden: &dyn HiddenTurns,
 ) -> Result<Adopted, NothingToAnswer> {
+    adopt_named(messages, owner, hidden, None)
+}
+
+/// The same for a conversation to which the client gives this name, if it does.
+///
+/// # Errors
+/// If nothing is left to answer.
+pub fn adopt_named(
+    messages: Vec<ClaimedMessage>,
+    owner: &str,
+    hidden: &dyn HiddenTurns,
+    conversation: Option<&str>,
+) -> Result<Adopted, NothingToAnswer> {
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
     exchanges = answered::split(exchanges, hidden);
     let next = next(&mut exchanges, notes)?;
-    let mut finder = Finder::new(hidden);
+    let mut finder = Finder::new(hidden, conversation);
     let mut history = Conversation::default();
     for exchange in exchanges {
         let kept = finder.find(&exchange, false, asked(&history));

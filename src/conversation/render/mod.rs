@@ -11,6 +11,7 @@ pub(crate) mod results;
 mod spoken;
 mod text;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::call_format::CallFormat;
@@ -59,7 +60,7 @@ pub(crate) struct Context {
     pub(crate) current: Arc<Turn>,
     /// The final request to a model that must answer in words and make no calls; past calls are
     /// then left out.
-    pub(crate) closing: Option<&'static str>,
+    pub(crate) closing: Option<Cow<'static, str>>,
     /// How calls are written.
     pub(crate) format: CallFormat,
     /// How many tokens the messages may take, as counted by [`trim::tokens`].
@@ -70,7 +71,7 @@ pub(crate) struct Context {
 
 impl Prompt for Context {
     fn messages(&self, history: History, images: &Images) -> Vec<Message> {
-        let form = match (self.closing, history) {
+        let form = match (&self.closing, history) {
             (Some(_), _) => Form::Words,
             (None, History::Text) => Form::Text,
             (None, History::Native) => Form::Native,
@@ -98,7 +99,7 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
         render_turn(&mut messages, turn, 0, form, style);
     }
     let shown: usize = examples.iter().map(|turn| turn_tokens(turn, style)).sum();
-    let last_word = closing.map_or(0, trim::tokens);
+    let last_word = closing.as_deref().map_or(0, trim::tokens);
     let budget = budget.saturating_sub(trim::tokens(system) + shown + last_word);
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, style));

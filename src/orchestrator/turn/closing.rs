@@ -12,7 +12,7 @@ use crate::conversation::render::results;
 use crate::conversation::{Outcome, Step, UtteranceKind};
 use crate::event::{FailureCode, TurnFinish};
 use crate::limits::turn::FOUND_BYTES_MAX;
-use crate::orchestrator::prompt;
+use crate::orchestrator::{feedback, prompt};
 use crate::parser::Segment;
 use crate::text::cut;
 use crate::tools::ToolResult;
@@ -49,12 +49,29 @@ impl Over {
 impl Closing {
     /// Asks for the closing answer. The turn then completes with `finish`.
     pub(super) fn begin(finish: TurnFinish, core: &mut Core) -> Self {
-        Self::of(core.ask_to_close(prompt::SYNTHESIS), finish, false)
+        let closing = match core.setup.request.response_format {
+            Some(_) => prompt::SYNTHESIS_IN_FORM,
+            None => prompt::SYNTHESIS,
+        };
+        Self::of(core.ask_to_close(closing.into()), finish, false)
     }
 
     /// Asks again.
     fn again(&self, core: &mut Core) -> Self {
-        Self::of(core.ask_to_close(prompt::SYNTHESIS_AGAIN), self.finish, true)
+        let closing = match core.setup.request.response_format {
+            Some(_) => prompt::SYNTHESIS_IN_FORM,
+            None => prompt::SYNTHESIS_AGAIN,
+        };
+        Self::of(core.ask_to_close(closing.into()), self.finish, true)
+    }
+
+    /// Asks again for an answer that has the required form.
+    fn again_in_form(&mut self, core: &mut Core, wrong: &str) -> Self {
+        let status = "the answer is not in the required form; asking again";
+        core.say_status(&mut self.message, status);
+        core.push_step(&mut self.message, core.calls.end());
+        let closing = feedback::wrong_form(wrong);
+        Self::of(core.ask_to_close(closing.into()), self.finish, true)
     }
 
     const fn of(message: Message, finish: TurnFinish, is_repeated: bool) -> Self {
@@ -109,6 +126,12 @@ impl Closing {
         }
         if self.has_answer(&core.script.text) {
             let is_cut = self.message.ran_into_token_limit();
+            if let Err(wrong) = core.show_in_form(&self.message) {
+                if !is_cut && !self.is_repeated && self.words_end.is_none() {
+                    return Err(self.again_in_form(core, &wrong));
+                }
+                core.show_as_it_is(&self.message);
+            }
             return Ok(Over::Completed(if is_cut { TurnFinish::Length } else { self.finish }));
         }
         core.script.log(LogDraft::EmptyAnswer);
@@ -127,6 +150,21 @@ impl Closing {
 }
 
 impl Core {
+    /// Shows an answer that was withheld, if it has the required form.
+    pub(super) fn show_in_form(&mut self, message: &Message) -> Result<(), String> {
+        let format = self.setup.request.response_format.as_ref();
+        let Some(format) = format.filter(|_| self.script.withholds()) else { return Ok(()) };
+        let words = message.words(&self.script.text);
+        let found = format.find_in(&self.script.text[words.clone()])?;
+        self.script.show(words.start + found.start..words.start + found.end);
+        Ok(())
+    }
+
+    /// Shows an answer that was withheld, whatever its form.
+    pub(super) fn show_as_it_is(&mut self, message: &Message) {
+        self.script.show(message.words(&self.script.text));
+    }
+
     /// Answers with the turn's results. Returns whether there were any.
     pub(super) fn answer_with_results(&mut self, message: &mut Message) -> bool {
         let Some(found) = self.found() else { return false };

@@ -1,5 +1,6 @@
 //! Everything in a turn, apart from its state, that outlives a round.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +75,11 @@ struct Answering {
 impl Core {
     pub(super) fn new(setup: Setup) -> Self {
         Self {
-            script: Script::new(setup.guard(), StopTexts::new(&setup.request.sampling.stop)),
+            script: Script::new(
+                setup.guard(),
+                StopTexts::new(&setup.request.sampling.stop),
+                setup.withholds(),
+            ),
             calls: Calls::new(setup.call_ids_before()),
             acknowledgement: Acknowledgement::default(),
             record: Arc::new(setup.record()),
@@ -123,7 +128,7 @@ impl Core {
     }
 
     /// Asks the model for its closing answer, with this message and without tools.
-    pub(super) fn ask_to_close(&mut self, closing: &'static str) -> Message {
+    pub(super) fn ask_to_close(&mut self, closing: Cow<'static, str>) -> Message {
         let system = self.setup.rules().system_prompt.clone();
         let none = KnownTools::default();
         let request = self.round_request(system, Some(closing), none, ToolChoice::Auto);
@@ -140,7 +145,7 @@ impl Core {
     fn round_request(
         &self,
         system: String,
-        closing: Option<&'static str>,
+        closing: Option<Cow<'static, str>>,
         tools: KnownTools,
         tool_choice: ToolChoice,
     ) -> RoundRequest {
@@ -149,8 +154,13 @@ impl Core {
             CallContract::InText(_) => 0,
             CallContract::Native => tools.tokens(),
         };
+        let mut sampling = self.sampling();
+        if let Some(format) = request.response_format.as_ref().filter(|_| tools.offered.is_empty())
+        {
+            sampling.extra = sampling.extra.and(format.fields());
+        }
         let context = Context {
-            system,
+            system: self.setup.with_format(system),
             examples: Arc::clone(&request.briefing.examples),
             history: request.history.clone(),
             current: Arc::clone(&self.record),
@@ -162,7 +172,7 @@ impl Core {
         RoundRequest {
             prompt: Arc::new(context),
             images: Images::new(),
-            sampling: self.sampling(),
+            sampling,
             tools: tools.offered,
             named: tools.named,
             tool_choice,

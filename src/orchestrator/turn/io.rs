@@ -8,6 +8,7 @@ use crate::conversation::{Conversation, Opening};
 use crate::event::{Event, FailureCode};
 use crate::orchestrator::briefing::Briefing;
 use crate::orchestrator::call::CallAt;
+use crate::orchestrator::response_format::ResponseFormat;
 use crate::tools::{Clarification, Confirm, Continuation, Given, Progress, Resumption, ToolResult};
 use crate::upstream::{Delta, PassedOver, RoundRequest, Sampling, ToolChoice};
 
@@ -30,6 +31,8 @@ pub struct TurnRequest {
     pub max_tool_loops: Option<u32>,
     /// Whether the model has to call a tool before it answers.
     pub tool_choice: ToolChoice,
+    /// The form of the answer; words if absent.
+    pub response_format: Option<Arc<ResponseFormat>>,
     /// Whether the client takes only one call of its own tools at a time.
     pub single_client_call: bool,
     /// Whether the client has no way to ask for approval. Calls that need it are then not run.

@@ -135,7 +135,7 @@ impl TurnMachine {
     /// Takes what was said. Call this once [`is_over`](Self::is_over) is true.
     #[must_use]
     pub(crate) fn take_text(&mut self) -> String {
-        std::mem::take(&mut self.core.script.text)
+        self.core.script.take_seen()
     }
 
     /// Turns it into a record for the history. Call this once [`is_over`](Self::is_over) is true.

@@ -119,7 +119,7 @@ impl Core {
             loops: self.rounds,
             tool_calls: self.calls.made(),
             usage: self.usage,
-            text: &self.script.text,
+            text: self.script.seen(),
         }
     }
 

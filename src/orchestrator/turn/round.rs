@@ -126,6 +126,12 @@ impl Message {
         self.pieces.insert(at, Piece::Said(said));
     }
 
+    /// Where its words are in the turn's text, which it is the last to have added to. If it has
+    /// calls, the words around them are one range.
+    pub(super) const fn words(&self, text: &str) -> Range<usize> {
+        self.text_from..text.len()
+    }
+
     /// Whether it has any words. `text` is the turn's.
     pub(super) fn has_words(&self, text: &str) -> bool {
         texts(&self.pieces).any(|range| !text[range].trim().is_empty())

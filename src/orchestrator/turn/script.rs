@@ -20,6 +20,9 @@ use crate::orchestrator::stop_texts::StopTexts;
 pub(super) struct Script {
     /// The words of the whole turn.
     pub(super) text: String,
+    /// Those of them that the user has seen, if words are shown only once they are known to be the
+    /// answer.
+    shown: Option<String>,
     reasoning: String,
     /// Arguments as the model writes them, if clients want them as they arrive.
     arguments: String,
@@ -49,9 +52,35 @@ pub(super) enum WordsEnd {
 }
 
 impl Script {
-    pub(super) fn new(guard: ResultGuard, stops: StopTexts) -> Self {
+    /// `withholds` says whether words are shown only by [`show`](Self::show).
+    pub(super) fn new(guard: ResultGuard, stops: StopTexts, withholds: bool) -> Self {
         let (text, reasoning, arguments) = (String::new(), String::new(), String::new());
-        Self { text, reasoning, arguments, guard, stops, queue: VecDeque::new() }
+        let shown = withholds.then(String::new);
+        Self { text, shown, reasoning, arguments, guard, stops, queue: VecDeque::new() }
+    }
+
+    /// Whether words are shown only by [`show`](Self::show).
+    pub(super) const fn withholds(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// What the user has seen.
+    pub(super) fn seen(&self) -> &str {
+        self.shown.as_deref().unwrap_or(&self.text)
+    }
+
+    /// The same, at the end.
+    pub(super) fn take_seen(&mut self) -> String {
+        let text = std::mem::take(&mut self.text);
+        self.shown.take().unwrap_or(text)
+    }
+
+    /// Shows words that were withheld: a range of the text.
+    pub(super) fn show(&mut self, words: Range<usize>) {
+        if let Some(shown) = &mut self.shown {
+            shown.push_str(&self.text[words.clone()]);
+            self.say(EventDraft::Text(words));
+        }
     }
 
     /// A message begins. Drops the words that were held back of the previous one.
@@ -108,7 +137,7 @@ impl Script {
 
     fn say_text_from(&mut self, start: usize, words_end: Option<WordsEnd>) -> Shown {
         let end = self.text.len();
-        if start < end {
+        if start < end && !self.withholds() {
             match self.queue.back_mut() {
                 Some(Queued::Say(EventDraft::Text(range))) => range.end = end,
                 _ => self.say(EventDraft::Text(start..end)),
@@ -124,6 +153,9 @@ impl Script {
             self.text.push_str("\n\n");
         }
         self.text.push_str(answer);
+        if let Some(shown) = &mut self.shown {
+            shown.push_str(answer);
+        }
         self.say(EventDraft::Text(start..self.text.len()));
     }
 

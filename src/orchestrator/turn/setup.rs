@@ -74,6 +74,20 @@ impl Setup {
         self.rules().max_turn_bytes.saturating_mul(EVENTS_FACTOR)
     }
 
+    /// Whether words are shown only once they are known to be the answer: it has a form, and what is
+    /// said beside calls has not. Without tools, the first words are the answer.
+    pub(super) fn withholds(&self) -> bool {
+        self.request.response_format.is_some() && !self.tools().is_empty()
+    }
+
+    /// A system prompt that says which form the answer has.
+    pub(super) fn with_format(&self, system: String) -> String {
+        match &self.request.response_format {
+            Some(format) => format!("{system}\n\n{}", format.instruction()),
+            None => system,
+        }
+    }
+
     pub(super) fn has_to_call(&self) -> bool {
         self.request.tool_choice != ToolChoice::Auto
     }
@@ -223,7 +237,8 @@ impl Setup {
     /// JSON.
     fn wants_json(&self) -> bool {
         let TurnRequest { opening, history, .. } = &self.request;
-        names_json(&self.rules().system_prompt)
+        self.request.response_format.is_some()
+            || names_json(&self.rules().system_prompt)
             || names_json(&opening.words())
             || history.turns().any(|turn| names_json(&turn.prompt))
     }

@@ -235,13 +235,11 @@ impl OpenRound<'_> {
         match end {
             StepEnd::Nothing => self.nudge(),
             StepEnd::Answer if self.round.is_stopped() => {
+                self.core.show_as_it_is(&self.round.message);
                 Next::End(Over::Completed(TurnFinish::Stop))
             }
             StepEnd::Answer if self.lacks_required_call() => self.ask_for_call(),
-            StepEnd::Answer if self.round.message.ran_into_token_limit() => {
-                Next::End(Over::Completed(TurnFinish::Length))
-            }
-            StepEnd::Answer => Next::End(Over::Completed(TurnFinish::Stop)),
+            StepEnd::Answer => self.end_with_answer(),
             StepEnd::OverCap => {
                 self.report_call_cap();
                 self.push_step();
@@ -265,6 +263,21 @@ impl OpenRound<'_> {
             StepEnd::ClientCalls(calls) => Next::End(self.end_with_calls(calls)),
             StepEnd::Results => self.go_on(),
         }
+    }
+
+    /// Ends the turn with the message as its answer, if that has the required form. If not, the
+    /// model is asked for it without tools.
+    fn end_with_answer(&mut self) -> Next {
+        let is_cut = self.round.message.ran_into_token_limit();
+        if self.core.show_in_form(&self.round.message).is_err() {
+            if !is_cut {
+                self.end_tools();
+                self.push_step();
+                return Next::Ask;
+            }
+            self.core.show_as_it_is(&self.round.message);
+        }
+        Next::End(Over::Completed(if is_cut { TurnFinish::Length } else { TurnFinish::Stop }))
     }
 
     fn push_step(&mut self) {

@@ -15,6 +15,7 @@ pub(super) mod messages;
 pub(super) mod models;
 pub(super) mod native;
 mod object;
+mod response_format;
 mod shown;
 mod sse;
 mod stop;
@@ -80,6 +81,8 @@ pub(super) struct Asked<'a> {
     pub(super) owner: &'a str,
     /// The models that can be asked for.
     pub(super) models: &'a Models,
+    /// The name that a header gives to the conversation.
+    pub(super) conversation: Option<&'a str>,
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.

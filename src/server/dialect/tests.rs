@@ -61,6 +61,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         idempotency_key: None,
         owner: "",
         models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
+        conversation: None,
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };

@@ -32,7 +32,7 @@ fn images_follow_the_results_that_name_them() {
     let introduced = "The images of the results above:\n\
                       `look` (call00001), artifact a1:<a>\n`look` (call00001), artifact a2:<b>";
     assert_eq!(seen(&context.messages(History::Native, &images)), [listed, introduced]);
-    let closing = Context { closing: Some("Now answer."), ..context };
+    let closing = Context { closing: Some("Now answer.".into()), ..context };
     let lines = &seen(&closing.messages(History::Native, &images))[0];
     assert!(lines.ends_with("artifact a2]<a><b>\n\nNow answer."), "{lines}");
 }

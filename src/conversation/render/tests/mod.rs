@@ -249,7 +249,7 @@ fn any_form() -> impl Strategy<Value = (History, Option<&'static str>)> {
 fn context(current: Turn, closing: Option<&'static str>, budget: usize) -> Context {
     let (system, format) = ("s".to_owned(), CallFormat::default());
     let (examples, history) = (Arc::default(), Conversation::default());
-    let current = Arc::new(current);
+    let (current, closing) = (Arc::new(current), closing.map(Cow::from));
     Context { system, examples, history, current, closing, format, budget, ..Context::default() }
 }
 

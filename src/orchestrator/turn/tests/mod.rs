@@ -28,6 +28,7 @@ mod native;
 mod peek;
 mod progress;
 mod recipients;
+mod response_format;
 mod schedules;
 mod slips;
 mod stop_texts;
@@ -73,6 +74,7 @@ fn request() -> TurnRequest {
         sampling: Sampling::default(),
         max_tool_loops: None,
         tool_choice: ToolChoice::Auto,
+        response_format: None,
         single_client_call: false,
         nobody_approves: false,
         confirm: None,

@@ -407,6 +407,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         idempotency_key: None,
         owner: "key",
         models: &Models::new(vec!["fake".to_owned()], Vec::new(), false),
+        conversation: None,
         hidden: &Nothing,
         now_sec: 0,
     };

@@ -8,13 +8,13 @@ use super::chunk::Chunks;
 use super::messages::RawMessage;
 use super::server_tools::ServerTools;
 use super::whole::Completion;
-use crate::conversation::claimed::{Adopted, Repairs, adopt};
+use crate::conversation::claimed::{Adopted, Repairs, adopt_named};
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::EXTRA_SAMPLING_BYTES_MAX;
+use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, EXTRA_SAMPLING_BYTES_MAX};
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, response_format, stop};
 use crate::server::refusal::Refusal;
 use crate::text::json_len;
 use crate::tools::client::ClientTools;
@@ -50,8 +50,21 @@ struct Raw {
     top_logprobs: Option<u32>,
     functions: Option<Value>,
     function_call: Option<Value>,
+    response_format: Option<Value>,
     modalities: Option<Vec<String>>,
     audio: Option<Value>,
+    tether: Option<Object<Tether>>,
+}
+
+/// What only this gateway knows.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tether {
+    /// Those of our tools that may be offered.
+    tools: Option<Vec<String>>,
+    /// The name of the conversation.
+    session_id: Option<String>,
+    server_tools: Option<ServerTools>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -74,8 +87,10 @@ struct RawFunction {
 }
 
 pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refusal> {
-    let raw: Raw = json::read(asked.body)?;
+    let mut raw: Raw = json::read(asked.body)?;
     check(&raw)?;
+    let Object(tether) = raw.tether.take().unwrap_or_default();
+    let shown = tether.server_tools.unwrap_or(shown);
     let model = raw.model.clone().ok_or_else(|| {
         Refusal::invalid("model", "model is required; GET /v1/models lists the names")
     })?;
@@ -87,24 +102,33 @@ pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refu
     } else {
         Form::Whole(Box::new(Completion::new(answering, shown)))
     };
-    let (turn, repairs) = turn(raw, &model, asked)?;
+    let (turn, repairs) = turn(raw, tether, &model, asked)?;
     Ok(Asking { turn, form, repairs })
 }
 
-fn turn(raw: Raw, model: &str, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
+fn turn(
+    raw: Raw,
+    tether: Tether,
+    model: &str,
+    asked: &Asked<'_>,
+) -> Result<(NewTurn, Repairs), Refusal> {
+    let conversation = conversation(tether.session_id, asked)?;
     let sampling = sampling(&raw)?;
+    let response_format = response_format::read(raw.response_format)?;
     let ChosenModel { upstream, tools } = asked.models.choose(model)?;
+    let tools = both(tether.tools, tools);
     let clients = client_tools(raw.tools)?;
     let ChosenTools { clients, ours, choice } =
         tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter().map(RawMessage::claimed);
     let Adopted { system, history, ask, past, repairs } =
-        adopt(messages.collect(), asked.owner, asked.hidden).map_err(|_| {
-            Refusal::invalid(
-                "messages",
-                "messages is required: at least one that is not a system message",
-            )
-        })?;
+        adopt_named(messages.collect(), asked.owner, asked.hidden, conversation.as_deref())
+            .map_err(|_| {
+                Refusal::invalid(
+                    "messages",
+                    "messages is required: at least one that is not a system message",
+                )
+            })?;
     let turn = NewTurn {
         ask,
         model: upstream,
@@ -113,11 +137,34 @@ fn turn(raw: Raw, model: &str, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), 
         single_client_call: raw.parallel_tool_calls == Some(false),
         nobody_approves: true,
         tool_choice: choice,
+        response_format,
         sampling,
+        conversation,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
     };
     Ok((turn, repairs))
+}
+
+/// The name of the conversation: the request's own, or that of a header.
+fn conversation(own: Option<String>, asked: &Asked<'_>) -> Result<Option<String>, Refusal> {
+    let Some(name) = own else { return Ok(asked.conversation.map(str::to_owned)) };
+    if (1..=CONVERSATION_NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(Some(name));
+    }
+    let most = CONVERSATION_NAME_BYTES_MAX;
+    let message = format!("tether.session_id must be 1 to {most} bytes long");
+    Err(Refusal::invalid("tether.session_id", message))
+}
+
+/// Those of our tools that both the request and its model's name allow.
+fn both(asked: Option<Vec<String>>, named: Option<Vec<String>>) -> Option<Vec<String>> {
+    match (asked, named) {
+        (Some(asked), Some(named)) => {
+            Some(asked.into_iter().filter(|tool| named.contains(tool)).collect())
+        }
+        (asked, named) => asked.or(named),
+    }
 }
 
 fn check(raw: &Raw) -> Result<(), Refusal> {

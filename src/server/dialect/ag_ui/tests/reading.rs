@@ -55,6 +55,7 @@ fn read_with(hidden: &dyn HiddenTurns, more: &Value) -> Result<Asking, Refusal> 
         idempotency_key: None,
         owner: "key",
         models: &Models::new(vec!["local".to_owned(), "other".to_owned()], Vec::new(), true),
+        conversation: None,
         hidden,
         now_sec: 0,
     })

@@ -36,6 +36,7 @@ fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&Asked<'_>) -> T) ->
         idempotency_key: None,
         owner: "",
         models: &Models::new(vec!["local".to_owned(), "claude-mine".to_owned()], Vec::new(), false),
+        conversation: None,
         hidden: &Remembered(remembers),
         now_sec: 0,
     })
