@@ -26,6 +26,11 @@ const APIS: &[Api] = &[
         path: "/v1/chat/completions",
         body: r#"{"model":"local","stream":true,"messages":[{"role":"user","content":"Go."}]}"#,
     },
+    Api {
+        name: "Responses",
+        path: "/v1/responses",
+        body: r#"{"model":"local","stream":true,"input":"Go."}"#,
+    },
 ];
 
 /// How much is measured.

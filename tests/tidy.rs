@@ -141,6 +141,8 @@ const ROWS: &[Row] = &[
     row("conversation/claimed", Nothing, &["call_format", "event", "limits", "parser", "tools"]),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits"]),
+    row("session/answers", Io, &["conversation"]),
+    row("session/keeper", Nothing, &["conversation"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
     row("session/codec", Io, &["limits"]),
     row("session/lease", Io, &[]),
@@ -190,6 +192,11 @@ const ROWS: &[Row] = &[
     row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
     row(
         "server/dialect/chat_completions",
+        Nothing,
+        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+    ),
+    row(
+        "server/dialect/responses",
         Nothing,
         &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
     ),

@@ -92,6 +92,7 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         keep_alive: config.stream.keep_alive,
         timeouts,
         chat_server_tools: config.chat.server_tools,
+        responses_server_tools: config.responses.server_tools,
     }
 }
 

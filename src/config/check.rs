@@ -10,13 +10,13 @@ use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, choice, marker, name, origin, secret, server_url};
 use super::{
     ChatConfig, Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, ModelConfig,
-    ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
-    UpstreamConfig, UpstreamKind, tools,
+    ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, SessionsConfig, Store,
+    StreamConfig, UpstreamConfig, UpstreamKind, tools,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::CallContract;
-use crate::server::ServerTools;
+use crate::server::{ServerItems, ServerTools};
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -32,6 +32,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         stream: stream(keys.section("stream"), &limits),
         sessions: sessions(keys.section("sessions")),
         chat: chat(keys.section("chat")),
+        responses: responses(keys.section("responses")),
         tools,
         limits,
     };
@@ -339,6 +340,14 @@ fn chat(mut keys: Keys<'_, '_>) -> ChatConfig {
         keys.read("server_tools", default.server_tools, choice("server_tools", &ServerTools::ALL));
     keys.finish();
     ChatConfig { server_tools }
+}
+
+fn responses(mut keys: Keys<'_, '_>) -> ResponsesConfig {
+    let default = ResponsesConfig::default();
+    let server_tools =
+        keys.read("server_tools", default.server_tools, choice("server_tools", &ServerItems::ALL));
+    keys.finish();
+    ResponsesConfig { server_tools }
 }
 
 fn size() -> impl Fn(&Node) -> Result<usize, Refused> {

@@ -42,7 +42,7 @@ use crate::call_format::CallFormat;
 use crate::limits;
 use crate::orchestrator::{CallContract, Rules};
 use crate::parser::Settings;
-use crate::server::ServerTools;
+use crate::server::{ServerItems, ServerTools};
 
 /// Everything that an operator can set.
 ///
@@ -67,6 +67,8 @@ pub struct Config {
     pub sessions: SessionsConfig,
     /// See [`ChatConfig`].
     pub chat: ChatConfig,
+    /// See [`ResponsesConfig`].
+    pub responses: ResponsesConfig,
 }
 
 /// `server`: who may use the gateway, and how much at a time.
@@ -159,6 +161,13 @@ pub struct ChatConfig {
     pub server_tools: ServerTools,
 }
 
+/// `responses`: Responses, the newer API for programs that were written for `OpenAI`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ResponsesConfig {
+    /// How much clients are shown of the gateway's own tools.
+    pub server_tools: ServerItems,
+}
+
 /// `sessions`: where conversations are kept.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionsConfig {
@@ -249,6 +258,7 @@ impl Default for Config {
             stream: StreamConfig::default(),
             sessions: SessionsConfig::default(),
             chat: ChatConfig::default(),
+            responses: ResponsesConfig::default(),
         }
     }
 }

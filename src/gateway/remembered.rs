@@ -30,20 +30,23 @@ struct Inner {
 #[derive(Debug)]
 struct Remembered {
     owner: String,
-    past: Past,
+    pasts: Vec<Past>,
     turn: Arc<Turn>,
     bytes: usize,
 }
 
 impl RememberedTurns {
-    /// Remembers a turn of this owner, who has seen `past` by its end. The oldest make room for it.
-    pub(crate) fn keep(&self, owner: String, past: Past, turn: Turn) {
+    /// Remembers a turn of this owner, who may say that one of `pasts` has been said by its end. The
+    /// oldest make room for it.
+    pub(crate) fn keep(&self, owner: String, pasts: Vec<Past>, turn: Turn) {
         let bytes = turn.bytes() + size_of::<Remembered>();
-        let remembered = Arc::new(Remembered { owner, past, turn: Arc::new(turn), bytes });
+        let remembered = Arc::new(Remembered { owner, pasts, turn: Arc::new(turn), bytes });
         let mut inner = self.0.lock();
         let id = remembered.turn.turn_id.clone();
         inner.by_id.insert(id, Arc::clone(&remembered));
-        inner.by_past.insert(remembered.past, Arc::clone(&remembered));
+        for past in &remembered.pasts {
+            inner.by_past.insert(*past, Arc::clone(&remembered));
+        }
         inner.all.push_back(remembered);
         inner.bytes += bytes;
         while inner.bytes > REMEMBERED_BYTES_MAX {
@@ -70,8 +73,10 @@ impl Inner {
         self.bytes -= oldest.bytes;
         self.by_id.remove(&oldest.turn.turn_id);
         // A later turn may have the same past: the same question, asked and answered again.
-        if self.by_past.get(&oldest.past).is_some_and(|kept| Arc::ptr_eq(kept, &oldest)) {
-            self.by_past.remove(&oldest.past);
+        for past in &oldest.pasts {
+            if self.by_past.get(past).is_some_and(|kept| Arc::ptr_eq(kept, &oldest)) {
+                self.by_past.remove(past);
+            }
         }
     }
 }
@@ -91,7 +96,7 @@ mod tests {
     #[test]
     fn a_turn_is_found_by_its_id_and_by_what_was_seen() {
         let turns = RememberedTurns::default();
-        turns.keep("a".into(), past("a", "Hi."), turn("t", 1));
+        turns.keep("a".into(), vec![past("a", "Hi.")], turn("t", 1));
         assert_eq!(turns.by_id("a", "t").unwrap().turn_id, "t");
         assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "t");
         assert!(turns.by_id("b", "t").is_none(), "another key's");
@@ -104,7 +109,7 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep("a".into(), past("a", id), turn(id, third));
+            turns.keep("a".into(), vec![past("a", id)], turn(id, third));
         }
         assert!(turns.by_id("a", "1").is_none() && turns.by_past(&past("a", "1")).is_none());
         assert!(turns.by_id("a", "2").is_some() && turns.by_id("a", "3").is_some());
@@ -115,7 +120,7 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep("a".into(), past("a", "Hi."), turn(id, third));
+            turns.keep("a".into(), vec![past("a", "Hi.")], turn(id, third));
         }
         assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "3");
     }

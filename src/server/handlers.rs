@@ -21,7 +21,7 @@ use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
 use super::stream::{last_event_id, resume, single};
-use super::{App, now_sec, query};
+use super::{App, now_sec, query, responses};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::gateway::{BeginError, BegunTurn, Gateway, NewTurn};
@@ -85,6 +85,11 @@ async fn dispatch(
         (&Method::POST, Route::ChatStream | Route::ChatCompletions) => {
             begin(request, body, route.dialect(&app.dialects), app).await
         }
+        (&Method::POST, Route::Responses) => respond(request, body, app).await,
+        (&Method::DELETE, Route::Response(id)) => responses::delete(request, id, app).await,
+        (_, Route::Response(id)) if reads => responses::get(request, id, app).await,
+        (&Method::POST, Route::ResponseCancel(id)) => responses::cancel(request, id, app).await,
+        (_, Route::ResponseInput(id)) if reads => responses::input_items(request, id, app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
         (_, Route::Models) if reads => Ok(models(app)),
         (_, Route::Model(name)) if reads => model(name, app),
@@ -111,7 +116,7 @@ async fn begin(
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
-    let Asking { turn, form, repairs } = {
+    let asking = {
         let asked = Asked {
             accept: &accept(&request.headers),
             body: &body,
@@ -122,6 +127,29 @@ async fn begin(
         };
         dialect.read(&asked)?
     };
+    start(request, asking, owner, app).await
+}
+
+/// Begins a response, whose request may refer to stored ones.
+async fn respond(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let owner = app.auth.owner(&request.headers);
+    let hidden = Behind { gateway: &app.gateway, owner: &owner };
+    let asking = responses::read(&body, (&owner, &hidden), key.as_deref(), app).await?;
+    drop(body);
+    start(request, asking, owner, app).await
+}
+
+/// Begins the turn that a request asks for, and answers in its form.
+async fn start(
+    request: &Parts,
+    asking: Asking,
+    owner: String,
+    app: &App,
+) -> Result<Reply, Refusal> {
+    let Asking { turn, form, repairs } = asking;
     for (repair, count) in repairs.iter() {
         metrics::history_repaired(repair.name(), count);
     }
@@ -134,6 +162,10 @@ async fn begin(
     match form {
         Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
         Form::Whole(whole) => Ok(collect(&turn, whole).await),
+        Form::Later(receipt) => {
+            let receipt = receipt.receipt(&session_id, &turn.turn_id);
+            Ok(json_reply(StatusCode::OK, &receipt))
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod query;
 mod refusal;
 mod reply;
 mod rescue;
+mod responses;
 mod route;
 mod socket;
 mod stall;
@@ -37,6 +38,8 @@ pub(crate) use auth::AuthOptions;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
 pub use dialect::chat_completions::ServerTools;
+use dialect::responses::Responses;
+pub use dialect::responses::ServerItems;
 use places::Places;
 
 /// Settings of the server.
@@ -52,6 +55,8 @@ pub struct Options {
     pub(crate) timeouts: Timeouts,
     /// How much clients of Chat Completions are shown of the gateway's own tools.
     pub(crate) chat_server_tools: ServerTools,
+    /// How clients of Responses see them.
+    pub(crate) responses_server_tools: ServerItems,
 }
 
 /// How long to wait for clients.
@@ -83,6 +88,7 @@ impl Default for Options {
             keep_alive: limits::stream::KEEP_ALIVE,
             timeouts: Timeouts::default(),
             chat_server_tools: ServerTools::default(),
+            responses_server_tools: ServerItems::default(),
         }
     }
 }
@@ -109,9 +115,12 @@ impl App {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> Self {
-        let Options { auth, max_body_bytes, keep_alive, timeouts, chat_server_tools } = options;
+        let Options { auth, max_body_bytes, keep_alive, timeouts, .. } = options;
         let auth = Auth::new(auth, address);
-        let dialects = Dialects { chat_completions: ChatCompletions { shown: chat_server_tools } };
+        let dialects = Dialects {
+            chat_completions: ChatCompletions { shown: options.chat_server_tools },
+            responses: Responses { shown: options.responses_server_tools },
+        };
         let started_sec = now_sec();
         Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts, dialects, started_sec }
     }

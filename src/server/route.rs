@@ -21,6 +21,7 @@ pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 pub(super) const CHAT_STREAM: &str = "/api/v1/chat/stream";
 const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
 const SESSIONS: &str = "/api/v1/sessions/";
+const RESPONSES: &str = "/v1/responses/";
 const TOOLS: &str = "/api/v1/tools";
 
 /// The addresses, with their variable parts.
@@ -33,6 +34,10 @@ pub(super) enum Route<'a> {
     Tools,
     Artifact(&'a str),
     ChatCompletions,
+    Responses,
+    Response(&'a str),
+    ResponseCancel(&'a str),
+    ResponseInput(&'a str),
     Models,
     Model(Cow<'a, str>),
     Live,
@@ -50,6 +55,7 @@ impl<'a> Route<'a> {
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
             "/v1/chat/completions" => Self::ChatCompletions,
+            "/v1/responses" => Self::Responses,
             "/v1/models" => Self::Models,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
@@ -65,6 +71,15 @@ impl<'a> Route<'a> {
         };
         if let Some(id) = id_after(SESSIONS) {
             return Self::Session(query::decode(id));
+        }
+        if let Some(rest) = path.strip_prefix(RESPONSES) {
+            return match rest.split_once('/') {
+                None if rest.is_empty() => Self::None,
+                None => Self::Response(rest),
+                Some((id, "cancel")) => Self::ResponseCancel(id),
+                Some((id, "input_items")) => Self::ResponseInput(id),
+                Some(_) => Self::None,
+            };
         }
         // Names of models may have slashes.
         if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
@@ -83,6 +98,10 @@ impl<'a> Route<'a> {
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
             Self::ChatCompletions => "chat_completions",
+            Self::Responses => "responses",
+            Self::Response(_) => "response",
+            Self::ResponseCancel(_) => "response_cancel",
+            Self::ResponseInput(_) => "response_input_items",
             Self::Models => "models",
             Self::Model(_) => "model",
             Self::Live => "healthz",
@@ -96,6 +115,10 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::Responses
+            | Self::Response(_)
+            | Self::ResponseCancel(_)
+            | Self::ResponseInput(_) => &dialects.responses,
             _ => &Native,
         }
     }
@@ -104,8 +127,11 @@ impl<'a> Route<'a> {
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
-            Self::ChatCancel | Self::ChatCompletions => "POST",
-            Self::Session(_) => "GET, DELETE",
+            Self::ChatCancel
+            | Self::ChatCompletions
+            | Self::Responses
+            | Self::ResponseCancel(_) => "POST",
+            Self::Session(_) | Self::Response(_) => "GET, DELETE",
             _ => "GET",
         }
     }

@@ -29,6 +29,7 @@ mod progress;
 mod rejoin;
 mod report;
 mod requests;
+mod responses;
 mod routes;
 mod selected_tools;
 mod shared_store;

@@ -19,6 +19,7 @@
 //!
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
+mod continued;
 mod kept;
 mod markup;
 mod pairs;
@@ -34,6 +35,7 @@ use kept::Finder;
 use reading::{Exchange, Reading};
 use turns::Draft;
 
+pub(crate) use continued::adopt_after;
 pub use past::Past;
 pub use repairs::{Repair, Repairs};
 
@@ -60,6 +62,18 @@ pub enum ClaimedMessage {
         /// Whether it failed.
         is_error: bool,
     },
+}
+
+impl ClaimedMessage {
+    /// Whether it says anything but instructions.
+    #[must_use]
+    pub fn is_said(&self) -> bool {
+        match self {
+            Self::System(_) => false,
+            Self::User(text) | Self::Result { output: text, .. } => !text.trim().is_empty(),
+            Self::Assistant { text, calls } => !calls.is_empty() || !text.trim().is_empty(),
+        }
+    }
 }
 
 /// A call as a client tells it.
@@ -125,11 +139,20 @@ pub fn adopt(
     owner: &str,
     hidden: &dyn HiddenTurns,
 ) -> Result<Adopted, NothingToAnswer> {
+    adopt_onto(Conversation::default(), messages, owner, hidden)
+}
+
+/// The same after this conversation of ours.
+fn adopt_onto(
+    mut history: Conversation,
+    messages: Vec<ClaimedMessage>,
+    owner: &str,
+    hidden: &dyn HiddenTurns,
+) -> Result<Adopted, NothingToAnswer> {
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden);
-    let mut history = Conversation::default();
     for exchange in exchanges {
         let kept = finder.find(&exchange, false);
         let draft = Draft::new(exchange, kept, history.call_ids());

@@ -168,7 +168,7 @@ impl Encoder for Chunks {
             }
             Kind::ClientToolCall => self.push_call(out, data),
             Kind::ClarificationNeeded => {
-                let words = ended::question(data).in_words(self.has_words);
+                let words = dialect::ended::question(data).in_words(self.has_words);
                 self.push_words(out, &words);
             }
             Kind::TurnCompleted => match Ended::of(data) {

@@ -1,10 +1,8 @@
 //! What the ends of turns and calls are in Chat Completions.
 
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::server::dialect::call_id;
-use crate::tools::Clarification;
 
 /// The id of a turn's answer.
 pub(super) fn answer_id(turn_id: &str) -> String {
@@ -59,22 +57,4 @@ impl ClientCall {
             arguments: data["tool_args"].to_string(),
         }
     }
-}
-
-/// The status of an answer whose turn has failed before any of it was sent.
-pub(super) fn status(failed: &Value) -> u16 {
-    match failed["code"].as_str() {
-        Some("upstream_unavailable") => 503,
-        Some("upstream_timeout") => 504,
-        Some("internal" | "store_unavailable") => 500,
-        _ => 502,
-    }
-}
-
-/// The question of a turn that ends with one.
-pub(super) fn question(asked: &Value) -> Clarification {
-    let fields = ["type", "question", "options", "url"];
-    let members =
-        fields.iter().filter_map(|key| Some(((*key).to_owned(), asked.get(key)?.clone())));
-    Clarification::deserialize(Value::Object(members.collect())).unwrap_or_default()
 }

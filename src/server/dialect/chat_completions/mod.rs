@@ -6,7 +6,7 @@
 
 mod chunk;
 mod ended;
-mod messages;
+pub(super) mod messages;
 pub(in crate::server) mod models;
 mod request;
 mod server_tools;

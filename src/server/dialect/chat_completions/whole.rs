@@ -115,11 +115,13 @@ impl Whole for Completion {
                 self.calls.push(json!({ "id": id, "type": "function", "function": function }));
             }
             Kind::ClarificationNeeded => {
-                let words = ended::question(data).in_words(!self.content.is_empty());
+                let words = dialect::ended::question(data).in_words(!self.content.is_empty());
                 self.content.push_str(&words);
             }
             Kind::TurnCompleted => self.end = Some(self.completed(data)),
-            Kind::TurnFailed => self.end = Some((ended::status(data), ended::failure(data))),
+            Kind::TurnFailed => {
+                self.end = Some((dialect::ended::status(data), ended::failure(data)));
+            }
             kind => self.show(kind, event),
         }
     }

@@ -1,0 +1,24 @@
+//! How turns end, for all dialects that collect an answer or have no words for a question.
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::tools::Clarification;
+
+/// The status of an answer whose turn has failed before any of it was sent.
+pub(super) fn status(failed: &Value) -> u16 {
+    match failed["code"].as_str() {
+        Some("upstream_unavailable") => 503,
+        Some("upstream_timeout") => 504,
+        Some("internal" | "store_unavailable") => 500,
+        _ => 502,
+    }
+}
+
+/// The question of a turn that ends with one.
+pub(super) fn question(asked: &Value) -> Clarification {
+    let fields = ["type", "question", "options", "url"];
+    let members =
+        fields.iter().filter_map(|key| Some(((*key).to_owned(), asked.get(key)?.clone())));
+    Clarification::deserialize(Value::Object(members.collect())).unwrap_or_default()
+}
