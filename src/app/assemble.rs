@@ -93,6 +93,7 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         timeouts,
         chat_server_tools: config.chat.server_tools,
         responses_server_tools: config.responses.server_tools,
+        messages_server_tools: config.messages.server_tools,
     }
 }
 

@@ -9,14 +9,14 @@ use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, choice, marker, name, origin, secret, server_url};
 use super::{
-    ChatConfig, Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, ModelConfig,
-    ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, SessionsConfig, Store,
-    StreamConfig, UpstreamConfig, UpstreamKind, tools,
+    ChatConfig, Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig,
+    ModelConfig, ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, SessionsConfig,
+    Store, StreamConfig, UpstreamConfig, UpstreamKind, tools,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::CallContract;
-use crate::server::{ServerItems, ServerTools};
+use crate::server::{MessagesServerTools, ServerItems, ServerTools};
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -33,6 +33,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         sessions: sessions(keys.section("sessions")),
         chat: chat(keys.section("chat")),
         responses: responses(keys.section("responses")),
+        messages: messages(keys.section("messages")),
         tools,
         limits,
     };
@@ -348,6 +349,14 @@ fn responses(mut keys: Keys<'_, '_>) -> ResponsesConfig {
         keys.read("server_tools", default.server_tools, choice("server_tools", &ServerItems::ALL));
     keys.finish();
     ResponsesConfig { server_tools }
+}
+
+fn messages(mut keys: Keys<'_, '_>) -> MessagesConfig {
+    let default = MessagesConfig::default().server_tools;
+    let one_of = choice("server_tools", &MessagesServerTools::ALL);
+    let server_tools = keys.read("server_tools", default, one_of);
+    keys.finish();
+    MessagesConfig { server_tools }
 }
 
 fn size() -> impl Fn(&Node) -> Result<usize, Refused> {

@@ -42,7 +42,7 @@ use crate::call_format::CallFormat;
 use crate::limits;
 use crate::orchestrator::{CallContract, Rules};
 use crate::parser::Settings;
-use crate::server::{ServerItems, ServerTools};
+use crate::server::{MessagesServerTools, ServerItems, ServerTools};
 
 /// Everything that an operator can set.
 ///
@@ -69,6 +69,8 @@ pub struct Config {
     pub chat: ChatConfig,
     /// See [`ResponsesConfig`].
     pub responses: ResponsesConfig,
+    /// See [`MessagesConfig`].
+    pub messages: MessagesConfig,
 }
 
 /// `server`: who may use the gateway, and how much at a time.
@@ -168,6 +170,13 @@ pub struct ResponsesConfig {
     pub server_tools: ServerItems,
 }
 
+/// `messages`: Anthropic Messages, the API for programs such as Claude Code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct MessagesConfig {
+    /// What becomes of the gateway's own tools.
+    pub server_tools: MessagesServerTools,
+}
+
 /// `sessions`: where conversations are kept.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionsConfig {
@@ -259,6 +268,7 @@ impl Default for Config {
             sessions: SessionsConfig::default(),
             chat: ChatConfig::default(),
             responses: ResponsesConfig::default(),
+            messages: MessagesConfig::default(),
         }
     }
 }

@@ -141,6 +141,18 @@ pub enum BeginError {
         /// What there is.
         known: Vec<String>,
     },
+    /// The instructions and the client's tools leave no room for a conversation.
+    #[error(
+        "the instructions and the client's tools take about {needed} tokens, but \
+         model.context_budget_tokens is {budget}; raise it, as far as the model server's context \
+         allows, or send fewer tools"
+    )]
+    NoRoom {
+        /// About how many tokens they take.
+        needed: usize,
+        /// How many there are.
+        budget: usize,
+    },
     /// A required source of tools is not ready.
     #[error("a required source of tools is not ready: {0}; try again later")]
     ToolsUnavailable(Arc<str>),
@@ -210,10 +222,12 @@ impl Gateway {
         };
         let offer = offer.beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &offer.catalog)?;
+        self.check_room(&new)?;
+        let has_session = new.session_id.is_some();
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let (brought, rules, memory) = self.unpack(&mut new);
+        let (brought, rules, memory) = self.unpack(&mut new, has_session);
         let keeper = new.keeper.take();
         let key = new.idempotency_key.as_deref();
         let beginning = Beginning {
@@ -231,7 +245,13 @@ impl Gateway {
             Ok(begun) => begun,
             Err(reason) => return not_begun(session_id, reason),
         };
-        let Begun { guard, writer, opening, history } = *begun;
+        let Begun { guard, writer, mut opening, history } = *begun;
+        if let Some(memory) = &memory
+            && let Err(error) = memory.check_answer(&mut opening, &new.ask, &history)
+        {
+            memory.leave(guard).await;
+            return Err(error.into());
+        }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&stored_as, &opening, &history));
         let log = Arc::clone(writer.log());
@@ -272,7 +292,11 @@ impl Gateway {
 
     /// The conversation that the client brings, if it does; the turn's rules; and where the turn is
     /// remembered.
-    fn unpack(&self, new: &mut NewTurn) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
+    fn unpack(
+        &self,
+        new: &mut NewTurn,
+        has_session: bool,
+    ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
         let Some(Brought { history, instructions, past, can_be_joined }) = new.brought.take()
         else {
             return (None, Arc::clone(&self.rules), None);
@@ -289,8 +313,9 @@ impl Gateway {
         if let Some(instructions) = instructions {
             rules.system_prompt = instructions;
         }
-        let owner = new.owner.clone();
-        let memory = Memory { turns: Arc::clone(&self.remembered), past, owner };
+        let has_files = has_session && history.turns().any(|turn| turn.has_files());
+        let (turns, owner) = (Arc::clone(&self.remembered), new.owner.clone());
+        let memory = Memory { turns, past, owner, has_files };
         (Some(history), Arc::new(rules), Some(memory))
     }
 
@@ -334,7 +359,7 @@ impl Gateway {
         }
     }
 
-    fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
+    pub(super) fn upstream(&self, name: Option<&str>) -> Result<&Arc<Upstream>, BeginError> {
         let Some(name) = name else { return Ok(self.default_upstream()) };
         let found = self.upstreams.iter().find(|upstream| upstream.name() == name);
         found.ok_or_else(|| BeginError::UnknownModel {
@@ -345,7 +370,7 @@ impl Gateway {
 
     /// The tools with these names, or all tools if no names are given, once the required sources
     /// are ready. A drain does not wait for that.
-    async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
+    pub(super) async fn offer_of(&self, names: Option<&[String]>) -> Result<Offer, BeginError> {
         let mut offers = self.offer.subscribe();
         let ready = offers.wait_for(|offer| offer.awaited.is_none());
         let ready = tokio::select! {

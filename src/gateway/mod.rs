@@ -4,6 +4,7 @@
 mod begin;
 mod offer;
 mod remembered;
+mod room;
 mod run;
 #[cfg(test)]
 mod tests;

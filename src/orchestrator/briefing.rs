@@ -9,7 +9,7 @@ use super::prompt;
 use super::rules::Rules;
 use super::selection::Selection;
 use crate::call_format::CallFormat;
-use crate::conversation::Turn;
+use crate::conversation::{Turn, trim};
 use crate::parser::{SettingsError, Syntax};
 use crate::tools::Catalog;
 
@@ -98,6 +98,13 @@ impl Briefing {
     #[must_use]
     pub fn told(&self) -> (usize, usize) {
         (self.told.specs().len(), self.told_tokens)
+    }
+
+    /// About how many tokens all of it takes.
+    #[must_use]
+    pub(crate) fn tokens(&self) -> usize {
+        let by_server = if self.rules.call_contract.is_in_text() { 0 } else { self.told_tokens };
+        trim::tokens(&self.system) + by_server
     }
 
     /// How calls are written, and what outside data must not contain.

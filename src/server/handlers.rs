@@ -13,7 +13,9 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::dialect::ai_sdk;
 use super::dialect::chat_completions::models;
+use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
@@ -82,15 +84,20 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream | Route::ChatCompletions) => {
-            begin(request, body, route.dialect(&app.dialects), app).await
-        }
+        (
+            &Method::POST,
+            Route::ChatStream | Route::ChatCompletions | Route::Messages | Route::AiSdkChat,
+        ) => begin(request, body, route.dialect(&app.dialects), app).await,
         (&Method::POST, Route::Responses) => respond(request, body, app).await,
+        (&Method::POST, Route::Response("compact")) => responses::compact(body, app).await,
         (&Method::DELETE, Route::Response(id)) => responses::delete(request, id, app).await,
         (_, Route::Response(id)) if reads => responses::get(request, id, app).await,
         (&Method::POST, Route::ResponseCancel(id)) => responses::cancel(request, id, app).await,
         (_, Route::ResponseInput(id)) if reads => responses::input_items(request, id, app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
+        (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,
+        (&Method::GET, Route::AiSdkStream(chat_id)) => join_chat(request, chat_id, app).await,
+        (&Method::DELETE, Route::AiSdkStream(chat_id)) => stop_chat(request, chat_id, app).await,
         (_, Route::Models) if reads => Ok(models(app)),
         (_, Route::Model(name)) if reads => model(name, app),
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
@@ -116,17 +123,8 @@ async fn begin(
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
-    let asking = {
-        let asked = Asked {
-            accept: &accept(&request.headers),
-            body: &body,
-            idempotency_key: key.as_deref(),
-            owner: &owner,
-            hidden: &Behind { gateway: &app.gateway, owner: &owner },
-            now_sec: now_sec(),
-        };
-        dialect.read(&asked)?
-    };
+    let asking = read(request, &body, (&owner, key.as_deref()), app, |it| dialect.read(it))?;
+    drop(body);
     start(request, asking, owner, app).await
 }
 
@@ -169,6 +167,36 @@ async fn start(
     }
 }
 
+/// Answers about how many tokens a request would take. No turn begins.
+async fn count_tokens(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let (owner, messages) = (app.auth.owner(&request.headers), &app.dialects.messages);
+    let Counting { turn, message_tokens } =
+        read(request, &body, (&owner, None), app, |asked| messages.read_to_count(asked))?;
+    let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
+    Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
+}
+
+/// Reads a request's body, together with what else its dialect has to know.
+fn read<T>(
+    request: &Parts,
+    body: &[u8],
+    (owner, idempotency_key): (&str, Option<&str>),
+    app: &App,
+    in_dialect: impl FnOnce(&Asked<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    in_dialect(&Asked {
+        accept: &accept(&request.headers),
+        body,
+        idempotency_key,
+        owner,
+        models: &upstream_names(app),
+        hidden: &Behind { gateway: &app.gateway, owner },
+        now_sec: now_sec(),
+    })
+}
+
 /// The media types that a client accepts. Several lines are one list (RFC 9110, section 5.3).
 fn accept(headers: &HeaderMap) -> String {
     let lines: Vec<_> = headers.get_all(ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
@@ -191,6 +219,14 @@ impl HiddenTurns for Behind<'_> {
 
     fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
         self.gateway.remembered().by_past(past)
+    }
+
+    fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_question(self.owner, clarification_id)
+    }
+
+    fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_answer(self.owner, clarification_id)
     }
 }
 
@@ -253,12 +289,36 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
-        Cancel::Cancelling => {
-            Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
-        }
+        Cancel::Cancelling => Ok(cancelling()),
         Cancel::NothingRuns => Err(Refusal::NOTHING_RUNS),
         Cancel::NoSession => Err(Refusal::NO_SESSION),
     }
+}
+
+/// Streams the turn that runs in a chat of the AI SDK, from its start.
+async fn join_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session_id = ai_sdk::session_id(chat_id);
+    let stored_as = stored_as(request, &session_id, app);
+    match app.gateway.find_turn(&stored_as, None, 0).await? {
+        Found::Turn(turn) if !turn.log.has_ended() => {
+            resume(&session_id, &turn, None, ai_sdk::encoder(), app)
+        }
+        Found::Turn(_) | Found::Gone | Found::NoTurn | Found::NoSession => {
+            Ok(empty(StatusCode::NO_CONTENT))
+        }
+    }
+}
+
+async fn stop_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session_id = ai_sdk::session_id(chat_id);
+    match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
+        Cancel::Cancelling => Ok(cancelling()),
+        Cancel::NothingRuns | Cancel::NoSession => Err(Refusal::NOTHING_RUNS),
+    }
+}
+
+fn cancelling() -> Reply {
+    json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" }))
 }
 
 /// The id under which the session is kept that the sender of a request calls `name`.

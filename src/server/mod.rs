@@ -38,6 +38,8 @@ pub(crate) use auth::AuthOptions;
 use dialect::Dialects;
 use dialect::chat_completions::ChatCompletions;
 pub use dialect::chat_completions::ServerTools;
+use dialect::messages::Messages;
+pub use dialect::messages::MessagesServerTools;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
 use places::Places;
@@ -57,6 +59,8 @@ pub struct Options {
     pub(crate) chat_server_tools: ServerTools,
     /// How clients of Responses see them.
     pub(crate) responses_server_tools: ServerItems,
+    /// What becomes of the gateway's own tools for clients of Messages.
+    pub(crate) messages_server_tools: MessagesServerTools,
 }
 
 /// How long to wait for clients.
@@ -89,6 +93,7 @@ impl Default for Options {
             timeouts: Timeouts::default(),
             chat_server_tools: ServerTools::default(),
             responses_server_tools: ServerItems::default(),
+            messages_server_tools: MessagesServerTools::default(),
         }
     }
 }
@@ -119,6 +124,7 @@ impl App {
         let auth = Auth::new(auth, address);
         let dialects = Dialects {
             chat_completions: ChatCompletions { shown: options.chat_server_tools },
+            messages: Messages { server_tools: options.messages_server_tools },
             responses: Responses { shown: options.responses_server_tools },
         };
         let started_sec = now_sec();

@@ -61,6 +61,10 @@ impl Refusal {
         Self::Unknown("no such session; a session begins with its first turn");
     pub(super) const NO_RESPONSE: Self =
         Self::Unknown("no such response: it was not stored, it was deleted, or it is too old");
+    pub(super) const NO_COMPACTION: Self = Self::Unknown(
+        "conversations are not compacted here: what does not fit into the model's context is left \
+         out by itself; send all of it, or previous_response_id",
+    );
     pub(super) const NO_TURN: Self =
         Self::Unknown("no such turn in this session; leave turn_id out for the latest");
     pub(super) const NO_ARTIFACT: Self = Self::Unknown(
@@ -105,6 +109,7 @@ impl Refusal {
                 BeginError::Answer(AnswerError::Expired(_)) => {
                     (StatusCode::CONFLICT, "clarification_expired")
                 }
+                BeginError::NoRoom { .. } => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
                 BeginError::TurnGone => (StatusCode::GONE, "gone"),
                 BeginError::UnknownModel { .. }
                 | BeginError::UnknownTool { .. }

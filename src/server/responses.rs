@@ -14,6 +14,7 @@ use super::dialect::Asking;
 use super::dialect::responses::{
     Found, Kept, Labels, Means, Page, Parent, Request, ResponseId, Surroundings, replay,
 };
+use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
 use super::stream::stream;
@@ -167,6 +168,13 @@ async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, R
     let headers = reply.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     Ok(reply)
+}
+
+/// `POST /v1/responses/compact`. The body is read first: a client that is still sending it would see
+/// a broken connection instead of the refusal.
+pub(super) async fn compact(body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    Err(Refusal::NO_COMPACTION)
 }
 
 /// `DELETE /v1/responses/{id}`.

@@ -7,6 +7,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATI
 use tower_http::cors::CorsLayer;
 
 use super::auth::API_KEY;
+use super::dialect::ai_sdk::AiSdk;
 use super::dialect::native::Native;
 use super::dialect::{Dialect, Dialects};
 use super::query;
@@ -23,6 +24,7 @@ const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
 const SESSIONS: &str = "/api/v1/sessions/";
 const RESPONSES: &str = "/v1/responses/";
 const TOOLS: &str = "/api/v1/tools";
+const AI_SDK_CHAT: &str = "/api/v1/ai-sdk/chat";
 
 /// The addresses, with their variable parts.
 #[derive(Debug)]
@@ -33,6 +35,10 @@ pub(super) enum Route<'a> {
     Session(Cow<'a, str>),
     Tools,
     Artifact(&'a str),
+    /// The AI SDK's chats.
+    AiSdkChat,
+    /// The running turn of one of them.
+    AiSdkStream(Cow<'a, str>),
     ChatCompletions,
     Responses,
     Response(&'a str),
@@ -40,6 +46,8 @@ pub(super) enum Route<'a> {
     ResponseInput(&'a str),
     Models,
     Model(Cow<'a, str>),
+    Messages,
+    CountTokens,
     Live,
     Ready,
     Metrics,
@@ -54,9 +62,12 @@ impl<'a> Route<'a> {
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
+            AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/responses" => Self::Responses,
             "/v1/models" => Self::Models,
+            "/v1/messages" => Self::Messages,
+            "/v1/messages/count_tokens" => Self::CountTokens,
             "/healthz" => Self::Live,
             "/readyz" => Self::Ready,
             "/metrics" => Self::Metrics,
@@ -81,6 +92,9 @@ impl<'a> Route<'a> {
                 Some(_) => Self::None,
             };
         }
+        if let Some(id) = path.strip_prefix(AI_SDK_CHAT).and_then(chat_id) {
+            return Self::AiSdkStream(query::decode(id));
+        }
         // Names of models may have slashes.
         if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
             return Self::Model(query::decode(id));
@@ -97,6 +111,8 @@ impl<'a> Route<'a> {
             Self::Session(_) => "session",
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
+            Self::AiSdkChat => "ai_sdk_chat",
+            Self::AiSdkStream(_) => "ai_sdk_stream",
             Self::ChatCompletions => "chat_completions",
             Self::Responses => "responses",
             Self::Response(_) => "response",
@@ -104,6 +120,8 @@ impl<'a> Route<'a> {
             Self::ResponseInput(_) => "response_input_items",
             Self::Models => "models",
             Self::Model(_) => "model",
+            Self::Messages => "messages",
+            Self::CountTokens => "count_tokens",
             Self::Live => "healthz",
             Self::Ready => "readyz",
             Self::Metrics => "metrics",
@@ -115,6 +133,8 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
+            Self::Messages | Self::CountTokens => &dialects.messages,
             Self::Responses
             | Self::Response(_)
             | Self::ResponseCancel(_)
@@ -129,9 +149,12 @@ impl<'a> Route<'a> {
             Self::ChatStream => "GET, POST",
             Self::ChatCancel
             | Self::ChatCompletions
+            | Self::Messages
+            | Self::CountTokens
+            | Self::AiSdkChat
             | Self::Responses
             | Self::ResponseCancel(_) => "POST",
-            Self::Session(_) | Self::Response(_) => "GET, DELETE",
+            Self::Session(_) | Self::AiSdkStream(_) | Self::Response(_) => "GET, DELETE",
             _ => "GET",
         }
     }
@@ -141,6 +164,12 @@ impl<'a> Route<'a> {
     pub(super) const fn is_open(&self) -> bool {
         matches!(self, Self::Live | Self::Ready | Self::Playground)
     }
+}
+
+/// The chat of `/{id}/stream`.
+fn chat_id(rest: &str) -> Option<&str> {
+    let id = rest.strip_prefix('/')?.strip_suffix("/stream")?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
 /// What pages of other origins may send and read.

@@ -307,6 +307,21 @@ impl TurnGuard {
         self.session.nonce()
     }
 
+    /// Leaves the session as it was before the turn, whose answer was to be kept.
+    pub(crate) async fn abandon(self) {
+        let RunningSession { version, turn, .. } = &*self.session;
+        let mut record = self.session.record_with(None, None);
+        record.answers.forget(&turn.turn_id);
+        if record.answers.is_empty() {
+            return self.discard().await;
+        }
+        let json = codec::write(record).await;
+        if let Err(error) = self.store.save(self.lease.get(), Some(*version), json).await {
+            warn!("a session was not left as it was: {error}");
+        }
+        self.lease.release().await;
+    }
+
     /// Forgets the session.
     pub(crate) async fn discard(self) {
         if let Err(error) = self.store.forget(&self.lease.get().session_id).await {

@@ -33,7 +33,7 @@ test('create returns items, and the words of all messages', async (t) => {
   const response = await client.responses.create(ask('What is 6*7?'));
   assert.equal(response.output_text, 'Let me see. It is 42.');
   assert.deepEqual(types(response), ['message', 'mcp_call', 'message']);
-  assert.equal(response.output[1].output, '{"result":"42"}');
+  assert.equal(JSON.parse(response.output[1].output).result, '42');
   assert.deepEqual(await client.responses.retrieve(response.id).then(({ output }) => output), response.output);
 });
 

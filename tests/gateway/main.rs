@@ -7,6 +7,7 @@
 mod support;
 
 mod access;
+mod ai_sdk;
 mod artifacts;
 mod call_formats;
 mod cancel;
@@ -22,6 +23,7 @@ mod images;
 mod leaks;
 mod limits;
 mod mcp_questions;
+mod messages;
 mod native;
 mod ndjson;
 mod nonce;

@@ -394,10 +394,57 @@ async fn an_approval_lets_a_call_run() {
     let (second, told) = asked(&gateway, &mut model, &answer(true), &["Wiped."]).await;
     assert!(told.contains("\"wiped\":1"), "{told}");
     assert_eq!(items(&second), ["mcp_call", "message"]);
-    // Another child of the same response may say no.
-    let (third, told) = asked(&gateway, &mut model, &answer(false), &["I did not."]).await;
-    assert!(!told.contains("\"wiped\":1"), "{told}");
-    assert_eq!(items(&third), ["message"]);
+    // What was answered once stays answered, and nothing is lost for it.
+    let again = gateway.post(RESPONSES, &answer(true)).await;
+    assert_eq!(again.status(), 409, "{}", again.json());
+    assert_eq!(again.json()["error"]["code"], "clarification_stale");
+    let next = body("And?", &after(&second));
+    let (_, told) = asked(&gateway, &mut model, &next, &["That is all."]).await;
+    assert!(told.contains("\"wiped\":1"), "{told}");
+}
+
+#[tokio::test]
+async fn an_approval_comes_with_the_whole_conversation_too() {
+    let (mut model, gateway) = gateway(|setup| {
+        let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+        let wipe = Always::new("wipe", policy, ToolResult::data(json!({"wiped": 1})));
+        setup.tools.add(Arc::new(wipe)).unwrap();
+    })
+    .await;
+    let mut input = vec![json!({"role": "user", "content": "Wipe it."})];
+    let first = body(input.clone(), &json!({}));
+    let (first, _) = asked(&gateway, &mut model, &first, &[&call("wipe", &json!({}))]).await;
+    let request = first["output"][0].clone();
+    let answer = json!({
+        "type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true,
+    });
+    input.extend([request, answer.clone()]);
+    let (second, told) =
+        asked(&gateway, &mut model, &body(input.clone(), &json!({})), &["Wiped."]).await;
+    assert!(told.contains("\"wiped\":1"), "{told}");
+    assert_eq!(items(&second), ["mcp_call", "message"]);
+    // Nobody remembers the question of another conversation.
+    let invented = vec![json!({"role": "user", "content": "Hi."}), answer];
+    let (_, told) = asked(&gateway, &mut model, &body(invented, &json!({})), &["Hm."]).await;
+    assert!(told.contains("Yes.") && !told.contains("wiped\":1"), "{told}");
+}
+
+#[tokio::test]
+async fn a_refused_answer_leaves_the_chain_as_it_was() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let (first, _) = asked(&gateway, &mut model, &body("Hi.", &json!({})), &["Ho."]).await;
+    let mut request = id(&first).replace("resp_", "mcpr_");
+    request.push_str("_1");
+    let item = json!({
+        "type": "mcp_approval_response", "approval_request_id": request, "approve": true,
+    });
+    let refused = gateway.post(RESPONSES, &body(json!([item]), &after(&first))).await;
+    assert_eq!(refused.status(), 400, "{}", refused.json());
+    assert_eq!(get(&gateway, &first).await, first);
+    let next = body("And?", &after(&first));
+    let (next, told) = asked(&gateway, &mut model, &next, &["So."]).await;
+    assert!(told.contains("Ho."), "{told}");
+    assert_eq!(id(&first)[..37], id(&next)[..37], "in the same session");
 }
 
 /// Begins a response in the background, whose model has said `Well`.
@@ -599,4 +646,6 @@ async fn requests_that_cannot_be_answered_are_refused_in_the_dialects_form() {
         assert_eq!(gateway.get(path).await.status(), 404, "{path}");
     }
     assert_eq!(gateway.get(RESPONSES).await.status(), 405);
+    let compact = gateway.post("/v1/responses/compact", &json!({"model": "fake"})).await;
+    assert_eq!(compact.status(), 404);
 }

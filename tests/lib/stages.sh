@@ -27,7 +27,7 @@ checked() {
 
 stage_scripts() {
   need_package shellcheck shellcheck
-  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run .ci/run
+  check shellcheck shellcheck --external-sources tests/run tests/lib/*.sh tests/*/run examples/*.sh .ci/run
   check count tests/lib/count_test.sh
   checked
 }

@@ -4,20 +4,36 @@
 //! ```text
 //!   turn 5eef151e-f351-4620-9769-441c3a4f562f, call_3  <->  call_5eef151ef35146209769441c3a4f562f_3
 //! ```
+//! Some APIs have prefixes of their own, which their clients may check.
 
 use uuid::Uuid;
 
 const PREFIX: &str = "call_";
 
+/// The prefixes of ids outside.
+const OUTSIDE: [&str; 3] = [PREFIX, TOOL_USE, MCP_TOOL_USE];
+
+/// What Anthropic's ids of a client's calls begin with.
+pub(super) const TOOL_USE: &str = "toolu_";
+
+/// What Anthropic's ids of a server's calls begin with.
+pub(super) const MCP_TOOL_USE: &str = "mcptoolu_";
+
 /// The id outside of a call of this turn.
 pub(in crate::server) fn outside(turn_id: &str, call_id: &str) -> String {
+    with_prefix(PREFIX, turn_id, call_id)
+}
+
+/// The same with another prefix.
+pub(super) fn with_prefix(prefix: &str, turn_id: &str, call_id: &str) -> String {
     let number = call_id.strip_prefix(PREFIX).unwrap_or(call_id);
-    format!("{PREFIX}{}_{number}", turn_id.replace('-', ""))
+    format!("{prefix}{}_{number}", turn_id.replace('-', ""))
 }
 
 /// The turn, and the call's id in it, if this is such an id.
 pub(in crate::server) fn inside(outside: &str) -> Option<(String, String)> {
-    let (turn, number) = outside.strip_prefix(PREFIX)?.split_once('_')?;
+    let rest = OUTSIDE.iter().find_map(|prefix| outside.strip_prefix(prefix))?;
+    let (turn, number) = rest.split_once('_')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let turn = Uuid::try_parse(turn).ok().filter(|_| is_number)?;
     Some((turn.to_string(), format!("{PREFIX}{number}")))
@@ -33,6 +49,10 @@ mod tests {
         let id = outside(turn, "call_3");
         assert_eq!(id, "call_5eef151ef35146209769441c3a4f562f_3");
         assert_eq!(inside(&id), Some((turn.to_owned(), "call_3".to_owned())));
+        for prefix in OUTSIDE {
+            let id = with_prefix(prefix, turn, "call_3");
+            assert_eq!(inside(&id), Some((turn.to_owned(), "call_3".to_owned())), "{id}");
+        }
     }
 
     #[test]

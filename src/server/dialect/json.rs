@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::object::Object;
 use crate::server::refusal::Refusal;
+use crate::session::log::encode::serialize;
 
 /// Reads a JSON object. If it has another shape, the refusal names the field.
 pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
@@ -27,4 +28,13 @@ pub(super) fn event(data: &[u8]) -> Value {
     let mut deserializer = serde_json::Deserializer::from_slice(data);
     deserializer.disable_recursion_limit();
     Value::deserialize(&mut deserializer).unwrap_or_default()
+}
+
+/// A text as it is inside of JSON, without its quotation marks.
+pub(super) fn escaped(text: &str) -> Vec<u8> {
+    let mut escaped = Vec::new();
+    serialize(&mut escaped, &text);
+    escaped.pop();
+    escaped.remove(0);
+    escaped
 }

@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::about::{About, Answers};
 use super::end::{End, error_members};
-use super::frames::{DONE, Frames};
+use super::frames::Frames;
 use super::id::ResponseId;
 use super::items::Items;
 use super::text::{Status, Words};
 use crate::event::Kind;
-use crate::server::dialect::{self, ended};
+use crate::server::dialect::{self, ended, sse};
 use crate::session::Record;
 
 /// An answer, up to the last record that it took.
@@ -100,7 +100,7 @@ impl Answer {
         self.end = Some(end);
         let object = self.object();
         frames.push(out, event, &[b",\"response\":", &object]);
-        out.extend_from_slice(DONE);
+        out.extend_from_slice(sse::DONE);
     }
 
     pub(super) const fn end(&self) -> Option<&End> {

@@ -53,6 +53,3 @@ impl Frames {
         out.extend_from_slice(b"}\n\n");
     }
 }
-
-/// Follows the last event.
-pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";

@@ -65,18 +65,15 @@ pub(super) fn resolve(items: Vec<Value>, known: &HashMap<String, Value>) -> Vec<
     resolved.collect()
 }
 
-/// Takes the last answer to a request for approval out of a list.
-pub(super) fn take_approval(items: &mut Vec<Value>) -> Option<Approval> {
-    let at = items.iter().rposition(|item| type_of(item) == "mcp_approval_response")?;
-    let item = &items[at];
+/// The answer to a request for approval that a list ends with.
+pub(super) fn approval(items: &[Value]) -> Option<Approval> {
+    let item = items.last().filter(|item| type_of(item) == "mcp_approval_response")?;
     let id = ItemId::parse(item["approval_request_id"].as_str()?)?;
-    let approval = Approval {
+    Some(Approval {
         clarification_id: format!("{}.{}", id.response.turn_id(), id.number),
         approves: item["approve"] == true,
         reason: item["reason"].as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned),
-    };
-    items.remove(at);
-    Some(approval)
+    })
 }
 
 /// Takes what the client's calls of this turn returned out of a list, by our ids. The first result

@@ -18,7 +18,7 @@ use super::id::ResponseId;
 use super::parts::{added, bytes, done};
 use super::server_items::{Labels, ServerItems};
 use super::text::{OpenText, Status, Words, escaped, is_blank};
-use crate::server::dialect::call_id;
+use crate::server::dialect::{call_id, shown};
 
 /// The items so far.
 #[derive(Debug)]
@@ -229,8 +229,7 @@ impl Items {
     pub(super) fn close_all(&mut self, frames: &mut Frames, out: &mut BytesMut, status: Status) {
         self.close_text(frames, out, status);
         for call in std::mem::take(&mut self.running) {
-            let interrupted = "interrupted before it ended; outcome unknown";
-            self.finish_call(frames, out, call, Err(interrupted.to_owned()));
+            self.finish_call(frames, out, call, Err(shown::INTERRUPTED.to_owned()));
         }
     }
 
@@ -265,11 +264,8 @@ fn number_of(call_id: &str) -> &str {
 
 /// A result as one text.
 fn outcome(result: &Value) -> Result<String, String> {
-    if result["success"] != true {
-        return Err(result["error"].as_str().unwrap_or("it failed without a reason").to_owned());
-    }
-    let data = &result["data"];
-    Ok(match (data, data["text"].as_str()) {
+    let data = shown::output(result)?;
+    Ok(match (&data, data["text"].as_str()) {
         (Value::Null, _) => String::new(),
         (Value::Object(members), Some(text)) if members.len() == 1 => text.to_owned(),
         (data, _) => data.to_string(),

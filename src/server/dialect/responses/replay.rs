@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::calls;
 use super::end::error_members;
-use super::frames::{DONE, Frames};
+use super::frames::Frames;
 use super::parts::{added, bytes, done};
 use super::text::{OpenText, Status, Words, escaped};
-use crate::server::dialect;
+use crate::server::dialect::{self, sse};
 
 /// The whole stream, or its end.
 ///
@@ -37,7 +37,7 @@ pub(in crate::server) fn replay(answer: &RawValue, seen: Option<u64>) -> Bytes {
         _ => "response.incomplete",
     };
     frames.push(&mut out, event, &[b",\"response\":", answer.get().as_bytes()]);
-    out.extend_from_slice(DONE);
+    out.extend_from_slice(sse::DONE);
     out.freeze()
 }
 

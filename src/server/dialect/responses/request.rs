@@ -215,7 +215,8 @@ fn adopted(
     owner: &str,
     hidden: &dyn HiddenTurns,
 ) -> Result<Adopted, Refusal> {
-    let approval = input::take_approval(&mut items);
+    let approval = input::approval(&items);
+    let is_chain = history.is_some();
     let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
         Some(last) => input::take_results(&mut items, &last.turn_id),
         None => HashMap::new(),
@@ -229,7 +230,11 @@ fn adopted(
         Some(history) => adopt_after(history, results, messages, owner, hidden).map_err(nothing)?,
         None => adopt(messages, owner, hidden).map_err(nothing)?,
     };
-    if let Some(approval) = approval {
+    // Without a chain, the question may be forgotten. The answer is then just words.
+    let asked = adopted.history.open_questions().first().map(|asked| &asked.clarification_id);
+    if let Some(approval) = approval
+        && (is_chain || asked == Some(&approval.clarification_id))
+    {
         adopted.ask = answer(approval);
     }
     Ok(adopted)

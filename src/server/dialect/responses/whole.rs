@@ -7,7 +7,7 @@ use super::about::{About, Answers};
 use super::answer::Answer;
 use super::frames::Frames;
 use super::id::ResponseId;
-use crate::server::dialect::{self, Encoder, Receipt, Whole, WholeAnswer};
+use crate::server::dialect::{self, Encoder, Receipt, Whole, WholeAnswer, sse};
 use crate::session::Record;
 
 /// An answer as a stream.
@@ -26,16 +26,15 @@ impl Streamed {
 
 impl Encoder for Streamed {
     fn media_type(&self) -> &'static str {
-        "text/event-stream; charset=utf-8"
+        sse::MEDIA_TYPE
     }
 
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut) {
         self.answer.take(record, &mut self.frames, out);
     }
 
-    /// A comment in a block of its own: the stream has no ids.
     fn keep_alive(&self) -> Bytes {
-        Bytes::from_static(b":\n\n")
+        Bytes::from_static(sse::KEEP_ALIVE)
     }
 }
 

@@ -1,0 +1,43 @@
+//! How much of the context is taken before the conversation begins.
+
+use std::sync::Arc;
+
+use super::Gateway;
+use super::begin::{BeginError, NewTurn};
+use crate::conversation::{Conversation, Opening, trim};
+use crate::orchestrator::{Basis, Rules};
+use crate::tools::Catalog;
+
+impl Gateway {
+    /// Checks that a client which brings tools leaves room for what they return. Without any, its
+    /// model would forget each result and call the tool again.
+    pub(super) fn check_room(&self, new: &NewTurn) -> Result<(), BeginError> {
+        if new.client_tools.is_empty() {
+            return Ok(());
+        }
+        let budget = self.rules.context_budget_tokens;
+        let theirs = new.client_tools.beside(&Catalog::default());
+        let brought = new.brought.as_ref().and_then(|brought| brought.instructions.as_deref());
+        let instructions = brought.unwrap_or(&self.rules.system_prompt);
+        let needed = trim::tokens(instructions) + self.rules.told_tokens_of(&theirs);
+        if needed < budget { Ok(()) } else { Err(BeginError::NoRoom { needed, budget }) }
+    }
+
+    /// About how many tokens the model of this turn is told before the conversation begins:
+    /// instructions, and tools with how to call them.
+    ///
+    /// # Errors
+    /// If the turn asks for a model or a tool that does not exist.
+    pub(crate) async fn briefing_tokens(&self, new: &NewTurn) -> Result<usize, BeginError> {
+        self.upstream(new.model.as_deref())?;
+        let offer = self.offer_of(new.tools.as_deref()).await?;
+        let offer = offer.beside(&self.rules, &new.client_tools);
+        let mut rules = Rules::clone(&self.rules);
+        if let Some(instructions) = new.brought.as_ref().and_then(|it| it.instructions.clone()) {
+            rules.system_prompt = instructions;
+        }
+        let (opening, history) = (Opening::Prompt(String::new()), Conversation::default());
+        let basis = Basis { opening: &opening, history: &history, tool_choice: &new.tool_choice };
+        Ok(offer.briefing(&Arc::new(rules), None, &basis).tokens())
+    }
+}

@@ -1,0 +1,100 @@
+//! The pieces of an answer, which are the same streamed and whole.
+
+use serde_json::{Value, json};
+
+use super::{error, error_kind};
+use crate::event::Kind;
+use crate::server::dialect::call_id::{self, MCP_TOOL_USE, TOOL_USE};
+use crate::server::dialect::ended;
+
+/// The server that our tools seem to be on.
+const SERVER: &str = "tether";
+
+/// What follows reasoning. Clients take reasoning without a signature for incomplete, and send the
+/// signature back; nothing depends on it here.
+pub(super) const SIGNATURE: &str = "dGV0aGVy";
+
+/// A message at its start.
+pub(super) fn message(turn_id: &str, model: &str) -> Value {
+    json!({
+        "id": format!("msg_{}", turn_id.replace('-', "")),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": null,
+        "stop_sequence": null,
+        "usage": usage(&Value::Null),
+    })
+}
+
+/// The usage of a turn. Nothing is known before its end.
+pub(super) fn usage(usage: &Value) -> Value {
+    let count = |key: &str| usage[key].as_u64().unwrap_or_default();
+    json!({
+        "input_tokens": count("prompt_tokens"),
+        "output_tokens": count("completion_tokens"),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    })
+}
+
+/// Why a completed turn ended. `None` if it was cancelled.
+pub(super) fn stop_reason(completed: &Value) -> Option<&'static str> {
+    match completed["finish_reason"].as_str() {
+        Some("cancelled") => None,
+        Some("length") => Some("max_tokens"),
+        Some("client_tool_calls") => Some("tool_use"),
+        _ => Some("end_turn"),
+    }
+}
+
+/// A call that the client runs.
+pub(super) fn tool_use(turn_id: &str, call: &Value, input: &Value) -> Value {
+    let id = id(TOOL_USE, turn_id, call);
+    json!({ "type": "tool_use", "id": id, "name": call["tool_name"], "input": input })
+}
+
+/// The block of an event of one of our tools, if it has one.
+pub(super) fn server_tool(turn_id: &str, kind: Kind, event: &Value) -> Option<Value> {
+    let id = || id(MCP_TOOL_USE, turn_id, event);
+    match kind {
+        Kind::ToolStarted => Some(json!({
+            "type": "mcp_tool_use",
+            "id": id(),
+            "name": event["tool_name"],
+            "server_name": SERVER,
+            "input": event["tool_args"],
+        })),
+        Kind::ToolCompleted => {
+            let result = &event["tool_result"];
+            let content = json!([{ "type": "text", "text": words(result) }]);
+            Some(json!({
+                "type": "mcp_tool_result",
+                "tool_use_id": id(),
+                "is_error": result["success"] == false,
+                "content": content,
+            }))
+        }
+        _ => None,
+    }
+}
+
+fn id(prefix: &str, turn_id: &str, event: &Value) -> String {
+    call_id::with_prefix(prefix, turn_id, event["call_id"].as_str().unwrap_or_default())
+}
+
+/// A result in words: its error, or its data as JSON.
+fn words(result: &Value) -> String {
+    match (&result["error"], &result["data"]) {
+        (Value::String(error), _) => error.clone(),
+        (_, Value::Null) => String::new(),
+        (_, data) => data.to_string(),
+    }
+}
+
+/// The status and the error of a turn that failed.
+pub(super) fn failure(failed: &Value) -> (u16, Value) {
+    let status = ended::status(failed);
+    (status, error(error_kind(status), failed["message"].as_str().unwrap_or_default()))
+}

@@ -1,0 +1,171 @@
+//! The messages of a request, as what the client claims was said.
+//!
+//! One message holds several things: words, calls, and what calls returned. Of ours, the client
+//! shows us both in one message of the assistant's, if it was shown them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, HiddenTurns};
+
+/// A message as it was written. Whatever else it has is skipped.
+#[derive(Debug, Deserialize)]
+pub(super) struct RawMessage {
+    #[serde(default)]
+    role: String,
+    #[serde(default)]
+    content: Value,
+}
+
+/// What some clients put before their instructions: an id that is new with every request, so that a
+/// model server's cached prompt would be useless.
+const BILLING_HEADER: &str = "x-anthropic-billing-header:";
+
+/// The instructions, a text or blocks.
+pub(super) fn system(system: &Value) -> Option<String> {
+    let blocks = match system {
+        Value::Array(blocks) => blocks.iter().filter_map(text_of_block).collect(),
+        other => vec![text_of(other)],
+    };
+    let told: Vec<&str> = blocks
+        .iter()
+        .map(|block| without_billing_header(block))
+        .filter(|block| !block.trim().is_empty())
+        .collect();
+    (!told.is_empty()).then(|| told.join("\n\n"))
+}
+
+fn without_billing_header(text: &str) -> &str {
+    match text.trim_start().strip_prefix(BILLING_HEADER) {
+        Some(header) => header.split_once('\n').map_or("", |(_, rest)| rest),
+        None => text,
+    }
+}
+
+impl RawMessage {
+    /// Appends what the message says.
+    pub(super) fn claim(self, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+        match &*self.role {
+            "assistant" => claim_assistant(&self.content, hidden, said),
+            "system" => said.extend(system(&self.content).map(ClaimedMessage::System)),
+            _ => claim_user(&self.content, said),
+        }
+    }
+}
+
+/// Results come first, because they belong to the message before. Words after them are a prompt.
+fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
+    let mut words = Vec::new();
+    let mut has_results = false;
+    for block in blocks(content) {
+        if block["type"] == "tool_result" {
+            has_results = true;
+            said.push(result(block));
+        } else {
+            words.extend(text_of_block(block));
+        }
+    }
+    words.extend(content.as_str().map(str::to_owned));
+    if !has_results || !words.is_empty() {
+        said.push(ClaimedMessage::User(words.join("\n")));
+    }
+}
+
+fn claim_assistant(content: &Value, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+    let text = content.as_str().unwrap_or_default().to_owned();
+    let mut reply = Reply { text, calls: Vec::new(), results: Vec::new() };
+    for block in blocks(content) {
+        match block["type"].as_str().unwrap_or_default() {
+            "text" => {
+                reply.go_on(hidden, said);
+                // The blocks of one message are one text.
+                reply.text.push_str(block["text"].as_str().unwrap_or_default());
+            }
+            "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+                reply.go_on(hidden, said);
+                reply.calls.push(call(block));
+            }
+            kind if kind.ends_with("_tool_result") => reply.results.push(result(block)),
+            _ => {}
+        }
+    }
+    reply.finish(said);
+}
+
+/// What the assistant says in one message.
+struct Reply {
+    text: String,
+    calls: Vec<ClaimedCall>,
+    /// What calls of this message returned.
+    results: Vec<ClaimedMessage>,
+}
+
+impl Reply {
+    /// Before more of the message. After results, the model was asked again, so a reply of its own
+    /// begins. But a turn that we remember stays one message, by whose text all of it is found.
+    fn go_on(&mut self, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+        let is_ours = |call: &ClaimedCall| hidden.by_call(&call.id).is_some();
+        if self.results.is_empty() || self.calls.iter().any(is_ours) {
+            return;
+        }
+        let (text, calls) = (std::mem::take(&mut self.text), std::mem::take(&mut self.calls));
+        said.push(ClaimedMessage::Assistant { text, calls });
+        said.append(&mut self.results);
+    }
+
+    fn finish(self, said: &mut Vec<ClaimedMessage>) {
+        let Self { text, calls, results } = self;
+        said.push(ClaimedMessage::Assistant { text, calls });
+        said.extend(results);
+    }
+}
+
+fn call(block: &Value) -> ClaimedCall {
+    let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+    let arguments = match &block["input"] {
+        Value::Null => String::new(),
+        Value::String(json) => json.clone(),
+        input => input.to_string(),
+    };
+    ClaimedCall { id: text("id"), name: text("name"), arguments }
+}
+
+fn result(block: &Value) -> ClaimedMessage {
+    ClaimedMessage::Result {
+        call_id: block["tool_use_id"].as_str().unwrap_or_default().to_owned(),
+        output: text_of(&block["content"]),
+        is_error: block["is_error"] == true,
+    }
+}
+
+fn blocks(content: &Value) -> &[Value] {
+    content.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The text of a message or a result: a string, or blocks.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        content => blocks(content).iter().filter_map(text_of_block).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// The text of a block. What is no text is named.
+fn text_of_block(block: &Value) -> Option<String> {
+    let named = |text: &str| Some(text.to_owned());
+    match block["type"].as_str()? {
+        "text" => block["text"].as_str().map(str::to_owned),
+        "image" => named("[an image, which is not shown]"),
+        "document" => match block["source"]["data"].as_str() {
+            Some(text) if block["source"]["type"] == "text" => named(text),
+            _ => named("[a file, which is not shown]"),
+        },
+        "search_result" => {
+            let texts = blocks(&block["content"]).iter().filter_map(|it| it["text"].as_str());
+            let title = [&block["title"], &block["source"]].into_iter().filter_map(Value::as_str);
+            Some(title.chain(texts).collect::<Vec<_>>().join("\n"))
+        }
+        "tool_reference" => block["tool_name"].as_str().map(|name| format!("[the tool {name}]")),
+        _ => None,
+    }
+}

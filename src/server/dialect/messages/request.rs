@@ -1,0 +1,158 @@
+//! Reads a request. What a client of Anthropic may send and a local model has no use for is skipped;
+//! what would change the answer and cannot be done is refused.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Counting;
+use super::content::{self, RawMessage};
+use super::server_tools::MessagesServerTools;
+use super::stream::{Events, Shown};
+use super::tools::{self, Choice};
+use super::whole::Message;
+use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt};
+use crate::conversation::trim;
+use crate::gateway::{Brought, NewTurn};
+use crate::limits::server::STOP_STRINGS_MAX;
+use crate::server::dialect::chat_completions::models::NO_TOOLS;
+use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::refusal::Refusal;
+use crate::tools::client::ClientTools;
+use crate::upstream::Sampling;
+
+/// The body as it was written.
+#[derive(Debug, Deserialize)]
+struct Raw {
+    model: Option<String>,
+    max_tokens: Option<u32>,
+    messages: Option<Vec<RawMessage>>,
+    #[serde(default)]
+    system: Value,
+    stream: Option<bool>,
+    tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    stop_sequences: Option<Vec<String>>,
+    #[serde(default)]
+    thinking: Value,
+}
+
+pub(super) fn read(
+    asked: &Asked<'_>,
+    server_tools: MessagesServerTools,
+) -> Result<Asking, Refusal> {
+    let raw: Raw = json::read(asked.body)?;
+    if raw.max_tokens.is_none_or(|max| max == 0) {
+        return Err(Refusal::invalid("max_tokens", "max_tokens is required, and at least 1"));
+    }
+    let answering = Answering { model: model_of(&raw)?, now_sec: asked.now_sec };
+    let shown = Shown { server_tools, reasoning: wants_reasoning(&raw.thinking) };
+    let form = if raw.stream == Some(true) {
+        Form::Stream(Box::new(Events::new(answering, shown)))
+    } else {
+        Form::Whole(Box::new(Message::new(answering, shown)))
+    };
+    let (turn, repairs, _) = turn(raw, asked, server_tools)?;
+    Ok(Asking { turn, form, repairs })
+}
+
+pub(super) fn read_to_count(
+    asked: &Asked<'_>,
+    server_tools: MessagesServerTools,
+) -> Result<Counting, Refusal> {
+    let (turn, _, message_tokens) = turn(json::read(asked.body)?, asked, server_tools)?;
+    Ok(Counting { turn, message_tokens })
+}
+
+/// The turn, what was wrong with its conversation, and about how many tokens that takes.
+fn turn(
+    raw: Raw,
+    asked: &Asked<'_>,
+    server_tools: MessagesServerTools,
+) -> Result<(NewTurn, Repairs, usize), Refusal> {
+    let (model, has_no_tools) = model(&model_of(&raw)?, asked.models);
+    let sampling = sampling(&raw)?;
+    let Choice { tool, is_none, is_single } = Choice::read(raw.tool_choice.as_ref())?;
+    let mut said: Vec<_> =
+        content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
+    for message in raw.messages.unwrap_or_default() {
+        message.claim(asked.hidden, &mut said);
+    }
+    let message_tokens = said.iter().map(tokens).sum();
+    let Adopted { system, history, ask, past, repairs } = adopt(said, asked.owner, asked.hidden)
+        .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
+    let is_off = server_tools == MessagesServerTools::Off || has_no_tools || is_none;
+    let turn = NewTurn {
+        ask,
+        model,
+        tools: is_off.then(Vec::new),
+        client_tools: if is_none { ClientTools::default() } else { tools::read(raw.tools)? },
+        single_client_call: is_single,
+        nobody_approves: true,
+        tool_choice: tool,
+        sampling,
+        brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
+        ..NewTurn::default()
+    };
+    Ok((turn, repairs, message_tokens))
+}
+
+fn model_of(raw: &Raw) -> Result<String, Refusal> {
+    raw.model.clone().ok_or_else(|| {
+        Refusal::invalid("model", "model is required; GET /v1/models lists the names")
+    })
+}
+
+/// The upstream to ask, and whether the name takes our tools away. Programs that know only
+/// Anthropic's models get the default one.
+fn model(name: &str, known: &[String]) -> (Option<String>, bool) {
+    let bare = name.strip_suffix(NO_TOOLS).unwrap_or(name);
+    let is_default = bare.starts_with("claude-") && !known.iter().any(|known| known == bare);
+    ((!is_default).then(|| bare.to_owned()), bare.len() < name.len())
+}
+
+/// As with Anthropic's models, nobody gets reasoning who has not asked for it: simple programs take
+/// the first block for the answer.
+fn wants_reasoning(thinking: &Value) -> bool {
+    matches!(thinking["type"].as_str(), Some("enabled" | "adaptive"))
+        && thinking["display"] != "omitted"
+}
+
+fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
+    let sampling = Sampling {
+        temperature: raw.temperature,
+        top_p: raw.top_p,
+        max_tokens: raw.max_tokens,
+        seed: None,
+        stop: raw.stop_sequences.clone().unwrap_or_default(),
+    };
+    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+        return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
+    }
+    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
+        return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
+    }
+    if sampling.stop.len() > STOP_STRINGS_MAX {
+        return Err(Refusal::invalid(
+            "stop_sequences",
+            format!("stop_sequences takes {STOP_STRINGS_MAX} strings at most"),
+        ));
+    }
+    Ok(sampling)
+}
+
+/// About how many tokens a message takes.
+fn tokens(said: &ClaimedMessage) -> usize {
+    match said {
+        // Counted with the instructions.
+        ClaimedMessage::System(_) => 0,
+        ClaimedMessage::User(text) | ClaimedMessage::Result { output: text, .. } => {
+            trim::tokens(text)
+        }
+        ClaimedMessage::Assistant { text, calls } => {
+            let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
+            trim::tokens_of_bytes(text.len() + calls.sum::<usize>())
+        }
+    }
+}

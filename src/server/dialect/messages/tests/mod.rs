@@ -1,0 +1,351 @@
+//! Answers as clients get them, streamed and whole, of the same turns; and what requests say.
+
+use allocation_counter::measure;
+use bytes::BytesMut;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::server_tools::MessagesServerTools;
+use super::stream::{Events, Shown};
+use super::whole::Message;
+use crate::event::{AcknowledgementSource, Event, FailureCode, Summary, TurnFinish, Usage};
+use crate::server::dialect::{Answering, Encoder as _, Whole as _, WholeAnswer};
+use crate::session::log::tests::records;
+use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
+
+mod requests;
+
+const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
+const USAGE: Usage = Usage { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
+
+const OFF: Shown = Shown { server_tools: MessagesServerTools::Off, reasoning: true };
+const HIDDEN: Shown = Shown { server_tools: MessagesServerTools::Hidden, reasoning: false };
+const MCP: Shown = Shown { server_tools: MessagesServerTools::McpToolUse, reasoning: true };
+
+fn answering() -> Answering {
+    Answering { model: "claude-9".to_owned(), now_sec: 1_795_315_264 }
+}
+
+fn started() -> Event<'static> {
+    Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 }
+}
+
+fn completed(finish_reason: TurnFinish) -> Event<'static> {
+    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
+    Event::TurnCompleted { finish_reason, summary }
+}
+
+/// The events of a stream: each frame's name is its data's type.
+fn streamed(events: &[Event<'_>], shown: Shown) -> Vec<Value> {
+    let mut encoder = Events::new(answering(), shown);
+    let mut out = BytesMut::new();
+    records(events, |record| encoder.encode(&record, &mut out));
+    let text = String::from_utf8(out.to_vec()).unwrap();
+    let frames = text.split_terminator("\n\n").map(|frame| {
+        let (name, data) = frame.split_once('\n').expect("two lines");
+        let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
+        data
+    });
+    frames.collect()
+}
+
+fn whole(events: &[Event<'_>], shown: Shown) -> WholeAnswer {
+    let mut message = Message::new(answering(), shown);
+    records(events, |record| message.take(&record));
+    Box::new(message).answer()
+}
+
+/// The blocks of a stream, put together as SDKs do it, and the event with the stop reason. Checks the
+/// order of all events.
+fn blocks(events: &[Event<'_>], shown: Shown) -> (Vec<Value>, Value) {
+    let mut events = streamed(events, shown);
+    assert_eq!(events.pop(), Some(json!({"type": "message_stop"})));
+    let end = events.pop().unwrap();
+    assert_eq!(end["type"], "message_delta");
+    let message = &events.remove(0)["message"];
+    assert_eq!((&message["content"], &message["stop_reason"]), (&json!([]), &Value::Null));
+    assert_eq!(events.remove(0), json!({"type": "ping"}));
+    let mut blocks: Vec<Value> = Vec::new();
+    let mut open: Option<Block> = None;
+    for event in events.iter().filter(|event| event["type"] != "ping") {
+        assert_eq!(event["index"], blocks.len(), "one block at a time, without gaps: {event}");
+        match event["type"].as_str().unwrap() {
+            "content_block_start" => {
+                assert!(open.is_none(), "one block at a time: {event}");
+                open = Some(Block { block: event["content_block"].clone(), json: String::new() });
+            }
+            "content_block_delta" => open.as_mut().expect("it is open").add(&event["delta"]),
+            "content_block_stop" => blocks.push(open.take().expect("it is open").finish()),
+            other => panic!("{other}"),
+        }
+    }
+    assert!(open.is_none(), "all blocks are closed");
+    (blocks, end)
+}
+
+/// A block that is being put together.
+struct Block {
+    block: Value,
+    json: String,
+}
+
+impl Block {
+    fn add(&mut self, delta: &Value) {
+        let (of, key) = match delta["type"].as_str().unwrap() {
+            "text_delta" => ("text", "text"),
+            "thinking_delta" => ("thinking", "thinking"),
+            "signature_delta" => ("thinking", "signature"),
+            "input_json_delta" => ("tool_use", "partial_json"),
+            other => panic!("{other}"),
+        };
+        assert_eq!(self.block["type"], of, "{delta}");
+        let piece = delta[key].as_str().unwrap();
+        assert!(!piece.is_empty());
+        if of == "tool_use" {
+            return self.json.push_str(piece);
+        }
+        let so_far = self.block[key].as_str().unwrap().to_owned();
+        self.block[key] = (so_far + piece).into();
+    }
+
+    fn finish(mut self) -> Value {
+        if !self.json.is_empty() {
+            self.block["input"] = serde_json::from_str(&self.json).unwrap();
+        }
+        self.block
+    }
+}
+
+/// Checks that an answer has these blocks and this stop reason, streamed and whole.
+#[track_caller]
+fn check(events: &[Event<'_>], shown: Shown, expected: &Value, stop_reason: &str) {
+    let (blocks, end) = blocks(events, shown);
+    assert_eq!(Value::from(blocks), *expected);
+    assert_eq!(end["delta"], json!({"stop_reason": stop_reason, "stop_sequence": null}));
+    let WholeAnswer { status, body, .. } = whole(events, shown);
+    assert_eq!(status, 200);
+    assert_eq!(body["content"], *expected);
+    assert_eq!((&body["stop_reason"], &body["usage"]), (&json!(stop_reason), &end["usage"]));
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+#[test]
+fn words_are_one_block_of_text() {
+    let events = [
+        started(),
+        Event::TextDelta { text: "Hello " },
+        Event::TextDelta { text: "\"you\"\n" },
+        completed(TurnFinish::Stop),
+    ];
+    check(&events, OFF, &json!([text("Hello \"you\"\n")]), "end_turn");
+    let WholeAnswer { body, may_be_repeated, .. } = whole(&events, OFF);
+    assert_eq!(
+        body,
+        json!({
+            "id": "msg_5eef151ef35146209769441c3a4f562f",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-9",
+            "content": [text("Hello \"you\"\n")],
+            "stop_reason": "end_turn",
+            "stop_sequence": null,
+            "usage": {"input_tokens": 3, "output_tokens": 4,
+                "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
+        })
+    );
+    assert!(may_be_repeated);
+    let start = &streamed(&events, OFF)[0]["message"];
+    assert_eq!((&start["id"], &start["model"]), (&body["id"], &body["model"]));
+    assert_eq!(start["usage"]["input_tokens"], 0, "nothing is known yet");
+}
+
+#[test]
+fn reasoning_is_a_block_with_a_signature_if_it_was_asked_for() {
+    let events = [
+        started(),
+        Event::ReasoningDelta { text: "Hm." },
+        Event::ReasoningDelta { text: " Yes." },
+        Event::TextDelta { text: "Hi." },
+        completed(TurnFinish::Length),
+    ];
+    let thinking = json!({"type": "thinking", "thinking": "Hm. Yes.", "signature": "dGV0aGVy"});
+    check(&events, OFF, &json!([thinking, text("Hi.")]), "max_tokens");
+    check(&events, HIDDEN, &json!([text("Hi.")]), "max_tokens");
+}
+
+#[test]
+fn an_answer_without_words_has_no_blocks() {
+    check(&[started(), completed(TurnFinish::Stop)], OFF, &json!([]), "end_turn");
+}
+
+fn arguments() -> Box<RawValue> {
+    RawValue::from_string("{\"expression\":\"1+1\"}".to_owned()).unwrap()
+}
+
+/// A turn in which a tool of ours runs and returns this.
+fn turn_with_tool<'a>(arguments: &'a RawValue, result: &'a ToolResult) -> [Event<'a>; 8] {
+    let (call_id, tool_name) = ("call_1", "calculate");
+    [
+        started(),
+        Event::TextDelta { text: "Let me see. " },
+        Event::ToolMarkerDetected { call_id, r#loop: 1 },
+        Event::ToolStarted { call_id, tool_name, tool_args: arguments, r#loop: 1 },
+        Event::ToolProgress { call_id, tool_name, progress: 1.0, total: None, message: None },
+        Event::ToolCompleted {
+            call_id,
+            tool_name,
+            tool_result: result,
+            duration_ms: 1,
+            attempts: 1,
+        },
+        Event::TextDelta { text: "It is 2." },
+        completed(TurnFinish::LoopLimit),
+    ]
+}
+
+#[test]
+fn our_tools_are_shown_as_those_of_an_mcp_server() {
+    let arguments = arguments();
+    let id = "mcptoolu_5eef151ef35146209769441c3a4f562f_1";
+    for (result, is_error, words) in [
+        (ToolResult::data(json!({"result": "2"})), false, "{\"result\":\"2\"}"),
+        (ToolResult::error("overflow"), true, "overflow"),
+    ] {
+        let events = turn_with_tool(&arguments, &result);
+        let called = json!({"type": "mcp_tool_use", "id": id, "name": "calculate",
+            "server_name": "tether", "input": {"expression": "1+1"}});
+        let returned = json!({"type": "mcp_tool_result", "tool_use_id": id, "is_error": is_error,
+            "content": [text(words)]});
+        let all = json!([text("Let me see. "), called, returned, text("It is 2.")]);
+        check(&events, MCP, &all, "end_turn");
+        let pings = streamed(&events, MCP).iter().filter(|it| it["type"] == "ping").count();
+        assert_eq!(pings, 2, "a report of progress shows that it is alive");
+    }
+}
+
+#[test]
+fn hidden_tools_leave_one_block_of_text() {
+    let (arguments, result) = (arguments(), ToolResult::data(json!({})));
+    let events = turn_with_tool(&arguments, &result);
+    check(&events, HIDDEN, &json!([text("Let me see. It is 2.")]), "end_turn");
+    assert!(!whole(&events, HIDDEN).may_be_repeated, "a tool has run");
+}
+
+#[test]
+fn what_is_not_for_this_api_is_left_out() {
+    let events = [
+        started(),
+        Event::TextDelta { text: "One moment." },
+        Event::Acknowledgement { text: "Looking it up.", source: AcknowledgementSource::Hints },
+        Event::ToolArgumentsDelta { call_id: "call_1", delta: "{" },
+        Event::Status { message: "using another model" },
+        Event::LoopLimitReached { max_tool_loops: 5 },
+        Event::TextDelta { text: " Done." },
+        completed(TurnFinish::Stop),
+    ];
+    for shown in [OFF, HIDDEN, MCP] {
+        check(&events, shown, &json!([text("One moment. Done.")]), "end_turn");
+    }
+}
+
+#[test]
+fn calls_for_the_client_are_tool_use_blocks() {
+    let arguments = arguments();
+    let call = |call_id| Event::ClientToolCall {
+        call_id,
+        tool_name: "open",
+        tool_args: &arguments,
+        r#loop: 1,
+    };
+    let events = [
+        started(),
+        Event::TextDelta { text: "Opening." },
+        call("call_2"),
+        call("call_3"),
+        completed(TurnFinish::ClientToolCalls),
+    ];
+    let used = |number| {
+        json!({"type": "tool_use", "id": format!("toolu_5eef151ef35146209769441c3a4f562f_{number}"),
+            "name": "open", "input": {"expression": "1+1"}})
+    };
+    let all = json!([text("Opening."), used(2), used(3)]);
+    check(&events, OFF, &all, "tool_use");
+    let streamed = streamed(&events, OFF);
+    let start = streamed.iter().find(|event| event["content_block"]["type"] == "tool_use");
+    assert_eq!(start.unwrap()["content_block"]["input"], json!({}), "it comes as a delta");
+}
+
+#[test]
+fn a_question_is_asked_in_words() {
+    let clarification = Clarification {
+        question: "Which \"John\"?".to_owned(),
+        options: vec![ClarificationOption::new("a", "Doe"), ClarificationOption::new("b", "Smith")],
+        ..Clarification::default()
+    };
+    let asked = Event::ClarificationNeeded {
+        clarification_id: "t.1",
+        call_id: "call_1",
+        tool_name: "look",
+        source: &Source::builtin(),
+        clarification: &clarification,
+        arguments: None,
+    };
+    let finish = completed(TurnFinish::ClarificationNeeded);
+    let events =
+        [started(), Event::TextDelta { text: "Let me see." }, asked.clone(), finish.clone()];
+    let words = "Which \"John\"?\n1. Doe\n2. Smith";
+    check(&events, OFF, &json!([text(&format!("Let me see.\n\n{words}"))]), "end_turn");
+    check(&[started(), asked, finish], OFF, &json!([text(words)]), "end_turn");
+}
+
+#[test]
+fn a_failure_is_an_error_event_and_nothing_follows_it() {
+    let summary = Summary { loops: 1, tool_calls: 0, usage: USAGE, text: "" };
+    for (code, status, kind) in [
+        (FailureCode::UpstreamTimeout, 504, "timeout_error"),
+        (FailureCode::UpstreamUnavailable, 503, "overloaded_error"),
+        (FailureCode::UpstreamError, 502, "api_error"),
+    ] {
+        let message = "the model server is silent";
+        let failed = Event::TurnFailed { code, message, retryable: true, summary };
+        let events = [started(), Event::TextDelta { text: "Hi" }, failed];
+        let error = json!({"type": "error", "error": {"type": kind, "message": message}});
+        assert_eq!(streamed(&events, OFF).pop(), Some(error.clone()));
+        let WholeAnswer { status: got, body, .. } = whole(&events, OFF);
+        assert_eq!((got, body), (status, error));
+    }
+}
+
+#[test]
+fn a_cancelled_answer_has_no_end() {
+    let events = [started(), Event::TextDelta { text: "Hi" }, completed(TurnFinish::Cancelled)];
+    let mut encoder = Events::new(answering(), OFF);
+    records(&events, |record| encoder.encode(&record, &mut BytesMut::new()));
+    assert!(encoder.is_cut());
+    assert_eq!(streamed(&events, OFF).pop().unwrap()["type"], "content_block_delta");
+    assert_eq!(whole(&events, OFF).status, 503);
+}
+
+#[test]
+fn a_keep_alive_is_a_ping() {
+    let ping = Events::new(answering(), OFF).keep_alive();
+    assert_eq!(&*ping, b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
+}
+
+#[test]
+fn nothing_is_allocated_for_a_piece_of_words() {
+    let mut encoder = Events::new(answering(), OFF);
+    let mut out = BytesMut::with_capacity(64 * 1024);
+    records(&[started(), Event::TextDelta { text: "a" }], |record| {
+        encoder.encode(&record, &mut out);
+    });
+    let mut allocated = 0;
+    records(&[Event::TextDelta { text: "word" }, Event::TextDelta { text: " more" }], |record| {
+        allocated += measure(|| encoder.encode(&record, &mut out)).count_total;
+    });
+    assert_eq!(allocated, 0);
+}

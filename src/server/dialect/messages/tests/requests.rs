@@ -1,0 +1,320 @@
+//! What requests say.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
+use crate::conversation::{Ask, Turn};
+use crate::gateway::NewTurn;
+use crate::server::dialect::messages::request::{read, read_to_count};
+use crate::server::dialect::messages::server_tools::MessagesServerTools;
+use crate::server::dialect::{Asked, Asking, Form};
+use crate::server::refusal::Refusal;
+use crate::upstream::ToolChoice;
+
+/// Remembers one turn, or none.
+struct Remembered(bool);
+
+impl HiddenTurns for Remembered {
+    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+        let (turn, call_id) = (Arc::new(Turn::default()), client_call_id.to_owned());
+        self.0.then(|| HiddenCall { turn, call_id })
+    }
+
+    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+        None
+    }
+}
+
+fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&Asked<'_>) -> T) -> T {
+    let body = body.to_string();
+    read(&Asked {
+        accept: "",
+        body: body.as_bytes(),
+        idempotency_key: None,
+        owner: "",
+        models: &["local".to_owned(), "claude-mine".to_owned()],
+        hidden: &Remembered(remembers),
+        now_sec: 0,
+    })
+}
+
+fn try_read(body: &Value) -> Result<Asking, Refusal> {
+    with(body, false, |asked| read(asked, MessagesServerTools::Off))
+}
+
+/// A request with these fields beside those that are required.
+fn request(fields: &Value) -> Value {
+    let mut body = json!({"model": "local", "max_tokens": 9,
+        "messages": [{"role": "user", "content": "Hi."}]});
+    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    body
+}
+
+#[track_caller]
+fn turn(fields: &Value) -> NewTurn {
+    try_read(&request(fields)).unwrap().turn
+}
+
+fn instructions(system: &Value) -> Option<String> {
+    turn(&json!({ "system": system })).brought.unwrap().instructions
+}
+
+fn prompt(turn: &NewTurn) -> &str {
+    let Ask::Words(prompt) = &turn.ask else { panic!("{:?}", turn.ask) };
+    prompt
+}
+
+#[test]
+fn instructions_are_a_text_or_blocks() {
+    let block = |text: &str| json!({"type": "text", "text": text, "cache_control": {}});
+    assert_eq!(instructions(&json!("Be brief.")).unwrap(), "Be brief.");
+    assert_eq!(
+        instructions(&json!([block("Be brief."), block("Be kind.")])).unwrap(),
+        "Be brief.\n\nBe kind."
+    );
+    for none in [json!(null), json!(""), json!([]), json!([block(" ")]), json!(7)] {
+        assert_eq!(instructions(&none), None, "{none}");
+    }
+}
+
+#[test]
+fn a_billing_header_is_no_instruction() {
+    let header = "x-anthropic-billing-header: cc_version=2.1; cch=a1b2c;";
+    let blocks = json!([{"type": "text", "text": header}, {"type": "text", "text": "Be brief."}]);
+    assert_eq!(instructions(&blocks).unwrap(), "Be brief.");
+    assert_eq!(instructions(&json!(format!("{header}\nBe brief."))).unwrap(), "Be brief.");
+    assert_eq!(instructions(&json!(header)), None);
+}
+
+#[test]
+fn names_of_anthropics_models_mean_the_default() {
+    for (name, model, has_ours) in [
+        ("local", Some("local"), true),
+        ("local:no-tools", Some("local"), false),
+        ("claude-opus-9", None, true),
+        ("claude-opus-9:no-tools", None, false),
+        ("claude-mine", Some("claude-mine"), true),
+        ("other", Some("other"), true),
+    ] {
+        let body = request(&json!({ "model": name }));
+        let hidden = MessagesServerTools::Hidden;
+        let turn = with(&body, false, |asked| read(asked, hidden)).unwrap().turn;
+        assert_eq!(turn.model.as_deref(), model, "{name}");
+        assert_eq!(turn.tools.is_none(), has_ours, "{name}");
+    }
+}
+
+#[test]
+fn our_tools_are_not_offered_if_they_are_off() {
+    assert_eq!(turn(&json!({})).tools, Some(Vec::new()));
+}
+
+#[test]
+fn the_choice_of_tools_is_read() {
+    let tools = json!([{"name": "open", "input_schema": {"type": "object"}}]);
+    for (choice, expected, is_single) in [
+        (json!(null), ToolChoice::Auto, false),
+        (json!({"type": "auto"}), ToolChoice::Auto, false),
+        (json!({"type": "auto", "disable_parallel_tool_use": true}), ToolChoice::Auto, true),
+        (json!({"type": "any"}), ToolChoice::Required, false),
+        (json!({"type": "tool", "name": "open"}), ToolChoice::Named("open".to_owned()), false),
+    ] {
+        let turn = turn(&json!({"tools": tools, "tool_choice": choice}));
+        assert_eq!((turn.tool_choice, turn.single_client_call), (expected, is_single), "{choice}");
+        assert!(!turn.client_tools.is_empty());
+    }
+    let none = json!({"tools": tools, "tool_choice": {"type": "none"}});
+    let body = request(&none);
+    let hidden = MessagesServerTools::Hidden;
+    let turn = with(&body, false, |asked| read(asked, hidden)).unwrap().turn;
+    assert!(turn.client_tools.is_empty());
+    assert_eq!(turn.tools, Some(Vec::new()), "ours are not offered either");
+}
+
+#[test]
+fn tools_without_a_schema_of_the_client_are_skipped() {
+    let tools = json!([
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "custom", "name": "open", "input_schema": {"type": "object"}, "cache_control": {}},
+    ]);
+    let tools = turn(&json!({ "tools": tools })).client_tools;
+    assert_eq!(tools.beside(&crate::tools::Catalog::default()).names(), ["open"]);
+}
+
+#[test]
+fn what_cannot_be_answered_is_refused() {
+    let big: Vec<String> = (0..17).map(|number| number.to_string()).collect();
+    for (fields, field) in [
+        (json!({"model": null}), "model"),
+        (json!({"max_tokens": null}), "max_tokens"),
+        (json!({"max_tokens": 0}), "max_tokens"),
+        (json!({"messages": []}), "messages"),
+        (json!({"messages": null}), "messages"),
+        (json!({"temperature": 2.1}), "temperature"),
+        (json!({"top_p": 0}), "top_p"),
+        (json!({"stop_sequences": big}), "stop_sequences"),
+        (json!({"tool_choice": {"type": "tool"}}), "tool_choice"),
+        (json!({"tool_choice": "auto"}), "tool_choice"),
+        (json!({"tools": [{"description": "no name"}]}), "tools"),
+        (json!({"tools": [{"name": "a b", "input_schema": {}}]}), "tools"),
+    ] {
+        let refusal = try_read(&request(&fields)).unwrap_err();
+        let Refusal::Invalid { param, message } = &refusal else { panic!("{refusal:?}") };
+        assert!(*param == field && message.len() > 10, "{fields}: {param}: {message}");
+    }
+    let most = request(&json!({"stop_sequences": big[..16], "temperature": 2, "max_tokens": 1}));
+    assert!(try_read(&most).is_ok());
+}
+
+#[test]
+fn unknown_fields_are_skipped() {
+    let fields = json!({"metadata": {"user_id": "u"}, "context_management": {"edits": []},
+        "top_k": 5, "service_tier": "auto", "betas": ["x"], "mcp_servers": [], "container": "c",
+        "output_config": {"effort": "high"}, "thinking": {"type": "disabled"}});
+    assert_eq!(prompt(&turn(&fields)), "Hi.");
+}
+
+#[test]
+fn an_answer_is_streamed_if_it_is_asked_for() {
+    let form = |stream| try_read(&request(&json!({ "stream": stream }))).unwrap().form;
+    assert!(matches!(form(json!(true)), Form::Stream(_)));
+    assert!(matches!(form(json!(false)), Form::Whole(_)));
+    assert!(matches!(form(json!(null)), Form::Whole(_)));
+}
+
+#[test]
+fn reasoning_is_shown_if_it_is_asked_for() {
+    for (thinking, is_shown) in [
+        (json!(null), false),
+        (json!({"type": "disabled"}), false),
+        (json!({"type": "enabled", "budget_tokens": 1024}), true),
+        (json!({"type": "adaptive"}), true),
+        (json!({"type": "adaptive", "display": "omitted"}), false),
+    ] {
+        let Asking { form, .. } = try_read(&request(&json!({ "thinking": thinking }))).unwrap();
+        let Form::Whole(whole) = form else { panic!("it is not streamed") };
+        let expected = format!("reasoning: {is_shown}");
+        assert!(format!("{whole:?}").contains(&expected), "{thinking}");
+    }
+}
+
+fn messages(messages: &Value) -> NewTurn {
+    turn(&json!({ "messages": messages }))
+}
+
+#[test]
+fn results_continue_the_turn_of_their_calls() {
+    let used = json!({"type": "tool_use", "id": "toolu_x", "name": "open", "input": {"path": "a"}});
+    let thought = json!({"type": "thinking", "thinking": "Hm.", "signature": "s"});
+    let returned = |more: Value| {
+        let mut block = json!({"type": "tool_result", "tool_use_id": "toolu_x"});
+        block.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        block
+    };
+    let image = json!({"type": "image", "source": {"type": "base64", "data": "AA=="}});
+    for (result, expected) in [
+        (json!({"content": "Buy milk."}), "Buy milk."),
+        (
+            json!({"content": [{"type": "text", "text": "Buy milk."}, image]}),
+            "Buy milk.\n[an image, which is not shown]",
+        ),
+        (json!({"content": "no such file", "is_error": true}), "no such file"),
+        (json!({"content": [{"type": "tool_reference", "tool_name": "grep"}]}), "[the tool grep]"),
+    ] {
+        let turn = messages(&json!([
+            {"role": "user", "content": "Open it."},
+            {"role": "assistant", "content": [thought, {"type": "text", "text": "I will."}, used]},
+            {"role": "user", "content": [returned(result)]},
+        ]));
+        let Ask::Results(results) = &turn.ask else { panic!("{:?}", turn.ask) };
+        let told = serde_json::to_string(&results[0].result).unwrap();
+        assert!(told.contains(&expected.replace('\n', "\\n")), "{told}");
+        let history = format!("{:?}", turn.brought.unwrap().history);
+        assert!(history.contains("I will.") && !history.contains("Hm."), "{history}");
+    }
+}
+
+#[test]
+fn words_beside_results_are_a_prompt_whatever_comes_first() {
+    let used = json!({"type": "tool_use", "id": "x", "name": "open", "input": {}});
+    let result = json!({"type": "tool_result", "tool_use_id": "x", "content": "Buy milk."});
+    let words = json!({"type": "text", "text": "Go on."});
+    for content in [json!([result, words]), json!([words, result])] {
+        let Asking { turn, repairs, .. } = try_read(&request(&json!({"messages": [
+            {"role": "user", "content": "Open it."},
+            {"role": "assistant", "content": [used]},
+            {"role": "user", "content": content},
+        ]})))
+        .unwrap();
+        assert_eq!(prompt(&turn), "Go on.");
+        assert_eq!(repairs.iter().count(), 0);
+    }
+}
+
+/// An assistant's message that shows a call of ours, with words after it.
+fn with_our_call() -> Value {
+    json!([
+        {"role": "user", "content": "What is 6*7?"},
+        {"role": "assistant", "content": [
+            {"type": "text", "text": "Let me see. "},
+            {"type": "mcp_tool_use", "id": "mcptoolu_x", "name": "calculate",
+                "server_name": "tether", "input": {"expression": "6*7"}},
+            {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_x", "is_error": false,
+                "content": [{"type": "text", "text": "42"}]},
+            {"type": "text", "text": "It is 42."},
+        ]},
+        {"role": "user", "content": "Sure?"},
+    ])
+}
+
+#[test]
+fn a_call_of_ours_that_nobody_remembers_is_told_in_its_place() {
+    let turn = messages(&with_our_call());
+    let history = format!("{:?}", turn.brought.unwrap().history);
+    let places = ["Let me see.", "calculate", "42", "It is 42."];
+    let at =
+        places.map(|words| history.find(words).unwrap_or_else(|| panic!("{words}: {history}")));
+    assert!(at.is_sorted(), "{history}");
+}
+
+#[test]
+fn a_turn_that_we_remember_stays_one_message() {
+    let body = request(&json!({ "messages": with_our_call() }));
+    let turn =
+        with(&body, true, |asked| read(asked, MessagesServerTools::McpToolUse)).unwrap().turn;
+    let history = format!("{:?}", turn.brought.unwrap().history);
+    assert!(history.contains("Let me see. It is 42."), "{history}");
+}
+
+#[test]
+fn broken_messages_are_repaired() {
+    for broken in [
+        json!([{"role": "user", "content": [{"type": "tool_result"}]}, {"role": "user", "content": "Hi."}]),
+        json!([{"role": "assistant", "content": [{"type": "tool_use"}]}, {"role": "user", "content": "Hi."}]),
+        json!([{"role": "assistant", "content": null}, {"content": "Hi."}]),
+        json!([{"role": "assistant", "content": [7, "x", {}]}, {"role": "user", "content": "Hi."}]),
+        json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi."}]),
+    ] {
+        let turn = messages(&broken);
+        assert!(prompt(&turn).contains("Hi."), "{broken}");
+    }
+}
+
+#[test]
+fn tokens_are_counted_without_a_limit_on_the_answer() {
+    let count = |messages: Value| {
+        let body = json!({"model": "local", "messages": messages});
+        with(&body, false, |asked| read_to_count(asked, MessagesServerTools::Off))
+            .unwrap()
+            .message_tokens
+    };
+    let user = |words: &str| json!({"role": "user", "content": words});
+    assert_eq!(count(json!([user("123456")])), 6, "three bytes each, and four for the message");
+    assert_eq!(
+        count(json!([user("123456"), {"role": "assistant", "content": "123"}, user("1")])),
+        6 + 5 + 5
+    );
+}

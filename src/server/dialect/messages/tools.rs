@@ -1,0 +1,66 @@
+//! The tools that a client brings, and what it says about calling them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::server::refusal::Refusal;
+use crate::tools::client::ClientTools;
+use crate::upstream::ToolChoice;
+
+/// A tool of the client.
+#[derive(Debug, Deserialize)]
+struct RawTool {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    input_schema: Option<Value>,
+}
+
+/// Reads the tools that come with a schema. Those that only Anthropic could run are skipped, and so
+/// are those whose schema only its models know: some clients always send them.
+pub(super) fn read(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
+    let mut read = ClientTools::default();
+    for tool in tools.unwrap_or_default() {
+        if tool["type"].as_str().is_some_and(|kind| kind != "custom") {
+            continue;
+        }
+        let RawTool { name, description, input_schema } = RawTool::deserialize(tool)
+            .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))?;
+        let parameters = input_schema.filter(|schema| !schema.is_null());
+        read.add(name, &description.unwrap_or_default(), parameters)
+            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+    }
+    Ok(read)
+}
+
+/// `tool_choice`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) tool: ToolChoice,
+    /// Whether no tool may be called, ours included.
+    pub(super) is_none: bool,
+    /// Whether the client takes only one call at a time.
+    pub(super) is_single: bool,
+}
+
+impl Choice {
+    pub(super) fn read(choice: Option<&Value>) -> Result<Self, Refusal> {
+        let Some(choice) = choice.filter(|choice| !choice.is_null()) else {
+            return Ok(Self::default());
+        };
+        let is_single = choice["disable_parallel_tool_use"] == true;
+        let (is_none, tool) = match (choice["type"].as_str(), choice["name"].as_str()) {
+            (Some("auto"), _) => (false, ToolChoice::Auto),
+            (Some("none"), _) => (true, ToolChoice::Auto),
+            (Some("any"), _) => (false, ToolChoice::Required),
+            (Some("tool"), Some(name)) => (false, ToolChoice::Named(name.to_owned())),
+            _ => {
+                return Err(Refusal::invalid(
+                    "tool_choice",
+                    "tool_choice.type must be \"auto\", \"any\", \"none\", or \"tool\" with a name",
+                ));
+            }
+        };
+        Ok(Self { tool, is_none, is_single })
+    }
+}

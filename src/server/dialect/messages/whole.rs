@@ -1,0 +1,127 @@
+//! An answer in one piece: without `"stream": true`.
+
+use serde_json::{Value, json};
+
+use super::stream::Shown;
+use super::{blocks, error};
+use crate::event::Kind;
+use crate::server::dialect::{self, Answering, Whole, WholeAnswer};
+use crate::session::Record;
+
+/// Collects an answer.
+#[derive(Debug)]
+pub(super) struct Message {
+    answering: Answering,
+    shown: Shown,
+    turn_id: String,
+    content: Vec<Value>,
+    /// The words of the block that is growing, and its kind.
+    words: (String, Kind),
+    /// Whether the user can see any words.
+    has_words: bool,
+    end: Option<(u16, Value)>,
+    /// Whether a tool of ours has started, so that the request must not be sent again by itself.
+    has_acted: bool,
+}
+
+impl Message {
+    pub(super) const fn new(answering: Answering, shown: Shown) -> Self {
+        Self {
+            answering,
+            shown,
+            turn_id: String::new(),
+            content: Vec::new(),
+            words: (String::new(), Kind::TextDelta),
+            has_words: false,
+            end: None,
+            has_acted: false,
+        }
+    }
+
+    fn add_words(&mut self, kind: Kind, text: &str) {
+        if self.words.1 != kind {
+            self.close();
+            self.words.1 = kind;
+        }
+        self.words.0.push_str(text);
+        self.has_words |= kind == Kind::TextDelta;
+    }
+
+    /// Ends the block that is growing, if it has any words.
+    fn close(&mut self) {
+        let words = std::mem::take(&mut self.words.0);
+        if words.is_empty() {
+            return;
+        }
+        self.content.push(match self.words.1 {
+            Kind::ReasoningDelta => {
+                json!({ "type": "thinking", "thinking": words, "signature": blocks::SIGNATURE })
+            }
+            _ => json!({ "type": "text", "text": words }),
+        });
+    }
+
+    fn add_block(&mut self, block: Value) {
+        self.close();
+        self.content.push(block);
+    }
+
+    fn completed(&mut self, completed: &Value) -> (u16, Value) {
+        let Some(stop_reason) = blocks::stop_reason(completed) else { return cancelled() };
+        self.close();
+        let mut message = blocks::message(&self.turn_id, &self.answering.model);
+        message["content"] = std::mem::take(&mut self.content).into();
+        message["stop_reason"] = stop_reason.into();
+        message["usage"] = blocks::usage(&completed["usage"]);
+        (200, message)
+    }
+}
+
+/// The client has left, or an operator has ended the turn.
+fn cancelled() -> (u16, Value) {
+    (503, error("api_error", "the turn was cancelled"))
+}
+
+impl Whole for Message {
+    fn take(&mut self, record: &Record<'_>) {
+        if matches!(
+            record.kind,
+            Kind::ToolArgumentsDelta | Kind::ToolMarkerDetected | Kind::Acknowledgement
+        ) {
+            return;
+        }
+        self.has_acted |= record.kind == Kind::ToolStarted;
+        let event = dialect::json::event(record.data);
+        let data = &event["data"];
+        let text = || data["text"].as_str().unwrap_or_default();
+        match record.kind {
+            Kind::TurnStarted => {
+                data["turn_id"].as_str().unwrap_or_default().clone_into(&mut self.turn_id);
+            }
+            Kind::TextDelta => self.add_words(Kind::TextDelta, text()),
+            Kind::ReasoningDelta if self.shown.reasoning => {
+                self.add_words(Kind::ReasoningDelta, text());
+            }
+            Kind::ClientToolCall => {
+                self.add_block(blocks::tool_use(&self.turn_id, data, &data["tool_args"]));
+            }
+            Kind::ClarificationNeeded => {
+                let words = dialect::ended::question(data).in_words(self.has_words);
+                self.add_words(Kind::TextDelta, &words);
+            }
+            Kind::TurnCompleted => self.end = Some(self.completed(data)),
+            Kind::TurnFailed => self.end = Some(blocks::failure(data)),
+            kind if self.shown.tools() => {
+                if let Some(block) = blocks::server_tool(&self.turn_id, kind, data) {
+                    self.add_block(block);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(self: Box<Self>) -> WholeAnswer {
+        let (status, body) = self.end.unwrap_or_else(cancelled);
+        WholeAnswer { status, body, may_be_repeated: !self.has_acted }
+    }
+}

@@ -1,0 +1,91 @@
+//! What holds for the streams of all dialects.
+
+use std::sync::Arc;
+
+use allocation_counter::measure;
+use bytes::BytesMut;
+
+use super::ai_sdk::AiSdk;
+use super::chat_completions::{ChatCompletions, ServerTools};
+use super::messages::{Messages, MessagesServerTools};
+use super::native::Native;
+use super::{Asked, Dialect, Encoder, Form};
+use crate::conversation::Turn;
+use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
+use crate::event::Event;
+use crate::session::log::tests::records;
+
+/// Nothing is remembered.
+struct Forgetful;
+
+impl HiddenTurns for Forgetful {
+    fn by_call(&self, _client_call_id: &str) -> Option<HiddenCall> {
+        None
+    }
+
+    fn by_past(&self, _past: &Past) -> Option<Arc<Turn>> {
+        None
+    }
+}
+
+/// Each dialect with a request for a stream.
+fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
+    let chat = ChatCompletions { shown: ServerTools::Off };
+    let messages = Messages { server_tools: MessagesServerTools::Off };
+    vec![
+        (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
+        (Box::new(Native), r#"{"prompt":"Hello?"}"#),
+        (
+            Box::new(chat),
+            r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
+        (
+            Box::new(messages),
+            r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
+    ]
+}
+
+/// The encoder of a request for a stream.
+fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
+    let asked = Asked {
+        accept: "",
+        body: body.as_bytes(),
+        idempotency_key: None,
+        owner: "",
+        models: &[],
+        hidden: &Forgetful,
+        now_sec: 1_795_315_264,
+    };
+    match dialect.read(&asked).expect("the request is valid").form {
+        Form::Stream(encoder) => encoder,
+        Form::Whole(_) | Form::Later(_) => panic!("{body} asks for a stream"),
+    }
+}
+
+/// A token costs each client the bytes of its frame, and nothing else.
+#[test]
+fn a_piece_of_text_costs_no_allocation() {
+    let started =
+        Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 };
+    let (text, reasoning) =
+        (Event::TextDelta { text: " \"caf\u{e9}\"\n" }, Event::ReasoningDelta { text: " hm" });
+    for (dialect, body) in dialects() {
+        let mut encoder = encoder(&*dialect, body);
+        let mut out = BytesMut::with_capacity(1 << 20);
+        records(std::slice::from_ref(&started), |record| encoder.encode(&record, &mut out));
+        for delta in [&reasoning, &text] {
+            let deltas = vec![delta.clone(); 101];
+            let mut at = 0;
+            records(&deltas, |record| {
+                // The first may begin something.
+                let allocations = measure(|| encoder.encode(&record, &mut out));
+                assert!(at == 0 || allocations.count_total == 0, "{body}: {delta:?}");
+                at += 1;
+            });
+            assert_eq!(at, 101);
+        }
+    }
+}
+
+const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";

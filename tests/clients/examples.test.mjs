@@ -1,0 +1,63 @@
+// The programs of `examples/`, as their readers start them.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, realpath } from 'node:fs/promises';
+import path from 'node:path';
+import { test } from 'node:test';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+import { startGateway } from '../lib/gateway.mjs';
+import { call, startModel } from '../lib/model.mjs';
+
+const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Runs a program in front of a model with this script; returns what it prints. */
+async function run(t, script, command, input = '') {
+  const requests = [];
+  const upstream = await startModel(t, script, requests);
+  const server = { api_keys: ['a-key'] };
+  const gateway = await startGateway(t, { upstreams: [upstream], server });
+  const [program, ...args] = command;
+  const child = spawn(program, args, {
+    cwd: REPOSITORY,
+    env: { ...process.env, TETHER_URL: gateway.origin, TETHER_API_KEY: 'a-key' },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(input);
+  const [printed, [status]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  assert.equal(status, 0, printed);
+  return { printed, requests };
+}
+
+/** A copy of an example where Node finds the packages of the tests. */
+async function besidePackages(name) {
+  const packages = await realpath(path.join(REPOSITORY, 'tests/node_modules'));
+  const copy = path.join(path.dirname(packages), name);
+  await copyFile(path.join(REPOSITORY, 'examples', name), copy);
+  return copy;
+}
+
+const SUM = call('calculate', { expression: '6*7' });
+
+test('chat.sh prints the answer', async (t) => {
+  const { printed } = await run(t, [SUM, 'It is "42".'], ['examples/chat.sh', 'What is "6*7"?']);
+  assert.equal(printed, 'It is "42".\n');
+});
+
+test('chat.py goes on with the conversation', async (t) => {
+  const lines = 'What is 6*7?\nAnd before that?\n';
+  const { printed, requests } =
+    await run(t, [SUM, 'It is 42.', 'It was 41.'], ['python3', 'examples/chat.py'], lines);
+  assert.equal(printed, '> It is 42.\n> It was 41.\n> ');
+  assert.match(JSON.stringify(requests.at(-1).messages), /It is 42\./);
+});
+
+test('own_tool.mjs reads a file, and the gateway does the sum', async (t) => {
+  const script = [`${SUM} ${call('open_file', { path: 'LICENSE-APACHE' })}`, 'It says Apache.'];
+  const { printed, requests } = await run(t, script, ['node', await besidePackages('own_tool.mjs')]);
+  assert.equal(printed.trim(), 'It says Apache.');
+  assert.match(JSON.stringify(requests.at(-1).messages), /Apache License/);
+});
