@@ -93,6 +93,8 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         timeouts,
         chat_server_tools: config.chat.server_tools,
         responses_server_tools: config.responses.server_tools,
+        models: config.chat.models.clone(),
+        any_model: config.chat.any_model,
         messages_server_tools: config.messages.server_tools,
     }
 }

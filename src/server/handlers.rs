@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -14,27 +14,23 @@ use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
 use super::dialect::ai_sdk;
-use super::dialect::chat_completions::models;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
-use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
+use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, query, responses};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BeginError, BegunTurn, Gateway, NewTurn};
+use crate::gateway::{BegunTurn, Gateway, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
-
-/// Tells `OpenAI`'s SDKs whether to send a request again after an error.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -86,7 +82,11 @@ async fn dispatch(
         (_, Route::None) => Err(Refusal::NoSuchPath),
         (
             &Method::POST,
-            Route::ChatStream | Route::ChatCompletions | Route::Messages | Route::AiSdkChat,
+            Route::ChatStream
+            | Route::ChatCompletions
+            | Route::Messages
+            | Route::AgUi
+            | Route::AiSdkChat,
         ) => begin(request, body, route.dialect(&app.dialects), app).await,
         (&Method::POST, Route::Responses) => respond(request, body, app).await,
         (&Method::POST, Route::Response("compact")) => responses::compact(body, app).await,
@@ -191,7 +191,7 @@ fn read<T>(
         body,
         idempotency_key,
         owner,
-        models: &upstream_names(app),
+        models: &app.models,
         hidden: &Behind { gateway: &app.gateway, owner },
         now_sec: now_sec(),
     })
@@ -245,18 +245,11 @@ async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>) -> Reply {
 }
 
 fn models(app: &App) -> Reply {
-    json_reply(StatusCode::OK, &models::list(&upstream_names(app), app.started_sec))
+    json_reply(StatusCode::OK, &app.models.list(app.started_sec))
 }
 
 fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
-    let names = upstream_names(app);
-    let model = models::find(&names, name, app.started_sec);
-    let unknown = || BeginError::UnknownModel { name: name.to_owned(), known: names.clone() };
-    Ok(json_reply(StatusCode::OK, &model.ok_or_else(|| Refusal::Begin(unknown()))?))
-}
-
-fn upstream_names(app: &App) -> Vec<String> {
-    app.gateway.upstreams().iter().map(|upstream| upstream.name().to_owned()).collect()
+    Ok(json_reply(StatusCode::OK, &app.models.find(name, app.started_sec)?))
 }
 
 /// A page must declare its JSON, so that the browser asks first; a command-line client need not.

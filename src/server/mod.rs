@@ -40,6 +40,8 @@ use dialect::chat_completions::ChatCompletions;
 pub use dialect::chat_completions::ServerTools;
 use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
+pub use dialect::models::ModelAlias;
+use dialect::models::Models;
 use dialect::responses::Responses;
 pub use dialect::responses::ServerItems;
 use places::Places;
@@ -59,6 +61,10 @@ pub struct Options {
     pub(crate) chat_server_tools: ServerTools,
     /// How clients of Responses see them.
     pub(crate) responses_server_tools: ServerItems,
+    /// More names for models, in all dialects.
+    pub(crate) models: Vec<ModelAlias>,
+    /// Whether unknown names of models mean the default one.
+    pub(crate) any_model: bool,
     /// What becomes of the gateway's own tools for clients of Messages.
     pub(crate) messages_server_tools: MessagesServerTools,
 }
@@ -93,6 +99,8 @@ impl Default for Options {
             timeouts: Timeouts::default(),
             chat_server_tools: ServerTools::default(),
             responses_server_tools: ServerItems::default(),
+            models: Vec::new(),
+            any_model: false,
             messages_server_tools: MessagesServerTools::default(),
         }
     }
@@ -108,6 +116,8 @@ struct App {
     keep_alive: Duration,
     timeouts: Timeouts,
     dialects: Dialects,
+    /// The models that clients can ask for.
+    models: Models,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
 }
@@ -120,15 +130,27 @@ impl App {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> Self {
-        let Options { auth, max_body_bytes, keep_alive, timeouts, .. } = options;
+        let Options { auth, max_body_bytes, keep_alive, timeouts, models, any_model, .. } = options;
         let auth = Auth::new(auth, address);
         let dialects = Dialects {
             chat_completions: ChatCompletions { shown: options.chat_server_tools },
             messages: Messages { server_tools: options.messages_server_tools },
             responses: Responses { shown: options.responses_server_tools },
         };
+        let upstreams = gateway.upstreams().iter().map(|it| it.name().to_owned());
+        let models = Models::new(upstreams.collect(), models, any_model);
         let started_sec = now_sec();
-        Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts, dialects, started_sec }
+        Self {
+            gateway,
+            auth,
+            metrics,
+            max_body_bytes,
+            keep_alive,
+            timeouts,
+            dialects,
+            models,
+            started_sec,
+        }
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) async fn read(
     let around = Surroundings {
         owner,
         hidden,
+        models: &app.models,
         labels: Labels(app.gateway.tools()),
         shown: app.dialects.responses.shown,
         new_session_id: ResponseId::new_session(root(key)),

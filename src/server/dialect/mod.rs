@@ -3,6 +3,7 @@
 //! A dialect reads requests, turns log records into frames, defines its keep-alive and words its
 //! errors. It borrows records from the log and copies them once, into the client's buffer.
 
+pub(super) mod ag_ui;
 pub(super) mod ai_sdk;
 pub(super) mod call_id;
 pub(super) mod chat_completions;
@@ -11,13 +12,16 @@ mod digest;
 mod ended;
 mod json;
 pub(super) mod messages;
+pub(super) mod models;
 pub(super) mod native;
 mod object;
 pub(super) mod responses;
 mod shown;
 mod sse;
+mod stop;
 #[cfg(test)]
 mod tests;
+mod tool_choice;
 
 use std::fmt;
 
@@ -26,6 +30,7 @@ use serde_json::Value;
 
 use self::chat_completions::ChatCompletions;
 use self::messages::Messages;
+use self::models::Models;
 use self::responses::Responses;
 use super::refusal::Refusal;
 use crate::conversation::claimed::{HiddenTurns, Repairs};
@@ -79,8 +84,8 @@ pub(super) struct Asked<'a> {
     pub(super) idempotency_key: Option<&'a str>,
     /// Whose request it is: the same for all requests with one key.
     pub(super) owner: &'a str,
-    /// The names of the models, the default one first.
-    pub(super) models: &'a [String],
+    /// The models that can be asked for.
+    pub(super) models: &'a Models,
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
 use super::messages::{Messages, MessagesServerTools};
+use super::models::Models;
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -33,6 +35,10 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
     let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
+        (
+            Box::new(AgUi),
+            r#"{"threadId":"t","runId":"r","messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
         (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
@@ -41,7 +47,8 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
         ),
         (
             Box::new(messages),
-            r#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+            r#"{"model":"m","max_tokens":9,"stream":true,"thinking":{"type":"adaptive"},
+                "messages":[{"role":"user","content":"Hello?"}]}"#,
         ),
     ]
 }
@@ -53,7 +60,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &[],
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };

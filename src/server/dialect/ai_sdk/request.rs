@@ -8,7 +8,7 @@ use super::parts::{Message, Parts};
 use crate::conversation::claimed::{Adopted, adopt};
 use crate::gateway::{Brought, NewTurn};
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
-use crate::server::dialect::chat_completions::models::NO_TOOLS;
+use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::native::request::ClarificationResponse;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
@@ -59,12 +59,9 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
     let Adopted { system, history, ask, past, repairs } = adopted;
     let instructions = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
-    let (model, has_no_tools) = match raw.model.as_str() {
-        Some(name) => match name.strip_suffix(NO_TOOLS) {
-            Some(bare) => (Some(bare.to_owned()), true),
-            None => (Some(name.to_owned()), false),
-        },
-        None => (None, false),
+    let ChosenModel { upstream, tools: ours } = match raw.model.as_str() {
+        Some(name) => asked.models.choose(name)?,
+        None => ChosenModel::default(),
     };
     let tools = raw.tools.as_ref().filter(|_| !is_none);
     let turn = NewTurn {
@@ -72,8 +69,8 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         session_id: raw.id.as_str().map(session_id),
         supersedes: true,
         ask,
-        model,
-        tools: (has_no_tools || is_none).then(Vec::new),
+        model: upstream,
+        tools: if is_none { Some(Vec::new()) } else { ours },
         client_tools: client_tools::read(tools)?,
         tool_choice: choice(&raw.tool_choice),
         brought: Some(Brought {

@@ -16,6 +16,7 @@ use crate::event::{
 };
 use crate::gateway::BeginError;
 use crate::limits::server::MESSAGE_ID_BYTES_MAX;
+use crate::server::dialect::models::Models;
 use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
 use crate::server::refusal::Refusal;
 use crate::session::log::tests::records;
@@ -405,7 +406,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
-        models: &[],
+        models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         hidden: &Nothing,
         now_sec: 0,
     };

@@ -7,7 +7,6 @@
 mod chunk;
 mod ended;
 pub(super) mod messages;
-pub(in crate::server) mod models;
 mod request;
 mod server_tools;
 #[cfg(test)]

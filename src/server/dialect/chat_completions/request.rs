@@ -2,21 +2,23 @@
 //! what would change the answer and cannot be done is refused.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::chunk::Chunks;
 use super::messages::RawMessage;
-use super::models::NO_TOOLS;
 use super::server_tools::ServerTools;
 use super::whole::Completion;
 use crate::conversation::claimed::{Adopted, Repairs, adopt};
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::STOP_STRINGS_MAX;
+use crate::limits::server::EXTRA_SAMPLING_BYTES_MAX;
+use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
 use crate::server::refusal::Refusal;
+use crate::text::json_len;
 use crate::tools::client::ClientTools;
-use crate::upstream::{Sampling, ToolChoice};
+use crate::upstream::{ExtraSampling, Sampling};
 
 /// The body as it was written.
 #[derive(Debug, Deserialize)]
@@ -35,6 +37,14 @@ struct Raw {
     max_completion_tokens: Option<u32>,
     seed: Option<i64>,
     stop: Option<Value>,
+    frequency_penalty: Option<f64>,
+    presence_penalty: Option<f64>,
+    repeat_penalty: Option<f64>,
+    min_p: Option<f64>,
+    top_k: Option<i64>,
+    logit_bias: Option<Map<String, Value>>,
+    reasoning_effort: Option<String>,
+    chat_template_kwargs: Option<Map<String, Value>>,
     n: Option<u32>,
     logprobs: Option<bool>,
     top_logprobs: Option<u32>,
@@ -77,13 +87,16 @@ pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refu
     } else {
         Form::Whole(Box::new(Completion::new(answering, shown)))
     };
-    let (turn, repairs) = turn(raw, model, asked)?;
+    let (turn, repairs) = turn(raw, &model, asked)?;
     Ok(Asking { turn, form, repairs })
 }
 
-fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
+fn turn(raw: Raw, model: &str, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
     let sampling = sampling(&raw)?;
-    let choice = choice(raw.tool_choice.as_ref())?;
+    let ChosenModel { upstream, tools } = asked.models.choose(model)?;
+    let clients = client_tools(raw.tools)?;
+    let ChosenTools { clients, ours, choice } =
+        tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter().map(RawMessage::claimed);
     let Adopted { system, history, ask, past, repairs } =
         adopt(messages.collect(), asked.owner, asked.hidden).map_err(|_| {
@@ -92,20 +105,14 @@ fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs)
                 "messages is required: at least one that is not a system message",
             )
         })?;
-    let (model, has_no_tools) = match model.strip_suffix(NO_TOOLS) {
-        Some(bare) => (bare.to_owned(), true),
-        None => (model, false),
-    };
-    let is_none = choice == Choice::None;
-    let client_tools = if is_none { ClientTools::default() } else { client_tools(raw.tools)? };
     let turn = NewTurn {
         ask,
-        model: Some(model),
-        tools: (has_no_tools || is_none).then(Vec::new),
-        client_tools,
+        model: upstream,
+        tools: ours,
+        client_tools: clients,
         single_client_call: raw.parallel_tool_calls == Some(false),
         nobody_approves: true,
-        tool_choice: choice.tool_choice(),
+        tool_choice: choice,
         sampling,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
@@ -152,6 +159,7 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         max_tokens: raw.max_completion_tokens.or(raw.max_tokens),
         seed: raw.seed,
         stop,
+        extra: extra(raw)?,
     };
     if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
         return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
@@ -162,50 +170,36 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
     if sampling.max_tokens == Some(0) {
         return Err(Refusal::invalid("max_tokens", "max_tokens must be at least 1"));
     }
-    if sampling.stop.len() > STOP_STRINGS_MAX {
-        return Err(Refusal::invalid(
-            "stop",
-            format!("stop takes {STOP_STRINGS_MAX} strings at most"),
-        ));
+    if let Some(expected) = stop::expected(&sampling.stop) {
+        return Err(Refusal::invalid("stop", format!("stop must be {expected}")));
     }
     Ok(sampling)
 }
 
-/// `tool_choice`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Choice {
-    Auto,
-    None,
-    Required,
-    Named(String),
-}
-
-impl Choice {
-    fn tool_choice(self) -> ToolChoice {
-        match self {
-            Self::Auto | Self::None => ToolChoice::Auto,
-            Self::Required => ToolChoice::Required,
-            Self::Named(name) => ToolChoice::Named(name),
+/// What is passed on to the model server, which may or may not know it.
+fn extra(raw: &Raw) -> Result<ExtraSampling, Refusal> {
+    let fields = [
+        ("frequency_penalty", raw.frequency_penalty.map(Value::from)),
+        ("presence_penalty", raw.presence_penalty.map(Value::from)),
+        ("repeat_penalty", raw.repeat_penalty.map(Value::from)),
+        ("min_p", raw.min_p.map(Value::from)),
+        ("top_k", raw.top_k.map(Value::from)),
+        ("logit_bias", raw.logit_bias.clone().map(Value::from)),
+        ("reasoning_effort", raw.reasoning_effort.clone().map(Value::from)),
+        ("chat_template_kwargs", raw.chat_template_kwargs.clone().map(Value::from)),
+    ];
+    let mut bytes = 0;
+    let mut passed = Map::new();
+    for (name, value) in fields {
+        let Some(value) = value else { continue };
+        bytes += json_len(&value);
+        if bytes > EXTRA_SAMPLING_BYTES_MAX {
+            let most = format!("{name} is too long: {EXTRA_SAMPLING_BYTES_MAX} bytes at most");
+            return Err(Refusal::invalid(name, most));
         }
+        passed.insert(name.to_owned(), value);
     }
-}
-
-fn choice(choice: Option<&Value>) -> Result<Choice, Refusal> {
-    let named = |choice: &Value| choice["function"]["name"].as_str().map(str::to_owned);
-    match choice {
-        None | Some(Value::Null) => Ok(Choice::Auto),
-        Some(choice) => match choice.as_str() {
-            Some("auto") => Ok(Choice::Auto),
-            Some("none") => Ok(Choice::None),
-            Some("required") => Ok(Choice::Required),
-            _ => named(choice).map(Choice::Named).ok_or_else(|| {
-                Refusal::invalid(
-                    "tool_choice",
-                    "tool_choice must be \"auto\", \"none\", \"required\" or a function's name",
-                )
-            }),
-        },
-    }
+    Ok(ExtraSampling::new(passed))
 }
 
 /// The tools that are functions. Those that only another service could run are skipped, because

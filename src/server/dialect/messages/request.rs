@@ -13,9 +13,8 @@ use super::whole::Message;
 use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt};
 use crate::conversation::trim;
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::STOP_STRINGS_MAX;
-use crate::server::dialect::chat_completions::models::NO_TOOLS;
-use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::upstream::Sampling;
@@ -71,7 +70,7 @@ fn turn(
     asked: &Asked<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
-    let (model, has_no_tools) = model(&model_of(&raw)?, asked.models);
+    let ChosenModel { upstream, tools } = model(&model_of(&raw)?, asked.models)?;
     let sampling = sampling(&raw)?;
     let Choice { tool, is_none, is_single } = Choice::read(raw.tool_choice.as_ref())?;
     let mut said: Vec<_> =
@@ -82,11 +81,11 @@ fn turn(
     let message_tokens = said.iter().map(tokens).sum();
     let Adopted { system, history, ask, past, repairs } = adopt(said, asked.owner, asked.hidden)
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
-    let is_off = server_tools == MessagesServerTools::Off || has_no_tools || is_none;
+    let is_off = server_tools == MessagesServerTools::Off || is_none;
     let turn = NewTurn {
         ask,
-        model,
-        tools: is_off.then(Vec::new),
+        model: upstream,
+        tools: if is_off { Some(Vec::new()) } else { tools },
         client_tools: if is_none { ClientTools::default() } else { tools::read(raw.tools)? },
         single_client_call: is_single,
         nobody_approves: true,
@@ -104,12 +103,12 @@ fn model_of(raw: &Raw) -> Result<String, Refusal> {
     })
 }
 
-/// The upstream to ask, and whether the name takes our tools away. Programs that know only
-/// Anthropic's models get the default one.
-fn model(name: &str, known: &[String]) -> (Option<String>, bool) {
-    let bare = name.strip_suffix(NO_TOOLS).unwrap_or(name);
-    let is_default = bare.starts_with("claude-") && !known.iter().any(|known| known == bare);
-    ((!is_default).then(|| bare.to_owned()), bare.len() < name.len())
+/// What the name means. Programs that know only Anthropic's models get the default one.
+fn model(name: &str, known: &Models) -> Result<ChosenModel, Refusal> {
+    match known.known(name) {
+        None if name.starts_with("claude-") => Ok(Models::default_for(name)),
+        _ => known.choose(name),
+    }
 }
 
 /// As with Anthropic's models, nobody gets reasoning who has not asked for it: simple programs take
@@ -126,6 +125,7 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         max_tokens: raw.max_tokens,
         seed: None,
         stop: raw.stop_sequences.clone().unwrap_or_default(),
+        ..Sampling::default()
     };
     if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
         return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
@@ -133,10 +133,10 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
     if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
         return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
     }
-    if sampling.stop.len() > STOP_STRINGS_MAX {
+    if let Some(expected) = stop::expected(&sampling.stop) {
         return Err(Refusal::invalid(
             "stop_sequences",
-            format!("stop_sequences takes {STOP_STRINGS_MAX} strings at most"),
+            format!("stop_sequences must be {expected}"),
         ));
     }
     Ok(sampling)

@@ -8,6 +8,7 @@ use crate::conversation::{Ask, Choice, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
 use crate::server::dialect::object::Object;
+use crate::server::dialect::stop;
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::tools::{Confirm, ToolResult};
@@ -312,9 +313,8 @@ fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
     if sampling.max_tokens == Some(0) {
         return wrong("sampling.max_tokens", "at least 1");
     }
-    let strings_max = limits::server::STOP_STRINGS_MAX;
-    if sampling.stop.len() > strings_max {
-        return wrong("sampling.stop", &format!("a list of at most {strings_max} strings"));
+    if let Some(expected) = stop::expected(&sampling.stop) {
+        return wrong("sampling.stop", &expected);
     }
     Ok(())
 }

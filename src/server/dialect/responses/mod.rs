@@ -70,9 +70,11 @@ impl Dialect for Responses {
             Refusal::Invalid { param, .. } => Some(*param),
             Refusal::NoParent(_) => Some("previous_response_id"),
             Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
-            Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
-                Some("tool_choice")
-            }
+            Refusal::Begin(
+                BeginError::NoToolToCall
+                | BeginError::UnknownTool { .. }
+                | BeginError::UnknownChoice { .. },
+            ) => Some("tool_choice"),
             Refusal::Begin(BeginError::Answer(_)) => Some("input"),
             _ => None,
         };

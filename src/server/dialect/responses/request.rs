@@ -13,13 +13,15 @@ use super::about::{About, Answers, Begun};
 use super::id::{ItemId, ResponseId};
 use super::kept::AnswerKeeper;
 use super::server_items::{Labels, ServerItems};
+use super::tools::Tools;
 use super::whole::{Collected, Queued, Streamed};
 use super::{input, tools};
 use crate::conversation::claimed::{Adopted, ClaimedMessage, HiddenTurns, adopt, adopt_after};
 use crate::conversation::{Ask, Choice, Conversation};
 use crate::gateway::{Brought, NewTurn};
 use crate::limits::server::REFERENCES_MAX;
-use crate::server::dialect::chat_completions::models::NO_TOOLS;
+use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{Asking, Form, json};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
@@ -83,6 +85,7 @@ pub(in crate::server) struct Parent {
 pub(in crate::server) struct Surroundings<'a> {
     pub(in crate::server) owner: &'a str,
     pub(in crate::server) hidden: &'a dyn HiddenTurns,
+    pub(in crate::server) models: &'a Models,
     pub(in crate::server) labels: Labels,
     pub(in crate::server) shown: ServerItems,
     /// The session that a new chain begins.
@@ -151,10 +154,15 @@ impl Request {
     ) -> Result<Asking, Refusal> {
         let Self { raw, items, .. } = self;
         let Found { parent, items: known } = found;
-        let Surroundings { owner, hidden, labels, shown, new_session_id, clock, .. } = around;
+        let Surroundings { owner, hidden, models, labels, shown, new_session_id, clock, .. } =
+            around;
         let sampling = sampling(&raw)?;
         let given = raw.tools.as_deref().unwrap_or_default();
-        let tools = tools::read(given, raw.tool_choice.as_ref(), &labels)?;
+        let model = raw.model.as_deref().unwrap_or_default();
+        let ChosenModel { upstream, tools } = models.choose(model)?;
+        let Tools { clients, ours, confirm } = tools::read(given, tools, &labels)?;
+        let ChosenTools { clients, ours, choice } =
+            tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
         let is_stored = raw.store != Some(false);
         let begun = Begun {
             created_at: clock(),
@@ -173,7 +181,6 @@ impl Request {
             (Some(first), Some(rest)) => Some(format!("{first}\n\n{rest}")),
             (first, rest) => first.or(rest),
         };
-        let (model, has_no_tools) = model(&raw);
         let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
         let about = About { begun: Arc::new(begun), ended_at: None, clock };
         let answers = Answers { about, shown, labels };
@@ -181,13 +188,13 @@ impl Request {
         let turn = NewTurn {
             session_id: is_stored.then_some(session_id),
             ask,
-            model: Some(model),
-            tools: if has_no_tools { Some(Vec::new()) } else { tools.ours },
-            client_tools: tools.clients,
+            model: upstream,
+            tools: ours,
+            client_tools: clients,
             single_client_call: raw.parallel_tool_calls == Some(false),
             nobody_approves: !is_stored || shown != ServerItems::McpCall,
-            tool_choice: tools.choice,
-            confirm: tools.confirm,
+            tool_choice: choice,
+            confirm,
             max_calls: raw.max_tool_calls,
             sampling,
             runs_alone: answers.about.begun.background,
@@ -250,15 +257,6 @@ fn answer(approval: input::Approval) -> Ask {
         (false, None) => Choice::Decline,
     };
     Ask::Answer { clarification_id, choice }
-}
-
-/// The upstream's name, and whether our tools are left out.
-fn model(raw: &Raw) -> (String, bool) {
-    let model = raw.model.clone().unwrap_or_default();
-    match model.strip_suffix(NO_TOOLS) {
-        Some(bare) => (bare.to_owned(), true),
-        None => (model, false),
-    }
 }
 
 fn check(raw: &Raw) -> Result<(), Refusal> {

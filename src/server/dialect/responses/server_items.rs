@@ -47,9 +47,4 @@ impl Labels {
         let names = self.0.catalog().specs().map(|spec| &spec.name);
         names.filter(|name| self.of(name) == label).cloned().collect()
     }
-
-    /// Whether there is such a tool.
-    pub(super) fn has(&self, tool: &str) -> bool {
-        self.0.catalog().get(tool).is_some()
-    }
 }

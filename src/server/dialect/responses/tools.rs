@@ -1,4 +1,4 @@
-//! The tools of a request, and which of them must be called.
+//! The tools of a request.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,7 +7,6 @@ use super::server_items::Labels;
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
 use crate::tools::client::ClientTools;
-use crate::upstream::ToolChoice;
 
 /// The tools of a turn.
 #[derive(Debug, Default)]
@@ -16,7 +15,6 @@ pub(super) struct Tools {
     pub(super) clients: ClientTools,
     /// Ours by name; all of them if absent.
     pub(super) ours: Option<Vec<String>>,
-    pub(super) choice: ToolChoice,
     pub(super) confirm: Option<Confirm>,
 }
 
@@ -32,59 +30,26 @@ struct Function {
     strict: Option<bool>,
 }
 
-/// `tool_choice`.
-#[derive(Debug, PartialEq, Eq)]
-enum Choice {
-    Auto,
-    None,
-    Required,
-    Named(String),
-    /// Only these may be called.
-    Allowed {
-        names: Vec<String>,
-        is_required: bool,
-    },
-}
-
-/// Reads `tools` and `tool_choice`. Tools that only another service could run are skipped, because
-/// some clients always send them.
+/// Reads `tools`. Those that only another service could run are skipped, because some clients always
+/// send them. `ours` are the tools of ours that the model's name allows.
 pub(super) fn read(
     tools: &[Value],
-    choice: Option<&Value>,
+    ours: Option<Vec<String>>,
     labels: &Labels,
 ) -> Result<Tools, Refusal> {
-    let choice = read_choice(choice)?;
-    if choice == Choice::None {
-        return Ok(Tools { ours: Some(Vec::new()), ..Tools::default() });
-    }
-    let allowed = match &choice {
-        Choice::Allowed { names, .. } => Some(names),
-        _ => None,
-    };
-    let is_allowed = |name: &str| allowed.is_none_or(|names| names.iter().any(|it| it == name));
     let mut read = servers(tools, labels);
-    for function in functions(tools)? {
-        let Function { name, description, parameters, .. } = function;
-        if is_allowed(&name) {
-            let parameters = parameters.filter(|parameters| !parameters.is_null());
-            read.clients
-                .add(name, &description.unwrap_or_default(), parameters)
-                .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+    read.ours = match (read.ours, ours) {
+        (Some(chosen), Some(ours)) => {
+            Some(chosen.into_iter().filter(|name| ours.contains(name)).collect())
         }
-    }
-    if let Some(names) = allowed {
-        let ours = read.ours.take();
-        let offered = |name: &String| ours.as_ref().is_none_or(|ours| ours.contains(name));
-        let names = names.iter().filter(|name| labels.has(name) && offered(name));
-        read.ours = Some(names.cloned().collect());
-    }
-    read.choice = match choice {
-        Choice::Auto | Choice::None | Choice::Allowed { is_required: false, .. } => {
-            ToolChoice::Auto
-        }
-        Choice::Required | Choice::Allowed { is_required: true, .. } => ToolChoice::Required,
-        Choice::Named(name) => ToolChoice::Named(name),
+        (chosen, ours) => chosen.or(ours),
     };
+    for Function { name, description, parameters, .. } in functions(tools)? {
+        let parameters = parameters.filter(|parameters| !parameters.is_null());
+        read.clients
+            .add(name, &description.unwrap_or_default(), parameters)
+            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+    }
     Ok(read)
 }
 
@@ -119,29 +84,6 @@ fn servers(tools: &[Value], labels: &Labels) -> Tools {
         }
     }
     Tools { ours, confirm, ..Tools::default() }
-}
-
-fn read_choice(choice: Option<&Value>) -> Result<Choice, Refusal> {
-    let Some(choice) = choice.filter(|choice| !choice.is_null()) else { return Ok(Choice::Auto) };
-    let name_of = |value: &Value| value["name"].as_str().map(str::to_owned);
-    let read = match (choice.as_str(), choice["type"].as_str()) {
-        (Some("auto"), _) => Some(Choice::Auto),
-        (Some("none"), _) => Some(Choice::None),
-        (Some("required"), _) => Some(Choice::Required),
-        (None, Some("function" | "mcp" | "custom")) => name_of(choice).map(Choice::Named),
-        (None, Some("allowed_tools")) => choice["tools"].as_array().map(|tools| Choice::Allowed {
-            names: tools.iter().filter_map(name_of).collect(),
-            is_required: choice["mode"] == "required",
-        }),
-        _ => None,
-    };
-    read.ok_or_else(|| {
-        Refusal::invalid(
-            "tool_choice",
-            "tool_choice must be \"auto\", \"none\", \"required\", {\"type\": \"function\", \
-             \"name\": ..} or {\"type\": \"allowed_tools\", \"mode\": .., \"tools\": [..]}",
-        )
-    })
 }
 
 /// The functions as the response repeats them.

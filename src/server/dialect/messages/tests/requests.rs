@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::conversation::{Ask, Turn};
-use crate::gateway::NewTurn;
+use crate::gateway::{BeginError, NewTurn};
 use crate::server::dialect::messages::request::{read, read_to_count};
 use crate::server::dialect::messages::server_tools::MessagesServerTools;
+use crate::server::dialect::models::Models;
 use crate::server::dialect::{Asked, Asking, Form};
 use crate::server::refusal::Refusal;
 use crate::upstream::ToolChoice;
@@ -34,7 +35,7 @@ fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&Asked<'_>) -> T) ->
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &["local".to_owned(), "claude-mine".to_owned()],
+        models: &Models::new(vec!["local".to_owned(), "claude-mine".to_owned()], Vec::new(), false),
         hidden: &Remembered(remembers),
         now_sec: 0,
     })
@@ -96,7 +97,6 @@ fn names_of_anthropics_models_mean_the_default() {
         ("claude-opus-9", None, true),
         ("claude-opus-9:no-tools", None, false),
         ("claude-mine", Some("claude-mine"), true),
-        ("other", Some("other"), true),
     ] {
         let body = request(&json!({ "model": name }));
         let hidden = MessagesServerTools::Hidden;
@@ -104,6 +104,8 @@ fn names_of_anthropics_models_mean_the_default() {
         assert_eq!(turn.model.as_deref(), model, "{name}");
         assert_eq!(turn.tools.is_none(), has_ours, "{name}");
     }
+    let refused = try_read(&request(&json!({"model": "other"}))).unwrap_err();
+    assert!(matches!(refused, Refusal::Begin(BeginError::UnknownModel { .. })), "{refused:?}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::conversation::{Ask, Conversation, Ending, Turn};
 use crate::gateway::NewTurn;
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::Form;
+use crate::server::dialect::models::Models;
 use crate::server::dialect::responses::request::{Found, Parent, Request, Surroundings};
 use crate::server::dialect::responses::{ResponseId, input};
 use crate::server::refusal::Refusal;
@@ -49,6 +50,7 @@ fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
     let around = Surroundings {
         owner: "o",
         hidden: &Nothing,
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         labels: labels(),
         shown: ServerItems::McpCall,
         new_session_id: SESSION.to_owned(),
@@ -141,10 +143,11 @@ fn tool_choice_row_by_row() {
     assert_eq!(chosen(json!("required")), (both(), None, ToolChoice::Required));
     assert_eq!(chosen(json!("none")), (vec![], Some(vec![]), ToolChoice::Auto), "ours included");
     let named = json!({"type": "function", "name": "open"});
-    assert_eq!(chosen(named.clone()), (both(), None, ToolChoice::Named("open".to_owned())));
+    let one = || vec!["open".to_owned()];
+    let open = ToolChoice::Named("open".to_owned());
+    assert_eq!(chosen(named.clone()), (one(), Some(vec![]), open), "ours are off");
     let allowed = json!({"type": "allowed_tools", "mode": "required", "tools": [
-        named, {"type": "mcp", "name": "add"}, {"type": "function", "name": "gone"},
-        {"type": "web_search"},
+        named, {"type": "mcp", "name": "add"}, {"type": "web_search"},
     ]});
     let (clients, ours, choice) = chosen(allowed);
     assert_eq!((clients, ours), (vec!["open".to_owned()], Some(vec!["add".to_owned()])));
