@@ -15,7 +15,7 @@ const SUM = call('calculate', { expression: '6*7' });
 const SUMS = `${SUM} ${call('calculate', { expression: '1+1' })}`;
 const OPEN = call('open_file', { path: 'a' });
 const JOHN = call('lookup_contacts', { name: 'John' });
-const MAIL = call('send_message', { to: 'contact_john_doe', text: 'Hello' });
+const MAIL = call('send_message', { contact_id: 'contact_john_doe', text: 'Hello' });
 
 const tools = [{
   name: 'open_file',
@@ -23,19 +23,20 @@ const tools = [{
   parameters: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
 }];
 
-/** What `ag-ui-validate` finds wrong with a stream. */
-async function findings(stream) {
-  const child = spawn('python3', ['-m', 'ag_ui_validate.cli', '-', '--format', 'json']);
+/**
+ * What `ag-ui-validate` finds wrong with a stream: errors and warnings. It sees one run. One that
+ * resumes another has the result of a call that began there, as the protocol wants it.
+ */
+async function findings(stream, { resumes }) {
+  const off = resumes ? ['--off', 'AGUI207'] : [];
+  const child = spawn('python3', ['-m', 'ag_ui_validate.cli', '-', '--json', ...off]);
   child.stdin.end(stream);
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (text) => { stdout += text; });
   child.stderr.on('data', (text) => { stderr += text; });
   await once(child, 'close');
-  try {
-    return JSON.parse(stdout);
-  } catch {
-    throw new Error(`ag-ui-validate: ${stdout}${stderr}`);
-  }
+  assert.ok(stdout.startsWith('{'), `ag-ui-validate: ${stderr}`);
+  return JSON.parse(stdout).diagnostics.filter(({ severity }) => severity !== 'info');
 }
 
 /** An agent whose gateway is in front of a model with this script. `say` runs a turn. */
@@ -60,9 +61,7 @@ async function start(t, script, sections = {}) {
       onEvent: ({ event }) => { seen.push(event); },
       ...subscriber,
     });
-    const { errors = [], findings: all = [] } = await findings(await streams.at(-1));
-    const wrong = [...errors, ...all].filter(({ severity = 'error' }) => severity === 'error');
-    assert.deepEqual(wrong, []);
+    assert.deepEqual(await findings(await streams.at(-1), { resumes: Boolean(parameters.resume) }), []);
     return { events: seen, result, end: seen.at(-1) };
   };
   const say = (content, parameters) => {
@@ -143,7 +142,7 @@ test('a question interrupts, and is answered by an option, by words, or dropped'
     assert.match(words(), /Fine\.$/);
     assert.match(asked(requests), told);
     await say('Thanks.');
-    assert.match(asked(requests), told);
+    if (response.status === 'resolved') assert.match(asked(requests), told, 'the answer is known later');
     assert.equal(asked(requests).split('Fine.').length, 2, 'told once');
   }
 });
@@ -181,7 +180,7 @@ test('a client that leaves ends its turn', async (t) => {
   agent.abortRun();
   await saying;
   const metrics = async () => (await fetch(`${gateway.origin}/metrics`)).text();
-  while (!/finish_reason="cancelled"|outcome="cancelled"|cancelled/.test(await metrics())) await new Promise(setImmediate);
+  while (!/tether_turns_total\{outcome="cancelled"\} 1/.test(await metrics())) await new Promise(setImmediate);
 });
 
 test('keep-alives at 10 ms are no events', async (t) => {

@@ -406,7 +406,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
-        models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
+        models: &Models::new(vec!["fake".to_owned()], Vec::new(), false),
         hidden: &Nothing,
         now_sec: 0,
     };
