@@ -27,6 +27,11 @@ const APIS: &[Api] = &[
         body: r#"{"model":"local","stream":true,"messages":[{"role":"user","content":"Go."}]}"#,
     },
     Api {
+        name: "Responses",
+        path: "/v1/responses",
+        body: r#"{"model":"local","stream":true,"input":"Go."}"#,
+    },
+    Api {
         name: "Messages",
         path: "/v1/messages",
         body: r#"{"model":"local","max_tokens":9999,"stream":true,"messages":[{"role":"user","content":"Go."}]}"#,

@@ -473,6 +473,12 @@ pub mod session {
     /// Remembered turns with the same prompt in a conversation that are compared with what a client
     /// says was answered: each takes as long as the answer is.
     pub const SAME_PROMPT_MAX: usize = 8;
+    /// Answers in clients' own forms that are kept per session. A client that continues from an
+    /// older one has to send the conversation.
+    pub const ANSWERS_MAX: usize = 128;
+    /// Bytes of these answers, of their requests, and of turns that only they still refer to. The
+    /// latest answer stays whatever its size.
+    pub const ANSWER_BYTES_MAX: usize = 4 * MIB;
     /// Bytes of the files that a session's tools return. The oldest go first.
     pub const ARTIFACT_BYTES_MAX: usize = 32 * MIB;
     /// The same for all sessions together.
@@ -501,6 +507,13 @@ pub mod server {
 
     /// Default of `server.max_body_bytes`.
     pub const BODY_BYTES_MAX: usize = MIB;
+    /// Earlier responses whose items a request may refer to, the latest of them: more turns than fit
+    /// into a local model's context.
+    pub const REFERENCES_MAX: usize = 64;
+    /// Input items of a response in one page, unless the client says how many.
+    pub const INPUT_ITEMS_LISTED: usize = 20;
+    /// Most that it may ask for: the same as at `OpenAI`.
+    pub const INPUT_ITEMS_LISTED_MAX: usize = 100;
     /// Default of `server.max_concurrent_turns`.
     pub const CONCURRENT_TURNS_MAX: usize = 1024;
     /// Default of `server.drain_timeout_sec`.

@@ -142,6 +142,8 @@ const ROWS: &[Row] = &[
     row("conversation/claimed", Nothing, &["call_format", "event", "limits", "parser", "tools"]),
     row("session/mod.rs", Io, &["conversation", "event"]),
     row("session/record", Nothing, &["conversation", "limits"]),
+    row("session/answers", Io, &["conversation"]),
+    row("session/keeper", Nothing, &["conversation"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),
     row("session/codec", Io, &["limits"]),
     row("session/lease", Io, &[]),
@@ -199,6 +201,11 @@ const ROWS: &[Row] = &[
         "server/dialect/chat_completions",
         Nothing,
         &["conversation", "event", "gateway", "limits", "session", "text", "tools", "upstream"],
+    ),
+    row(
+        "server/dialect/responses",
+        Nothing,
+        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/messages",

@@ -94,6 +94,7 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         keep_alive: config.stream.keep_alive,
         timeouts,
         chat_server_tools: config.chat.server_tools,
+        responses_server_tools: config.responses.server_tools,
         models: config.chat.models.clone(),
         any_model: config.chat.any_model,
         session_headers: session_headers.filter_map(|name| name.parse().ok()).collect(),

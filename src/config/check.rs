@@ -11,13 +11,13 @@ use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, choice, marker, name, origin, secret, server_url};
 use super::{
     Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
-    ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
-    UpstreamConfig, UpstreamKind, tools,
+    ModelServerConfig, ParserConfig, ResponsesConfig, ServerConfig, SessionsConfig, Store,
+    StreamConfig, UpstreamConfig, UpstreamKind, tools,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::CallContract;
-use crate::server::MessagesServerTools;
+use crate::server::{MessagesServerTools, ServerItems};
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -33,6 +33,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         stream: stream(keys.section("stream"), &limits),
         sessions: sessions(keys.section("sessions")),
         chat: chat::read(keys.section("chat")),
+        responses: responses(keys.section("responses")),
         messages: messages(keys.section("messages")),
         tools,
         limits,
@@ -334,6 +335,14 @@ fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
     };
     keys.finish();
     sessions
+}
+
+fn responses(mut keys: Keys<'_, '_>) -> ResponsesConfig {
+    let default = ResponsesConfig::default();
+    let server_tools =
+        keys.read("server_tools", default.server_tools, choice("server_tools", &ServerItems::ALL));
+    keys.finish();
+    ResponsesConfig { server_tools }
 }
 
 fn messages(mut keys: Keys<'_, '_>) -> MessagesConfig {

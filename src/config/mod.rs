@@ -43,7 +43,7 @@ use crate::call_format::CallFormat;
 use crate::limits;
 use crate::orchestrator::{CallContract, Rules};
 use crate::parser::Settings;
-use crate::server::{MessagesServerTools, ModelAlias, ServerTools};
+use crate::server::{MessagesServerTools, ModelAlias, ServerItems, ServerTools};
 
 /// Everything that an operator can set.
 ///
@@ -68,6 +68,8 @@ pub struct Config {
     pub sessions: SessionsConfig,
     /// See [`ChatConfig`].
     pub chat: ChatConfig,
+    /// See [`ResponsesConfig`].
+    pub responses: ResponsesConfig,
     /// See [`MessagesConfig`].
     pub messages: MessagesConfig,
 }
@@ -170,6 +172,13 @@ pub struct ChatConfig {
     pub session_headers: Vec<String>,
 }
 
+/// `responses`: Responses, the newer API for programs that were written for `OpenAI`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ResponsesConfig {
+    /// How much clients are shown of the gateway's own tools.
+    pub server_tools: ServerItems,
+}
+
 /// `messages`: Anthropic Messages, the API for programs such as Claude Code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MessagesConfig {
@@ -267,6 +276,7 @@ impl Default for Config {
             stream: StreamConfig::default(),
             sessions: SessionsConfig::default(),
             chat: ChatConfig::default(),
+            responses: ResponsesConfig::default(),
             messages: MessagesConfig::default(),
         }
     }

@@ -45,7 +45,7 @@ impl Turn {
 
 impl Conversation {
     /// The last turn, if it has handed calls to the client.
-    fn awaiting(&self) -> Option<&Turn> {
+    pub(super) fn awaiting(&self) -> Option<&Turn> {
         const AWAITS: Option<Ending> = Some(Ending::Completed(TurnFinish::ClientToolCalls));
         self.turns().next_back().map(|turn| &**turn).filter(|turn| turn.ending == AWAITS)
     }

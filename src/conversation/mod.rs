@@ -122,12 +122,38 @@ impl Conversation {
         }
     }
 
+    /// Whether both end with the same turn.
+    #[must_use]
+    pub(crate) fn ends_as(&self, other: &Self) -> bool {
+        let last = |it: &Self| it.turns().next_back().map(|turn| turn.turn_id.clone());
+        last(self) == last(other)
+    }
+
+    /// The first `turns` turns, counting those that were dropped, and then this one. What the user
+    /// has approved for the session does not carry over: it may have been approved later.
+    #[must_use]
+    pub(crate) fn branch(mut self, turns: u64, next: Option<Arc<Turn>>) -> Self {
+        while self.dropped + self.kept.len() as u64 > turns && !self.kept.is_empty() {
+            self.pop();
+        }
+        self.approvals = Arc::default();
+        if let Some(next) = next {
+            self.push(Turn::clone(&next));
+        }
+        self
+    }
+
     /// Removes the latest turn.
     fn pop(&mut self) {
         if let Some(Kept { turn, bytes }) = Arc::make_mut(&mut self.kept).pop_back() {
             self.bytes -= bytes;
             self.call_ids -= turn.call_ids;
         }
+    }
+
+    /// Puts a turn that goes on from the latest in its place. It ends in this way.
+    pub(crate) fn replace(&mut self, turn: Turn, ending: Ending) {
+        self.push(Turn { continues: true, ending: Some(ending), ..turn });
     }
 
     /// The tools whose calls need no further approval.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
@@ -21,13 +21,16 @@ use crate::limits::turn::REQUIRED_SOURCE_WAIT;
 use crate::orchestrator::{
     Basis, Briefing, Driver, Parts, ResponseFormat, Rules, TurnMachine, TurnRequest,
 };
-use crate::session::{self, Beginning, Begun, LoggedTurn, NotBegun, SessionError, TurnGuard};
+use crate::session::{
+    self, Beginning, Begun, Keeper, LoggedTurn, NotBegun, SessionError, TurnGuard,
+};
 use crate::telemetry::{metrics, millis};
 use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm, RegistryError};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
 /// A turn to begin.
+#[expect(clippy::struct_excessive_bools, reason = "requests answer each on its own")]
 #[derive(Debug, Default)]
 pub struct NewTurn {
     /// Whose it is. Owners do not share sessions; an empty owner is anyone.
@@ -57,12 +60,19 @@ pub struct NewTurn {
     pub confirm: Option<Confirm>,
     /// Lowers the configured limit.
     pub max_tool_loops: Option<u32>,
+    /// How many calls the turn may make; can only lower the configured limit.
+    pub max_calls: Option<u32>,
+    /// Whether it goes on without readers, for as long as it takes.
+    pub runs_alone: bool,
     /// How to sample tokens.
     pub sampling: Sampling,
     /// What the client brings, if it keeps the conversation itself.
     pub brought: Option<Brought>,
     /// The name that a client gives to the conversation that it brings.
     pub conversation: Option<String>,
+    /// Keeps the answer in the client's own form. If it keeps nothing, it only knows how the client
+    /// will send the answer back.
+    pub keeper: Option<Arc<dyn Keeper>>,
     /// In one session, the same key begins only one turn.
     pub idempotency_key: Option<String>,
 }
@@ -224,10 +234,10 @@ impl Gateway {
         let has_session = new.session_id.is_some();
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
-        let key = new.idempotency_key.as_deref();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let seen = seen(&new);
-        let (brought, rules, memory) = self.unpack(new.brought.take(), seen, has_session);
+        let (brought, rules, memory) = self.unpack(&mut new, has_session);
+        let keeper = new.keeper.take();
+        let key = new.idempotency_key.as_deref();
         let beginning = Beginning {
             session_id: &stored_as,
             turn_id: &turn_id,
@@ -235,6 +245,7 @@ impl Gateway {
             ask: &new.ask,
             brought,
             supersedes: new.supersedes,
+            kept: keeper.as_ref().and_then(|keeper| keeper.begun()),
         };
         let is_parked = |call_id: &str| self.parked.holds(&stored_as, call_id);
         let begun = self.sessions.begin(beginning, is_parked).await;
@@ -272,7 +283,7 @@ impl Gateway {
         };
         let driver = span.in_scope(|| Box::new(Driver::new(parts)));
         metrics::first_event(asked.elapsed());
-        self.turns.spawn(run(driver, permit, guard, memory).instrument(span));
+        self.turns.spawn(run(driver, permit, guard, (memory, keeper)).instrument(span));
         Ok(BegunTurn { session_id, turn: LoggedTurn { turn_id, log }, repeated: false })
     }
 
@@ -291,15 +302,21 @@ impl Gateway {
     /// remembered.
     fn unpack(
         &self,
-        brought: Option<Brought>,
-        seen: Seen,
+        new: &mut NewTurn,
         has_session: bool,
     ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
-        let Some(Brought { history, instructions, past, can_be_joined }) = brought else {
+        let seen = seen(new);
+        let Some(Brought { history, instructions, past, can_be_joined }) = new.brought.take()
+        else {
             return (None, Arc::clone(&self.rules), None);
         };
         let mut rules = Rules::clone(&self.rules);
-        if !can_be_joined {
+        if let Some(max_calls) = new.max_calls {
+            rules.max_calls = max_calls.min(rules.max_calls);
+        }
+        if new.runs_alone {
+            rules.disconnect_grace = Duration::MAX;
+        } else if !can_be_joined {
             rules.disconnect_grace = UNJOINABLE_GRACE.min(rules.disconnect_grace);
         }
         if let Some(instructions) = instructions {

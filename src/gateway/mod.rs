@@ -23,7 +23,9 @@ use crate::limits;
 use crate::orchestrator::{ParkedCalls, Rules};
 use crate::parser::{SettingsError, Syntax};
 use crate::session::store::{Artifact, MemoryStore, MemoryUsage, Store};
-use crate::session::{Cancel, Found, SessionError, Sessions, Snapshot};
+use crate::session::{
+    Answered, Cancel, Chain, ForgetAnswer, Found, SessionError, Sessions, Snapshot,
+};
 use crate::tools::{Registry, SourceReport, Toolset};
 use crate::upstream::{RoundFailure, Route, Upstream};
 use offer::Offer;
@@ -138,6 +140,58 @@ impl Gateway {
         seen: u64,
     ) -> Result<Found, SessionError> {
         self.sessions.find_turn(session_id, turn_id, seen).await
+    }
+
+    /// The answer of a turn that is kept in the client's own form.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub(crate) async fn answer(
+        &self,
+        session_id: &str,
+        turn_id: &str,
+    ) -> Result<Option<Answered>, SessionError> {
+        self.sessions.answer(session_id, turn_id).await
+    }
+
+    /// The conversation that ends with such an answer.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub(crate) async fn chain(
+        &self,
+        session_id: &str,
+        turn_id: &str,
+    ) -> Result<Option<Chain>, SessionError> {
+        self.sessions.chain(session_id, turn_id).await
+    }
+
+    /// Whether a turn was begun in a session with this idempotency key.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub(crate) async fn has_begun(
+        &self,
+        session_id: &str,
+        key: &str,
+    ) -> Result<bool, SessionError> {
+        Ok(self.sessions.begun_by(session_id, key).await?.is_some())
+    }
+
+    /// Forgets such an answer, and its session if it was the only one there.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub(crate) async fn forget_answer(
+        &self,
+        session_id: &str,
+        turn_id: &str,
+    ) -> Result<ForgetAnswer, SessionError> {
+        let forgotten = self.sessions.forget_answer(session_id, turn_id).await?;
+        if forgotten == ForgetAnswer::WasLast {
+            self.forget(session_id).await?;
+        }
+        Ok(forgotten)
     }
 
     /// A file that a tool returned, if it is still kept.

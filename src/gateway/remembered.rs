@@ -38,7 +38,7 @@ struct Inner {
 #[derive(Debug)]
 struct Remembered {
     owner: String,
-    past: Past,
+    pasts: Vec<Past>,
     /// The name that the client gives to the conversation.
     conversation: Option<String>,
     /// What the client said to begin the turn.
@@ -48,17 +48,20 @@ struct Remembered {
 }
 
 impl RememberedTurns {
-    /// Remembers a turn of this owner, who has seen `past` by its end. The oldest make room for it.
-    pub(crate) fn keep(&self, seen: Seen, past: Past, turn: Turn) {
+    /// Remembers a turn of this owner, who may say that one of `pasts` has been said by its end. The
+    /// oldest make room for it.
+    pub(crate) fn keep(&self, seen: Seen, pasts: Vec<Past>, turn: Turn) {
         let Seen { owner, conversation, prompt } = seen;
         let texts = owner.len() + conversation.as_ref().map_or(0, String::len) + prompt.len();
         let bytes = turn.bytes() + texts + size_of::<Remembered>();
         let turn = Arc::new(turn);
-        let remembered = Arc::new(Remembered { owner, past, conversation, prompt, turn, bytes });
+        let remembered = Arc::new(Remembered { owner, pasts, conversation, prompt, turn, bytes });
         let mut inner = self.0.lock();
         let id = remembered.turn.turn_id.clone();
         inner.by_id.insert(id, Arc::clone(&remembered));
-        inner.by_past.insert(remembered.past, Arc::clone(&remembered));
+        for past in &remembered.pasts {
+            inner.by_past.insert(*past, Arc::clone(&remembered));
+        }
         if let Some(id) = remembered.asks() {
             inner.by_question.insert(id.to_owned(), Arc::clone(&remembered));
         }
@@ -144,7 +147,9 @@ impl Inner {
         self.bytes -= oldest.bytes;
         self.by_id.remove(&oldest.turn.turn_id);
         // Later turns may have the same past, and the same question: asked and answered again.
-        remove(&mut self.by_past, &oldest.past, &oldest);
+        for past in &oldest.pasts {
+            remove(&mut self.by_past, past, &oldest);
+        }
         if let Some(id) = oldest.asks() {
             remove(&mut self.by_question, id, &oldest);
         }
@@ -207,7 +212,7 @@ mod tests {
     #[test]
     fn a_turn_is_found_by_its_id_and_by_what_was_seen() {
         let turns = RememberedTurns::default();
-        turns.keep(seen("1"), past("a", "Hi."), turn("t", 1));
+        turns.keep(seen("1"), vec![past("a", "Hi.")], turn("t", 1));
         assert_eq!(turns.by_id("a", "t").unwrap().turn_id, "t");
         assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "t");
         assert!(turns.by_id("b", "t").is_none(), "another key's");
@@ -227,13 +232,13 @@ mod tests {
             not_chosen: Vec::new(),
         };
         let answered = Turn { answer: Some(Box::new(answer)), ..turn("2", 1) };
-        turns.keep(seen("?"), past("a", "1"), asked);
-        turns.keep(seen("?"), past("a", "2"), answered);
+        turns.keep(seen("?"), vec![past("a", "1")], asked);
+        turns.keep(seen("?"), vec![past("a", "2")], answered);
         assert_eq!(turns.by_question("a", "q").unwrap().turn_id, "1");
         assert_eq!(turns.by_answer("a", "q").unwrap().turn_id, "2");
         assert!(turns.by_question("b", "q").is_none(), "another key's");
         assert!(turns.by_answer("b", "q").is_none(), "another key's");
-        turns.keep(seen("?"), past("a", "3"), turn("3", REMEMBERED_BYTES_MAX));
+        turns.keep(seen("?"), vec![past("a", "3")], turn("3", REMEMBERED_BYTES_MAX));
         assert!(turns.by_question("a", "q").is_none() && turns.by_answer("a", "q").is_none());
     }
 
@@ -242,7 +247,7 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep(seen("1"), past("a", id), turn(id, third));
+            turns.keep(seen("1"), vec![past("a", id)], turn(id, third));
         }
         assert!(turns.by_id("a", "1").is_none() && turns.by_past(&past("a", "1")).is_none());
         assert!(turns.by_id("a", "2").is_some() && turns.by_id("a", "3").is_some());
@@ -253,7 +258,7 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3"] {
-            turns.keep(seen("1"), past("a", "Hi."), turn(id, third));
+            turns.keep(seen("1"), vec![past("a", "Hi.")], turn(id, third));
         }
         assert_eq!(turns.by_past(&past("a", "Hi.")).unwrap().turn_id, "3");
     }
@@ -262,7 +267,7 @@ mod tests {
     fn a_turn_is_found_by_its_prompt_in_a_conversation_that_has_a_name() {
         let turns = RememberedTurns::default();
         for (id, prompt) in [("1", "Hi."), ("2", "Ho."), ("3", "Hi.\n")] {
-            turns.keep(seen(prompt), past("a", id), turn(id, 1));
+            turns.keep(seen(prompt), vec![past("a", id)], turn(id, 1));
         }
         let found = |owner: &str, name: &str, prompt: &str| {
             let found = turns.by_prompt(owner, name, prompt);
@@ -274,7 +279,7 @@ mod tests {
             assert!(found(owner, name, "Hi.").is_empty(), "{owner} {name}");
         }
         for at in 0..=SAME_PROMPT_MAX {
-            turns.keep(seen("Hi."), past("a", &at.to_string()), turn(&format!("n{at}"), 1));
+            turns.keep(seen("Hi."), vec![past("a", &at.to_string())], turn(&format!("n{at}"), 1));
         }
         assert_eq!(found("a", "c", "Hi.").len(), SAME_PROMPT_MAX);
     }
@@ -284,7 +289,7 @@ mod tests {
         let turns = RememberedTurns::default();
         let third = REMEMBERED_BYTES_MAX / 3;
         for id in ["1", "2", "3", "4"] {
-            turns.keep(seen(id), past("a", id), turn(id, third));
+            turns.keep(seen(id), vec![past("a", id)], turn(id, third));
         }
         for (id, is_kept) in [("1", false), ("2", false), ("3", true), ("4", true)] {
             assert_eq!(turns.by_prompt("a", "c", id).len(), usize::from(is_kept), "{id}");

@@ -12,7 +12,7 @@ use super::remembered::{RememberedTurns, Seen};
 use crate::conversation::claimed::Past;
 use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
-use crate::session::TurnGuard;
+use crate::session::{Keeper, KeptEnd, TurnGuard, TurnLog, off_worker};
 use crate::tools::Continuation;
 
 /// Where a turn is remembered whose client keeps the conversation itself.
@@ -51,21 +51,29 @@ impl Memory {
 
     /// Frees the session of a turn that leaves nothing.
     pub(super) async fn leave(&self, guard: TurnGuard) {
-        if self.has_files {
+        if guard.keeps_answer() {
+            guard.abandon().await;
+        } else if self.has_files {
             guard.finish(None).await;
         } else {
             guard.discard().await;
         }
     }
 
-    /// Remembers a turn in which the model said `text`.
-    fn keep(self, record: conversation::Turn, text: String) {
+    /// Remembers a turn in which the model said `text`. `pasts` are the forms in which the client
+    /// may send the answer back, if its API has several.
+    fn keep(self, record: conversation::Turn, text: String, pasts: Option<Vec<Past>>) {
+        let pasts = pasts.unwrap_or_else(|| vec![self.past_with(&record, text)]);
+        self.turns.keep(self.seen, pasts, record);
+    }
+
+    fn past_with(&self, record: &conversation::Turn, text: String) -> Past {
         let has_words = !text.is_empty();
         let mut seen = text;
         if let Some(question) = record.questions.first() {
             seen.push_str(&question.clarification.in_words(has_words));
         }
-        self.turns.keep(self.seen, self.past.then("assistant", &seen), record);
+        self.past.then("assistant", &seen)
     }
 }
 
@@ -73,36 +81,52 @@ impl Memory {
 /// event, because the client may ask for the next turn at once. Only a panic ends the log first.
 ///
 /// A turn that has a `memory` is kept there instead of in a session, unless tools have returned
-/// files: they belong to the session.
+/// files, which belong to the session, or the client's answer is kept in it.
 ///
 /// The driver is boxed: a future keeps a copy of what it passes on to another.
 pub(super) async fn run(
     driver: Box<Driver>,
     permit: OwnedSemaphorePermit,
-    guard: TurnGuard,
-    memory: Option<Memory>,
+    mut guard: TurnGuard,
+    (memory, keeper): (Option<Memory>, Option<Arc<dyn Keeper>>),
 ) {
+    let is_stored = memory.is_none() || guard.keeps_answer();
     let Some(RanTurn { record, text, mut writer }) = drive(driver).await else {
         match memory {
-            Some(memory) => memory.leave(guard).await,
-            None => guard.finish(None).await,
+            Some(memory) if !is_stored => memory.leave(guard).await,
+            _ => {
+                let end = end(keeper, guard.log()).await.unwrap_or_default();
+                guard.set_answer(end.answer);
+                guard.finish(None).await;
+            }
         }
         return drop(permit);
     };
     writer.seal();
+    let end = end(keeper, writer.log()).await;
+    let pasts = end.map(|end| {
+        guard.set_answer(end.answer);
+        end.pasts
+    });
     match memory {
         None => guard.finish(Some(record)).await,
-        Some(memory) if memory.has_files || record.has_files() => {
-            memory.keep(record.clone(), text);
+        Some(memory) if is_stored || memory.has_files || record.has_files() => {
+            memory.keep(record.clone(), text, pasts);
             guard.finish(Some(record)).await;
         }
         Some(memory) => {
-            memory.keep(record, text);
+            memory.keep(record, text, pasts);
             guard.discard().await;
         }
     }
     drop(permit);
     drop(writer);
+}
+
+/// Makes the client's answer of a log, which is sealed.
+async fn end(keeper: Option<Arc<dyn Keeper>>, log: &Arc<TurnLog>) -> Option<KeptEnd> {
+    let (keeper, log) = (keeper?, Arc::clone(log));
+    Some(off_worker(log.bytes(), move || keeper.end(&log)).await)
 }
 
 /// Drives a turn to its end. `None` if the driver panics, which ends the log.

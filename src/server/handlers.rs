@@ -22,7 +22,7 @@ use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
-use super::{App, now_sec, query};
+use super::{App, now_sec, query, responses};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::gateway::{BegunTurn, Gateway, NewTurn};
@@ -88,6 +88,12 @@ async fn dispatch(
             | Route::AgUi
             | Route::AiSdkChat,
         ) => begin(request, body, route.dialect(&app.dialects), app).await,
+        (&Method::POST, Route::Responses) => respond(request, body, app).await,
+        (&Method::POST, Route::Response("compact")) => responses::compact(body, app).await,
+        (&Method::DELETE, Route::Response(id)) => responses::delete(request, id, app).await,
+        (_, Route::Response(id)) if reads => responses::get(request, id, app).await,
+        (&Method::POST, Route::ResponseCancel(id)) => responses::cancel(request, id, app).await,
+        (_, Route::ResponseInput(id)) if reads => responses::input_items(request, id, app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
         (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,
         (&Method::GET, Route::AiSdkStream(chat_id)) => join_chat(request, chat_id, app).await,
@@ -117,8 +123,31 @@ async fn begin(
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
-    let Asking { turn, form, repairs } =
-        read(request, &body, (&owner, key.as_deref()), app, |asked| dialect.read(asked))?;
+    let asking = read(request, &body, (&owner, key.as_deref()), app, |it| dialect.read(it))?;
+    drop(body);
+    start(request, asking, owner, app).await
+}
+
+/// Begins a response, whose request may refer to stored ones.
+async fn respond(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    check_media_type(&request.headers)?;
+    let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
+    let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    let owner = app.auth.owner(&request.headers);
+    let hidden = Behind { gateway: &app.gateway, owner: &owner };
+    let asking = responses::read(&body, (&owner, &hidden), key.as_deref(), app).await?;
+    drop(body);
+    start(request, asking, owner, app).await
+}
+
+/// Begins the turn that a request asks for, and answers in its form.
+async fn start(
+    request: &Parts,
+    asking: Asking,
+    owner: String,
+    app: &App,
+) -> Result<Reply, Refusal> {
+    let Asking { turn, form, repairs } = asking;
     for (repair, count) in repairs.iter() {
         metrics::history_repaired(repair.name(), count);
     }
@@ -131,6 +160,10 @@ async fn begin(
     match form {
         Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
         Form::Whole(whole) => Ok(collect(&turn, whole).await),
+        Form::Later(receipt) => {
+            let receipt = receipt.receipt(&session_id, &turn.turn_id);
+            Ok(json_reply(StatusCode::OK, &receipt))
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod query;
 mod refusal;
 mod reply;
 mod rescue;
+mod responses;
 mod route;
 mod socket;
 mod stall;
@@ -42,6 +43,8 @@ use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
 pub use dialect::models::ModelAlias;
 use dialect::models::Models;
+use dialect::responses::Responses;
+pub use dialect::responses::ServerItems;
 use places::Places;
 
 /// Settings of the server.
@@ -57,6 +60,8 @@ pub struct Options {
     pub(crate) timeouts: Timeouts,
     /// How much clients of Chat Completions are shown of the gateway's own tools.
     pub(crate) chat_server_tools: ServerTools,
+    /// How clients of Responses see them.
+    pub(crate) responses_server_tools: ServerItems,
     /// More names for models, in all dialects.
     pub(crate) models: Vec<ModelAlias>,
     /// Whether unknown names of models mean the default one.
@@ -96,6 +101,7 @@ impl Default for Options {
             keep_alive: limits::stream::KEEP_ALIVE,
             timeouts: Timeouts::default(),
             chat_server_tools: ServerTools::default(),
+            responses_server_tools: ServerItems::default(),
             models: Vec::new(),
             any_model: false,
             session_headers: Vec::new(),
@@ -133,21 +139,13 @@ impl App {
         gateway: Arc<Gateway>,
         metrics: PrometheusHandle,
     ) -> Self {
-        let Options {
-            auth,
-            max_body_bytes,
-            keep_alive,
-            timeouts,
-            chat_server_tools,
-            models,
-            any_model,
-            session_headers: more_headers,
-            messages_server_tools,
-        } = options;
+        let Options { auth, max_body_bytes, keep_alive, timeouts, models, any_model, .. } = options;
+        let more_headers = options.session_headers;
         let auth = Auth::new(auth, address);
         let dialects = Dialects {
-            chat_completions: ChatCompletions { shown: chat_server_tools },
-            messages: Messages { server_tools: messages_server_tools },
+            chat_completions: ChatCompletions { shown: options.chat_server_tools },
+            messages: Messages { server_tools: options.messages_server_tools },
+            responses: Responses { shown: options.responses_server_tools },
         };
         let upstreams = gateway.upstreams().iter().map(|it| it.name().to_owned());
         let models = Models::new(upstreams.collect(), models, any_model);

@@ -40,6 +40,8 @@ pub(super) enum Refusal {
     Host(String),
     /// No such session, or no such turn in it; holds the message.
     Unknown(&'static str),
+    /// No response with this id can be continued.
+    NoParent(String),
     /// It existed once; holds the message.
     Gone(&'static str),
     /// The turn cannot begin.
@@ -57,6 +59,12 @@ impl From<SessionError> for Refusal {
 impl Refusal {
     pub(super) const NO_SESSION: Self =
         Self::Unknown("no such session; a session begins with its first turn");
+    pub(super) const NO_RESPONSE: Self =
+        Self::Unknown("no such response: it was not stored, it was deleted, or it is too old");
+    pub(super) const NO_COMPACTION: Self = Self::Unknown(
+        "conversations are not compacted here: what does not fit into the model's context is left \
+         out by itself; send all of it, or previous_response_id",
+    );
     pub(super) const NO_TURN: Self =
         Self::Unknown("no such turn in this session; leave turn_id out for the latest");
     pub(super) const NO_ARTIFACT: Self = Self::Unknown(
@@ -78,6 +86,7 @@ impl Refusal {
     pub(super) const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::NoSuchPath | Self::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::NoParent(_) => (StatusCode::NOT_FOUND, "previous_response_not_found"),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::BadJson { .. } | Self::Invalid { .. } | Self::BodyBroken(_) => {
                 (StatusCode::BAD_REQUEST, "invalid_request")
@@ -161,6 +170,10 @@ impl Refusal {
             Self::Host(host) => format!(
                 "the host {host:?} is not allowed; add its origin to server.cors_origins, or set \
                  server.api_keys"
+            ),
+            Self::NoParent(id) => format!(
+                "there is no response {id:?}: it was not stored, it was deleted, or it is too old; \
+                 send the whole conversation as input instead"
             ),
             Self::Unknown(message) | Self::Gone(message) => (*message).to_owned(),
             Self::Begin(error) => error.to_string(),

@@ -24,6 +24,7 @@ pub(super) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-re
 pub(super) const CHAT_STREAM: &str = "/api/v1/chat/stream";
 const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
 const SESSIONS: &str = "/api/v1/sessions/";
+const RESPONSES: &str = "/v1/responses/";
 const TOOLS: &str = "/api/v1/tools";
 const AI_SDK_CHAT: &str = "/api/v1/ai-sdk/chat";
 
@@ -42,6 +43,10 @@ pub(super) enum Route<'a> {
     /// The running turn of one of them.
     AiSdkStream(Cow<'a, str>),
     ChatCompletions,
+    Responses,
+    Response(&'a str),
+    ResponseCancel(&'a str),
+    ResponseInput(&'a str),
     Models,
     Model(Cow<'a, str>),
     Messages,
@@ -63,6 +68,7 @@ impl<'a> Route<'a> {
             "/api/v1/ag-ui" => Self::AgUi,
             AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
+            "/v1/responses" => Self::Responses,
             "/v1/models" => Self::Models,
             "/v1/messages" => Self::Messages,
             "/v1/messages/count_tokens" => Self::CountTokens,
@@ -80,6 +86,15 @@ impl<'a> Route<'a> {
         };
         if let Some(id) = id_after(SESSIONS) {
             return Self::Session(query::decode(id));
+        }
+        if let Some(rest) = path.strip_prefix(RESPONSES) {
+            return match rest.split_once('/') {
+                None if rest.is_empty() => Self::None,
+                None => Self::Response(rest),
+                Some((id, "cancel")) => Self::ResponseCancel(id),
+                Some((id, "input_items")) => Self::ResponseInput(id),
+                Some(_) => Self::None,
+            };
         }
         if let Some(id) = path.strip_prefix(AI_SDK_CHAT).and_then(chat_id) {
             return Self::AiSdkStream(query::decode(id));
@@ -104,6 +119,10 @@ impl<'a> Route<'a> {
             Self::AiSdkChat => "ai_sdk_chat",
             Self::AiSdkStream(_) => "ai_sdk_stream",
             Self::ChatCompletions => "chat_completions",
+            Self::Responses => "responses",
+            Self::Response(_) => "response",
+            Self::ResponseCancel(_) => "response_cancel",
+            Self::ResponseInput(_) => "response_input_items",
             Self::Models => "models",
             Self::Model(_) => "model",
             Self::Messages => "messages",
@@ -122,6 +141,10 @@ impl<'a> Route<'a> {
             Self::AgUi => &AgUi,
             Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
             Self::Messages | Self::CountTokens => &dialects.messages,
+            Self::Responses
+            | Self::Response(_)
+            | Self::ResponseCancel(_)
+            | Self::ResponseInput(_) => &dialects.responses,
             _ => &Native,
         }
     }
@@ -135,8 +158,10 @@ impl<'a> Route<'a> {
             | Self::Messages
             | Self::CountTokens
             | Self::AgUi
-            | Self::AiSdkChat => "POST",
-            Self::Session(_) | Self::AiSdkStream(_) => "GET, DELETE",
+            | Self::AiSdkChat
+            | Self::Responses
+            | Self::ResponseCancel(_) => "POST",
+            Self::Session(_) | Self::AiSdkStream(_) | Self::Response(_) => "GET, DELETE",
             _ => "GET",
         }
     }

@@ -70,7 +70,7 @@ pub(super) fn single<'a>(
 }
 
 /// Streams a turn's events after `seen`.
-fn stream(
+pub(super) fn stream(
     session_id: &str,
     turn: &LoggedTurn,
     seen: u64,

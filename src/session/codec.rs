@@ -19,7 +19,7 @@ pub(super) async fn read(json: Bytes) -> Result<SessionRecord, RecordError> {
 
 /// The record, in memory of exactly its size, because it may be kept for long.
 pub(super) async fn write(record: SessionRecord) -> Bytes {
-    let length = record.conversation.bytes();
+    let length = record.conversation.bytes() + record.answers.bytes();
     off_worker(length, move || record.write().into_boxed_str().into_boxed_bytes().into()).await
 }
 

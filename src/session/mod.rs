@@ -5,8 +5,10 @@
 //! on any client. Between turns, a session is a record in a [`store`]; while a turn runs, it is
 //! here as well.
 
+mod answers;
 mod artifacts;
 mod codec;
+mod keeper;
 mod lease;
 pub(crate) mod log;
 pub(crate) mod record;
@@ -16,6 +18,7 @@ pub mod store;
 
 use std::sync::{Arc, OnceLock};
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::conversation::{self, AnswerError, Ask, Conversation, Ending, Opening, Question};
@@ -24,8 +27,10 @@ use crate::event::TurnState;
 use record::{RecordError, SessionRecord};
 use store::{StoreError, Version};
 
+pub use answers::{Answered, Chain, ForgetAnswer};
 pub(crate) use artifacts::{ARTIFACTS, Artifacts};
 pub(crate) use codec::off_worker;
+pub use keeper::{Keeper, KeptEnd};
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
 pub(crate) use sessions::{Sessions, TurnGuard};
@@ -50,6 +55,9 @@ pub(crate) struct Beginning<'a> {
     pub(crate) brought: Option<Conversation>,
     /// Whether a turn that still runs is cancelled to make room.
     pub(crate) supersedes: bool,
+    /// What is kept from the beginning, if the turn's answer is kept in the client's own form. The
+    /// session must then end with the turn that `brought` ends with.
+    pub(crate) kept: Option<Arc<RawValue>>,
 }
 
 /// A session with a running turn.
@@ -178,8 +186,16 @@ impl RunningSession {
     }
 
     /// The session after its turn.
-    fn record_with(&self, turn: Option<conversation::Turn>) -> SessionRecord {
+    fn record_with(
+        &self,
+        turn: Option<conversation::Turn>,
+        answer: Option<Arc<RawValue>>,
+    ) -> SessionRecord {
         let mut record = SessionRecord { nonce: self.nonce.get().cloned(), ..self.record.clone() };
+        record.answers.end(&self.turn.turn_id, answer);
+        if turn.as_ref().is_some_and(|turn| turn.continues) {
+            record.answers.keep_replaced(&record.conversation);
+        }
         if let Some(turn) = turn {
             record.conversation.push(turn);
         }

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use tracing::{debug, warn};
 
 use super::artifacts::Artifacts;
@@ -18,8 +19,8 @@ use crate::conversation::{self, AnswerError, Ask, Opening};
 /// All sessions of a gateway.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    store: Arc<dyn Store>,
-    node: NodeId,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) node: NodeId,
     pub(super) running: Arc<RunningSessions>,
 }
 
@@ -94,7 +95,8 @@ impl Sessions {
         if !claim.run(Arc::clone(&session)) {
             return Err(NotBegun::Busy);
         }
-        let guard = TurnGuard { store: Arc::clone(&self.store), claim, lease, session };
+        let guard =
+            TurnGuard { store: Arc::clone(&self.store), claim, lease, session, answer: None };
         Ok(Box::new(Begun { guard, writer, opening, history }))
     }
 
@@ -106,30 +108,37 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
-        let Beginning { turn_id, key, ask, brought, .. } = beginning;
+        let Beginning { turn_id, key, ask, brought, kept, .. } = beginning;
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
         };
-        let is_brought = brought.is_some();
-        if let Some(brought) = brought {
-            record.conversation = brought;
-        }
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
-        if let (None, false, Ask::Answer { clarification_id, .. }) = (&stored, is_brought, ask) {
+        if let (None, None, Ask::Answer { clarification_id, .. }) = (&stored, &brought, ask) {
             let id = clarification_id.clone();
             return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
+        }
+        if let Some(brought) = brought {
+            // Another request may have continued the session since this one read it.
+            if kept.is_some() && stored.is_some() && !record.conversation.ends_as(&brought) {
+                return Err(NotBegun::Busy);
+            }
+            record.conversation = brought;
         }
         let opening = record.conversation.open(ask, is_parked).map_err(NotBegun::Refused)?;
         record.epoch = lease.epoch;
         if let Some(key) = key {
             record.note_key(key, turn_id);
         }
+        let is_unchanged = key.is_none() && kept.is_none();
+        if let Some(kept) = kept {
+            record.answers.begin(turn_id, kept);
+        }
         let version = match stored.map(|stored| stored.version) {
-            Some(version) if key.is_none() => version,
+            Some(version) if is_unchanged => version,
             expected => {
                 let json = codec::write(record.clone()).await;
                 self.store.save(lease, expected, json).await?
@@ -163,7 +172,10 @@ impl Sessions {
     }
 
     /// The record of a session. If a turn runs in it, the record includes that turn's key.
-    async fn record(&self, session_id: &str) -> Result<Option<SessionRecord>, SessionError> {
+    pub(super) async fn record(
+        &self,
+        session_id: &str,
+    ) -> Result<Option<SessionRecord>, SessionError> {
         if let Some(session) = self.running.get(session_id) {
             return Ok(Some(session.record.clone()));
         }
@@ -284,6 +296,8 @@ pub(crate) struct TurnGuard {
     claim: Claim,
     lease: OwnedLease,
     session: Arc<RunningSession>,
+    /// The answer in the client's own form.
+    answer: Option<Arc<RawValue>>,
 }
 
 impl TurnGuard {
@@ -291,6 +305,21 @@ impl TurnGuard {
     #[must_use]
     pub(crate) fn nonce(&self) -> &str {
         self.session.nonce()
+    }
+
+    /// Leaves the session as it was before the turn, whose answer was to be kept.
+    pub(crate) async fn abandon(self) {
+        let RunningSession { version, turn, .. } = &*self.session;
+        let mut record = self.session.record_with(None, None);
+        record.answers.forget(&turn.turn_id);
+        if record.answers.is_empty() {
+            return self.discard().await;
+        }
+        let json = codec::write(record).await;
+        if let Err(error) = self.store.save(self.lease.get(), Some(*version), json).await {
+            warn!("a session was not left as it was: {error}");
+        }
+        self.lease.release().await;
     }
 
     /// Forgets the session.
@@ -301,6 +330,23 @@ impl TurnGuard {
         self.lease.release().await;
     }
 
+    /// Whether the turn's answer is kept in the client's own form.
+    #[must_use]
+    pub(crate) fn keeps_answer(&self) -> bool {
+        self.session.record.answers.find(&self.session.turn.turn_id).is_some()
+    }
+
+    /// The turn's log.
+    #[must_use]
+    pub(crate) fn log(&self) -> &Arc<TurnLog> {
+        &self.session.turn.log
+    }
+
+    /// Sets the answer in the client's own form, which is kept with the turn.
+    pub(crate) fn set_answer(&mut self, answer: Option<Arc<RawValue>>) {
+        self.answer = answer;
+    }
+
     /// Adds the turn to the conversation and stores its log, which is sealed. Then frees the slot.
     /// `turn` is `None` if the driver died, which leaves nothing but the log.
     pub(crate) async fn finish(self, turn: Option<conversation::Turn>) {
@@ -308,7 +354,7 @@ impl TurnGuard {
             return;
         }
         let RunningSession { version, turn: LoggedTurn { turn_id, log }, .. } = &*self.session;
-        let record = codec::write(self.session.record_with(turn)).await;
+        let record = codec::write(self.session.record_with(turn, self.answer)).await;
         // Saved first: it compares versions, so it alone notices that the session was forgotten
         // and begun again.
         match self.store.save(self.lease.get(), Some(*version), record).await {

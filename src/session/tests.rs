@@ -32,7 +32,7 @@ fn turn(turn_id: &str) -> conversation::Turn {
 }
 
 const fn beginning<'a>(turn_id: &'a str, key: Option<&'a str>, ask: &'a Ask) -> Beginning<'a> {
-    Beginning { session_id: "s", turn_id, key, ask, brought: None, supersedes: false }
+    Beginning { session_id: "s", turn_id, key, ask, brought: None, supersedes: false, kept: None }
 }
 
 async fn ask(

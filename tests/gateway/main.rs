@@ -34,6 +34,7 @@ mod rejoin;
 mod report;
 mod requests;
 mod response_format;
+mod responses;
 mod routes;
 mod selected_tools;
 mod shared_store;

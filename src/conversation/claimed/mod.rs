@@ -20,6 +20,7 @@
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
 mod answered;
+mod continued;
 mod kept;
 mod markup;
 mod pairs;
@@ -35,6 +36,7 @@ use kept::Finder;
 use reading::{Exchange, Reading};
 use turns::Draft;
 
+pub(crate) use continued::adopt_after;
 pub use past::Past;
 pub use repairs::{Repair, Repairs};
 
@@ -61,6 +63,18 @@ pub enum ClaimedMessage {
         /// Whether it failed.
         is_error: bool,
     },
+}
+
+impl ClaimedMessage {
+    /// Whether it says anything but instructions.
+    #[must_use]
+    pub fn is_said(&self) -> bool {
+        match self {
+            Self::System(_) => false,
+            Self::User(text) | Self::Result { output: text, .. } => !text.trim().is_empty(),
+            Self::Assistant { text, calls } => !calls.is_empty() || !text.trim().is_empty(),
+        }
+    }
 }
 
 /// A call as a client tells it.
@@ -155,12 +169,21 @@ pub fn adopt_named(
     hidden: &dyn HiddenTurns,
     conversation: Option<&str>,
 ) -> Result<Adopted, NothingToAnswer> {
+    adopt_onto(Conversation::default(), messages, owner, (hidden, conversation))
+}
+
+/// The same after this conversation of ours.
+fn adopt_onto(
+    mut history: Conversation,
+    messages: Vec<ClaimedMessage>,
+    owner: &str,
+    (hidden, conversation): (&dyn HiddenTurns, Option<&str>),
+) -> Result<Adopted, NothingToAnswer> {
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
     exchanges = answered::split(exchanges, hidden);
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden, conversation);
-    let mut history = Conversation::default();
     for exchange in exchanges {
         let kept = finder.find(&exchange, false, asked(&history));
         let draft = Draft::new(exchange, kept, history.call_ids());

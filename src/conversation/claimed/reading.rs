@@ -228,7 +228,7 @@ impl Exchange {
 
 /// A client's result. Its data is plain, even if it has the fields of our results: a client asks no
 /// questions and gives no instructions.
-fn result(output: String, is_error: bool) -> ToolResult {
+pub(super) fn result(output: String, is_error: bool) -> ToolResult {
     let result = if is_error {
         let is_blank = output.trim().is_empty();
         ToolResult::error(if is_blank { NO_REASON.to_owned() } else { output })

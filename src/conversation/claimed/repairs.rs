@@ -84,6 +84,14 @@ impl Repairs {
     }
 }
 
+impl std::ops::AddAssign for Repairs {
+    fn add_assign(&mut self, other: Self) {
+        for (mine, others) in self.0.iter_mut().zip(other.0) {
+            *mine += others;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ use crate::tools::ToolResult;
 const WENT_ON: &str = "the conversation went on";
 
 /// The result of a call whose siblings have theirs.
-const NOT_RETURNED: &str = "not run: the client returned no result";
+pub(super) const NOT_RETURNED: &str = "not run: the client returned no result";
 
 /// A turn that is being made.
 pub(super) struct Draft {

@@ -16,6 +16,7 @@ pub(super) mod models;
 pub(super) mod native;
 mod object;
 mod response_format;
+pub(super) mod responses;
 mod shown;
 mod sse;
 mod stop;
@@ -31,6 +32,7 @@ use serde_json::Value;
 use self::chat_completions::ChatCompletions;
 use self::messages::Messages;
 use self::models::Models;
+use self::responses::Responses;
 use super::refusal::Refusal;
 use crate::conversation::claimed::{HiddenTurns, Repairs};
 use crate::gateway::NewTurn;
@@ -38,11 +40,14 @@ use crate::session::Record;
 
 /// An API that clients speak.
 pub(super) trait Dialect: fmt::Debug + Sync {
-    /// Reads a request that begins a turn.
+    /// Reads a request that begins a turn. A dialect whose requests refer to what is stored has a
+    /// reader of its own.
     ///
     /// # Errors
     /// What is wrong with it.
-    fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal>;
+    fn read(&self, _asked: &Asked<'_>) -> Result<Asking, Refusal> {
+        Err(Refusal::NoSuchPath)
+    }
 
     /// The status and the body of the answer to a refused request.
     fn error(&self, refusal: &Refusal) -> (u16, Value);
@@ -68,6 +73,7 @@ pub(super) struct Refused {
 pub(super) struct Dialects {
     pub(super) chat_completions: ChatCompletions,
     pub(super) messages: Messages,
+    pub(super) responses: Responses,
 }
 
 /// A request that begins a turn.
@@ -111,6 +117,8 @@ pub(super) enum Form {
     Stream(Box<dyn Encoder>),
     /// In one piece, at its end.
     Whole(Box<dyn Whole>),
+    /// Later: the client gets a receipt, and comes back for the answer.
+    Later(Box<dyn Receipt>),
 }
 
 /// What an answer says about itself.
@@ -157,6 +165,12 @@ pub(super) trait Whole: fmt::Debug + Send {
 
     /// The answer, once the log has ended.
     fn answer(self: Box<Self>) -> WholeAnswer;
+}
+
+/// Confirms a turn whose answer is fetched later.
+pub(super) trait Receipt: fmt::Debug + Send {
+    /// The receipt for this turn.
+    fn receipt(&self, session_id: &str, turn_id: &str) -> Value;
 }
 
 /// An answer in one piece.

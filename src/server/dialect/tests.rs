@@ -67,7 +67,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
     };
     match dialect.read(&asked).expect("the request is valid").form {
         Form::Stream(encoder) => encoder,
-        Form::Whole(_) => panic!("{body} asks for a stream"),
+        Form::Whole(_) | Form::Later(_) => panic!("{body} asks for a stream"),
     }
 }
 

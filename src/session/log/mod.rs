@@ -21,7 +21,7 @@ use crate::event::TurnState;
 
 pub use reader::Reader;
 pub use records::{Batch, Record};
-use records::{Records, Run};
+use records::{Records, Run, Taken};
 pub use writer::Writer;
 
 /// A turn's events, and their readers.
@@ -70,6 +70,16 @@ impl TurnLog {
     #[must_use]
     pub(crate) fn batches(&self) -> Vec<Batch> {
         self.state.lock().records.batches()
+    }
+
+    /// Passes on everything that readers can see now and, once the log is
+    /// [sealed](Writer::seal), what they will see.
+    pub(crate) fn replay(&self, sink: impl FnMut(Record<'_>)) {
+        let mut taken = Taken::default();
+        let state = self.state.lock();
+        state.records.take_after(0, state.records.last(), usize::MAX, &mut taken);
+        drop(state);
+        taken.drain(self.epoch, sink);
     }
 
     /// The epoch of the session in which the log was written. Each gateway that takes over the

@@ -6,14 +6,18 @@
 //! A newer gateway reads what an older one wrote; `tests/data/session` keeps a record of each
 //! version. An older one refuses a newer record, because it would lose what it does not know.
 
+mod answers;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Conversation;
 use crate::limits::session as limits;
 
+pub(crate) use answers::KeptAnswers;
+
 /// The version that is written. Raise it if older records must be read in another way.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// A session between two turns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -28,6 +32,9 @@ pub(crate) struct SessionRecord {
     pub(crate) keys: Vec<(String, String)>,
     /// The turns that are over.
     pub(crate) conversation: Conversation,
+    /// Answers in clients' own forms.
+    #[serde(default)]
+    pub(crate) answers: KeptAnswers,
 }
 
 /// Why a record cannot be read.

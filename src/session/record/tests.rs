@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::*;
 use crate::conversation::render::tests::any_turn;
@@ -19,7 +20,8 @@ use crate::upstream::ReasoningItem;
 
 fn record(conversation: Conversation) -> SessionRecord {
     let keys = vec![("key".to_owned(), "turn".to_owned())];
-    SessionRecord { epoch: 3, nonce: Some("7f3a90c2".to_owned()), keys, conversation }
+    let (nonce, answers) = (Some("7f3a90c2".to_owned()), KeptAnswers::default());
+    SessionRecord { epoch: 3, nonce, keys, conversation, answers }
 }
 
 proptest! {
@@ -92,8 +94,8 @@ fn a_newer_record_is_refused_with_what_to_do() {
     let newer = format!("{{\"version\":{},\"sessions\":[]}}", VERSION + 1);
     assert_eq!(
         SessionRecord::read(newer.as_bytes()).unwrap_err().to_string(),
-        "the session was written by a newer version of Tether (record version 4; this one \
-         reads up to 3); run that version, or delete the session"
+        "the session was written by a newer version of Tether (record version 5; this one \
+         reads up to 4); run that version, or delete the session"
     );
 }
 
@@ -154,7 +156,24 @@ fn sample() -> SessionRecord {
     for turn in [asked(), answered(), confirms(), approved(), handed_out()] {
         conversation.push(turn);
     }
-    record(conversation)
+    let mut answers = KeptAnswers::default();
+    let json = |text: &str| Arc::from(RawValue::from_string(text.to_owned()).unwrap());
+    answers.begin("five", json(r#"{"created_at":1,"echo":{"model":"m"}}"#));
+    answers.end("five", Some(json(r#"{"id":"resp_1","output":[]}"#)));
+    answers.keep_replaced(&conversation);
+    conversation.push(returned());
+    answers.begin("six", json(r#"{"created_at":2,"echo":{}}"#));
+    SessionRecord { answers, ..record(conversation) }
+}
+
+/// A turn after that, whose gateway died.
+fn returned() -> Turn {
+    Turn {
+        turn_id: "six".to_owned(),
+        prompt: "Go on.".to_owned(),
+        ending: Some(Ending::Failed(FailureCode::Internal)),
+        ..Turn::default()
+    }
 }
 
 fn call(id: &str, outcome: Outcome) -> Arc<Call> {

@@ -1,0 +1,93 @@
+//! What a response says about itself, apart from what the model writes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::end::End;
+use super::id::ResponseId;
+use super::parts::bytes;
+use super::server_items::{Labels, ServerItems};
+
+/// See the module docs. Copies share it.
+#[derive(Debug, Clone)]
+pub(in crate::server) struct About {
+    pub(super) begun: Arc<Begun>,
+    /// When it ended, in seconds since the Unix epoch, if it is known.
+    pub(super) ended_at: Option<u64>,
+    /// Tells the time otherwise.
+    pub(super) clock: fn() -> u64,
+}
+
+/// What is known when the turn begins. It is kept with the session, so its fields stay readable.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(in crate::server) struct Begun {
+    /// In seconds since the Unix epoch.
+    pub(super) created_at: u64,
+    /// Whether it runs without readers, and can be cancelled.
+    #[serde(default)]
+    pub(in crate::server) background: bool,
+    /// The members of the object that repeat the request.
+    pub(super) echo: Value,
+    /// What the request said, as items with ids.
+    #[serde(default)]
+    pub(super) input: Vec<Value>,
+}
+
+/// What is needed to make an answer of a turn's log.
+#[derive(Debug, Clone)]
+pub(super) struct Answers {
+    pub(super) about: About,
+    pub(super) shown: ServerItems,
+    pub(super) labels: Labels,
+}
+
+impl Begun {
+    /// Reads what was kept.
+    pub(super) fn read(kept: &RawValue) -> Self {
+        let mut reader = serde_json::Deserializer::from_str(kept.get());
+        // The session's record is bounded.
+        reader.disable_recursion_limit();
+        Self::deserialize(&mut reader).unwrap_or_default()
+    }
+}
+
+impl About {
+    /// The status in the first event.
+    pub(super) fn first_status(&self) -> &'static str {
+        if self.begun.background { "queued" } else { "in_progress" }
+    }
+
+    /// The response with these items. Before its end, it has this status. Every member that the
+    /// schemas know is there: some clients insist on each.
+    pub(super) fn object(
+        &self,
+        id: ResponseId,
+        status: &str,
+        end: Option<&End>,
+        output: &[u8],
+    ) -> Vec<u8> {
+        let is_completed = end.is_some_and(|end| end.status == "completed");
+        let reason = end.and_then(|end| end.incomplete);
+        let head = json!({
+            "id": id.to_string(),
+            "object": "response",
+            "created_at": self.begun.created_at,
+            "completed_at": is_completed.then(|| self.ended_at.unwrap_or_else(self.clock)),
+            "status": end.map_or(status, |end| end.status),
+            "incomplete_details": reason.map(|reason| json!({ "reason": reason })),
+            "error": end.and_then(|end| end.error.as_ref()),
+            "usage": end.map(|end| &end.usage),
+        });
+        let mut object = bytes(&head);
+        object.pop();
+        object.extend_from_slice(b",\"output\":[");
+        object.extend_from_slice(output);
+        object.extend_from_slice(b"],");
+        // The members of the echo, and the end of the object.
+        object.extend_from_slice(&bytes(&self.begun.echo)[1..]);
+        object
+    }
+}

@@ -1,0 +1,129 @@
+//! The state of an answer. It serves the stream and the whole object alike.
+
+use bytes::BytesMut;
+use serde_json::Value;
+
+use super::about::{About, Answers};
+use super::end::{End, error_members};
+use super::frames::Frames;
+use super::id::ResponseId;
+use super::items::Items;
+use super::text::{Status, Words};
+use crate::event::Kind;
+use crate::server::dialect::{self, ended, sse};
+use crate::session::Record;
+
+/// An answer, up to the last record that it took.
+#[derive(Debug)]
+pub(super) struct Answer {
+    about: About,
+    id: ResponseId,
+    items: Items,
+    end: Option<End>,
+    /// Whether a tool of ours has started.
+    has_acted: bool,
+}
+
+impl Answer {
+    /// An answer before its first record, which says whose it is.
+    pub(super) fn new(Answers { about, shown, labels }: Answers) -> Self {
+        let id = ResponseId::of("", "");
+        let items = Items::new(shown, labels, id);
+        Self { about, id, items, end: None, has_acted: false }
+    }
+
+    /// Takes a record, and writes its frames.
+    pub(super) fn take(&mut self, record: &Record<'_>, frames: &mut Frames, out: &mut BytesMut) {
+        match (record.kind, record.text) {
+            (Kind::TextDelta, Some(text)) => {
+                return self.items.push_text(frames, out, Words::Message, text);
+            }
+            (Kind::ReasoningDelta, Some(text)) => {
+                return self.items.push_text(frames, out, Words::Reasoning, text);
+            }
+            (Kind::ToolMarkerDetected, _) => {
+                return self.items.close_text(frames, out, Status::Completed);
+            }
+            // Sentences of the gateway are no part of the answer: SDKs join the texts of all messages,
+            // and clients send them back to a model that would learn to write them.
+            (
+                Kind::Acknowledgement
+                | Kind::ToolArgumentsDelta
+                | Kind::ToolProgress
+                | Kind::Status,
+                _,
+            ) => return,
+            _ => {}
+        }
+        let event = dialect::json::event(record.data);
+        let data = &event["data"];
+        match record.kind {
+            Kind::TurnStarted => self.begin(data, frames, out),
+            Kind::ToolStarted => {
+                self.has_acted = true;
+                self.items.start_call(frames, out, data);
+            }
+            Kind::ToolCompleted => self.items.end_call(frames, out, data),
+            Kind::ClientToolCall => self.items.push_client_call(frames, out, data),
+            Kind::ClarificationNeeded if data["type"] == "confirmation" => {
+                self.items.push_approval_request(frames, out, data);
+            }
+            Kind::ClarificationNeeded => {
+                let words = ended::question(data).in_words(false);
+                self.items.push_message(frames, out, &words);
+            }
+            Kind::TurnCompleted | Kind::TurnFailed => {
+                self.finish(record.kind, data, frames, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, started: &Value, frames: &mut Frames, out: &mut BytesMut) {
+        let text = |key: &str| started[key].as_str().unwrap_or_default();
+        self.id = ResponseId::of(text("session_id"), text("turn_id"));
+        self.items.set_id(self.id);
+        let created = self.object_as(self.about.first_status());
+        frames.push(out, "response.created", &[b",\"response\":", &created]);
+        let object = self.object_as("in_progress");
+        frames.push(out, "response.in_progress", &[b",\"response\":", &object]);
+    }
+
+    fn finish(&mut self, kind: Kind, data: &Value, frames: &mut Frames, out: &mut BytesMut) {
+        let end = End::of(kind, data);
+        let open = if end.status == "completed" { Status::Completed } else { Status::Incomplete };
+        self.items.close_all(frames, out, open);
+        if let Some(error) = &end.error {
+            frames.push(out, "error", &[&error_members(error)]);
+        }
+        let event = end.event();
+        self.end = Some(end);
+        let object = self.object();
+        frames.push(out, event, &[b",\"response\":", &object]);
+        out.extend_from_slice(sse::DONE);
+    }
+
+    pub(super) const fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    pub(super) const fn has_acted(&self) -> bool {
+        self.has_acted
+    }
+
+    /// The items that are done.
+    pub(super) fn items(&self) -> &Items {
+        &self.items
+    }
+
+    /// The response as of now.
+    pub(super) fn object(&self) -> Vec<u8> {
+        self.object_as("in_progress")
+    }
+
+    /// The same. Before its end, it has this status.
+    pub(super) fn object_as(&self, status: &str) -> Vec<u8> {
+        let output = self.items.done().collect::<Vec<_>>().join(&b","[..]);
+        self.about.object(self.id, status, self.end.as_ref(), &output)
+    }
+}

@@ -1,0 +1,68 @@
+//! Calls: their frames up to the point at which they run.
+
+use bytes::BytesMut;
+use serde_json::Value;
+
+use super::frames::Frames;
+use super::parts::{added, bytes, place};
+
+/// Tells of a function call with all of its arguments. `item` is its final form.
+pub(super) fn function_call(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+    let place = begin(frames, out, index, item);
+    let arguments = bytes(&item["arguments"]);
+    let delta = "response.function_call_arguments.delta";
+    frames.push(out, delta, &[&place, b",\"delta\":", &arguments]);
+    let name = bytes(&item["name"]);
+    let parts = [&*place, b",\"name\":", &name, b",\"arguments\":", &arguments];
+    frames.push(out, "response.function_call_arguments.done", &parts);
+}
+
+/// Tells of a call of an MCP server with all of its arguments.
+pub(super) fn mcp_call(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+    let place = begin(frames, out, index, item);
+    frames.push(out, "response.mcp_call.in_progress", &[&place]);
+    let arguments = bytes(&item["arguments"]);
+    frames.push(out, "response.mcp_call_arguments.delta", &[&place, b",\"delta\":", &arguments]);
+    let parts = [&*place, b",\"arguments\":", &arguments];
+    frames.push(out, "response.mcp_call_arguments.done", &parts);
+}
+
+/// Tells that such a call has ended.
+pub(super) fn mcp_call_ended(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+    let event = match item["status"].as_str() {
+        Some("completed") => "response.mcp_call.completed",
+        _ => "response.mcp_call.failed",
+    };
+    frames.push(out, event, &[&place(id_of(item), index)]);
+}
+
+/// Tells that the output of a function call begins.
+pub(super) fn function_call_output(
+    frames: &mut Frames,
+    out: &mut BytesMut,
+    index: usize,
+    item: &Value,
+) {
+    let mut first = item.clone();
+    first["status"] = "in_progress".into();
+    first["output"] = "".into();
+    added(frames, out, index, &first);
+}
+
+/// Tells that a call begins, as it is then. Returns its place.
+fn begin(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) -> Vec<u8> {
+    let mut first = item.clone();
+    first["status"] = "in_progress".into();
+    first["arguments"] = "".into();
+    for key in ["output", "error"] {
+        if let Some(value) = first.get_mut(key) {
+            *value = Value::Null;
+        }
+    }
+    added(frames, out, index, &first);
+    place(id_of(item), index)
+}
+
+fn id_of(item: &Value) -> &str {
+    item["id"].as_str().unwrap_or_default()
+}

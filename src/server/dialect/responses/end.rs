@@ -1,0 +1,66 @@
+//! How a turn's end is told.
+
+use serde_json::{Value, json};
+
+use super::parts::bytes;
+use crate::event::Kind;
+use crate::server::dialect::ended;
+
+/// The end of an answer.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) status: &'static str,
+    pub(super) incomplete: Option<&'static str>,
+    pub(super) error: Option<Value>,
+    pub(super) usage: Value,
+    /// The status of an answer in one piece, if it cannot be `200`.
+    pub(super) http: Option<u16>,
+}
+
+impl End {
+    pub(super) fn of(kind: Kind, data: &Value) -> Self {
+        let usage = usage(&data["usage"]);
+        let (status, incomplete, http) = match (kind, data["finish_reason"].as_str()) {
+            (Kind::TurnFailed, _) => ("failed", None, Some(ended::status(data))),
+            (_, Some("length")) => ("incomplete", Some("max_output_tokens"), None),
+            (_, Some("cancelled")) => ("cancelled", None, Some(503)),
+            _ => ("completed", None, None),
+        };
+        let error = (kind == Kind::TurnFailed)
+            .then(|| json!({ "code": data["code"], "message": data["message"] }));
+        Self { status, incomplete, error, usage, http }
+    }
+
+    /// The name of the last event.
+    pub(super) fn event(&self) -> &'static str {
+        match self.status {
+            "completed" => "response.completed",
+            "failed" => "response.failed",
+            _ => "response.incomplete",
+        }
+    }
+}
+
+/// The members of an `error` event. Some clients read them from the event, and others from its
+/// `error`.
+pub(super) fn error_members(error: &Value) -> Vec<u8> {
+    let (code, message) = (&error["code"], &error["message"]);
+    let members = json!({
+        "code": code, "message": message, "param": null,
+        "error": { "type": "server_error", "code": code, "message": message, "param": null },
+    });
+    let mut members = bytes(&members);
+    members[0] = b',';
+    members.pop();
+    members
+}
+
+fn usage(usage: &Value) -> Value {
+    json!({
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": { "cached_tokens": 0 },
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": { "reasoning_tokens": 0 },
+        "total_tokens": usage["total_tokens"],
+    })
+}

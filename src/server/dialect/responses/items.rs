@@ -1,0 +1,273 @@
+//! The items of an answer: the frames of each, from `added` to `done`, and its final form.
+//!
+//! ```text
+//!   output_index   0 rs_..      added .. done
+//!                  1 msg_..           added .. done
+//!                  2 mcp_..                   added ...... done      runs while the model writes
+//!                  3 msg_..                       added .......... done
+//! ```
+//! An item's final form is kept as it was sent. The response's `output` repeats it byte for byte,
+//! because SDKs compare the two.
+
+use bytes::BytesMut;
+use serde_json::{Value, json};
+
+use super::calls;
+use super::frames::Frames;
+use super::id::ResponseId;
+use super::parts::{added, bytes, done};
+use super::server_items::{Labels, ServerItems};
+use super::text::{OpenText, Status, Words, escaped, is_blank};
+use crate::server::dialect::{call_id, shown};
+
+/// The items so far.
+#[derive(Debug)]
+pub(super) struct Items {
+    shown: ServerItems,
+    labels: Labels,
+    id: ResponseId,
+    /// The items that are done, by their output index.
+    done: Vec<Option<Vec<u8>>>,
+    open: Option<OpenText>,
+    /// White space that no item has: an item does not begin with it alone.
+    held: Option<(Words, Vec<u8>)>,
+    running: Vec<RunningCall>,
+}
+
+/// A call of one of our tools that is shown and has not ended.
+#[derive(Debug)]
+struct RunningCall {
+    call_id: String,
+    /// `None` if its item is yet to be added.
+    index: Option<usize>,
+    item: Value,
+}
+
+impl Items {
+    pub(super) const fn new(shown: ServerItems, labels: Labels, id: ResponseId) -> Self {
+        Self { shown, labels, id, done: Vec::new(), open: None, held: None, running: Vec::new() }
+    }
+
+    /// Sets the response's id, before its first item.
+    pub(super) const fn set_id(&mut self, id: ResponseId) {
+        self.id = id;
+    }
+
+    /// The items that are done, in order.
+    pub(super) fn done(&self) -> impl Iterator<Item = &[u8]> {
+        self.done.iter().flatten().map(Vec::as_slice)
+    }
+
+    /// A piece of text, escaped.
+    pub(super) fn push_text(
+        &mut self,
+        frames: &mut Frames,
+        out: &mut BytesMut,
+        words: Words,
+        text: &[u8],
+    ) {
+        if self.open.as_ref().is_none_or(|open| open.words != words) {
+            if is_blank(text) {
+                return self.hold(words, text);
+            }
+            self.close_text(frames, out, Status::Completed);
+            self.open_text(frames, out, words);
+        }
+        let held = self.held.take().filter(|(held, _)| *held == words);
+        let held = held.map(|(_, text)| text).unwrap_or_default();
+        if let Some(open) = &mut self.open {
+            open.push(frames, out, [&held, text]);
+        }
+    }
+
+    fn hold(&mut self, words: Words, text: &[u8]) {
+        match &mut self.held {
+            Some((held, before)) if *held == words => before.extend_from_slice(text),
+            held => *held = Some((words, text.to_vec())),
+        }
+    }
+
+    fn open_text(&mut self, frames: &mut Frames, out: &mut BytesMut, words: Words) {
+        let index = self.reserve();
+        let id = self.id.item(words.prefix(), index);
+        self.open = Some(OpenText::begin((frames, out), words, (index, id)));
+    }
+
+    /// Ends the text that is being written, if any.
+    pub(super) fn close_text(&mut self, frames: &mut Frames, out: &mut BytesMut, status: Status) {
+        if let Some(open) = self.open.take() {
+            let index = open.index;
+            let item = open.end(frames, out, status);
+            self.finish(frames, out, index, item);
+        }
+    }
+
+    /// A message of its own, in one piece.
+    pub(super) fn push_message(&mut self, frames: &mut Frames, out: &mut BytesMut, text: &str) {
+        self.close_text(frames, out, Status::Completed);
+        self.held = None;
+        self.open_text(frames, out, Words::Message);
+        self.push_text(frames, out, Words::Message, &escaped(text));
+        self.close_text(frames, out, Status::Completed);
+    }
+
+    /// A call that the client runs.
+    pub(super) fn push_client_call(
+        &mut self,
+        frames: &mut Frames,
+        out: &mut BytesMut,
+        data: &Value,
+    ) {
+        self.close_text(frames, out, Status::Completed);
+        self.push_function_call(frames, out, data);
+    }
+
+    /// A function call, whoever runs it. Returns the call's id outside.
+    fn push_function_call(
+        &mut self,
+        frames: &mut Frames,
+        out: &mut BytesMut,
+        data: &Value,
+    ) -> String {
+        let call_id = text_of(data, "call_id");
+        let outside = call_id::outside(&self.id.turn_id(), call_id);
+        let item = json!({
+            "id": self.id.item("fc", number_of(call_id)), "type": "function_call",
+            "status": Status::Completed.name(), "call_id": outside,
+            "name": text_of(data, "tool_name"), "arguments": arguments_of(data, "tool_args"),
+        });
+        let index = self.reserve();
+        calls::function_call(frames, out, index, &item);
+        self.finish(frames, out, index, bytes(&item));
+        outside
+    }
+
+    /// One of our tools starts to run.
+    pub(super) fn start_call(&mut self, frames: &mut Frames, out: &mut BytesMut, data: &Value) {
+        let call_id = text_of(data, "call_id").to_owned();
+        let number = number_of(&call_id);
+        let (index, item) = match self.shown {
+            ServerItems::Hidden => return,
+            ServerItems::FunctionCall => {
+                let outside = self.push_function_call(frames, out, data);
+                let item = json!({
+                    "id": self.id.item("fco", number), "type": "function_call_output",
+                    "status": Status::Completed.name(), "call_id": outside, "output": null,
+                });
+                (None, item)
+            }
+            ServerItems::McpCall => {
+                let name = text_of(data, "tool_name");
+                let item = json!({
+                    "id": self.id.item("mcp", number), "type": "mcp_call", "status": "in_progress",
+                    "server_label": self.labels.of(name), "name": name,
+                    "arguments": arguments_of(data, "tool_args"),
+                    "output": null, "error": null, "approval_request_id": null,
+                });
+                let index = self.reserve();
+                calls::mcp_call(frames, out, index, &item);
+                (Some(index), item)
+            }
+        };
+        self.running.push(RunningCall { call_id, index, item });
+    }
+
+    /// One of our tools has ended.
+    pub(super) fn end_call(&mut self, frames: &mut Frames, out: &mut BytesMut, data: &Value) {
+        let call_id = text_of(data, "call_id");
+        let Some(at) = self.running.iter().position(|call| call.call_id == call_id) else { return };
+        let call = self.running.remove(at);
+        self.finish_call(frames, out, call, outcome(&data["tool_result"]));
+    }
+
+    fn finish_call(
+        &mut self,
+        frames: &mut Frames,
+        out: &mut BytesMut,
+        call: RunningCall,
+        outcome: Result<String, String>,
+    ) {
+        let RunningCall { index, mut item, .. } = call;
+        let index = if let Some(index) = index {
+            item["status"] = if outcome.is_ok() { "completed" } else { "failed" }.into();
+            match outcome {
+                Ok(output) => item["output"] = output.into(),
+                Err(error) => item["error"] = error.into(),
+            }
+            calls::mcp_call_ended(frames, out, index, &item);
+            index
+        } else {
+            let index = self.reserve();
+            item["output"] = outcome.unwrap_or_else(|error| error).into();
+            calls::function_call_output(frames, out, index, &item);
+            index
+        };
+        self.finish(frames, out, index, bytes(&item));
+    }
+
+    /// A call that waits for the user's approval.
+    pub(super) fn push_approval_request(
+        &mut self,
+        frames: &mut Frames,
+        out: &mut BytesMut,
+        data: &Value,
+    ) {
+        self.close_text(frames, out, Status::Completed);
+        let index = self.reserve();
+        let name = text_of(data, "tool_name");
+        let (_, number) = text_of(data, "clarification_id").rsplit_once('.').unwrap_or_default();
+        let item = json!({
+            "id": self.id.item("mcpr", number), "type": "mcp_approval_request",
+            "server_label": self.labels.of(name), "name": name,
+            "arguments": arguments_of(data, "arguments"),
+        });
+        added(frames, out, index, &item);
+        self.finish(frames, out, index, bytes(&item));
+    }
+
+    /// Ends everything that is open. Calls that have not ended never will.
+    pub(super) fn close_all(&mut self, frames: &mut Frames, out: &mut BytesMut, status: Status) {
+        self.close_text(frames, out, status);
+        for call in std::mem::take(&mut self.running) {
+            self.finish_call(frames, out, call, Err(shown::INTERRUPTED.to_owned()));
+        }
+    }
+
+    /// The next output index.
+    fn reserve(&mut self) -> usize {
+        self.done.push(None);
+        self.done.len() - 1
+    }
+
+    fn finish(&mut self, frames: &mut Frames, out: &mut BytesMut, index: usize, item: Vec<u8>) {
+        done(frames, out, index, &item);
+        self.done[index] = Some(item);
+    }
+}
+
+fn text_of<'v>(data: &'v Value, key: &str) -> &'v str {
+    data[key].as_str().unwrap_or_default()
+}
+
+/// A call's arguments as text.
+fn arguments_of(data: &Value, key: &str) -> String {
+    match &data[key] {
+        Value::Null => "{}".to_owned(),
+        arguments => arguments.to_string(),
+    }
+}
+
+/// The number in a call's id: it is unique in its session.
+fn number_of(call_id: &str) -> &str {
+    call_id.strip_prefix("call_").unwrap_or(call_id)
+}
+
+/// A result as one text.
+fn outcome(result: &Value) -> Result<String, String> {
+    let data = shown::output(result)?;
+    Ok(match (&data, data["text"].as_str()) {
+        (Value::Null, _) => String::new(),
+        (Value::Object(members), Some(text)) if members.len() == 1 => text.to_owned(),
+        (data, _) => data.to_string(),
+    })
+}

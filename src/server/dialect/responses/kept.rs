@@ -1,0 +1,179 @@
+//! Answers that are kept with their sessions.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use serde::Deserialize;
+
+use super::about::{About, Answers, Begun};
+use super::id::ResponseId;
+use super::input;
+use super::parts::bytes;
+use super::replay::replay;
+use super::server_items::{Labels, ServerItems};
+use super::whole::{Collected, Streamed};
+use crate::conversation::claimed::Past;
+use crate::server::dialect::{self, Encoder, Whole as _};
+use crate::session::{Keeper, KeptEnd, TurnLog};
+
+/// Keeps the answer of a turn.
+#[derive(Debug)]
+pub(super) struct AnswerKeeper {
+    pub(super) answers: Answers,
+    /// What is kept from the beginning, if the answer is.
+    pub(super) kept: Option<Arc<RawValue>>,
+    /// Everything that the client had said, if it said everything.
+    pub(super) past: Option<Past>,
+}
+
+impl Keeper for AnswerKeeper {
+    fn begun(&self) -> Option<Arc<RawValue>> {
+        self.kept.clone()
+    }
+
+    fn end(&self, log: &TurnLog) -> KeptEnd {
+        let mut collected = Collected::new(self.answers.clone());
+        log.replay(|record| collected.take(&record));
+        let output = collected.answer.items().done().map(dialect::json::event);
+        let pasts = match self.past {
+            Some(past) => input::pasts(past, &output.collect::<Vec<_>>()),
+            None => Vec::new(),
+        };
+        let object = String::from_utf8(collected.answer.object()).unwrap_or_default();
+        let answer = RawValue::from_string(object).ok().map(Arc::from);
+        KeptEnd { answer, pasts }
+    }
+}
+
+/// A response that was asked for again.
+#[derive(Debug)]
+pub(in crate::server) struct Kept {
+    id: ResponseId,
+    begun: Arc<Begun>,
+    /// When it ended, in seconds since the Unix epoch.
+    ended_at: Option<u64>,
+}
+
+/// What a response is made of again.
+#[derive(Debug)]
+pub(in crate::server) struct Means {
+    pub(in crate::server) shown: ServerItems,
+    pub(in crate::server) labels: Labels,
+    pub(in crate::server) clock: fn() -> u64,
+}
+
+impl Kept {
+    /// Reads what was kept: from the beginning, and from the end.
+    pub(in crate::server) fn read(
+        id: ResponseId,
+        begun: &RawValue,
+        answer: Option<&RawValue>,
+    ) -> Self {
+        #[derive(Deserialize)]
+        struct End {
+            completed_at: Option<u64>,
+        }
+        let end = answer.and_then(|answer| serde_json::from_str(answer.get()).ok());
+        let ended_at = end.and_then(|End { completed_at }| completed_at);
+        Self { id, begun: Arc::new(Begun::read(begun)), ended_at }
+    }
+
+    /// Whether it runs without readers.
+    pub(in crate::server) fn is_background(&self) -> bool {
+        self.begun.background
+    }
+
+    fn answers(&self, means: Means) -> Answers {
+        let Means { shown, labels, clock } = means;
+        Answers { about: self.about(clock), shown, labels }
+    }
+
+    fn about(&self, clock: fn() -> u64) -> About {
+        About { begun: Arc::clone(&self.begun), ended_at: self.ended_at, clock }
+    }
+
+    /// Its events from number `from` on.
+    pub(in crate::server) fn encoder(&self, means: Means, from: u64) -> Box<dyn Encoder> {
+        Box::new(Streamed::new(self.answers(means), from))
+    }
+
+    /// The response up to the last record of its log.
+    pub(in crate::server) fn object_of(&self, means: Means, log: &TurnLog) -> Vec<u8> {
+        let mut collected = Collected::new(self.answers(means));
+        let mut has_begun = false;
+        log.replay(|record| {
+            has_begun = true;
+            collected.take(&record);
+        });
+        if has_begun { collected.answer.object() } else { self.object("queued", None) }
+    }
+
+    /// The response of a turn that ended without an answer: its process died.
+    pub(in crate::server) fn lost(&self) -> Vec<u8> {
+        self.object("failed", Some("the gateway stopped before this response was complete"))
+    }
+
+    /// The same as a stream, after event `seen`.
+    pub(in crate::server) fn lost_stream(&self, seen: Option<u64>) -> Bytes {
+        let object = String::from_utf8(self.lost()).unwrap_or_default();
+        RawValue::from_string(object).map_or_else(|_| Bytes::new(), |object| replay(&object, seen))
+    }
+
+    fn object(&self, status: &str, error: Option<&str>) -> Vec<u8> {
+        let about = self.about(|| 0);
+        let mut object = dialect::json::event(&about.object(self.id, status, None, b""));
+        if let Some(message) = error {
+            object["error"] = json!({ "code": "internal", "message": message });
+        }
+        bytes(&object)
+    }
+
+    /// What the request said, in pages.
+    pub(in crate::server) fn input_items(&self, page: &Page) -> Value {
+        let mut items = input::listed(self.begun.input.clone(), self.id);
+        if !page.is_ascending {
+            items.reverse();
+        }
+        let id_of = |item: &Value| item["id"].as_str().map(str::to_owned);
+        let start = match &page.after {
+            None => 0,
+            Some(after) => items
+                .iter()
+                .position(|item| id_of(item).as_ref() == Some(after))
+                .map_or(items.len(), |at| at + 1),
+        };
+        let mut data: Vec<Value> = items.drain(start..).collect();
+        let has_more = data.len() > page.limit;
+        data.truncate(page.limit);
+        let (first, last) = (data.first().and_then(id_of), data.last().and_then(id_of));
+        json!({
+            "object": "list", "data": data, "first_id": first, "last_id": last,
+            "has_more": has_more,
+        })
+    }
+
+    /// The items of this response that requests can refer to: those of its request, and those of
+    /// its answer.
+    pub(in crate::server) fn known_items(&self, answer: Option<&RawValue>) -> Vec<(String, Value)> {
+        let mut items = input::listed(self.begun.input.clone(), self.id);
+        if let Some(answer) = answer {
+            let mut object = dialect::json::event(answer.get().as_bytes());
+            if let Value::Array(output) = object["output"].take() {
+                items.extend(output);
+            }
+        }
+        let with_id = |item: Value| Some((item["id"].as_str()?.to_owned(), item));
+        items.into_iter().filter_map(with_id).collect()
+    }
+}
+
+/// A page of a list.
+#[derive(Debug)]
+pub(in crate::server) struct Page {
+    pub(in crate::server) after: Option<String>,
+    pub(in crate::server) limit: usize,
+    pub(in crate::server) is_ascending: bool,
+}

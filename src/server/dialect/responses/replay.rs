@@ -1,0 +1,80 @@
+//! The stream of a response whose log is no longer kept, made of its object.
+
+use bytes::{Bytes, BytesMut};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::calls;
+use super::end::error_members;
+use super::frames::Frames;
+use super::parts::{added, bytes, done};
+use super::text::{OpenText, Status, Words, escaped};
+use crate::server::dialect::{self, sse};
+
+/// The whole stream, or its end.
+///
+/// The numbers of its events are not those of the first stream, which had more deltas. So a client
+/// that has already seen some, up to number `seen`, gets the last event alone, which has everything.
+pub(in crate::server) fn replay(answer: &RawValue, seen: Option<u64>) -> Bytes {
+    let object = dialect::json::event(answer.get().as_bytes());
+    let mut out = BytesMut::new();
+    let mut frames = Frames::numbered_from(seen.map_or(0, |seen| seen.saturating_add(1)));
+    if seen.is_none() {
+        let begun = bytes(&begun(&object));
+        for event in ["response.created", "response.in_progress"] {
+            frames.push(&mut out, event, &[b",\"response\":", &begun]);
+        }
+        for (index, item) in object["output"].as_array().into_iter().flatten().enumerate() {
+            replay_item(&mut frames, &mut out, index, item);
+        }
+        if !object["error"].is_null() {
+            frames.push(&mut out, "error", &[&error_members(&object["error"])]);
+        }
+    }
+    let event = match object["status"].as_str() {
+        Some("completed") => "response.completed",
+        Some("failed") => "response.failed",
+        _ => "response.incomplete",
+    };
+    frames.push(&mut out, event, &[b",\"response\":", answer.get().as_bytes()]);
+    out.extend_from_slice(sse::DONE);
+    out.freeze()
+}
+
+/// The response as it was at first.
+fn begun(object: &Value) -> Value {
+    let mut begun = object.clone();
+    begun["status"] = "in_progress".into();
+    begun["output"] = json!([]);
+    for key in ["completed_at", "incomplete_details", "error", "usage"] {
+        begun[key] = Value::Null;
+    }
+    begun
+}
+
+fn replay_item(frames: &mut Frames, out: &mut BytesMut, index: usize, item: &Value) {
+    let id = item["id"].as_str().unwrap_or_default().to_owned();
+    let text = match item["type"].as_str() {
+        Some("message") => Some((Words::Message, &item["content"][0]["text"])),
+        Some("reasoning") => Some((Words::Reasoning, &item["summary"][0]["text"])),
+        _ => None,
+    };
+    match (text, item["type"].as_str()) {
+        (Some((words, text)), _) => {
+            let mut open = OpenText::begin((frames, out), words, (index, id));
+            let text = escaped(text.as_str().unwrap_or_default());
+            open.push(frames, out, [&text, b""]);
+            open.end(frames, out, Status::Completed);
+        }
+        (None, Some("function_call")) => calls::function_call(frames, out, index, item),
+        (None, Some("mcp_call")) => {
+            calls::mcp_call(frames, out, index, item);
+            calls::mcp_call_ended(frames, out, index, item);
+        }
+        (None, Some("function_call_output")) => {
+            calls::function_call_output(frames, out, index, item);
+        }
+        (None, _) => added(frames, out, index, item),
+    }
+    done(frames, out, index, &bytes(item));
+}

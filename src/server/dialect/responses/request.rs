@@ -1,0 +1,347 @@
+//! Reads a request. What a client may send and a local model has no use for is skipped; what would
+//! change the answer and cannot be done is refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use super::about::{About, Answers, Begun};
+use super::id::{ItemId, ResponseId};
+use super::kept::AnswerKeeper;
+use super::server_items::{Labels, ServerItems};
+use super::tools::Tools;
+use super::whole::{Collected, Queued, Streamed};
+use super::{input, tools};
+use crate::conversation::claimed::{Adopted, ClaimedMessage, HiddenTurns, adopt, adopt_after};
+use crate::conversation::{Ask, Choice, Conversation};
+use crate::gateway::{Brought, NewTurn};
+use crate::limits::server::REFERENCES_MAX;
+use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
+use crate::server::dialect::{Asking, Form, json};
+use crate::server::refusal::Refusal;
+use crate::upstream::Sampling;
+
+/// The body as it was written.
+#[derive(Debug, Deserialize)]
+struct Raw {
+    model: Option<String>,
+    input: Option<Value>,
+    instructions: Option<String>,
+    stream: Option<bool>,
+    store: Option<bool>,
+    background: Option<bool>,
+    previous_response_id: Option<String>,
+    conversation: Option<Value>,
+    prompt: Option<Value>,
+    tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
+    max_tool_calls: Option<u32>,
+    temperature: Option<f64>,
+    top_p: Option<f64>,
+    presence_penalty: Option<f64>,
+    frequency_penalty: Option<f64>,
+    max_output_tokens: Option<u32>,
+    top_logprobs: Option<u32>,
+    text: Option<Value>,
+    reasoning: Option<Value>,
+    metadata: Option<Value>,
+    safety_identifier: Option<String>,
+    prompt_cache_key: Option<String>,
+}
+
+/// A request, before what it refers to is known.
+#[derive(Debug)]
+pub(in crate::server) struct Request {
+    raw: Raw,
+    items: Vec<Value>,
+    parent: Option<ResponseId>,
+}
+
+/// What a request refers to.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Found {
+    /// The previous response's.
+    pub(in crate::server) parent: Option<Parent>,
+    /// Items of earlier responses, by their ids.
+    pub(in crate::server) items: HashMap<String, Value>,
+}
+
+/// The chain that a request continues.
+#[derive(Debug)]
+pub(in crate::server) struct Parent {
+    /// Everything up to the previous response.
+    pub(in crate::server) history: Conversation,
+    /// The session, if the previous response is its latest turn. Otherwise the chain branches.
+    pub(in crate::server) session_id: Option<String>,
+}
+
+/// What a turn needs to know besides its request.
+pub(in crate::server) struct Surroundings<'a> {
+    pub(in crate::server) owner: &'a str,
+    pub(in crate::server) hidden: &'a dyn HiddenTurns,
+    pub(in crate::server) models: &'a Models,
+    pub(in crate::server) labels: Labels,
+    pub(in crate::server) shown: ServerItems,
+    /// The session that a new chain begins.
+    pub(in crate::server) new_session_id: String,
+    pub(in crate::server) clock: fn() -> u64,
+    pub(in crate::server) idempotency_key: Option<String>,
+}
+
+impl fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("shown", &self.shown).finish_non_exhaustive()
+    }
+}
+
+impl Request {
+    /// Reads the body.
+    pub(in crate::server) fn read(body: &[u8]) -> Result<Self, Refusal> {
+        let mut raw: Raw = json::read(body)?;
+        check(&raw)?;
+        let parent = match raw.previous_response_id.as_deref() {
+            None => None,
+            Some(id) => {
+                Some(ResponseId::parse(id).ok_or_else(|| Refusal::NoParent(id.to_owned()))?)
+            }
+        };
+        let has_input = raw.input.as_ref().is_some_and(|it| it.is_string() || it.is_array());
+        if !has_input && parent.is_none() {
+            return Err(Refusal::invalid(
+                "input",
+                "input is required: a string or a list of items",
+            ));
+        }
+        let items = input::items(raw.input.take());
+        Ok(Self { raw, items, parent })
+    }
+
+    /// The response that it continues.
+    pub(in crate::server) const fn parent(&self) -> Option<ResponseId> {
+        self.parent
+    }
+
+    /// The previous response's id as it was written.
+    pub(in crate::server) fn parent_id(&self) -> &str {
+        self.raw.previous_response_id.as_deref().unwrap_or_default()
+    }
+
+    /// The responses whose items it refers to, the latest [`REFERENCES_MAX`].
+    pub(in crate::server) fn references(&self) -> Vec<ResponseId> {
+        let mut found = Vec::new();
+        for id in input::references(&self.items).filter_map(ItemId::parse) {
+            if found.last() != Some(&id.response) && !found.contains(&id.response) {
+                found.push(id.response);
+            }
+            if found.len() > REFERENCES_MAX {
+                found.remove(0);
+            }
+        }
+        found
+    }
+
+    /// The turn that it asks for.
+    pub(in crate::server) fn ask(
+        self,
+        found: Found,
+        around: Surroundings<'_>,
+    ) -> Result<Asking, Refusal> {
+        let Self { raw, items, .. } = self;
+        let Found { parent, items: known } = found;
+        let Surroundings { owner, hidden, models, labels, shown, new_session_id, clock, .. } =
+            around;
+        let sampling = sampling(&raw)?;
+        let given = raw.tools.as_deref().unwrap_or_default();
+        let model = raw.model.as_deref().unwrap_or_default();
+        let ChosenModel { upstream, tools } = models.choose(model)?;
+        let Tools { clients, ours, confirm } = tools::read(given, tools, &labels)?;
+        let ChosenTools { clients, ours, choice } =
+            tool_choice::choose(raw.tool_choice.as_ref(), &clients, ours.as_deref())?;
+        let is_stored = raw.store != Some(false);
+        let begun = Begun {
+            created_at: clock(),
+            background: raw.background == Some(true),
+            echo: echo(&raw),
+            input: if is_stored { items.clone() } else { Vec::new() },
+        };
+        let items = input::resolve(items, &known);
+        let native = parent.as_ref().and_then(|parent| parent.session_id.clone());
+        let session_id = native.unwrap_or(new_session_id);
+        let is_root = parent.is_none();
+        let history = parent.map(|parent| parent.history);
+        let adopted = adopted(items, history, owner, hidden)?;
+        let Adopted { system, history, ask, past, repairs } = adopted;
+        let instructions = match (raw.instructions.clone(), system) {
+            (Some(first), Some(rest)) => Some(format!("{first}\n\n{rest}")),
+            (first, rest) => first.or(rest),
+        };
+        let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
+        let about = About { begun: Arc::new(begun), ended_at: None, clock };
+        let answers = Answers { about, shown, labels };
+        let keeper = AnswerKeeper { answers: answers.clone(), kept, past: is_root.then_some(past) };
+        let turn = NewTurn {
+            session_id: is_stored.then_some(session_id),
+            ask,
+            model: upstream,
+            tools: ours,
+            client_tools: clients,
+            single_client_call: raw.parallel_tool_calls == Some(false),
+            nobody_approves: !is_stored || shown != ServerItems::McpCall,
+            tool_choice: choice,
+            confirm,
+            max_calls: raw.max_tool_calls,
+            sampling,
+            runs_alone: answers.about.begun.background,
+            brought: Some(Brought { history, instructions, past, can_be_joined: is_stored }),
+            keeper: Some(Arc::new(keeper)),
+            idempotency_key: around.idempotency_key.filter(|_| is_stored),
+            ..NewTurn::default()
+        };
+        Ok(Asking { turn, form: form(&raw, answers), repairs })
+    }
+}
+
+fn form(raw: &Raw, answers: Answers) -> Form {
+    match (raw.stream == Some(true), raw.background == Some(true)) {
+        (true, _) => Form::Stream(Box::new(Streamed::new(answers, 0))),
+        (false, true) => Form::Later(Box::new(Queued(answers.about))),
+        (false, false) => Form::Whole(Box::new(Collected::new(answers))),
+    }
+}
+
+/// What was said before, and what opens the turn.
+fn adopted(
+    mut items: Vec<Value>,
+    history: Option<Conversation>,
+    owner: &str,
+    hidden: &dyn HiddenTurns,
+) -> Result<Adopted, Refusal> {
+    let approval = input::approval(&items);
+    let is_chain = history.is_some();
+    let results = match history.as_ref().and_then(|history| history.turns().next_back()) {
+        Some(last) => input::take_results(&mut items, &last.turn_id),
+        None => HashMap::new(),
+    };
+    let mut messages = input::claimed(&items);
+    if results.is_empty() && !messages.iter().any(ClaimedMessage::is_said) {
+        messages.extend(input::no_words());
+    }
+    let nothing = |_| Refusal::invalid("input", "input has nothing to answer");
+    let mut adopted = match history {
+        Some(history) => adopt_after(history, results, messages, owner, hidden).map_err(nothing)?,
+        None => adopt(messages, owner, hidden).map_err(nothing)?,
+    };
+    // Without a chain, the question may be forgotten. The answer is then just words.
+    let asked = adopted.history.open_questions().first().map(|asked| &asked.clarification_id);
+    if let Some(approval) = approval
+        && (is_chain || asked == Some(&approval.clarification_id))
+    {
+        adopted.ask = answer(approval);
+    }
+    Ok(adopted)
+}
+
+fn answer(approval: input::Approval) -> Ask {
+    use crate::conversation::approval::APPROVE;
+
+    let input::Approval { clarification_id, approves, reason } = approval;
+    let choice = match (approves, reason) {
+        (true, _) => Choice::Option(APPROVE.to_owned()),
+        (false, Some(reason)) => Choice::Text(reason),
+        (false, None) => Choice::Decline,
+    };
+    Ask::Answer { clarification_id, choice }
+}
+
+fn check(raw: &Raw) -> Result<(), Refusal> {
+    let refuse = |param: &'static str, message: &str| Err(Refusal::invalid(param, message));
+    if raw.model.is_none() {
+        return refuse("model", "model is required; GET /v1/models lists the names");
+    }
+    if raw.background == Some(true) && raw.store == Some(false) {
+        return refuse("background", "background needs store: the answer is fetched later");
+    }
+    let is_given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
+    if is_given(&raw.conversation) {
+        return refuse(
+            "conversation",
+            "conversations are not supported; send previous_response_id",
+        );
+    }
+    if is_given(&raw.prompt) {
+        return refuse("prompt", "stored prompts are not supported; send input and instructions");
+    }
+    if raw.top_logprobs.is_some_and(|top| top > 0) {
+        return refuse("top_logprobs", "top_logprobs are not supported");
+    }
+    if raw.max_tool_calls == Some(0) {
+        return refuse(
+            "max_tool_calls",
+            "max_tool_calls must be at least 1; for an answer without tools, send \
+             \"tool_choice\": \"none\"",
+        );
+    }
+    Ok(())
+}
+
+fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
+    let sampling = Sampling {
+        temperature: raw.temperature,
+        top_p: raw.top_p,
+        max_tokens: raw.max_output_tokens,
+        ..Sampling::default()
+    };
+    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+        return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
+    }
+    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
+        return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
+    }
+    if sampling.max_tokens == Some(0) {
+        return Err(Refusal::invalid("max_output_tokens", "max_output_tokens must be at least 1"));
+    }
+    Ok(sampling)
+}
+
+/// The members of the response that repeat the request, all of them always there.
+fn echo(raw: &Raw) -> Value {
+    let object_or = |value: &Option<Value>, default: Value| match value {
+        Some(value @ Value::Object(_)) => value.clone(),
+        _ => default,
+    };
+    let mut text = object_or(&raw.text, json!({}));
+    if !text["format"].is_object() {
+        text["format"] = json!({ "type": "text" });
+    }
+    let reasoning = object_or(&raw.reasoning, json!({}));
+    json!({
+        "model": raw.model,
+        "previous_response_id": raw.previous_response_id,
+        "instructions": raw.instructions,
+        "tools": tools::echo(raw.tools.as_deref().unwrap_or_default()),
+        "tool_choice": raw.tool_choice.clone().filter(|it| !it.is_null()).unwrap_or_else(|| "auto".into()),
+        "truncation": "disabled",
+        "parallel_tool_calls": raw.parallel_tool_calls.unwrap_or(true),
+        "text": text,
+        "top_p": raw.top_p.unwrap_or(1.0),
+        "presence_penalty": raw.presence_penalty.unwrap_or(0.0),
+        "frequency_penalty": raw.frequency_penalty.unwrap_or(0.0),
+        "temperature": raw.temperature.unwrap_or(1.0),
+        "top_logprobs": 0,
+        "reasoning": { "effort": reasoning["effort"], "summary": reasoning["summary"] },
+        "max_output_tokens": raw.max_output_tokens,
+        "max_tool_calls": raw.max_tool_calls,
+        "store": raw.store != Some(false),
+        "background": raw.background == Some(true),
+        "service_tier": "default",
+        "metadata": object_or(&raw.metadata, json!({})),
+        "safety_identifier": raw.safety_identifier,
+        "prompt_cache_key": raw.prompt_cache_key,
+    })
+}

@@ -1,0 +1,442 @@
+//! What requests mean.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past, adopt};
+use crate::conversation::{Ask, Conversation, Ending, Turn};
+use crate::gateway::NewTurn;
+use crate::limits::server::REFERENCES_MAX;
+use crate::server::dialect::Form;
+use crate::server::dialect::models::Models;
+use crate::server::dialect::responses::request::{Found, Parent, Request, Surroundings};
+use crate::server::dialect::responses::{ResponseId, input};
+use crate::server::refusal::Refusal;
+use crate::tools::Confirm;
+use crate::tools::registry::tests::Named;
+use crate::tools::{SourceKind, ToolSpec};
+use crate::upstream::ToolChoice;
+
+/// Nothing is remembered.
+struct Nothing;
+
+impl HiddenTurns for Nothing {
+    fn by_call(&self, _: &str) -> Option<HiddenCall> {
+        None
+    }
+
+    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+        None
+    }
+}
+
+/// Two tools of the gateway, and one of a server called `files`.
+fn labels() -> Labels {
+    let mut registry = Registry::default();
+    let server = Source { kind: SourceKind::Mcp, name: "files".into() };
+    for (name, source) in
+        [("add", Source::builtin()), ("wait", Source::builtin()), ("files_read", server)]
+    {
+        let parameters = json!({"type": "object"});
+        let spec = ToolSpec { name: name.to_owned(), source, parameters, ..ToolSpec::default() };
+        registry.add(Arc::new(Named(Arc::new(spec)))).unwrap();
+    }
+    Labels(Arc::new(registry))
+}
+
+fn with(found: Found, body: &Value) -> Result<(NewTurn, Form), Refusal> {
+    let around = Surroundings {
+        owner: "o",
+        hidden: &Nothing,
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
+        labels: labels(),
+        shown: ServerItems::McpCall,
+        new_session_id: SESSION.to_owned(),
+        clock: || 7,
+        idempotency_key: None,
+    };
+    let asking = Request::read(body.to_string().as_bytes())?.ask(found, around)?;
+    Ok((asking.turn, asking.form))
+}
+
+#[track_caller]
+fn turn(more: &Value) -> NewTurn {
+    let mut body = json!({"model": "m", "input": "Hi."});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    with(Found::default(), &body).unwrap().0
+}
+
+fn words(turn: &NewTurn) -> &str {
+    match &turn.ask {
+        Ask::Words(words) | Ask::Prompt(words) => words,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn function(name: &str) -> Value {
+    json!({"type": "function", "name": name, "parameters": {"type": "object"}})
+}
+
+#[test]
+fn input_is_words_or_items() {
+    assert_eq!(words(&turn(&json!({}))), "Hi.");
+    let parts = json!([{"type": "input_text", "text": "a"}, {"type": "input_image"}]);
+    let items = json!([
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "One."},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "1."}]},
+        {"type": "message", "role": "user", "content": parts},
+    ]);
+    let turn = turn(&json!({"input": items, "instructions": "Be kind."}));
+    assert_eq!(words(&turn), "a\n[an image, which is not shown]");
+    let brought = turn.brought.unwrap();
+    assert_eq!(brought.instructions.as_deref(), Some("Be kind.\n\nBe brief."));
+    assert_eq!(brought.history.turns().len(), 1);
+}
+
+/// Programs send them to see whether a model is there.
+#[test]
+fn an_empty_input_is_answered() {
+    for input in [json!(""), json!([]), json!([{"type": "reasoning"}, {"type": "later"}])] {
+        let turn = turn(&json!({"input": input, "max_output_tokens": 1}));
+        assert_eq!(words(&turn), "(The user has sent no words.)");
+        assert_eq!(turn.sampling.max_tokens, Some(1));
+    }
+}
+
+#[test]
+fn tools_that_we_do_not_have_are_skipped() {
+    let tools = json!([
+        {"type": "web_search"}, {"type": "local_shell"}, {"type": "namespace", "name": "n"},
+        {"type": "custom", "name": "apply_patch"},
+        {"type": "mcp", "server_label": "evil", "server_url": "http://10.0.0.1"},
+        {"type": "mcp", "server_label": "files", "server_url": "http://10.0.0.1"},
+    ]);
+    let turn = turn(&json!({"tools": tools}));
+    assert!(turn.client_tools.is_empty());
+    assert_eq!(turn.tools, None, "ours are all there");
+}
+
+#[test]
+fn servers_that_the_operator_has_configured_can_be_chosen() {
+    let tools = json!([{"type": "mcp", "server_label": "files", "require_approval": "always"}]);
+    let chosen = turn(&json!({"tools": tools}));
+    assert_eq!(chosen.tools, Some(vec!["files_read".to_owned()]));
+    assert_eq!(chosen.confirm, Some(Confirm::Always));
+    let allowed = json!([{"type": "mcp", "server_label": "builtin", "allowed_tools": ["add"]}]);
+    assert_eq!(turn(&json!({"tools": allowed})).tools, Some(vec!["add".to_owned()]));
+}
+
+#[test]
+fn tool_choice_row_by_row() {
+    let chosen = |choice: Value| {
+        let tools = json!([function("open"), function("shut")]);
+        let turn = turn(&json!({"tools": tools, "tool_choice": choice}));
+        let clients = turn.client_tools.beside(&crate::tools::Catalog::default()).names();
+        (clients, turn.tools, turn.tool_choice)
+    };
+    let both = || vec!["open".to_owned(), "shut".to_owned()];
+    assert_eq!(chosen(json!(null)), (both(), None, ToolChoice::Auto));
+    assert_eq!(chosen(json!("auto")), (both(), None, ToolChoice::Auto));
+    assert_eq!(chosen(json!("required")), (both(), None, ToolChoice::Required));
+    assert_eq!(chosen(json!("none")), (vec![], Some(vec![]), ToolChoice::Auto), "ours included");
+    let named = json!({"type": "function", "name": "open"});
+    let one = || vec!["open".to_owned()];
+    let open = ToolChoice::Named("open".to_owned());
+    assert_eq!(chosen(named.clone()), (one(), Some(vec![]), open), "ours are off");
+    let allowed = json!({"type": "allowed_tools", "mode": "required", "tools": [
+        named, {"type": "mcp", "name": "add"}, {"type": "web_search"},
+    ]});
+    let (clients, ours, choice) = chosen(allowed);
+    assert_eq!((clients, ours), (vec!["open".to_owned()], Some(vec!["add".to_owned()])));
+    assert_eq!(choice, ToolChoice::Required);
+}
+
+#[test]
+fn limits_and_forms_of_a_request() {
+    let turn = turn(&json!({"parallel_tool_calls": false, "max_tool_calls": 2}));
+    assert!(turn.single_client_call);
+    assert_eq!(turn.max_calls, Some(2));
+    assert_eq!(turn.session_id.as_deref(), Some(SESSION));
+    let form = |more: Value| {
+        let mut body = json!({"model": "m", "input": "Hi."});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        with(Found::default(), &body).unwrap()
+    };
+    assert!(matches!(form(json!({})).1, Form::Whole(_)));
+    assert!(matches!(form(json!({"stream": true})).1, Form::Stream(_)));
+    assert!(matches!(form(json!({"stream": true, "background": true})).1, Form::Stream(_)));
+    let (turn, later) = form(json!({"background": true}));
+    assert!(turn.runs_alone && matches!(later, Form::Later(_)));
+}
+
+#[test]
+fn what_is_not_stored_has_no_session_and_asks_for_no_approval() {
+    let stored = turn(&json!({}));
+    assert!(stored.keeper.unwrap().begun().is_some());
+    assert!(!stored.nobody_approves);
+    let turn = turn(&json!({"store": false}));
+    assert!(turn.keeper.unwrap().begun().is_none());
+    assert!(turn.nobody_approves && turn.session_id.is_none());
+    assert!(!turn.brought.unwrap().can_be_joined);
+}
+
+#[test]
+fn requests_that_cannot_be_answered_name_the_field() {
+    for (body, field) in [
+        (json!({"input": "Hi."}), "model"),
+        (json!({"model": "m"}), "input"),
+        (json!({"model": "m", "input": 3}), "input"),
+        (json!({"model": "m", "input": "", "background": true, "store": false}), "background"),
+        (json!({"model": "m", "input": "", "conversation": "c"}), "conversation"),
+        (json!({"model": "m", "input": "", "prompt": {"id": "p"}}), "prompt"),
+        (json!({"model": "m", "input": "", "top_logprobs": 1}), "top_logprobs"),
+        (json!({"model": "m", "input": "", "max_tool_calls": 0}), "max_tool_calls"),
+        (json!({"model": "m", "input": "", "temperature": 3}), "temperature"),
+        (json!({"model": "m", "input": "", "top_p": 0}), "top_p"),
+        (json!({"model": "m", "input": "", "max_output_tokens": 0}), "max_output_tokens"),
+        (json!({"model": "m", "input": "", "tool_choice": {"type": "file_search"}}), "tool_choice"),
+        (json!({"model": "m", "input": "", "tools": [{"type": "function"}]}), "tools"),
+    ] {
+        match with(Found::default(), &body) {
+            Err(Refusal::Invalid { param, .. }) => assert_eq!(param, field, "{body}"),
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+    let unknown = json!({"model": "m", "input": "", "previous_response_id": "resp_1"});
+    assert!(
+        matches!(with(Found::default(), &unknown), Err(Refusal::NoParent(id)) if id == "resp_1")
+    );
+}
+
+/// The members that a response repeats, each with what it is if the request says nothing.
+#[test]
+fn the_response_has_every_member() {
+    let turn = turn(&json!({"tools": [function("open"), {"type": "web_search"}]}));
+    let begun = turn.keeper.unwrap().begun().unwrap();
+    let begun: Value = serde_json::from_str(begun.get()).unwrap();
+    assert_eq!(
+        begun["echo"],
+        json!({
+            "model": "m", "previous_response_id": null, "instructions": null,
+            "tools": [{"type": "function", "name": "open", "description": null,
+                "parameters": {"type": "object"}, "strict": null}],
+            "tool_choice": "auto", "truncation": "disabled", "parallel_tool_calls": true,
+            "text": {"format": {"type": "text"}}, "top_p": 1.0, "presence_penalty": 0.0,
+            "frequency_penalty": 0.0, "temperature": 1.0, "top_logprobs": 0,
+            "reasoning": {"effort": null, "summary": null}, "max_output_tokens": null,
+            "max_tool_calls": null, "store": true, "background": false, "service_tier": "default",
+            "metadata": {}, "safety_identifier": null, "prompt_cache_key": null,
+        })
+    );
+}
+
+/// A conversation whose last turn has handed out two calls, or has asked.
+fn parent(ending: TurnFinish) -> Found {
+    let mut history = Conversation::default();
+    let calls = [("call_1", "open"), ("call_2", "shut")].map(|(id, name)| {
+        let arguments = crate::parser::Arguments::parse("{}").unwrap();
+        crate::conversation::Part::Call(Arc::new(crate::conversation::Call {
+            call_id: id.to_owned(),
+            name: name.to_owned(),
+            arguments,
+            resolved_arguments: None,
+            outcome: crate::conversation::Outcome::HandedOut,
+        }))
+    });
+    let step = crate::conversation::Step { parts: calls.into(), ..Default::default() };
+    history.push(Turn {
+        turn_id: TURN.to_owned(),
+        prompt: "Open it.".to_owned(),
+        steps: vec![step],
+        call_ids: 2,
+        ending: Some(Ending::Completed(ending)),
+        ..Turn::default()
+    });
+    let session_id = Some(SESSION.to_owned());
+    Found { parent: Some(Parent { history, session_id }), items: HashMap::new() }
+}
+
+fn after(ending: TurnFinish, items: &Value) -> NewTurn {
+    let id = format!("resp_{IDS}");
+    let body = json!({"model": "m", "input": items, "previous_response_id": id});
+    with(parent(ending), &body).unwrap().0
+}
+
+fn output(call: u32, text: &str) -> Value {
+    let id = format!("call_5eef151ef35146209769441c3a4f562f_{call}");
+    json!({"type": "function_call_output", "call_id": id, "output": text})
+}
+
+#[test]
+fn outputs_alone_continue_the_turn() {
+    let items = json!([output(2, "b"), output(1, "a"), output(1, "again")]);
+    let turn = after(TurnFinish::ClientToolCalls, &items);
+    let Ask::Results(results) = &turn.ask else { panic!("{:?}", turn.ask) };
+    let told: Vec<_> = results.iter().map(|it| (&*it.call_id, it.result.data.clone())).collect();
+    let text = |text: &str| Some(json!({ "text": text }));
+    assert_eq!(told, [("call_1", text("a")), ("call_2", text("b"))]);
+    assert_eq!(turn.session_id.as_deref(), Some(SESSION));
+}
+
+#[test]
+fn an_output_that_is_missing_counts_as_not_run() {
+    let turn = after(TurnFinish::ClientToolCalls, &json!([output(2, "b")]));
+    let Ask::Results(results) = &turn.ask else { panic!("{:?}", turn.ask) };
+    assert!(!results[0].result.success && results[1].result.success);
+}
+
+#[test]
+fn words_after_outputs_open_the_next_turn() {
+    let items = json!([output(1, "a"), output(2, "b"), {"role": "user", "content": "And?"}]);
+    let turn = after(TurnFinish::ClientToolCalls, &items);
+    assert_eq!(words(&turn), "And?");
+    let history = turn.brought.unwrap().history;
+    let last = history.turns().next_back().unwrap();
+    assert_eq!((history.turns().len(), last.handed_out().count()), (1, 0));
+    assert!(history.ends_as(&parent(TurnFinish::Stop).parent.unwrap().history));
+}
+
+#[test]
+fn outputs_of_other_calls_are_the_users_words() {
+    let stray = json!({"type": "function_call_output", "call_id": "x", "output": "Milk."});
+    let turn = after(TurnFinish::Stop, &json!([stray]));
+    assert!(words(&turn).contains("Milk."), "{:?}", turn.ask);
+}
+
+#[test]
+fn an_approval_answers_its_question() {
+    let approve = |more: Value| {
+        let mut item = json!({
+            "type": "mcp_approval_response", "approval_request_id": format!("mcpr_{IDS}_1"),
+        });
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        match after(TurnFinish::ClarificationNeeded, &json!([item])).ask {
+            Ask::Answer { clarification_id, choice } => {
+                assert_eq!(clarification_id, format!("{TURN}.1"));
+                format!("{choice:?}")
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(approve(json!({"approve": true, "reason": "ok"})), "Option(\"approve\")");
+    assert_eq!(approve(json!({"approve": false})), "Decline");
+    assert_eq!(approve(json!({"approve": false, "reason": "No!"})), "Text(\"No!\")");
+    assert_eq!(approve(json!({"approve": "yes"})), "Decline", "only true approves");
+}
+
+#[test]
+fn our_own_items_come_back_as_one_message_for_each_round() {
+    let call = json!({
+        "type": "mcp_call", "id": format!("mcp_{IDS}_7"), "name": "add", "arguments": "{}",
+        "output": "2", "error": null,
+    });
+    let said = |text: &str| json!({"type": "message", "role": "assistant", "content": text});
+    let hint = json!({"role": "assistant", "phase": "commentary", "content": "One moment."});
+    let theirs =
+        json!({"type": "function_call", "call_id": "c", "name": "open", "arguments": "{}"});
+    let items = [
+        json!({"role": "user", "content": "Hi."}),
+        json!({"type": "reasoning", "summary": []}),
+        said("Let me see. "),
+        hint,
+        call,
+        said("It is 2."),
+        said("Sure."),
+        theirs,
+    ];
+    let messages = input::claimed(&items);
+    let text: Vec<String> = messages.iter().map(|message| format!("{message:?}")).collect();
+    assert_eq!(text.len(), 4, "{text:#?}");
+    assert!(text[1].contains("Let me see.\"") && text[1].contains("call_5eef"), "{}", text[1]);
+    assert!(text[2].starts_with("Result") && text[2].contains("_7\""), "{}", text[2]);
+    assert!(text[3].contains("It is 2.\\n\\nSure.") && text[3].contains("\"open\""), "{}", text[3]);
+}
+
+/// A turn is found again whether or not its client sends our calls back.
+#[test]
+fn an_answer_is_recognised_in_both_forms() {
+    let user = json!({"role": "user", "content": "Hi."});
+    let output = [
+        json!({"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": "Let me see. "}]}),
+        json!({"type": "mcp_call", "id": "mcp_x", "name": "add", "arguments": "{}", "output": "2"}),
+        json!({"type": "message", "role": "assistant", "content": "It is 2."}),
+    ];
+    let before = Past::begin("o").then("user", "Hi.");
+    let pasts = input::pasts(before, &output);
+    let past_of = |items: Vec<Value>| {
+        let mut all = vec![user.clone()];
+        all.extend(items);
+        adopt(input::claimed(&all), "o", &Nothing).unwrap().past
+    };
+    assert_eq!(past_of(output.to_vec()), pasts[0]);
+    assert_eq!(past_of(vec![output[0].clone(), output[2].clone()]), pasts[1]);
+}
+
+#[test]
+fn references_lead_to_the_responses_that_have_the_items() {
+    let ids: Vec<ResponseId> = (0..=REFERENCES_MAX as u128)
+        .map(|number| {
+            let turn = uuid::Uuid::from_u128(number).to_string();
+            ResponseId::of(SESSION, &turn)
+        })
+        .collect();
+    let mut items = vec![json!({"type": "item_reference", "id": "msg_1"})];
+    for id in &ids {
+        for number in [0, 1] {
+            items.push(json!({"type": "item_reference", "id": id.item("msg", number)}));
+        }
+    }
+    let body = json!({"model": "m", "input": items}).to_string();
+    let request = Request::read(body.as_bytes()).unwrap();
+    assert_eq!(request.references(), ids[1..], "the latest of them");
+}
+
+#[test]
+fn an_item_takes_the_place_of_its_reference() {
+    let item = json!({"type": "message", "role": "assistant", "content": "Aha."});
+    let found = Found { parent: None, items: HashMap::from([("msg_a".to_owned(), item)]) };
+    let refer = |id: &str| json!({"type": "item_reference", "id": id});
+    let said = |text: &str| json!({"role": "user", "content": text});
+    let input = json!([said("Hi."), refer("msg_a"), refer("msg_gone"), said("And?")]);
+    let (turn, _) = with(found, &json!({"model": "m", "input": input})).unwrap();
+    assert_eq!(words(&turn), "And?");
+    assert_eq!(turn.brought.unwrap().history.turns().len(), 1);
+}
+
+/// Whatever the input, a turn comes of it, or a refusal.
+#[test]
+fn hostile_items_are_harmless() {
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    let kinds = [
+        "message",
+        "function_call",
+        "function_call_output",
+        "mcp_call",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "item_reference",
+        "custom_tool_call",
+        "reasoning",
+        "x",
+    ];
+    let values =
+        [json!(null), json!(7), json!("a\u{0}b"), json!([1, null]), json!({"text": 1}), deep];
+    for kind in kinds {
+        for value in &values {
+            let item = json!({
+                "type": kind, "id": value, "role": value, "content": value, "call_id": value,
+                "name": value, "arguments": value, "output": value, "error": value,
+                "approval_request_id": value, "phase": value,
+            });
+            let items = json!([item, item, value]);
+            for stored in [true, false] {
+                let body = json!({"model": "m", "input": items, "store": stored});
+                with(Found::default(), &body).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The tools of a request.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::server_items::Labels;
+use crate::server::refusal::Refusal;
+use crate::tools::Confirm;
+use crate::tools::client::ClientTools;
+
+/// The tools of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    /// Those that the client runs.
+    pub(super) clients: ClientTools,
+    /// Ours by name; all of them if absent.
+    pub(super) ours: Option<Vec<String>>,
+    pub(super) confirm: Option<Confirm>,
+}
+
+/// A function of the client, as it was sent.
+#[derive(Debug, Deserialize)]
+struct Function {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    parameters: Option<Value>,
+    #[serde(default)]
+    strict: Option<bool>,
+}
+
+/// Reads `tools`. Those that only another service could run are skipped, because some clients always
+/// send them. `ours` are the tools of ours that the model's name allows.
+pub(super) fn read(
+    tools: &[Value],
+    ours: Option<Vec<String>>,
+    labels: &Labels,
+) -> Result<Tools, Refusal> {
+    let mut read = servers(tools, labels);
+    read.ours = match (read.ours, ours) {
+        (Some(chosen), Some(ours)) => {
+            Some(chosen.into_iter().filter(|name| ours.contains(name)).collect())
+        }
+        (chosen, ours) => chosen.or(ours),
+    };
+    for Function { name, description, parameters, .. } in functions(tools)? {
+        let parameters = parameters.filter(|parameters| !parameters.is_null());
+        read.clients
+            .add(name, &description.unwrap_or_default(), parameters)
+            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+    }
+    Ok(read)
+}
+
+fn functions(tools: &[Value]) -> Result<Vec<Function>, Refusal> {
+    let functions = tools.iter().filter(|tool| tool["type"] == "function");
+    let read = |tool| {
+        Function::deserialize(tool)
+            .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))
+    };
+    functions.map(read).collect()
+}
+
+/// Our own tools. An entry of type `mcp` with a label of ours offers the tools of that server only.
+/// Servers of the client are not called: they could be anywhere in the operator's network.
+fn servers(tools: &[Value], labels: &Labels) -> Tools {
+    let mut ours: Option<Vec<String>> = None;
+    let mut confirm = None;
+    for tool in tools.iter().filter(|tool| tool["type"] == "mcp") {
+        let names = labels.tools(tool["server_label"].as_str().unwrap_or_default());
+        if names.is_empty() || tool["server_url"].is_string() {
+            continue;
+        }
+        let allowed = tool["allowed_tools"]
+            .as_array()
+            .or_else(|| tool["allowed_tools"]["tool_names"].as_array());
+        let is_allowed = |name: &String| {
+            allowed.is_none_or(|allowed| allowed.iter().any(|it| it.as_str() == Some(name)))
+        };
+        ours.get_or_insert_default().extend(names.into_iter().filter(is_allowed));
+        if tool["require_approval"] == "always" {
+            confirm = Some(Confirm::Always);
+        }
+    }
+    Tools { ours, confirm, ..Tools::default() }
+}
+
+/// The functions as the response repeats them.
+pub(super) fn echo(tools: &[Value]) -> Value {
+    let functions = tools.iter().filter(|tool| tool["type"] == "function");
+    let echoed = functions.filter_map(|tool| Function::deserialize(tool).ok()).map(
+        |Function { name, description, parameters, strict }| {
+            json!({
+                "type": "function", "name": name, "description": description,
+                "parameters": parameters, "strict": strict,
+            })
+        },
+    );
+    echoed.collect()
+}

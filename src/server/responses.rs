@@ -1,0 +1,237 @@
+//! The handlers of `/v1/responses`: they fetch what the dialect needs from the sessions.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, HeaderValue};
+use hyper::http::request::Parts;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::dialect::Asking;
+use super::dialect::responses::{
+    Found, Kept, Labels, Means, Page, Parent, Request, ResponseId, Surroundings, replay,
+};
+use super::incoming::{self, Incoming};
+use super::refusal::Refusal;
+use super::reply::{Reply, json_reply, whole_reply};
+use super::stream::stream;
+use super::{App, now_sec, query};
+use crate::conversation::claimed::HiddenTurns;
+use crate::gateway::BeginError;
+use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
+use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
+use crate::session::{self, Answered, Chain, ForgetAnswer, LoggedTurn, off_worker};
+
+/// Reads the body of `POST /v1/responses`, and finds what it refers to.
+pub(super) async fn read(
+    body: &[u8],
+    (owner, hidden): (&str, &(dyn HiddenTurns + Sync)),
+    key: Option<&str>,
+    app: &App,
+) -> Result<Asking, Refusal> {
+    if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
+        return Err(Refusal::invalid(
+            "Idempotency-Key",
+            format!("Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes long"),
+        ));
+    }
+    let request = Request::read(body)?;
+    let found = find(&request, (owner, key), app).await?;
+    let around = Surroundings {
+        owner,
+        hidden,
+        models: &app.models,
+        labels: Labels(app.gateway.tools()),
+        shown: app.dialects.responses.shown,
+        new_session_id: ResponseId::new_session(root(key)),
+        clock: now_sec,
+        idempotency_key: key.map(str::to_owned),
+    };
+    request.ask(found, around)
+}
+
+/// The root of a new chain. A key leads to the chain that it has begun before.
+fn root(key: Option<&str>) -> Uuid {
+    let Some(key) = key else { return Uuid::new_v4() };
+    let digest = Sha256::digest(key);
+    Uuid::from_slice(&digest[..16]).unwrap_or_else(|_| Uuid::new_v4())
+}
+
+/// Finds what a request refers to. Items that are not found say nothing; a previous response must
+/// be there.
+async fn find(
+    request: &Request,
+    (owner, key): (&str, Option<&str>),
+    app: &App,
+) -> Result<Found, Refusal> {
+    let mut found = Found::default();
+    if let Some(id) = request.parent() {
+        let stored_as = session::id_of(owner, &id.session_id());
+        let chain = app.gateway.chain(&stored_as, &id.turn_id()).await?;
+        found.parent = Some(match chain {
+            None => return Err(Refusal::NoParent(request.parent_id().to_owned())),
+            Some(Chain::Running) => {
+                return Err(Refusal::Begin(BeginError::TurnInProgress(id.session_id())));
+            }
+            Some(Chain::Latest(history)) => Parent { history, session_id: Some(id.session_id()) },
+            Some(Chain::Branch(history)) => {
+                // A request that is sent again may be why the chain has gone on.
+                let is_again = match key {
+                    Some(key) => app.gateway.has_begun(&stored_as, key).await?,
+                    None => false,
+                };
+                Parent { history, session_id: is_again.then(|| id.session_id()) }
+            }
+        });
+    }
+    for id in request.references() {
+        let stored_as = session::id_of(owner, &id.session_id());
+        let Some(answered) = app.gateway.answer(&stored_as, &id.turn_id()).await? else { continue };
+        let Answered { begun, answer, .. } = answered;
+        let kept = Kept::read(id, &begun, answer.as_deref());
+        found.items.extend(kept.known_items(answer.as_deref()));
+    }
+    Ok(found)
+}
+
+/// A response that is kept.
+struct Loaded {
+    kept: Kept,
+    answered: Answered,
+    stored_as: String,
+    turn_id: String,
+    session_id: String,
+}
+
+async fn load(request: &Parts, id: &str, app: &App) -> Result<Loaded, Refusal> {
+    let id = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
+    let (session_id, turn_id) = (id.session_id(), id.turn_id());
+    let stored_as = session::id_of(&app.auth.owner(&request.headers), &session_id);
+    let answered = app.gateway.answer(&stored_as, &turn_id).await?.ok_or(Refusal::NO_RESPONSE)?;
+    let kept = Kept::read(id, &answered.begun, answered.answer.as_deref());
+    Ok(Loaded { kept, answered, stored_as, turn_id, session_id })
+}
+
+fn means(app: &App) -> Means {
+    let labels = Labels(app.gateway.tools());
+    Means { shown: app.dialects.responses.shown, labels, clock: now_sec }
+}
+
+/// `GET /v1/responses/{id}`: the response as of now, or its stream.
+pub(super) async fn get(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let query = request.uri.query();
+    let seen = number(query, "starting_after")?;
+    let loaded = load(request, id, app).await?;
+    match query::value(query, "stream").as_deref() {
+        Some("true") => rejoin(loaded, seen, app).await,
+        _ => Ok(object(loaded, app).await),
+    }
+}
+
+async fn object(loaded: Loaded, app: &App) -> Reply {
+    let Loaded { kept, answered, .. } = loaded;
+    let object = match answered {
+        Answered { running: Some(LoggedTurn { log, .. }), .. } => {
+            let means = means(app);
+            off_worker(log.bytes(), move || kept.object_of(means, &log)).await
+        }
+        Answered { answer: Some(answer), .. } => answer.get().as_bytes().to_vec(),
+        Answered { .. } => kept.lost(),
+    };
+    whole_reply(StatusCode::OK, object, "application/json")
+}
+
+/// Streams what follows event `seen`: live, from the log, or from the kept object.
+async fn rejoin(loaded: Loaded, seen: Option<u64>, app: &App) -> Result<Reply, Refusal> {
+    let Loaded { kept, answered, stored_as, turn_id, session_id } = loaded;
+    let turn = match answered.running {
+        Some(turn) => Some(turn),
+        None => match app.gateway.find_turn(&stored_as, Some(&turn_id), 0).await? {
+            session::Found::Turn(turn) => Some(turn),
+            _ => None,
+        },
+    };
+    if let Some(turn) = turn {
+        let from = seen.map_or(0, |seen| seen.saturating_add(1));
+        return Ok(stream(&session_id, &turn, 0, kept.encoder(means(app), from), app));
+    }
+    let frames = match &answered.answer {
+        Some(answer) => {
+            let answer = Arc::clone(answer);
+            off_worker(answer.get().len(), move || replay(&answer, seen)).await
+        }
+        None => kept.lost_stream(seen),
+    };
+    let mut reply = whole_reply(StatusCode::OK, frames, "text/event-stream; charset=utf-8");
+    let headers = reply.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    Ok(reply)
+}
+
+/// `POST /v1/responses/compact`. The body is read first: a client that is still sending it would see
+/// a broken connection instead of the refusal.
+pub(super) async fn compact(body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+    incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
+    Err(Refusal::NO_COMPACTION)
+}
+
+/// `DELETE /v1/responses/{id}`.
+pub(super) async fn delete(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let parsed = ResponseId::parse(id).ok_or(Refusal::NO_RESPONSE)?;
+    let owner = app.auth.owner(&request.headers);
+    let stored_as = session::id_of(&owner, &parsed.session_id());
+    match app.gateway.forget_answer(&stored_as, &parsed.turn_id()).await? {
+        ForgetAnswer::Forgotten | ForgetAnswer::WasLast => {
+            let body = json!({ "id": id, "object": "response", "deleted": true });
+            Ok(json_reply(StatusCode::OK, &body))
+        }
+        ForgetAnswer::None => Err(Refusal::NO_RESPONSE),
+        ForgetAnswer::Busy => Err(Refusal::Begin(BeginError::TurnInProgress(parsed.session_id()))),
+    }
+}
+
+/// `POST /v1/responses/{id}/cancel`: waits for the end. A response that is over stays as it is.
+pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let loaded = load(request, id, app).await?;
+    if let Some(LoggedTurn { log, .. }) = &loaded.answered.running {
+        if !loaded.kept.is_background() {
+            return Err(Refusal::invalid(
+                "id",
+                "only a response with background: true can be cancelled; to end another one, close \
+                 its connection",
+            ));
+        }
+        log.cancel();
+        let mut reader = log.read_after(log.last_sequence());
+        while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {}
+    }
+    Ok(object(loaded, app).await)
+}
+
+/// `GET /v1/responses/{id}/input_items`.
+pub(super) async fn input_items(request: &Parts, id: &str, app: &App) -> Result<Reply, Refusal> {
+    let query = request.uri.query();
+    let limit = number(query, "limit")?
+        .map_or(INPUT_ITEMS_LISTED, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    if !(1..=INPUT_ITEMS_LISTED_MAX).contains(&limit) {
+        let message = format!("limit must be from 1 to {INPUT_ITEMS_LISTED_MAX}");
+        return Err(Refusal::invalid("limit", message));
+    }
+    let page = Page {
+        after: query::value(query, "after").map(std::borrow::Cow::into_owned),
+        limit,
+        is_ascending: query::value(query, "order").as_deref() == Some("asc"),
+    };
+    let Loaded { kept, .. } = load(request, id, app).await?;
+    Ok(json_reply(StatusCode::OK, &kept.input_items(&page)))
+}
+
+/// A number in the query.
+fn number(query: Option<&str>, name: &'static str) -> Result<Option<u64>, Refusal> {
+    let Some(value) = query::value(query, name) else { return Ok(None) };
+    let wrong = |_| Refusal::invalid(name, format!("{name} must be a number, 0 or more"));
+    value.parse().map(Some).map_err(wrong)
+}
