@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// A client API.
@@ -35,6 +36,16 @@ const APIS: &[Api] = &[
         name: "Messages",
         path: "/v1/messages",
         body: r#"{"model":"local","max_tokens":9999,"stream":true,"messages":[{"role":"user","content":"Go."}]}"#,
+    },
+    Api {
+        name: "AI SDK",
+        path: "/api/v1/ai-sdk/chat",
+        body: r#"{"id":"UNIQUE","messages":[{"role":"user","content":"Go."}]}"#,
+    },
+    Api {
+        name: "AG-UI",
+        path: "/api/v1/ag-ui",
+        body: r#"{"threadId":"UNIQUE","runId":"r","messages":[{"role":"user","content":"Go."}]}"#,
     },
 ];
 
@@ -138,9 +149,15 @@ impl Drop for Gateway {
     }
 }
 
+/// How many requests were sent.
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+
 /// Reads an answer to its end.
 fn read_stream(address: &str, Api { name, path, body }: &Api) {
     let mut connection = TcpStream::connect(address).expect("the gateway listens");
+    // In a chat, a second turn would take the place of the first.
+    let unique = REQUESTS.fetch_add(1, Ordering::Relaxed).to_string();
+    let body = body.replace("UNIQUE", &unique);
     let length = body.len();
     write!(
         connection,
