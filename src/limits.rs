@@ -536,6 +536,10 @@ pub mod server {
     pub const STOP_STRING_BYTES_MAX: usize = 256;
     /// Longest `X-Request-Id` of a client that is copied into logs, in bytes.
     pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
+    /// The longest id of a client's message that an answer repeats, in bytes. Clients make ids of a
+    /// few dozen. Without an id in the answer, the client keeps its own.
+    pub const MESSAGE_ID_BYTES_MAX: usize = 256;
     /// Bytes of a refusal's message, and of its field's name: both quote what the client sent.
     pub const REFUSAL_BYTES_MAX: usize = 2 * KIB;
     /// Bytes of a field's wrong value that a refusal quotes: enough to recognise it.

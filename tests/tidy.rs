@@ -189,6 +189,12 @@ const ROWS: &[Row] = &[
         &["conversation", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
+    row("server/dialect/ag_ui", Nothing, &["conversation", "event", "gateway", "session", "tools"]),
+    row(
+        "server/dialect/ai_sdk",
+        Nothing,
+        &["conversation", "event", "gateway", "limits", "session", "upstream"],
+    ),
     row(
         "server/dialect/chat_completions",
         Nothing,

@@ -47,7 +47,7 @@ pub(super) struct Auth {
 }
 
 /// An alternative to `Authorization` for the key.
-pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 impl Auth {
     /// Creates the access control for a server that listens on `address`.

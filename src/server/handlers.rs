@@ -13,13 +13,14 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::dialect::ai_sdk;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
-use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route};
+use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, query};
 use crate::conversation::Turn;
@@ -30,9 +31,6 @@ use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
 use crate::telemetry::metrics;
 use crate::{http, limits};
-
-/// Tells `OpenAI`'s SDKs whether to send a request again after an error.
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 const PLAYGROUND: &str = include_str!("playground/index.html");
 
@@ -82,11 +80,18 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream | Route::ChatCompletions | Route::Messages) => {
-            begin(request, body, route.dialect(&app.dialects), app).await
-        }
+        (
+            &Method::POST,
+            Route::ChatStream
+            | Route::ChatCompletions
+            | Route::Messages
+            | Route::AgUi
+            | Route::AiSdkChat,
+        ) => begin(request, body, route.dialect(&app.dialects), app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
         (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,
+        (&Method::GET, Route::AiSdkStream(chat_id)) => join_chat(request, chat_id, app).await,
+        (&Method::DELETE, Route::AiSdkStream(chat_id)) => stop_chat(request, chat_id, app).await,
         (_, Route::Models) if reads => Ok(models(app)),
         (_, Route::Model(name)) if reads => model(name, app),
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
@@ -193,6 +198,14 @@ impl HiddenTurns for Behind<'_> {
     fn by_prompt(&self, conversation: &str, prompt: &str) -> Vec<Arc<Turn>> {
         self.gateway.remembered().by_prompt(self.owner, conversation, prompt)
     }
+
+    fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_question(self.owner, clarification_id)
+    }
+
+    fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_answer(self.owner, clarification_id)
+    }
 }
 
 /// Answers in one piece, once the turn is over.
@@ -247,12 +260,36 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
-        Cancel::Cancelling => {
-            Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
-        }
+        Cancel::Cancelling => Ok(cancelling()),
         Cancel::NothingRuns => Err(Refusal::NOTHING_RUNS),
         Cancel::NoSession => Err(Refusal::NO_SESSION),
     }
+}
+
+/// Streams the turn that runs in a chat of the AI SDK, from its start.
+async fn join_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session_id = ai_sdk::session_id(chat_id);
+    let stored_as = stored_as(request, &session_id, app);
+    match app.gateway.find_turn(&stored_as, None, 0).await? {
+        Found::Turn(turn) if !turn.log.has_ended() => {
+            resume(&session_id, &turn, None, ai_sdk::encoder(), app)
+        }
+        Found::Turn(_) | Found::Gone | Found::NoTurn | Found::NoSession => {
+            Ok(empty(StatusCode::NO_CONTENT))
+        }
+    }
+}
+
+async fn stop_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session_id = ai_sdk::session_id(chat_id);
+    match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
+        Cancel::Cancelling => Ok(cancelling()),
+        Cancel::NothingRuns | Cancel::NoSession => Err(Refusal::NOTHING_RUNS),
+    }
+}
+
+fn cancelling() -> Reply {
+    json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" }))
 }
 
 /// The id under which the session is kept that the sender of a request calls `name`.

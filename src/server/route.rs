@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use hyper::Method;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
-use tower_http::cors::CorsLayer;
+use hyper::header::{HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use tower_http::cors::{AllowHeaders, CorsLayer};
 
-use super::auth::API_KEY;
+use super::dialect::ag_ui::AgUi;
+use super::dialect::ai_sdk::AiSdk;
 use super::dialect::native::Native;
 use super::dialect::{Dialect, Dialects};
 use super::query;
@@ -16,12 +17,15 @@ use crate::session::ARTIFACTS;
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Tells SDKs whether to send a request again after an error.
+pub(super) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The address at which turns begin and are rejoined.
 pub(super) const CHAT_STREAM: &str = "/api/v1/chat/stream";
 const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
 const SESSIONS: &str = "/api/v1/sessions/";
 const TOOLS: &str = "/api/v1/tools";
+const AI_SDK_CHAT: &str = "/api/v1/ai-sdk/chat";
 
 /// The addresses, with their variable parts.
 #[derive(Debug)]
@@ -32,6 +36,11 @@ pub(super) enum Route<'a> {
     Session(Cow<'a, str>),
     Tools,
     Artifact(&'a str),
+    AgUi,
+    /// The AI SDK's chats.
+    AiSdkChat,
+    /// The running turn of one of them.
+    AiSdkStream(Cow<'a, str>),
     ChatCompletions,
     Models,
     Model(Cow<'a, str>),
@@ -51,6 +60,8 @@ impl<'a> Route<'a> {
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
+            "/api/v1/ag-ui" => Self::AgUi,
+            AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/models" => Self::Models,
             "/v1/messages" => Self::Messages,
@@ -70,6 +81,9 @@ impl<'a> Route<'a> {
         if let Some(id) = id_after(SESSIONS) {
             return Self::Session(query::decode(id));
         }
+        if let Some(id) = path.strip_prefix(AI_SDK_CHAT).and_then(chat_id) {
+            return Self::AiSdkStream(query::decode(id));
+        }
         // Names of models may have slashes.
         if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
             return Self::Model(query::decode(id));
@@ -86,6 +100,9 @@ impl<'a> Route<'a> {
             Self::Session(_) => "session",
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
+            Self::AgUi => "ag_ui",
+            Self::AiSdkChat => "ai_sdk_chat",
+            Self::AiSdkStream(_) => "ai_sdk_stream",
             Self::ChatCompletions => "chat_completions",
             Self::Models => "models",
             Self::Model(_) => "model",
@@ -102,6 +119,8 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::AgUi => &AgUi,
+            Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
             Self::Messages | Self::CountTokens => &dialects.messages,
             _ => &Native,
         }
@@ -111,8 +130,13 @@ impl<'a> Route<'a> {
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
-            Self::ChatCancel | Self::ChatCompletions | Self::Messages | Self::CountTokens => "POST",
-            Self::Session(_) => "GET, DELETE",
+            Self::ChatCancel
+            | Self::ChatCompletions
+            | Self::Messages
+            | Self::CountTokens
+            | Self::AgUi
+            | Self::AiSdkChat => "POST",
+            Self::Session(_) | Self::AiSdkStream(_) => "GET, DELETE",
             _ => "GET",
         }
     }
@@ -124,20 +148,20 @@ impl<'a> Route<'a> {
     }
 }
 
-/// What pages of other origins may send and read.
+/// The chat of `/{id}/stream`.
+fn chat_id(rest: &str) -> Option<&str> {
+    let id = rest.strip_prefix('/')?.strip_suffix("/stream")?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
+}
+
+/// What pages of the configured origins may send and read. They may send any header: SDKs have many
+/// of their own (`x-stainless-..`, `anthropic-..`, `openai-..`), and none of them allows anything.
 pub(super) fn cors(origins: &[String]) -> CorsLayer {
     let origins = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
     CorsLayer::new()
         .allow_origin(origins.collect::<Vec<_>>())
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        .allow_headers([
-            AUTHORIZATION,
-            CONTENT_TYPE,
-            LAST_EVENT_ID,
-            API_KEY,
-            IDEMPOTENCY_KEY,
-            REQUEST_ID,
-        ])
-        .expose_headers([REQUEST_ID, LOCATION, RETRY_AFTER])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([REQUEST_ID, LOCATION, RETRY_AFTER, SHOULD_RETRY])
         .max_age(limits::server::PREFLIGHT_AGE)
 }

@@ -46,6 +46,24 @@ test('fetch streams to an allowed origin and to no other', async (t) => {
   assert.match(metrics, /^tether_turns_total\{[^}]*\} 1$/m);
 });
 
+test('SDKs may send their own headers from an allowed origin', async (t) => {
+  const allowed = await startPages(t);
+  const gateway = await startGateway(t, { tokensPerSec: AT_ONCE, server: { cors_origins: [allowed.origin] } });
+  const browser = await startBrowser(t);
+  const { page } = await openPage(browser, allowed.origin);
+  const messages = [{ role: 'user', content: 'Hello?' }];
+  const common = { 'content-type': 'application/json', 'x-stainless-lang': 'js', 'x-stainless-retry-count': '0', 'x-session-id': 's' };
+  for (const [path, headers] of [
+    ['/v1/chat/completions', { authorization: 'Bearer none', 'openai-organization': 'o' }],
+    ['/v1/messages', { 'x-api-key': 'none', 'anthropic-version': '2023-06-01', 'anthropic-dangerous-direct-browser-access': 'true' }],
+  ]) {
+    const body = JSON.stringify({ model: 'embedded', max_tokens: 100, messages });
+    const init = { method: 'POST', headers: { ...common, ...headers }, body };
+    const answer = await page.evaluate(read, [gateway.origin + path, init]);
+    assert.equal(answer.status, 200, path);
+  }
+});
+
 test('the playground cannot be framed', async (t) => {
   const foreign = await startPages(t);
   const gateway = await startGateway(t);

@@ -213,34 +213,75 @@ async fn a_page_can_read_why_it_was_refused() {
     assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
 }
 
+/// What a page sends in `fetch`, and what browser SDKs add by themselves.
+const SENT: &[&str] = &[
+    "authorization",
+    "content-type",
+    "last-event-id",
+    "idempotency-key",
+    "x-api-key",
+    "x-request-id",
+    "x-session-id",
+    "user-agent",
+    "openai-organization",
+    "openai-project",
+    "openai-beta",
+    "anthropic-version",
+    "anthropic-beta",
+    "anthropic-dangerous-direct-browser-access",
+    "x-stainless-arch",
+    "x-stainless-helper-method",
+    "x-stainless-lang",
+    "x-stainless-os",
+    "x-stainless-package-version",
+    "x-stainless-retry-count",
+    "x-stainless-runtime",
+    "x-stainless-runtime-version",
+    "x-stainless-timeout",
+];
+
 #[tokio::test]
-async fn a_preflight_names_what_a_page_may_send() {
+async fn a_preflight_allows_what_pages_and_their_sdks_send() {
     let (_model, gateway) = gateway(&["first"], &[PAGE]).await;
-    let preflight = |origin: &str| {
+    let preflight = |origin: &str, path: &str| {
         request(
             "OPTIONS",
-            STREAM,
+            path,
             &[
                 &format!("Origin: {origin}"),
                 "Access-Control-Request-Method: POST",
-                "Access-Control-Request-Headers: authorization,content-type",
+                &format!("Access-Control-Request-Headers: {}", SENT.join(",")),
             ],
             "",
         )
     };
-    let reply = gateway.exchange(preflight(PAGE)).await;
-    assert_eq!(reply.status(), 200);
-    assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
-    let methods = reply.head.header("access-control-allow-methods").unwrap();
-    for method in ["GET", "POST", "DELETE"] {
-        assert!(methods.contains(method), "{methods}");
+    for path in [STREAM, "/v1/chat/completions", "/v1/messages"] {
+        let reply = gateway.exchange(preflight(PAGE, path)).await;
+        assert_eq!(reply.status(), 200);
+        assert_eq!(reply.head.header("access-control-allow-origin"), Some(PAGE));
+        let methods = reply.head.header("access-control-allow-methods").unwrap();
+        for method in ["GET", "POST", "DELETE"] {
+            assert!(methods.contains(method), "{methods}");
+        }
+        let headers = reply.head.header("access-control-allow-headers").unwrap();
+        let allowed: Vec<_> = headers.split(',').map(|it| it.trim().to_ascii_lowercase()).collect();
+        for name in SENT {
+            assert!(allowed.iter().any(|it| it == name), "{name}: {headers}");
+        }
+        let reply = gateway.exchange(preflight("https://evil.example", path)).await;
+        assert_eq!(reply.head.header("access-control-allow-origin"), None);
     }
-    let headers = reply.head.header("access-control-allow-headers").unwrap().to_ascii_lowercase();
-    for name in ["authorization", "content-type", "last-event-id", "idempotency-key", "x-api-key"] {
-        assert!(headers.contains(name), "{headers}");
+}
+
+#[tokio::test]
+async fn a_page_reads_what_sdks_look_at() {
+    let (_model, gateway) = gateway(&[], &[PAGE]).await;
+    let origin = format!("Origin: {PAGE}");
+    let reply = gateway.exchange(request("GET", "/v1/models", &[&origin], "")).await;
+    let exposed = reply.head.header("access-control-expose-headers").unwrap();
+    for name in ["x-request-id", "location", "retry-after", "x-should-retry"] {
+        assert!(exposed.contains(name), "{exposed}");
     }
-    let reply = gateway.exchange(preflight("https://evil.example")).await;
-    assert_eq!(reply.head.header("access-control-allow-origin"), None);
 }
 
 /// A form on a foreign page can send text, but cannot send JSON without permission.

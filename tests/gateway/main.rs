@@ -7,6 +7,8 @@
 mod support;
 
 mod access;
+mod ag_ui;
+mod ai_sdk;
 mod artifacts;
 mod call_formats;
 mod cancel;

@@ -19,6 +19,7 @@
 //!
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
+mod answered;
 mod kept;
 mod markup;
 mod pairs;
@@ -91,6 +92,16 @@ pub trait HiddenTurns {
     fn by_prompt(&self, _conversation: &str, _prompt: &str) -> Vec<Arc<Turn>> {
         Vec::new()
     }
+
+    /// The turn that ended with this question.
+    fn by_question(&self, _clarification_id: &str) -> Option<Arc<Turn>> {
+        None
+    }
+
+    /// The turn that an answer to this question opened, once it has ended.
+    fn by_answer(&self, _clarification_id: &str) -> Option<Arc<Turn>> {
+        None
+    }
 }
 
 /// A call that a client knows: one that it runs, or one of ours that it was shown.
@@ -146,11 +157,12 @@ pub fn adopt_named(
 ) -> Result<Adopted, NothingToAnswer> {
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
+    exchanges = answered::split(exchanges, hidden);
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden, conversation);
     let mut history = Conversation::default();
     for exchange in exchanges {
-        let kept = finder.find(&exchange, false);
+        let kept = finder.find(&exchange, false, asked(&history));
         let draft = Draft::new(exchange, kept, history.call_ids());
         append(&mut history, draft.finish(&mut repairs));
     }
@@ -158,7 +170,7 @@ pub fn adopt_named(
         Next::Words(words) => Ask::Words(words),
         Next::Prompt(prompt) => Ask::Prompt(prompt),
         Next::Results(exchange) => {
-            let kept = finder.find(&exchange, true);
+            let kept = finder.find(&exchange, true, asked(&history));
             let draft = Draft::new(exchange, kept, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
             append(&mut history, turn);
@@ -198,10 +210,15 @@ fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>) -> Result<Next, N
     Ok(if last.replies.is_empty() { Next::Words(last.prompt) } else { Next::Results(last) })
 }
 
+/// The id of the open question.
+fn asked(history: &Conversation) -> Option<&str> {
+    history.open_questions().first().map(|asked| &*asked.clarification_id)
+}
+
 /// Appends a turn. It answers a question only if that is open.
 fn append(history: &mut Conversation, mut turn: Turn) {
-    let asked = history.open_questions().first().map(|asked| &asked.clarification_id);
-    if turn.answer.as_ref().is_some_and(|answer| Some(&answer.clarification_id) != asked) {
+    let asked = asked(history);
+    if turn.answer.as_ref().is_some_and(|answer| Some(&*answer.clarification_id) != asked) {
         turn.answer = None;
     }
     history.push(turn);

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ag_ui::AgUi;
+use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
+use super::messages::{Messages, MessagesServerTools};
 use super::models::Models;
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
@@ -30,11 +33,22 @@ impl HiddenTurns for Forgetful {
 /// Each dialect with a request for a stream.
 fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
+    let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
+        (
+            Box::new(AgUi),
+            r#"{"threadId":"t","runId":"r","messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
+        (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
             Box::new(chat),
             r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
+        (
+            Box::new(messages),
+            r#"{"model":"m","max_tokens":9,"stream":true,"thinking":{"type":"adaptive"},
+                "messages":[{"role":"user","content":"Hello?"}]}"#,
         ),
     ]
 }

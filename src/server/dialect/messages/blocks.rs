@@ -24,11 +24,13 @@ pub(super) fn message(turn_id: &str, model: &str) -> Value {
         "content": [],
         "stop_reason": null,
         "stop_sequence": null,
+        "stop_details": null,
+        "container": null,
         "usage": usage(&Value::Null),
     })
 }
 
-/// The usage of a turn. Nothing is known before its end.
+/// The usage of a turn. Nothing is known before its end. Anthropic's schema insists on each key.
 pub(super) fn usage(usage: &Value) -> Value {
     let count = |key: &str| usage[key].as_u64().unwrap_or_default();
     json!({
@@ -36,6 +38,11 @@ pub(super) fn usage(usage: &Value) -> Value {
         "output_tokens": count("completion_tokens"),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
+        "cache_creation": null,
+        "output_tokens_details": null,
+        "server_tool_use": null,
+        "service_tier": null,
+        "inference_geo": null,
     })
 }
 
@@ -52,7 +59,18 @@ pub(super) fn stop_reason(completed: &Value) -> Option<&'static str> {
 /// A call that the client runs.
 pub(super) fn tool_use(turn_id: &str, call: &Value, input: &Value) -> Value {
     let id = id(TOOL_USE, turn_id, call);
-    json!({ "type": "tool_use", "id": id, "name": call["tool_name"], "input": input })
+    json!({
+        "type": "tool_use",
+        "id": id,
+        "name": call["tool_name"],
+        "input": input,
+        "caller": { "type": "direct" },
+    })
+}
+
+/// A block of text.
+pub(super) fn text(text: &str) -> Value {
+    json!({ "type": "text", "text": text, "citations": null })
 }
 
 /// The block of an event of one of our tools, if it has one.

@@ -48,6 +48,9 @@ pub(super) struct Events {
     index: usize,
     /// What each delta of the open block begins with.
     head: Vec<u8>,
+    /// White space that opens no block of its own, as it is inside of JSON. The next words begin
+    /// with it.
+    blank: Vec<u8>,
     /// Whether the user can see any words.
     has_words: bool,
     is_cancelled: bool,
@@ -69,6 +72,7 @@ impl Events {
             open: None,
             index: 0,
             head: Vec::new(),
+            blank: Vec::new(),
             has_words: false,
             is_cancelled: false,
         }
@@ -83,11 +87,19 @@ impl Events {
 
     /// Adds a piece of words, already escaped as JSON.
     fn push_words(&mut self, kind: Words, text: &[u8], out: &mut BytesMut) {
-        if self.open != Some(kind) {
+        let opens = self.open != Some(kind);
+        if opens && kind == Words::Text && is_blank(text) {
+            return self.blank.extend_from_slice(text);
+        }
+        if opens {
             self.close(out);
             self.open(kind, out);
         }
         out.extend_from_slice(&self.head);
+        if kind == Words::Text {
+            out.extend_from_slice(&self.blank);
+            self.blank.clear();
+        }
         out.extend_from_slice(text);
         out.extend_from_slice(b"\"}}\n\n");
         self.has_words |= kind == Words::Text;
@@ -95,7 +107,7 @@ impl Events {
 
     fn open(&mut self, kind: Words, out: &mut BytesMut) {
         let (block, delta) = match kind {
-            Words::Text => (json!({ "type": "text", "text": "" }), TEXT_DELTA),
+            Words::Text => (blocks::text(""), TEXT_DELTA),
             Words::Reasoning => {
                 (json!({ "type": "thinking", "thinking": "", "signature": "" }), THINKING_DELTA)
             }
@@ -161,12 +173,24 @@ impl Events {
         self.close(out);
         let end = json!({
             "type": "message_delta",
-            "delta": { "stop_reason": stop_reason, "stop_sequence": null },
+            "delta": {
+                "stop_reason": stop_reason, "stop_sequence": null, "stop_details": null,
+                "container": null,
+            },
             "usage": blocks::usage(&completed["usage"]),
         });
         push(out, "message_delta", &end);
         push(out, "message_stop", &json!({ "type": "message_stop" }));
     }
+}
+
+/// Whether a piece of JSON text is white space only.
+fn is_blank(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let [b' ', after @ ..] | [b'\\', b'n' | b'r' | b't', after @ ..] = rest {
+        rest = after;
+    }
+    rest.is_empty()
 }
 
 /// Appends an event.

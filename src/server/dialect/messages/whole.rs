@@ -17,6 +17,8 @@ pub(super) struct Message {
     content: Vec<Value>,
     /// The words of the block that is growing, and its kind.
     words: (String, Kind),
+    /// White space that is no block of its own. The next words begin with it.
+    blank: String,
     /// Whether the user can see any words.
     has_words: bool,
     end: Option<(u16, Value)>,
@@ -32,6 +34,7 @@ impl Message {
             turn_id: String::new(),
             content: Vec::new(),
             words: (String::new(), Kind::TextDelta),
+            blank: String::new(),
             has_words: false,
             end: None,
             has_acted: false,
@@ -53,12 +56,14 @@ impl Message {
         if words.is_empty() {
             return;
         }
-        self.content.push(match self.words.1 {
+        let block = match self.words.1 {
             Kind::ReasoningDelta => {
                 json!({ "type": "thinking", "thinking": words, "signature": blocks::SIGNATURE })
             }
-            _ => json!({ "type": "text", "text": words }),
-        });
+            _ if words.trim().is_empty() => return self.blank.push_str(&words),
+            _ => blocks::text(&(std::mem::take(&mut self.blank) + &words)),
+        };
+        self.content.push(block);
     }
 
     fn add_block(&mut self, block: Value) {

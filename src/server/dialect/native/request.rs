@@ -20,7 +20,7 @@ use crate::upstream::{Sampling, ToolChoice};
 struct Raw {
     session_id: Option<String>,
     prompt: Option<String>,
-    clarification_response: Option<Object<RawClarificationResponse>>,
+    clarification_response: Option<Object<ClarificationResponse>>,
     tool_results: Option<Vec<Object<RawResult>>>,
     model: Option<String>,
     tools: Option<Vec<String>>,
@@ -55,9 +55,10 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
+/// An answer to a question.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawClarificationResponse {
+pub(in crate::server::dialect) struct ClarificationResponse {
     clarification_id: String,
     selected_option: Option<Object<SelectedOption>>,
     text: Option<String>,
@@ -136,12 +137,15 @@ pub(in crate::server) fn parse(
 /// What opens the turn.
 fn read_ask(
     prompt: Option<String>,
-    answer: Option<Object<RawClarificationResponse>>,
+    answer: Option<Object<ClarificationResponse>>,
     results: Option<Vec<Object<RawResult>>>,
 ) -> Result<Ask, Refusal> {
     match (prompt, answer, results) {
         (Some(prompt), None, None) => read_prompt(prompt),
-        (None, Some(Object(response)), None) => read_answer(response),
+        (None, Some(Object(response)), None) => {
+            let (clarification_id, choice) = response.read()?;
+            Ok(Ask::Answer { clarification_id, choice })
+        }
         (None, None, Some(results)) => read_results(results),
         (None, None, None) => Err(Refusal::invalid(
             "prompt",
@@ -223,26 +227,28 @@ fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
     Ok(Ask::Prompt(prompt))
 }
 
-fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
-    let RawClarificationResponse { clarification_id, selected_option, text, content, action } =
-        response;
-    let choices = [
-        selected_option.map(|Object(SelectedOption { id })| Choice::Option(id)),
-        text.map(Choice::Text),
-        content.map(|fields| Choice::Content(Value::Object(fields))),
-        action.map(|action| match action {
-            Action::Decline => Choice::Decline,
-            Action::Cancel => Choice::Cancel,
-        }),
-    ];
-    let mut choices = choices.into_iter().flatten();
-    match (choices.next(), choices.next()) {
-        (Some(choice), None) => Ok(Ask::Answer { clarification_id, choice }),
-        _ => Err(Refusal::invalid(
-            "clarification_response",
-            "clarification_response must have exactly one of selected_option ({\"id\": \"...\"}), \
-             text, content (an object) or action (\"decline\" or \"cancel\")",
-        )),
+impl ClarificationResponse {
+    /// The question's id, and the answer.
+    pub(in crate::server::dialect) fn read(self) -> Result<(String, Choice), Refusal> {
+        let Self { clarification_id, selected_option, text, content, action } = self;
+        let choices = [
+            selected_option.map(|Object(SelectedOption { id })| Choice::Option(id)),
+            text.map(Choice::Text),
+            content.map(|fields| Choice::Content(Value::Object(fields))),
+            action.map(|action| match action {
+                Action::Decline => Choice::Decline,
+                Action::Cancel => Choice::Cancel,
+            }),
+        ];
+        let mut choices = choices.into_iter().flatten();
+        match (choices.next(), choices.next()) {
+            (Some(choice), None) => Ok((clarification_id, choice)),
+            _ => Err(Refusal::invalid(
+                "clarification_response",
+                "clarification_response must have exactly one of selected_option ({\"id\": \
+                 \"...\"}), text, content (an object) or action (\"decline\" or \"cancel\")",
+            )),
+        }
     }
 }
 
