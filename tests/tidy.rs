@@ -182,6 +182,7 @@ const ROWS: &[Row] = &[
         Io,
         &["conversation", "gateway", "http", "limits", "session", "telemetry", "text"],
     ),
+    row("server/openapi", Nothing, &["event"]),
     row(
         "server/dialect",
         Nothing,

@@ -72,7 +72,7 @@ fn a_piece_of_text_costs_no_allocation() {
     for (dialect, body) in dialects() {
         let mut encoder = encoder(&*dialect, body);
         let mut out = BytesMut::with_capacity(1 << 20);
-        records(&[started.clone()], |record| encoder.encode(&record, &mut out));
+        records(std::slice::from_ref(&started), |record| encoder.encode(&record, &mut out));
         for delta in [&reasoning, &text] {
             let deltas = vec![delta.clone(); 101];
             let mut at = 0;

@@ -1,6 +1,7 @@
 //! Reads a request. What a client of `OpenAI` may send and a local model has no use for is skipped;
 //! what would change the answer and cannot be done is refused.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,8 +20,9 @@ use crate::tools::client::ClientTools;
 use crate::upstream::{Sampling, ToolChoice};
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ChatCompletionRequest")]
+pub(super) struct Raw {
     model: Option<String>,
     messages: Option<Vec<RawMessage>>,
     #[serde(default)]
@@ -44,7 +46,7 @@ struct Raw {
     audio: Option<Value>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 struct StreamOptions {
     include_usage: Option<bool>,
 }

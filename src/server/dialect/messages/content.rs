@@ -3,13 +3,15 @@
 //! One message holds several things: words, calls, and what calls returned. Of ours, the client
 //! shows us both in one message of the assistant's, if it was shown them.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, HiddenTurns};
 
 /// A message as it was written. Whatever else it has is skipped.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesMessage")]
 pub(super) struct RawMessage {
     #[serde(default)]
     role: String,

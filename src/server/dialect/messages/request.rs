@@ -1,6 +1,7 @@
 //! Reads a request. What a client of Anthropic may send and a local model has no use for is skipped;
 //! what would change the answer and cannot be done is refused.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,8 +22,9 @@ use crate::tools::client::ClientTools;
 use crate::upstream::Sampling;
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesRequest")]
+pub(super) struct Raw {
     model: Option<String>,
     max_tokens: Option<u32>,
     messages: Option<Vec<RawMessage>>,

@@ -1,5 +1,6 @@
 //! Parses and checks the bodies of Tether's own requests.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -14,8 +15,9 @@ use crate::tools::{Confirm, ToolResult};
 use crate::upstream::{Sampling, ToolChoice};
 
 /// The body of `POST /api/v1/chat/stream` as it was written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TurnRequest")]
 struct Raw {
     session_id: Option<String>,
     prompt: Option<String>,
@@ -31,8 +33,9 @@ struct Raw {
     sampling: Option<Object<Sampling>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClientTool")]
 struct RawClientTool {
     name: String,
     #[serde(default)]
@@ -40,8 +43,9 @@ struct RawClientTool {
     parameters: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClientToolResult")]
 struct RawResult {
     call_id: String,
     #[serde(default, deserialize_with = "present")]
@@ -54,8 +58,9 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClarificationResponse")]
 struct RawClarificationResponse {
     clarification_id: String,
     selected_option: Option<Object<SelectedOption>>,
@@ -64,17 +69,27 @@ struct RawClarificationResponse {
     action: Option<Action>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     Decline,
     Cancel,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SelectedOption {
     id: String,
+}
+
+/// The schema of the body that begins a turn.
+pub(in crate::server) fn turn_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<Raw>()
+}
+
+/// The schema of the body that cancels one.
+pub(in crate::server) fn cancel_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<RawCancel>()
 }
 
 /// Reads a request to begin a turn.
@@ -246,8 +261,9 @@ fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
 }
 
 /// The body of `POST /api/v1/chat/cancel`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "CancelRequest")]
 struct RawCancel {
     session_id: Option<String>,
 }
