@@ -523,8 +523,14 @@ pub mod server {
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
     /// Stop strings in a request; model servers accept no more.
     pub const STOP_STRINGS_MAX: usize = 16;
+    /// Longest stop string of a request, in bytes: so much of an answer may be held back.
+    pub const STOP_STRING_BYTES_MAX: usize = 256;
     /// Longest `X-Request-Id` of a client that is copied into logs, in bytes.
     pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
+    /// The longest id of a client's message that an answer repeats, in bytes. Clients make ids of a
+    /// few dozen. Without an id in the answer, the client keeps its own.
+    pub const MESSAGE_ID_BYTES_MAX: usize = 256;
     /// Bytes of a refusal's message, and of its field's name: both quote what the client sent.
     pub const REFUSAL_BYTES_MAX: usize = 2 * KIB;
     /// Bytes of a field's wrong value that a refusal quotes: enough to recognise it.
@@ -557,6 +563,8 @@ pub mod config {
     pub const DEPTH_MAX: usize = 64;
     /// An upstream's name, in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
+    /// Names of models in `chat.models`: each request looks through them.
+    pub const MODEL_NAMES_MAX: usize = 256;
     /// The name of a source of tools, in bytes: half of what model servers take for a tool's.
     pub const ENTRY_NAME_BYTES_MAX: usize = 32;
     /// Most mistakes shown at once; the rest are only counted.

@@ -190,14 +190,19 @@ const ROWS: &[Row] = &[
     ),
     row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
     row(
+        "server/dialect/ai_sdk",
+        Nothing,
+        &["conversation", "event", "gateway", "limits", "session", "upstream"],
+    ),
+    row(
         "server/dialect/chat_completions",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/messages",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/native/mod.rs",

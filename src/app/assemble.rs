@@ -92,6 +92,8 @@ pub(super) fn server_options(config: &Config, timeouts: Timeouts) -> server::Opt
         keep_alive: config.stream.keep_alive,
         timeouts,
         chat_server_tools: config.chat.server_tools,
+        models: config.chat.models.clone(),
+        any_model: config.chat.any_model,
         messages_server_tools: config.messages.server_tools,
     }
 }

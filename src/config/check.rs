@@ -4,19 +4,20 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::chat;
 use super::mistake::Mistake;
 use super::raw::Node;
 use super::reader::{Keys, Refused, boolean, decimal, integer, text, wait};
 use super::values::{address, choice, marker, name, origin, secret, server_url};
 use super::{
-    ChatConfig, Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig,
-    ModelConfig, ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store,
-    StreamConfig, UpstreamConfig, UpstreamKind, tools,
+    Config, Constrain, EmbeddedConfig, FeedbackConfig, LimitsConfig, MessagesConfig, ModelConfig,
+    ModelServerConfig, ParserConfig, ServerConfig, SessionsConfig, Store, StreamConfig,
+    UpstreamConfig, UpstreamKind, tools,
 };
 use crate::limits::config as bounds;
 use crate::limits::parser::{MARKER_BYTES_MAX, NONCE_BYTES};
 use crate::orchestrator::CallContract;
-use crate::server::{MessagesServerTools, ServerTools};
+use crate::server::MessagesServerTools;
 use crate::upstream::{History, dialect};
 
 /// Reads a whole file. Adds what cannot be used to `mistakes`; the result has its default instead.
@@ -31,7 +32,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
         feedback: feedback(keys.section("feedback")),
         stream: stream(keys.section("stream"), &limits),
         sessions: sessions(keys.section("sessions")),
-        chat: chat(keys.section("chat")),
+        chat: chat::read(keys.section("chat")),
         messages: messages(keys.section("messages")),
         tools,
         limits,
@@ -44,6 +45,7 @@ pub(super) fn check(root: &Node, mistakes: &mut Vec<Mistake>) -> Config {
 pub(super) fn check_whole(config: &Config, mistakes: &mut Vec<Mistake>) {
     check_call_contract(config, mistakes);
     check_marker(config, mistakes);
+    chat::check(config, mistakes);
 }
 
 /// Only formats that models learn from the prompt have a marker; others have an opener of their
@@ -332,14 +334,6 @@ fn sessions(mut keys: Keys<'_, '_>) -> SessionsConfig {
     };
     keys.finish();
     sessions
-}
-
-fn chat(mut keys: Keys<'_, '_>) -> ChatConfig {
-    let default = ChatConfig::default();
-    let server_tools =
-        keys.read("server_tools", default.server_tools, choice("server_tools", &ServerTools::ALL));
-    keys.finish();
-    ChatConfig { server_tools }
 }
 
 fn messages(mut keys: Keys<'_, '_>) -> MessagesConfig {

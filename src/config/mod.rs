@@ -8,6 +8,7 @@
 //!
 //! Nothing here starts or opens anything. The command line can override a few keys ([`Overrides`]).
 
+mod chat;
 mod check;
 mod load;
 mod mistake;
@@ -42,7 +43,7 @@ use crate::call_format::CallFormat;
 use crate::limits;
 use crate::orchestrator::{CallContract, Rules};
 use crate::parser::Settings;
-use crate::server::{MessagesServerTools, ServerTools};
+use crate::server::{MessagesServerTools, ModelAlias, ServerTools};
 
 /// Everything that an operator can set.
 ///
@@ -155,10 +156,16 @@ pub struct ParserConfig {
 }
 
 /// `chat`: Chat Completions, the API for programs that were written for `OpenAI`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+///
+/// The names of models are those of every API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ChatConfig {
     /// How much clients are shown of the gateway's own tools.
     pub server_tools: ServerTools,
+    /// More names for models.
+    pub models: Vec<ModelAlias>,
+    /// Whether unknown names of models mean the default one.
+    pub any_model: bool,
 }
 
 /// `messages`: Anthropic Messages, the API for programs such as Claude Code.

@@ -213,11 +213,12 @@ impl Gateway {
         let offer = offer.beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &offer.catalog)?;
         self.check_room(&new)?;
+        let has_session = new.session_id.is_some();
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let key = new.idempotency_key.as_deref();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let (brought, rules, memory) = self.unpack(new.brought.take(), &new.owner);
+        let (brought, rules, memory) = self.unpack(new.brought.take(), &new.owner, has_session);
         let beginning = Beginning {
             session_id: &stored_as,
             turn_id: &turn_id,
@@ -232,7 +233,13 @@ impl Gateway {
             Ok(begun) => begun,
             Err(reason) => return not_begun(session_id, reason),
         };
-        let Begun { guard, writer, opening, history } = *begun;
+        let Begun { guard, writer, mut opening, history } = *begun;
+        if let Some(memory) = &memory
+            && let Err(error) = memory.check_answer(&mut opening, &new.ask, &history)
+        {
+            memory.leave(guard).await;
+            return Err(error.into());
+        }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
         span.in_scope(|| self.close_question(&stored_as, &opening, &history));
         let log = Arc::clone(writer.log());
@@ -277,6 +284,7 @@ impl Gateway {
         &self,
         brought: Option<Brought>,
         owner: &str,
+        has_session: bool,
     ) -> (Option<Conversation>, Arc<Rules>, Option<Memory>) {
         let Some(Brought { history, instructions, past, can_be_joined }) = brought else {
             return (None, Arc::clone(&self.rules), None);
@@ -288,7 +296,9 @@ impl Gateway {
         if let Some(instructions) = instructions {
             rules.system_prompt = instructions;
         }
-        let memory = Memory { turns: Arc::clone(&self.remembered), past, owner: owner.to_owned() };
+        let has_files = has_session && history.turns().any(|turn| turn.has_files());
+        let (turns, owner) = (Arc::clone(&self.remembered), owner.to_owned());
+        let memory = Memory { turns, past, owner, has_files };
         (Some(history), Arc::new(rules), Some(memory))
     }
 

@@ -9,10 +9,11 @@ use std::task::Poll;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::remembered::RememberedTurns;
-use crate::conversation;
 use crate::conversation::claimed::Past;
+use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
 use crate::session::TurnGuard;
+use crate::tools::Continuation;
 
 /// Where a turn is remembered whose client keeps the conversation itself.
 #[derive(Debug)]
@@ -21,9 +22,42 @@ pub(super) struct Memory {
     /// What the client had seen before the turn.
     pub(super) past: Past,
     pub(super) owner: String,
+    /// Whether turns before it have left files in its session.
+    pub(super) has_files: bool,
 }
 
 impl Memory {
+    /// Checks that the user's answer is the first to its question. Clients send a conversation as
+    /// often as they like, but a call that was approved once runs once. If words are all that the
+    /// client has sent, they become a prompt.
+    pub(super) fn check_answer(
+        &self,
+        opening: &mut Opening,
+        ask: &Ask,
+        history: &Conversation,
+    ) -> Result<(), AnswerError> {
+        let Opening::Answer(answer) = &*opening else { return Ok(()) };
+        let id = &answer.clarification_id;
+        let asked = history.open_questions().first();
+        // If only the model goes on from the answer, it may as well do so again.
+        let may_repeat = asked.is_some_and(|asked| asked.continuation == Continuation::Model);
+        if may_repeat || self.turns.by_answer(&self.owner, id).is_none() {
+            return Ok(());
+        }
+        let Ask::Words(words) = ask else { return Err(AnswerError::Stale(id.clone())) };
+        *opening = Opening::Prompt(words.clone());
+        Ok(())
+    }
+
+    /// Frees the session of a turn that leaves nothing.
+    pub(super) async fn leave(&self, guard: TurnGuard) {
+        if self.has_files {
+            guard.finish(None).await;
+        } else {
+            guard.discard().await;
+        }
+    }
+
     /// Remembers a turn in which the model said `text`.
     fn keep(self, record: conversation::Turn, text: String) {
         let has_words = !text.is_empty();
@@ -50,7 +84,7 @@ pub(super) async fn run(
 ) {
     let Some(RanTurn { record, text, mut writer }) = drive(driver).await else {
         match memory {
-            Some(_) => guard.discard().await,
+            Some(memory) => memory.leave(guard).await,
             None => guard.finish(None).await,
         }
         return drop(permit);
@@ -58,7 +92,7 @@ pub(super) async fn run(
     writer.seal();
     match memory {
         None => guard.finish(Some(record)).await,
-        Some(memory) if record.has_files() => {
+        Some(memory) if memory.has_files || record.has_files() => {
             memory.keep(record.clone(), text);
             guard.finish(Some(record)).await;
         }

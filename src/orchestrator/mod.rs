@@ -22,6 +22,7 @@ mod result_guard;
 mod rules;
 mod running_tools;
 mod selection;
+mod stop_texts;
 mod tool_task;
 mod turn;
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
-use super::dialect::chat_completions::models;
+use super::dialect::ai_sdk;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
 use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
@@ -26,7 +26,7 @@ use super::stream::{last_event_id, resume, single};
 use super::{App, now_sec, openapi, query};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BeginError, BegunTurn, Gateway, NewTurn};
+use crate::gateway::{BegunTurn, Gateway, NewTurn};
 use crate::limits::server::FILE_NAME_CHARS_MAX;
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
@@ -81,11 +81,14 @@ async fn dispatch(
     let reads = matches!(request.method, Method::GET | Method::HEAD);
     match (&request.method, route) {
         (_, Route::None) => Err(Refusal::NoSuchPath),
-        (&Method::POST, Route::ChatStream | Route::ChatCompletions | Route::Messages) => {
-            begin(request, body, route.dialect(&app.dialects), app).await
-        }
+        (
+            &Method::POST,
+            Route::ChatStream | Route::ChatCompletions | Route::Messages | Route::AiSdkChat,
+        ) => begin(request, body, route.dialect(&app.dialects), app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
         (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,
+        (&Method::GET, Route::AiSdkStream(chat_id)) => join_chat(request, chat_id, app).await,
+        (&Method::DELETE, Route::AiSdkStream(chat_id)) => stop_chat(request, chat_id, app).await,
         (_, Route::Models) if reads => Ok(models(app)),
         (_, Route::Model(name)) if reads => model(name, app),
         (&Method::POST, Route::ChatCancel) => cancel(request, body, app).await,
@@ -153,7 +156,7 @@ fn read<T>(
         body,
         idempotency_key,
         owner,
-        models: &upstream_names(app),
+        models: &app.models,
         hidden: &Behind { gateway: &app.gateway, owner },
         now_sec: now_sec(),
     })
@@ -182,6 +185,14 @@ impl HiddenTurns for Behind<'_> {
     fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
         self.gateway.remembered().by_past(past)
     }
+
+    fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_question(self.owner, clarification_id)
+    }
+
+    fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.gateway.remembered().by_answer(self.owner, clarification_id)
+    }
 }
 
 /// Answers in one piece, once the turn is over.
@@ -199,18 +210,11 @@ async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>) -> Reply {
 }
 
 fn models(app: &App) -> Reply {
-    json_reply(StatusCode::OK, &models::list(&upstream_names(app), app.started_sec))
+    json_reply(StatusCode::OK, &app.models.list(app.started_sec))
 }
 
 fn model(name: &str, app: &App) -> Result<Reply, Refusal> {
-    let names = upstream_names(app);
-    let model = models::find(&names, name, app.started_sec);
-    let unknown = || BeginError::UnknownModel { name: name.to_owned(), known: names.clone() };
-    Ok(json_reply(StatusCode::OK, &model.ok_or_else(|| Refusal::Begin(unknown()))?))
-}
-
-fn upstream_names(app: &App) -> Vec<String> {
-    app.gateway.upstreams().iter().map(|upstream| upstream.name().to_owned()).collect()
+    Ok(json_reply(StatusCode::OK, &app.models.find(name, app.started_sec)?))
 }
 
 /// A page must declare its JSON, so that the browser asks first; a command-line client need not.
@@ -243,12 +247,36 @@ async fn cancel(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let session_id = request::parse_cancel(&body)?;
     match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
-        Cancel::Cancelling => {
-            Ok(json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" })))
-        }
+        Cancel::Cancelling => Ok(cancelling()),
         Cancel::NothingRuns => Err(Refusal::NOTHING_RUNS),
         Cancel::NoSession => Err(Refusal::NO_SESSION),
     }
+}
+
+/// Streams the turn that runs in a chat of the AI SDK, from its start.
+async fn join_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session_id = ai_sdk::session_id(chat_id);
+    let stored_as = stored_as(request, &session_id, app);
+    match app.gateway.find_turn(&stored_as, None, 0).await? {
+        Found::Turn(turn) if !turn.log.has_ended() => {
+            resume(&session_id, &turn, None, ai_sdk::encoder(), app)
+        }
+        Found::Turn(_) | Found::Gone | Found::NoTurn | Found::NoSession => {
+            Ok(empty(StatusCode::NO_CONTENT))
+        }
+    }
+}
+
+async fn stop_chat(request: &Parts, chat_id: &str, app: &App) -> Result<Reply, Refusal> {
+    let session_id = ai_sdk::session_id(chat_id);
+    match app.gateway.cancel(&stored_as(request, &session_id, app)).await? {
+        Cancel::Cancelling => Ok(cancelling()),
+        Cancel::NothingRuns | Cancel::NoSession => Err(Refusal::NOTHING_RUNS),
+    }
+}
+
+fn cancelling() -> Reply {
+    json_reply(StatusCode::ACCEPTED, &json!({ "status": "cancelling" }))
 }
 
 /// The id under which the session is kept that the sender of a request calls `name`.

@@ -40,6 +40,8 @@ use dialect::chat_completions::ChatCompletions;
 pub use dialect::chat_completions::ServerTools;
 use dialect::messages::Messages;
 pub use dialect::messages::MessagesServerTools;
+pub use dialect::models::ModelAlias;
+use dialect::models::Models;
 use places::Places;
 
 /// Settings of the server.
@@ -55,6 +57,10 @@ pub struct Options {
     pub(crate) timeouts: Timeouts,
     /// How much clients of Chat Completions are shown of the gateway's own tools.
     pub(crate) chat_server_tools: ServerTools,
+    /// More names for models, in all dialects.
+    pub(crate) models: Vec<ModelAlias>,
+    /// Whether unknown names of models mean the default one.
+    pub(crate) any_model: bool,
     /// What becomes of the gateway's own tools for clients of Messages.
     pub(crate) messages_server_tools: MessagesServerTools,
 }
@@ -88,6 +94,8 @@ impl Default for Options {
             keep_alive: limits::stream::KEEP_ALIVE,
             timeouts: Timeouts::default(),
             chat_server_tools: ServerTools::default(),
+            models: Vec::new(),
+            any_model: false,
             messages_server_tools: MessagesServerTools::default(),
         }
     }
@@ -103,6 +111,8 @@ struct App {
     keep_alive: Duration,
     timeouts: Timeouts,
     dialects: Dialects,
+    /// The models that clients can ask for.
+    models: Models,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
 }
@@ -121,6 +131,8 @@ impl App {
             keep_alive,
             timeouts,
             chat_server_tools,
+            models,
+            any_model,
             messages_server_tools,
         } = options;
         let auth = Auth::new(auth, address);
@@ -128,8 +140,20 @@ impl App {
             chat_completions: ChatCompletions { shown: chat_server_tools },
             messages: Messages { server_tools: messages_server_tools },
         };
+        let upstreams = gateway.upstreams().iter().map(|it| it.name().to_owned());
+        let models = Models::new(upstreams.collect(), models, any_model);
         let started_sec = now_sec();
-        Self { gateway, auth, metrics, max_body_bytes, keep_alive, timeouts, dialects, started_sec }
+        Self {
+            gateway,
+            auth,
+            metrics,
+            max_body_bytes,
+            keep_alive,
+            timeouts,
+            dialects,
+            models,
+            started_sec,
+        }
     }
 }
 

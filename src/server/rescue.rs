@@ -4,17 +4,17 @@
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Refused};
 use super::refusal::Refusal;
-use super::reply::{Reply, json_reply};
+use super::reply::{Reply, whole_reply};
 use crate::limits;
 
 impl Refusal {
     /// Converts the refusal into the response that the client gets, in its dialect.
     pub(super) fn into_reply(self, dialect: &dyn Dialect) -> Reply {
-        let (status, body) = dialect.error(&self);
+        let Refused { status, media_type, body } = dialect.refused(&self);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        let mut reply = json_reply(status, &body);
+        let mut reply = whole_reply(status, body, media_type);
         let headers = reply.headers_mut();
         match self {
             Self::Unauthorized => {

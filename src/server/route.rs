@@ -6,6 +6,7 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use tower_http::cors::{AllowHeaders, CorsLayer};
 
+use super::dialect::ai_sdk::AiSdk;
 use super::dialect::native::Native;
 use super::dialect::{Dialect, Dialects};
 use super::query;
@@ -23,6 +24,7 @@ pub(super) const CHAT_STREAM: &str = "/api/v1/chat/stream";
 const CHAT_CANCEL: &str = "/api/v1/chat/cancel";
 const SESSIONS: &str = "/api/v1/sessions/";
 const TOOLS: &str = "/api/v1/tools";
+const AI_SDK_CHAT: &str = "/api/v1/ai-sdk/chat";
 
 /// The addresses, with their variable parts.
 #[derive(Debug)]
@@ -34,6 +36,10 @@ pub(super) enum Route<'a> {
     Session(Cow<'a, str>),
     Tools,
     Artifact(&'a str),
+    /// The AI SDK's chats.
+    AiSdkChat,
+    /// The running turn of one of them.
+    AiSdkStream(Cow<'a, str>),
     ChatCompletions,
     Models,
     Model(Cow<'a, str>),
@@ -54,6 +60,7 @@ impl<'a> Route<'a> {
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
+            AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/models" => Self::Models,
             "/v1/messages" => Self::Messages,
@@ -73,6 +80,9 @@ impl<'a> Route<'a> {
         if let Some(id) = id_after(SESSIONS) {
             return Self::Session(query::decode(id));
         }
+        if let Some(id) = path.strip_prefix(AI_SDK_CHAT).and_then(chat_id) {
+            return Self::AiSdkStream(query::decode(id));
+        }
         // Names of models may have slashes.
         if let Some(id) = path.strip_prefix("/v1/models/").filter(|id| !id.is_empty()) {
             return Self::Model(query::decode(id));
@@ -90,6 +100,8 @@ impl<'a> Route<'a> {
             Self::Session(_) => "session",
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
+            Self::AiSdkChat => "ai_sdk_chat",
+            Self::AiSdkStream(_) => "ai_sdk_stream",
             Self::ChatCompletions => "chat_completions",
             Self::Models => "models",
             Self::Model(_) => "model",
@@ -106,6 +118,7 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
             Self::Messages | Self::CountTokens => &dialects.messages,
             _ => &Native,
         }
@@ -115,8 +128,12 @@ impl<'a> Route<'a> {
     pub(super) const fn methods(&self) -> &'static str {
         match self {
             Self::ChatStream => "GET, POST",
-            Self::ChatCancel | Self::ChatCompletions | Self::Messages | Self::CountTokens => "POST",
-            Self::Session(_) => "GET, DELETE",
+            Self::ChatCancel
+            | Self::ChatCompletions
+            | Self::Messages
+            | Self::CountTokens
+            | Self::AiSdkChat => "POST",
+            Self::Session(_) | Self::AiSdkStream(_) => "GET, DELETE",
             _ => "GET",
         }
     }
@@ -126,6 +143,12 @@ impl<'a> Route<'a> {
     pub(super) const fn is_open(&self) -> bool {
         matches!(self, Self::Live | Self::Ready | Self::Playground | Self::OpenApi)
     }
+}
+
+/// The chat of `/{id}/stream`.
+fn chat_id(rest: &str) -> Option<&str> {
+    let id = rest.strip_prefix('/')?.strip_suffix("/stream")?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
 /// What pages of the configured origins may send and read. They may send any header: SDKs have many

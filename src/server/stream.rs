@@ -79,13 +79,16 @@ fn stream(
 ) -> Reply {
     let LoggedTurn { turn_id, log } = turn;
     let media_type = HeaderValue::from_static(encoder.media_type());
-    let can_be_joined = encoder.can_be_joined();
+    let (can_be_joined, mark) = (encoder.can_be_joined(), encoder.mark());
     let body = EventBody::new(log.read_after(seen), encoder, app.keep_alive);
     let mut reply = Response::new(ReplyBody::events(body));
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    if let Some((name, value)) = mark {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
     let session = query::encode(session_id);
     let location = format!("{CHAT_STREAM}?session_id={session}&turn_id={turn_id}");
     if can_be_joined && let Ok(location) = HeaderValue::try_from(location) {

@@ -112,13 +112,14 @@ impl Sessions {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
             None => SessionRecord::default(),
         };
+        let is_brought = brought.is_some();
         if let Some(brought) = brought {
             record.conversation = brought;
         }
         if let Some(turn_id) = key.and_then(|key| record.begun_by(key)) {
             return Err(self.repeated(&lease.session_id, turn_id).await?);
         }
-        if let (None, Ask::Answer { clarification_id, .. }) = (&stored, ask) {
+        if let (None, false, Ask::Answer { clarification_id, .. }) = (&stored, is_brought, ask) {
             let id = clarification_id.clone();
             return Err(NotBegun::Refused(AnswerError::UnknownQuestion { id, open: None }));
         }

@@ -65,7 +65,7 @@ impl ClientTools {
         if !is_tool_name(&name) {
             return Err(ClientToolError::Name(name));
         }
-        if self.0.iter().any(|listed| listed.spec.name == name) {
+        if self.has(&name) {
             return Err(ClientToolError::Twice(name));
         }
         let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
@@ -95,6 +95,19 @@ impl ClientTools {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether one has this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|listed| listed.spec.name == name)
+    }
+
+    /// Those whose names are chosen.
+    #[must_use]
+    pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {
+        let chosen = self.0.iter().filter(|listed| is_chosen(&listed.spec.name));
+        Self(chosen.cloned().collect())
     }
 
     /// These and the gateway's tools, each of which keeps its position. One with the name of a

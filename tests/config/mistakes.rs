@@ -386,3 +386,24 @@ fn secrets_are_not_quoted() {
         assert!(!message.contains("12345"), "{message}");
     }
 }
+
+#[test]
+fn a_models_name_is_new_and_its_upstream_exists() {
+    let upstream = "upstreams: [{name: a, kind: embedded}]\n";
+    let check = |models: &str, message: &str| {
+        let error = load(&format!("{upstream}chat: {{models: {models}}}")).unwrap_err();
+        assert_eq!(error.to_string(), format!("t.yml: {message}"), "{models}");
+    };
+    let taken = |at: usize, name: &str| {
+        format!("chat.models[{at}].name: found `{name}`, expected a name that nothing else has")
+    };
+    check("[{name: a}]", &taken(0, "a"));
+    check("[{name: b}, {name: b}]", &taken(1, "b"));
+    check(
+        "[{name: b, upstream: c}]",
+        "chat.models[0].upstream: found `c`, expected an upstream: `a`",
+    );
+    let loaded =
+        load(&format!("{upstream}chat: {{models: [{{name: b, upstream: a, tools: []}}]}}"));
+    assert_eq!(loaded.unwrap().chat.models[0].tools, Some(Vec::new()));
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tether::config::Secret;
+use tether::server::ModelAlias;
 use tether::tools::{Clarification, ClarificationOption, Policy, ToolResult};
 
 use crate::support::client::{Piece, post, request};
@@ -234,6 +235,60 @@ async fn models_are_listed_with_and_without_our_tools() {
     let one = gateway.get("/v1/models/fake:no-tools").await.json();
     assert_eq!((&one["id"], &one["object"]), (&json!("fake:no-tools"), &json!("model")));
     assert_eq!(gateway.get("/v1/models/other").await.status(), 404);
+    assert_eq!(list["models"], json!([]), "Codex insists on it");
+}
+
+#[tokio::test]
+async fn a_models_name_chooses_the_tools() {
+    let (mut model, gateway) = gateway(|setup| {
+        let (name, tools) = ("fake-calc".to_owned(), Some(vec!["calculate".to_owned()]));
+        setup.config.chat.models = vec![ModelAlias { name, upstream: None, tools }];
+        setup.config.chat.any_model = true;
+    })
+    .await;
+    let names = ["fake-calc", "fake-calc:no-tools", "gpt-4o", "gpt-4o:no-tools"];
+    for (name, calculates, knows_time) in [
+        (names[0], true, false),
+        (names[1], false, false),
+        (names[2], true, true),
+        (names[3], false, false),
+    ] {
+        let mut body = body(&json!([user("Hi.")]));
+        body["model"] = name.into();
+        let (answer, told) = asked(&gateway, &mut model, &body, &["Hello."]).await;
+        assert_eq!(told.contains("calculate"), calculates, "{name}: {told}");
+        assert_eq!(told.contains("get_current_time"), knows_time, "{name}: {told}");
+        assert_eq!(answer["model"], name, "as it was asked for");
+    }
+    assert_eq!(gateway.get("/v1/models/fake-calc:no-tools").await.status(), 200);
+    assert_eq!(gateway.get("/v1/models/gpt-4o").await.status(), 404, "it is not listed");
+}
+
+#[tokio::test]
+async fn a_named_tool_of_the_client_is_the_only_one_offered() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("Open it.")]));
+    body["tools"] = json!([open_file()]);
+    body["tool_choice"] = json!({"type": "function", "function": {"name": "open_file"}});
+    let answers = ["No.", &*call("open_file", &json!({"path": "a"}))];
+    let (answer, told) = asked(&gateway, &mut model, &body, &answers).await;
+    assert!(told.contains("open_file") && !told.contains("calculate"), "{told}");
+    assert_eq!(message(&answer)["tool_calls"][0]["function"]["name"], "open_file");
+}
+
+#[tokio::test]
+async fn allowed_tools_are_a_hard_limit() {
+    let (mut model, gateway) = gateway(|_| {}).await;
+    let mut body = body(&json!([user("What is 6*7?")]));
+    body["tools"] = json!([open_file()]);
+    let tools = json!([{"type": "function", "function": {"name": "calculate"}}]);
+    let allowed = json!({"mode": "required", "tools": tools});
+    body["tool_choice"] = json!({"type": "allowed_tools", "allowed_tools": allowed});
+    let open = call("open_file", &json!({"path": "a"}));
+    let (answer, told) = asked(&gateway, &mut model, &body, &[&open, CALCULATE, "It is 42."]).await;
+    assert!(told.contains(FOUND) && !told.contains("get_current_time"), "{told}");
+    assert!(message(&answer).get("tool_calls").is_none(), "{answer}");
+    assert_eq!(message(&answer)["content"], "It is 42.");
 }
 
 #[tokio::test]

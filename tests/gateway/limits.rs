@@ -176,6 +176,7 @@ async fn fields_of_a_request() {
         ("sampling", json!({"top_p": 0}), Some("sampling.top_p")),
         ("sampling", json!({"max_tokens": 0}), Some("sampling.max_tokens")),
         ("sampling", json!({"stop": vec!["x"; 17]}), Some("sampling.stop")),
+        ("sampling", json!({"stop": ["x".repeat(257)]}), Some("sampling.stop")),
         ("sampling", json!({"unknown": 1}), Some("sampling.unknown")),
     ] {
         let mut body = json!({"prompt": "Hello?"});
@@ -186,7 +187,7 @@ async fn fields_of_a_request() {
     }
     for sampling in [
         json!({"temperature": 0, "top_p": 1, "max_tokens": 1, "seed": -1, "stop": vec!["x"; 16]}),
-        json!({"temperature": 2, "top_p": 0.01}),
+        json!({"temperature": 2, "top_p": 0.01, "stop": ["x".repeat(256)]}),
     ] {
         let body = json!({"prompt": "Hello?", "sampling": sampling}).to_string();
         assert_eq!(status(&gateway, &[], &body).await, 200, "{body}");

@@ -7,6 +7,7 @@
 mod support;
 
 mod access;
+mod ai_sdk;
 mod artifacts;
 mod call_formats;
 mod cancel;
@@ -34,6 +35,7 @@ mod routes;
 mod selected_tools;
 mod shared_store;
 mod slow_reader;
+mod stop_texts;
 mod stream;
 mod telemetry;
 mod tool_choice;

@@ -35,10 +35,18 @@ impl<'h> Finder<'h> {
         Self { hidden, used: HashSet::new() }
     }
 
-    /// The turn for this exchange. `awaits` says whether the client returns results for the calls
-    /// of its last message.
-    pub(super) fn find(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
-        self.by_past(exchange, awaits).or_else(|| self.by_call(exchange, awaits))
+    /// The turn for this exchange.
+    /// `awaits` says whether the client returns results for the calls of its last message, and
+    /// `asked` which question is open before it.
+    pub(super) fn find(
+        &mut self,
+        exchange: &Exchange,
+        awaits: bool,
+        asked: Option<&str>,
+    ) -> Option<Kept> {
+        self.by_past(exchange, awaits)
+            .or_else(|| self.by_answer(exchange, awaits, asked?))
+            .or_else(|| self.by_call(exchange, awaits))
     }
 
     /// By all that was said: nothing has been edited since.
@@ -59,35 +67,68 @@ impl<'h> Finder<'h> {
         Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), results })
     }
 
-    /// By the ids of calls that the client got from the turn. What the client says after them
-    /// stays.
-    fn by_call(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
-        let handed_out = |reply: &Reply| {
-            reply.calls.iter().find_map(|call| Some(self.hidden.by_call(&call.id)?.turn))
-        };
-        let mut replies = exchange.replies.iter().enumerate().rev();
-        let (last, turn) = replies.find_map(|(at, reply)| Some((at, handed_out(reply)?)))?;
-        self.take(&turn)?;
-        let replies = &exchange.replies[..=last];
-        if !says_all(&turn, replies) {
+    /// By the question that it answers. The user's words may have been edited, but they opened this
+    /// turn.
+    fn by_answer(&mut self, exchange: &Exchange, awaits: bool, asked: &str) -> Option<Kept> {
+        let turn = self.hidden.by_answer(asked)?;
+        if says(&turn, &exchange.replies[..1]) == 0 {
             return None;
         }
-        let awaits = awaits && last + 1 == exchange.replies.len();
+        self.take(&turn)?;
+        self.in_place(Turn::clone(&turn), exchange, awaits, 1)
+    }
+
+    /// By the ids of calls that the client got from the turn. What the client says after the turn
+    /// stays.
+    fn by_call(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+        let mut replies = exchange.replies.iter().enumerate().rev();
+        let (last, turn) =
+            replies.find_map(|(at, reply)| Some((at, turn_of(reply, self.hidden)?)))?;
+        self.take(&turn)?;
+        // The user's words may have been edited.
+        let turn = Turn { answer: None, dropped: None, ..Turn::clone(&turn) };
+        self.in_place(turn, exchange, awaits, last + 1)
+    }
+
+    /// A turn in place of as many replies as it says, but not less than `least`. After those, it
+    /// may have said more without a call.
+    fn in_place(
+        &self,
+        turn: Turn,
+        exchange: &Exchange,
+        awaits: bool,
+        least: usize,
+    ) -> Option<Kept> {
+        let replies = &exchange.replies;
+        let rest = &replies[least..];
+        let silent = rest.iter().take_while(|reply| {
+            reply.calls.is_empty()
+                || turn_of(reply, self.hidden).is_some_and(|of| of.turn_id == turn.turn_id)
+        });
+        let most = least + silent.count();
+        let said = says(&turn, &replies[..most]);
+        if said < least {
+            return None;
+        }
+        let awaits = awaits && said == replies.len();
         let mut placing = Placing::new(self.hidden, &turn);
-        for (at, reply) in replies.iter().enumerate() {
+        for (at, reply) in replies[..said].iter().enumerate() {
             for call in &reply.calls {
-                placing.place(call, awaits && at == last)?;
+                placing.place(call, awaits && at + 1 == said)?;
             }
         }
         let results = placing.finish(awaits)?;
-        // The user's words may have been edited.
-        let turn = Turn { answer: None, dropped: None, ..Turn::clone(&turn) };
-        Some(Kept { turn, replies: replies.len(), results })
+        Some(Kept { turn, replies: said, results })
     }
 
     fn take(&mut self, turn: &Arc<Turn>) -> Option<()> {
         self.used.insert(turn.turn_id.clone()).then_some(())
     }
+}
+
+/// The turn that a reply's calls are from.
+pub(super) fn turn_of(reply: &Reply, hidden: &dyn HiddenTurns) -> Option<Arc<Turn>> {
+    reply.calls.iter().find_map(|call| Some(hidden.by_call(&call.id)?.turn))
 }
 
 /// Pairs the client's calls with those of a turn.
@@ -139,22 +180,27 @@ impl<'t> Placing<'t> {
     }
 }
 
-/// Whether a turn says what these messages say, in the same order.
-fn says_all(turn: &Turn, replies: &[Reply]) -> bool {
+/// How many of the first replies a turn says, in this order.
+pub(super) fn says(turn: &Turn, replies: &[Reply]) -> usize {
     let mut said = String::new();
     for part in turn.steps.iter().flat_map(|step| &step.parts) {
         if let Part::Text(text) = part {
             push_words(&mut said, text);
         }
     }
+    // Clients that cannot ask show the question as words.
+    if let Some(question) = turn.questions.first() {
+        push_words(&mut said, &question.clarification.in_words(false));
+    }
     let mut rest = &*said;
-    replies.iter().all(|reply| {
+    let is_said = |reply: &&Reply| {
         let mut words = String::new();
         push_words(&mut words, &reply.text);
         let found = rest.find(&words);
         rest = found.map_or("", |at| &rest[at + words.len()..]);
         found.is_some()
-    })
+    };
+    replies.iter().take_while(is_said).count()
 }
 
 /// Adds the words of a text: clients change the white space between them.

@@ -19,6 +19,7 @@
 //!
 //! [`Outcome::Claimed`]: super::Outcome::Claimed
 
+mod answered;
 mod kept;
 mod markup;
 mod pairs;
@@ -85,6 +86,16 @@ pub trait HiddenTurns {
     /// `assistant` with the text that the client was shown. If the client was also shown calls that
     /// the gateway ran, each of their messages and results counts as the client will send it.
     fn by_past(&self, past: &Past) -> Option<Arc<Turn>>;
+
+    /// The turn that ended with this question.
+    fn by_question(&self, _clarification_id: &str) -> Option<Arc<Turn>> {
+        None
+    }
+
+    /// The turn that an answer to this question opened, once it has ended.
+    fn by_answer(&self, _clarification_id: &str) -> Option<Arc<Turn>> {
+        None
+    }
 }
 
 /// A call that a client knows: one that it runs, or one of ours that it was shown.
@@ -127,11 +138,12 @@ pub fn adopt(
 ) -> Result<Adopted, NothingToAnswer> {
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
+    exchanges = answered::split(exchanges, hidden);
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden);
     let mut history = Conversation::default();
     for exchange in exchanges {
-        let kept = finder.find(&exchange, false);
+        let kept = finder.find(&exchange, false, asked(&history));
         let draft = Draft::new(exchange, kept, history.call_ids());
         append(&mut history, draft.finish(&mut repairs));
     }
@@ -139,7 +151,7 @@ pub fn adopt(
         Next::Words(words) => Ask::Words(words),
         Next::Prompt(prompt) => Ask::Prompt(prompt),
         Next::Results(exchange) => {
-            let kept = finder.find(&exchange, true);
+            let kept = finder.find(&exchange, true, asked(&history));
             let draft = Draft::new(exchange, kept, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
             append(&mut history, turn);
@@ -179,10 +191,15 @@ fn next(exchanges: &mut Vec<Exchange>, mut notes: Vec<String>) -> Result<Next, N
     Ok(if last.replies.is_empty() { Next::Words(last.prompt) } else { Next::Results(last) })
 }
 
+/// The id of the open question.
+fn asked(history: &Conversation) -> Option<&str> {
+    history.open_questions().first().map(|asked| &*asked.clarification_id)
+}
+
 /// Appends a turn. It answers a question only if that is open.
 fn append(history: &mut Conversation, mut turn: Turn) {
-    let asked = history.open_questions().first().map(|asked| &asked.clarification_id);
-    if turn.answer.as_ref().is_some_and(|answer| Some(&answer.clarification_id) != asked) {
+    let asked = asked(history);
+    if turn.answer.as_ref().is_some_and(|answer| Some(&*answer.clarification_id) != asked) {
         turn.answer = None;
     }
     history.push(turn);

@@ -47,6 +47,14 @@ impl Draft {
         draft
     }
 
+    /// A turn of ours as it ended.
+    pub(super) fn again(turn: &Turn, ids_before: usize) -> Self {
+        let turn = Turn { continues: false, ..turn.clone() };
+        let mut draft = Self { turn, ids_before, results: HashMap::new(), is_whole: true };
+        draft.renumber();
+        draft
+    }
+
     /// Gives the calls ids that follow those before them. Ids that already do are kept, gaps
     /// included: what the model is told about them then stays right, and so does the server's
     /// cached prompt.

@@ -7,7 +7,7 @@
 use super::core::Core;
 use super::queue::LogDraft;
 use super::round::{Flow, Message};
-use super::script::Shown;
+use super::script::{Shown, WordsEnd};
 use crate::conversation::render::results;
 use crate::conversation::{Outcome, Step, UtteranceKind};
 use crate::event::{FailureCode, TurnFinish};
@@ -27,8 +27,8 @@ pub(super) struct Closing {
     is_repeated: bool,
     /// Whether the model tried to call a tool.
     has_stray_call: bool,
-    /// Whether it continues with a block of results, which is not shown.
-    ends_in_results: bool,
+    /// Why the rest of it is not shown, if it is not.
+    words_end: Option<WordsEnd>,
 }
 
 /// How a turn ends.
@@ -58,7 +58,7 @@ impl Closing {
     }
 
     const fn of(message: Message, finish: TurnFinish, is_repeated: bool) -> Self {
-        Self { message, finish, is_repeated, has_stray_call: false, ends_in_results: false }
+        Self { message, finish, is_repeated, has_stray_call: false, words_end: None }
     }
 
     /// Takes a segment of the message and shows its words. Calls are not read.
@@ -67,7 +67,7 @@ impl Closing {
             self.release_words(core);
         }
         match segment {
-            _ if self.ends_in_results => {}
+            _ if self.words_end.is_some() => {}
             Segment::Text(text) => {
                 let shown = core.script.push_words(text);
                 self.note_words(shown);
@@ -76,24 +76,28 @@ impl Closing {
             Segment::CallStarted { .. } => self.has_stray_call = true,
             _ => {}
         }
-        if self.ends_in_results { Flow::Break(()) } else { Flow::Continue(()) }
+        if self.words_end.is_some() { Flow::Break(()) } else { Flow::Continue(()) }
     }
 
-    /// Shows the text that was held back as the possible start of a result block.
+    /// Shows the words that were held back.
     pub(super) fn release_words(&mut self, core: &mut Core) {
         let shown = core.script.release_words();
         self.note_words(shown);
     }
 
-    fn note_words(&mut self, Shown { range, ends_in_results }: Shown) {
-        self.ends_in_results |= ends_in_results;
+    fn note_words(&mut self, Shown { range, end }: Shown) {
+        self.words_end = self.words_end.or(end);
         self.message.push_text(range);
     }
 
     /// Whether its words are an answer. A lead-in to a result block, which is not shown, is not.
+    /// If the client has ended it, it is as long as the client wants it.
     fn has_answer(&self, text: &str) -> bool {
-        let leads_to_results = self.ends_in_results && text.trim_ascii_end().ends_with(':');
-        self.message.has_words(text) && !leads_to_results
+        match self.words_end {
+            Some(WordsEnd::StopText) => true,
+            Some(WordsEnd::Results) if text.trim_ascii_end().ends_with(':') => false,
+            _ => self.message.has_words(text),
+        }
     }
 
     /// Ends the message. Either the turn ends too, or the model is asked once again.

@@ -19,6 +19,7 @@ use crate::orchestrator::call_contract::CallContract;
 use crate::orchestrator::known_tools::KnownTools;
 use crate::orchestrator::prerequisites;
 use crate::orchestrator::repeats::Repeats;
+use crate::orchestrator::stop_texts::StopTexts;
 use crate::upstream::{Images, PassedOver, RoundRequest, Sampling, ToolChoice};
 
 /// See the module docs.
@@ -73,7 +74,7 @@ struct Answering {
 impl Core {
     pub(super) fn new(setup: Setup) -> Self {
         Self {
-            script: Script::new(setup.guard()),
+            script: Script::new(setup.guard(), StopTexts::new(&setup.request.sampling.stop)),
             calls: Calls::new(setup.call_ids_before()),
             acknowledgement: Acknowledgement::default(),
             record: Arc::new(setup.record()),
@@ -131,7 +132,7 @@ impl Core {
 
     fn start(&mut self, request: RoundRequest) -> Message {
         self.rounds += 1;
-        self.script.guard.begin_message();
+        self.script.begin_message();
         self.script.act(Action::StartRound(Box::new(request)));
         Message::new(self.rounds, self.script.text.len(), self.now_ms)
     }
@@ -185,9 +186,11 @@ impl Core {
         })
     }
 
-    /// Raises the temperature with each mistake, so that the model does not repeat itself.
+    /// Raises the temperature with each mistake, so that the model does not repeat itself. The
+    /// model server is told of no stop texts: see [`StopTexts`].
     fn sampling(&self) -> Sampling {
         let mut sampling = self.setup.request.sampling.clone();
+        sampling.stop.clear();
         let mistakes = self.mistakes.rounds();
         if mistakes > 0 {
             let base = sampling.temperature.unwrap_or(limits::turn::USUAL_TEMPERATURE);

@@ -4,7 +4,7 @@
 use super::core::Core;
 use super::queue::EventDraft;
 use super::round::{Flow, Mistake, Surplus};
-use super::script::Shown;
+use super::script::{Shown, WordsEnd};
 use super::state::{OpenRound, State};
 use crate::limits;
 use crate::orchestrator::call::{CallAt, CallState, Written};
@@ -118,7 +118,7 @@ impl OpenRound<'_> {
             self.release_words();
         }
         match segment {
-            _ if self.round.surplus == Some(Surplus::Results) => {}
+            _ if self.round.ends_early() => {}
             Segment::Text(text) => {
                 let shown = self.core.script.push_words(text);
                 self.note_words(shown);
@@ -148,9 +148,12 @@ impl OpenRound<'_> {
         self.note_words(shown);
     }
 
-    fn note_words(&mut self, Shown { range, ends_in_results }: Shown) {
-        if ends_in_results {
-            self.round.surplus = Some(Surplus::Results);
+    fn note_words(&mut self, Shown { range, end }: Shown) {
+        if let Some(end) = end {
+            self.round.surplus = Some(match end {
+                WordsEnd::Results => Surplus::Results,
+                WordsEnd::StopText => Surplus::StopText,
+            });
         }
         if let Some(has_words) = &mut self.round.has_words_after_call {
             *has_words |= !self.core.script.text[range.clone()].trim_ascii().is_empty();

@@ -73,6 +73,8 @@ pub(super) enum Surplus {
     Repeats,
     /// A block of results. The rest of the message is not read.
     Results,
+    /// A text at which the client wants the answer to end. The rest of the message is not read.
+    StopText,
 }
 
 /// A mistake that the parser found.
@@ -174,12 +176,22 @@ impl Round {
         Self { message, first_call, unchecked: first_call, ..Self::default() }
     }
 
+    /// Whether the rest of the message is not read.
+    pub(super) const fn ends_early(&self) -> bool {
+        matches!(self.surplus, Some(Surplus::Results | Surplus::StopText))
+    }
+
+    /// Whether the client wants the turn to end with this message.
+    pub(super) const fn is_stopped(&self) -> bool {
+        matches!(self.surplus, Some(Surplus::StopText))
+    }
+
     /// How a message ended, once no more of it is read.
     pub(super) fn message_end(&self, was_stopped: bool) -> MessageEnd {
         match self.message.finish {
             Some(RoundFinish::Length | RoundFinish::ContentFilter) => MessageEnd::Cut,
-            // A model that moves on to results is done with its calls.
-            _ if self.surplus == Some(Surplus::Results) => MessageEnd::Complete,
+            // A model that moves on to other words is done with its calls.
+            _ if self.ends_early() => MessageEnd::Complete,
             _ if was_stopped => MessageEnd::Cut,
             _ => MessageEnd::Complete,
         }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::queue::{Action, EventDraft, LogDraft, Queued};
 use crate::orchestrator::call::CallAt;
 use crate::orchestrator::result_guard::ResultGuard;
+use crate::orchestrator::stop_texts::StopTexts;
 
 /// The turn's text, and the queue of what comes out.
 #[derive(Debug)]
@@ -24,22 +25,39 @@ pub(super) struct Script {
     arguments: String,
     /// Keeps result blocks out of the words.
     pub(super) guard: ResultGuard,
+    /// Ends messages where the client wants it.
+    stops: StopTexts,
     queue: VecDeque<Queued>,
 }
 
-/// What the guard let through.
+/// The words that are shown of those that the model wrote.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// Its range in the text.
+    /// Their range in the text.
     pub(super) range: Range<usize>,
-    /// Whether a result block follows, which is not shown.
-    pub(super) ends_in_results: bool,
+    /// Why nothing that follows is shown.
+    pub(super) end: Option<WordsEnd>,
+}
+
+/// Why the words of a message end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WordsEnd {
+    /// A result block follows.
+    Results,
+    /// A text follows at which the client wants the answer to end.
+    StopText,
 }
 
 impl Script {
-    pub(super) fn new(guard: ResultGuard) -> Self {
+    pub(super) fn new(guard: ResultGuard, stops: StopTexts) -> Self {
         let (text, reasoning, arguments) = (String::new(), String::new(), String::new());
-        Self { text, reasoning, arguments, guard, queue: VecDeque::new() }
+        Self { text, reasoning, arguments, guard, stops, queue: VecDeque::new() }
+    }
+
+    /// A message begins. Drops the words that were held back of the previous one.
+    pub(super) fn begin_message(&mut self) {
+        self.guard.begin_message();
+        self.stops.begin_message();
     }
 
     pub(super) fn next(&mut self) -> Option<Queued> {
@@ -58,22 +76,37 @@ impl Script {
         self.act(Action::Log(line));
     }
 
-    /// Adds the model's words, up to a result block.
+    /// Adds the model's words, up to a result block or a stop text.
     pub(super) fn push_words(&mut self, words: &str) -> Shown {
         let start = self.text.len();
+        self.stops.put_back(&mut self.text);
+        let unseen = self.text.len();
         let ends_in_results = self.guard.push(words, &mut self.text);
-        self.say_text_from(start, ends_in_results)
+        let mut end = ends_in_results.then_some(WordsEnd::Results);
+        if self.stops.check(&mut self.text, unseen) {
+            end = Some(WordsEnd::StopText);
+        } else if ends_in_results {
+            self.stops.finish(&mut self.text);
+        }
+        self.say_text_from(start, end)
     }
 
-    /// Adds words that were held back as the possible start of a result block: the message
-    /// continues differently, or is over.
+    /// Adds words that were held back as the possible start of a result block or a stop text: the
+    /// message continues differently, or is over.
     pub(super) fn release_words(&mut self) -> Shown {
         let start = self.text.len();
+        self.stops.put_back(&mut self.text);
+        let unseen = self.text.len();
         let ends_in_results = self.guard.finish(&mut self.text);
-        self.say_text_from(start, ends_in_results)
+        let mut end = ends_in_results.then_some(WordsEnd::Results);
+        if self.stops.check(&mut self.text, unseen) {
+            end = Some(WordsEnd::StopText);
+        }
+        self.stops.finish(&mut self.text);
+        self.say_text_from(start, end)
     }
 
-    fn say_text_from(&mut self, start: usize, ends_in_results: bool) -> Shown {
+    fn say_text_from(&mut self, start: usize, words_end: Option<WordsEnd>) -> Shown {
         let end = self.text.len();
         if start < end {
             match self.queue.back_mut() {
@@ -81,7 +114,7 @@ impl Script {
                 _ => self.say(EventDraft::Text(start..end)),
             }
         }
-        Shown { range: start..end, ends_in_results }
+        Shown { range: start..end, end: words_end }
     }
 
     /// Adds an answer by the gateway itself, as its own paragraph.

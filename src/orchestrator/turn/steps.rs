@@ -234,6 +234,9 @@ impl OpenRound<'_> {
         }
         match end {
             StepEnd::Nothing => self.nudge(),
+            StepEnd::Answer if self.round.is_stopped() => {
+                Next::End(Over::Completed(TurnFinish::Stop))
+            }
             StepEnd::Answer if self.lacks_required_call() => self.ask_for_call(),
             StepEnd::Answer if self.round.message.ran_into_token_limit() => {
                 Next::End(Over::Completed(TurnFinish::Length))
@@ -272,6 +275,7 @@ impl OpenRound<'_> {
         if self.round.message.notes.is_empty() && self.calls().is_empty() {
             return match self.round.surplus {
                 Some(Surplus::Excess) => StepEnd::OverCap,
+                Some(Surplus::StopText) => StepEnd::Answer,
                 _ if self.round.message.has_words(&self.core.script.text) => StepEnd::Answer,
                 _ => StepEnd::Nothing,
             };
@@ -298,7 +302,9 @@ impl OpenRound<'_> {
             self.end_tools();
         }
         self.push_step();
-        if only_results && !self.core.setup.rules().continue_after_tool {
+        let ends_with_results = only_results && !self.core.setup.rules().continue_after_tool;
+        // After a stop text the user sees nothing, so there is nothing to ask for.
+        if ends_with_results || self.round.is_stopped() {
             Next::End(Over::Completed(TurnFinish::Stop))
         } else {
             Next::Ask

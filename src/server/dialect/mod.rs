@@ -3,15 +3,23 @@
 //! A dialect reads requests, turns log records into frames, defines its keep-alive and words its
 //! errors. It borrows records from the log and copies them once, into the client's buffer.
 
+pub(super) mod ai_sdk;
 pub(super) mod call_id;
 pub(super) mod chat_completions;
+mod client_tools;
+mod digest;
 mod ended;
 mod json;
 pub(super) mod messages;
+pub(super) mod models;
 pub(super) mod native;
 mod object;
+mod shown;
+mod sse;
+mod stop;
 #[cfg(test)]
 mod tests;
+mod tool_choice;
 
 use std::fmt;
 
@@ -20,6 +28,7 @@ use serde_json::Value;
 
 use self::chat_completions::ChatCompletions;
 use self::messages::Messages;
+use self::models::Models;
 use super::refusal::Refusal;
 use crate::conversation::claimed::{HiddenTurns, Repairs};
 use crate::gateway::NewTurn;
@@ -35,6 +44,21 @@ pub(super) trait Dialect: fmt::Debug + Sync {
 
     /// The status and the body of the answer to a refused request.
     fn error(&self, refusal: &Refusal) -> (u16, Value);
+
+    /// The answer to a refused request: the same as JSON, unless the dialect has another form.
+    fn refused(&self, refusal: &Refusal) -> Refused {
+        let (status, body) = self.error(refusal);
+        let body = serde_json::to_vec(&body).unwrap_or_default();
+        Refused { status, media_type: "application/json", body }
+    }
+}
+
+/// The answer to a refused request.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) media_type: &'static str,
+    pub(super) body: Vec<u8>,
 }
 
 /// The dialects that have options.
@@ -53,8 +77,8 @@ pub(super) struct Asked<'a> {
     pub(super) idempotency_key: Option<&'a str>,
     /// Whose request it is: the same for all requests with one key.
     pub(super) owner: &'a str,
-    /// The names of the models, the default one first.
-    pub(super) models: &'a [String],
+    /// The models that can be asked for.
+    pub(super) models: &'a Models,
     /// The turns behind what clients have seen.
     pub(super) hidden: &'a dyn HiddenTurns,
     /// Seconds since the Unix epoch.
@@ -98,6 +122,11 @@ pub(super) struct Answering {
 pub(super) trait Encoder: fmt::Debug + Send {
     /// The media type of the stream.
     fn media_type(&self) -> &'static str;
+
+    /// A header by which clients know the dialect, if it has one.
+    fn mark(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
 
     /// Appends a record to the client's buffer.
     fn encode(&mut self, record: &Record<'_>, out: &mut BytesMut);

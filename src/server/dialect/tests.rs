@@ -5,8 +5,10 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
 use super::messages::{Messages, MessagesServerTools};
+use super::models::Models;
 use super::native::Native;
 use super::{Asked, Dialect, Encoder, Form};
 use crate::conversation::Turn;
@@ -32,6 +34,7 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
     let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
+        (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (
             Box::new(chat),
@@ -52,7 +55,7 @@ fn encoder(dialect: &dyn Dialect, body: &str) -> Box<dyn Encoder> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &[],
+        models: &Models::new(vec!["m".to_owned()], Vec::new(), false),
         hidden: &Forgetful,
         now_sec: 1_795_315_264,
     };

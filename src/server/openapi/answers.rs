@@ -28,6 +28,7 @@ fn native() -> Vec<Named> {
     vec![
         ("Error", object(&[("error", error)])),
         ("Event", object(&event)),
+        ("AiSdkEvent", object(&[("data", text())])),
         ("Status", object(&[("status", text())])),
         ("Transcript", object(&transcript)),
         ("Tools", object(&[("tools", list(any_object())), ("servers", list(any_object()))])),

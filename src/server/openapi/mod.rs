@@ -53,7 +53,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         responses.insert(answer.status.to_string(), described);
     }
     for status in errors.statuses.iter().copied().flatten() {
-        let content = [("application/json", Some(errors.schema))];
+        let content = [(errors.media_type, errors.schema)];
         // Not ready is no error.
         let described = || describe_answer(reason(*status), &content);
         responses.entry(status.to_string()).or_insert_with(described);

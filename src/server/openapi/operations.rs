@@ -2,7 +2,7 @@
 
 use schemars::{Schema, SchemaGenerator};
 
-use crate::server::dialect::{chat_completions, messages, native};
+use crate::server::dialect::{ai_sdk, chat_completions, messages, native};
 use crate::server::route::Route;
 
 /// One method of an address.
@@ -43,8 +43,9 @@ pub(super) struct Answer {
 /// Refusals and failures.
 #[derive(Debug)]
 pub(super) struct Errors {
-    /// The name of their schema.
-    pub(super) schema: &'static str,
+    pub(super) media_type: &'static str,
+    /// The name of their schema, unless they are text.
+    pub(super) schema: Option<&'static str>,
     pub(super) statuses: &'static [&'static [u16]],
 }
 
@@ -57,15 +58,20 @@ impl Operation {
 
 /// Errors of the gateway's own API.
 const fn ours(statuses: &'static [&'static [u16]]) -> Errors {
-    Errors { schema: "Error", statuses }
+    Errors { media_type: JSON, schema: Some("Error"), statuses }
 }
 
 const fn openai(statuses: &'static [&'static [u16]]) -> Errors {
-    Errors { schema: "OpenAiError", statuses }
+    Errors { media_type: JSON, schema: Some("OpenAiError"), statuses }
 }
 
 const fn anthropic(statuses: &'static [&'static [u16]]) -> Errors {
-    Errors { schema: "AnthropicError", statuses }
+    Errors { media_type: JSON, schema: Some("AnthropicError"), statuses }
+}
+
+/// The AI SDK shows errors as they are.
+const fn in_words(statuses: &'static [&'static [u16]]) -> Errors {
+    Errors { media_type: "text/plain", schema: None, statuses }
 }
 
 /// Of every request.
@@ -202,6 +208,46 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: None,
         answers: &[ok("The file, of any type.", &[("*/*", None)])],
         errors: ours(&[ANY, KEY, &[404], STORED]),
+    },
+    Operation {
+        path: "/api/v1/ai-sdk/chat",
+        method: "post",
+        id: "startChat",
+        summary: "A turn for pages that use the AI SDK's chat.",
+        parameters: &[],
+        body: Some(ai_sdk::request_schema),
+        answers: &[
+            ok("The UI message stream.", &[(EVENTS, Some("AiSdkEvent"))]),
+            Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
+        ],
+        errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS]),
+    },
+    Operation {
+        path: "/api/v1/ai-sdk/chat/{id}/stream",
+        method: "get",
+        id: "joinChat",
+        summary: "Joins the running turn of a chat, from its start.",
+        parameters: &[path("id", "The chat.")],
+        body: None,
+        answers: &[
+            ok("The UI message stream.", &[(EVENTS, Some("AiSdkEvent"))]),
+            Answer { status: 204, description: "No turn is running.", content: &[] },
+        ],
+        errors: in_words(&[ANY, KEY, STORED]),
+    },
+    Operation {
+        path: "/api/v1/ai-sdk/chat/{id}/stream",
+        method: "delete",
+        id: "stopChat",
+        summary: "Ends the running turn of a chat.",
+        parameters: &[path("id", "The chat.")],
+        body: None,
+        answers: &[Answer {
+            status: 202,
+            description: "It is being cancelled.",
+            content: &[(JSON, Some("Status"))],
+        }],
+        errors: in_words(&[ANY, KEY, CHANGES, &[404], STORED]),
     },
     Operation {
         path: "/v1/chat/completions",

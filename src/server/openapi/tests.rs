@@ -13,7 +13,7 @@ use crate::gateway::BeginError;
 use crate::server::ServerTools;
 use crate::server::dialect::chat_completions::ChatCompletions;
 use crate::server::dialect::messages::{Messages, MessagesServerTools};
-use crate::server::dialect::{Dialect, Dialects};
+use crate::server::dialect::{Dialect, Dialects, Refused};
 use crate::server::refusal::Refusal;
 use crate::server::route::Route;
 use crate::session::SessionError;
@@ -32,6 +32,8 @@ const PATHS: &[&str] = &[
     "/api/v1/sessions/{id}",
     "/api/v1/tools",
     "/api/v1/artifacts/{id}",
+    "/api/v1/ai-sdk/chat",
+    "/api/v1/ai-sdk/chat/{id}/stream",
     "/v1/chat/completions",
     "/v1/models",
     "/v1/models/{id}",
@@ -52,14 +54,16 @@ fn path(route: &Route<'_>) -> Option<&'static str> {
         Route::Session(_) => 4,
         Route::Tools => 5,
         Route::Artifact(_) => 6,
-        Route::ChatCompletions => 7,
-        Route::Models => 8,
-        Route::Model(_) => 9,
-        Route::Messages => 10,
-        Route::CountTokens => 11,
-        Route::Live => 12,
-        Route::Ready => 13,
-        Route::Metrics => 14,
+        Route::AiSdkChat => 7,
+        Route::AiSdkStream(_) => 8,
+        Route::ChatCompletions => 9,
+        Route::Models => 10,
+        Route::Model(_) => 11,
+        Route::Messages => 12,
+        Route::CountTokens => 13,
+        Route::Live => 14,
+        Route::Ready => 15,
+        Route::Metrics => 16,
         Route::None => return None,
     };
     Some(PATHS[at])
@@ -113,7 +117,7 @@ fn with_body(operation: &Operation) -> bool {
 }
 
 fn begins(operation: &Operation) -> bool {
-    ["startTurn", "createChatCompletion", "createMessage"].contains(&operation.id)
+    ["startTurn", "startChat", "createChatCompletion", "createMessage"].contains(&operation.id)
 }
 
 fn names_a_model(operation: &Operation) -> bool {
@@ -165,11 +169,17 @@ fn every_refusal_has_a_status_and_a_body_that_are_described() {
             if !occurs(operation) {
                 continue;
             }
-            let (status, body) = dialect(operation).error(&refusal);
+            let Refused { status, media_type, body } = dialect(operation).refused(&refusal);
             let answer = &described[status.to_string()];
             assert!(answer.is_object(), "{}: {status}, {refusal:?}", operation.id);
-            let schema = &answer["content"]["application/json"]["schema"]["$ref"];
-            let name = schema.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            let media_type = media_type.split(';').next().unwrap();
+            let schema = &answer["content"][media_type]["schema"];
+            let Some(reference) = schema["$ref"].as_str() else {
+                assert_eq!(schema["type"], "string", "{}: {media_type}", operation.id);
+                continue;
+            };
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            let name = reference.rsplit('/').next().unwrap().to_owned();
             let validator = validators.entry(name.clone()).or_insert_with(|| {
                 jsonschema::validator_for(&document["components"]["schemas"][&name]).unwrap()
             });

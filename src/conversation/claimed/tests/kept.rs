@@ -6,21 +6,21 @@ use crate::event::TurnFinish;
 use crate::parser::Arguments;
 use crate::tools::{Clarification, Continuation, Source};
 
-fn call(number: usize, name: &str, outcome: Outcome) -> Part {
+pub(super) fn call(number: usize, name: &str, outcome: Outcome) -> Part {
     let (call_id, name) = (format!("call_{number}"), name.to_owned());
     let arguments = Arguments::parse("{}").unwrap();
     Part::Call(Arc::new(Call { call_id, name, arguments, resolved_arguments: None, outcome }))
 }
 
-fn ended(number: usize) -> Part {
+pub(super) fn ended(number: usize) -> Part {
     call(number, "secret", Outcome::Ended(ToolResult::data(serde_json::json!(number))))
 }
 
-fn words(text: &str) -> Part {
+pub(super) fn words(text: &str) -> Part {
     Part::Text(text.to_owned())
 }
 
-fn turn(id: &str, call_ids: usize, steps: &[&[Part]], finish: TurnFinish) -> Turn {
+pub(super) fn turn(id: &str, call_ids: usize, steps: &[&[Part]], finish: TurnFinish) -> Turn {
     let step = |parts: &&[Part]| Step { parts: parts.to_vec(), ..Step::default() };
     Turn {
         turn_id: id.to_owned(),
@@ -46,7 +46,7 @@ impl Shelf {
         self.hand_out(&turn, handed_out);
     }
 
-    fn hand_out(&mut self, turn: &Arc<Turn>, handed_out: &[(&str, &str)]) {
+    pub(super) fn hand_out(&mut self, turn: &Arc<Turn>, handed_out: &[(&str, &str)]) {
         for (client_call_id, call_id) in handed_out {
             let (turn, call_id) = (Arc::clone(turn), (*call_id).to_owned());
             self.by_call.insert((*client_call_id).to_owned(), HiddenCall { turn, call_id });
@@ -54,7 +54,7 @@ impl Shelf {
     }
 
     #[track_caller]
-    fn check(&self, messages: &[ClaimedMessage], expected: &[&str]) -> Adopted {
+    pub(super) fn check(&self, messages: &[ClaimedMessage], expected: &[&str]) -> Adopted {
         let adopted = adopt(messages.to_vec(), "key", self).unwrap();
         assert_eq!(outline(&adopted), expected);
         for form in [History::Text, History::Native] {
@@ -257,7 +257,7 @@ fn references_to_other_ids_are_resolved() {
     );
 }
 
-fn asking(number: usize) -> Turn {
+pub(super) fn asking(number: usize) -> Turn {
     let question = Question {
         clarification_id: "t1.1".to_owned(),
         call_id: format!("call_{number}"),

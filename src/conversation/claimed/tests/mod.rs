@@ -1,5 +1,6 @@
 //! Lists as clients send them, and what becomes of them.
 
+mod answered;
 mod kept;
 mod properties;
 mod rules;
@@ -43,9 +44,12 @@ fn returns(call_id: &str, output: &str) -> ClaimedMessage {
 
 /// Turns of our own, as a server would keep them.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "they are called as what looks into them")]
 struct Shelf {
     by_call: HashMap<String, HiddenCall>,
     by_past: HashMap<Past, Arc<Turn>>,
+    by_question: HashMap<String, Arc<Turn>>,
+    by_answer: HashMap<String, Arc<Turn>>,
 }
 
 impl HiddenTurns for Shelf {
@@ -55,6 +59,14 @@ impl HiddenTurns for Shelf {
 
     fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
         self.by_past.get(past).cloned()
+    }
+
+    fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.by_question.get(clarification_id).cloned()
+    }
+
+    fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
+        self.by_answer.get(clarification_id).cloned()
     }
 }
 
@@ -75,7 +87,9 @@ fn outline(adopted: &Adopted) -> Vec<String> {
         Ask::Results(results) => lines.extend(results.iter().map(|returned| {
             format!("returns: {} {}", returned.call_id, outline_of_result(&returned.result))
         })),
-        Ask::Answer { .. } => unreachable!("a list is no answer"),
+        Ask::Answer { clarification_id, choice } => {
+            lines.push(format!("answers {clarification_id}: {choice:?}"));
+        }
     }
     lines
 }

@@ -125,6 +125,14 @@ impl HiddenTurns for Chance {
         let at = format!("{past:?}").bytes().map(usize::from).sum::<usize>();
         self.turns.get((at + usize::from(self.salt)) % (self.turns.len() + 2)).cloned()
     }
+
+    fn by_question(&self, _: &str) -> Option<Arc<Turn>> {
+        self.turns.get(usize::from(self.salt) % (self.turns.len() + 1)).cloned()
+    }
+
+    fn by_answer(&self, _: &str) -> Option<Arc<Turn>> {
+        self.turns.get(usize::from(self.salt / 2) % (self.turns.len() + 1)).cloned()
+    }
 }
 
 /// A turn of our own, some of whose calls were handed out.

@@ -30,6 +30,7 @@ mod progress;
 mod recipients;
 mod schedules;
 mod slips;
+mod stop_texts;
 mod words;
 
 /// A turn and all its outputs.

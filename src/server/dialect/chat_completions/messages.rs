@@ -71,7 +71,7 @@ impl RawCall {
 }
 
 /// The text of a message: a string, or parts. What is no text is named.
-fn text_of(content: &Value) -> String {
+pub(in crate::server::dialect) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {

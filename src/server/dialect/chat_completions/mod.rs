@@ -6,8 +6,7 @@
 
 mod chunk;
 mod ended;
-mod messages;
-pub(in crate::server) mod models;
+pub(super) mod messages;
 mod request;
 mod server_tools;
 #[cfg(test)]

@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::chunk::Chunks;
 use super::messages::RawMessage;
-use super::models::NO_TOOLS;
 use super::server_tools::ServerTools;
 use super::whole::Completion;
 use crate::conversation::claimed::{Adopted, Repairs, adopt};
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::STOP_STRINGS_MAX;
+use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
-use crate::upstream::{Sampling, ToolChoice};
+use crate::upstream::Sampling;
 
 /// The body as it was written.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -79,13 +79,16 @@ pub(super) fn read(asked: &Asked<'_>, shown: ServerTools) -> Result<Asking, Refu
     } else {
         Form::Whole(Box::new(Completion::new(answering, shown)))
     };
-    let (turn, repairs) = turn(raw, model, asked)?;
+    let (turn, repairs) = turn(raw, &model, asked)?;
     Ok(Asking { turn, form, repairs })
 }
 
-fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
+fn turn(raw: Raw, model: &str, asked: &Asked<'_>) -> Result<(NewTurn, Repairs), Refusal> {
     let sampling = sampling(&raw)?;
-    let choice = choice(raw.tool_choice.as_ref())?;
+    let ChosenModel { upstream, tools } = asked.models.choose(model)?;
+    let clients = client_tools(raw.tools)?;
+    let ChosenTools { clients, ours, choice } =
+        tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
     let messages = raw.messages.unwrap_or_default().into_iter().map(RawMessage::claimed);
     let Adopted { system, history, ask, past, repairs } =
         adopt(messages.collect(), asked.owner, asked.hidden).map_err(|_| {
@@ -94,20 +97,14 @@ fn turn(raw: Raw, model: String, asked: &Asked<'_>) -> Result<(NewTurn, Repairs)
                 "messages is required: at least one that is not a system message",
             )
         })?;
-    let (model, has_no_tools) = match model.strip_suffix(NO_TOOLS) {
-        Some(bare) => (bare.to_owned(), true),
-        None => (model, false),
-    };
-    let is_none = choice == Choice::None;
-    let client_tools = if is_none { ClientTools::default() } else { client_tools(raw.tools)? };
     let turn = NewTurn {
         ask,
-        model: Some(model),
-        tools: (has_no_tools || is_none).then(Vec::new),
-        client_tools,
+        model: upstream,
+        tools: ours,
+        client_tools: clients,
         single_client_call: raw.parallel_tool_calls == Some(false),
         nobody_approves: true,
-        tool_choice: choice.tool_choice(),
+        tool_choice: choice,
         sampling,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
@@ -164,50 +161,10 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
     if sampling.max_tokens == Some(0) {
         return Err(Refusal::invalid("max_tokens", "max_tokens must be at least 1"));
     }
-    if sampling.stop.len() > STOP_STRINGS_MAX {
-        return Err(Refusal::invalid(
-            "stop",
-            format!("stop takes {STOP_STRINGS_MAX} strings at most"),
-        ));
+    if let Some(expected) = stop::expected(&sampling.stop) {
+        return Err(Refusal::invalid("stop", format!("stop must be {expected}")));
     }
     Ok(sampling)
-}
-
-/// `tool_choice`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Choice {
-    Auto,
-    None,
-    Required,
-    Named(String),
-}
-
-impl Choice {
-    fn tool_choice(self) -> ToolChoice {
-        match self {
-            Self::Auto | Self::None => ToolChoice::Auto,
-            Self::Required => ToolChoice::Required,
-            Self::Named(name) => ToolChoice::Named(name),
-        }
-    }
-}
-
-fn choice(choice: Option<&Value>) -> Result<Choice, Refusal> {
-    let named = |choice: &Value| choice["function"]["name"].as_str().map(str::to_owned);
-    match choice {
-        None | Some(Value::Null) => Ok(Choice::Auto),
-        Some(choice) => match choice.as_str() {
-            Some("auto") => Ok(Choice::Auto),
-            Some("none") => Ok(Choice::None),
-            Some("required") => Ok(Choice::Required),
-            _ => named(choice).map(Choice::Named).ok_or_else(|| {
-                Refusal::invalid(
-                    "tool_choice",
-                    "tool_choice must be \"auto\", \"none\", \"required\" or a function's name",
-                )
-            }),
-        },
-    }
 }
 
 /// The tools that are functions. Those that only another service could run are skipped, because

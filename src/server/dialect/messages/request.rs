@@ -9,16 +9,15 @@ use super::Counting;
 use super::content::{self, RawMessage};
 use super::server_tools::MessagesServerTools;
 use super::stream::{Events, Shown};
-use super::tools::{self, Choice};
+use super::tools;
 use super::whole::Message;
 use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt};
 use crate::conversation::trim;
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::STOP_STRINGS_MAX;
-use crate::server::dialect::chat_completions::models::NO_TOOLS;
-use crate::server::dialect::{Answering, Asked, Asking, Form, json};
+use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
 use crate::server::refusal::Refusal;
-use crate::tools::client::ClientTools;
 use crate::upstream::Sampling;
 
 /// The body as it was written.
@@ -73,9 +72,13 @@ fn turn(
     asked: &Asked<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
-    let (model, has_no_tools) = model(&model_of(&raw)?, asked.models);
+    let ChosenModel { upstream, tools: ours } = model(&model_of(&raw)?, asked.models)?;
     let sampling = sampling(&raw)?;
-    let Choice { tool, is_none, is_single } = Choice::read(raw.tool_choice.as_ref())?;
+    let (choice, is_single) = tools::choice(raw.tool_choice.as_ref())?;
+    let is_off = server_tools == MessagesServerTools::Off;
+    let ours = if is_off { Some(Vec::new()) } else { ours };
+    let ChosenTools { clients, ours, choice } =
+        tool_choice::choose(Some(&choice), &tools::read(raw.tools)?, ours.as_deref())?;
     let mut said: Vec<_> =
         content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
@@ -84,15 +87,14 @@ fn turn(
     let message_tokens = said.iter().map(tokens).sum();
     let Adopted { system, history, ask, past, repairs } = adopt(said, asked.owner, asked.hidden)
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
-    let is_off = server_tools == MessagesServerTools::Off || has_no_tools || is_none;
     let turn = NewTurn {
         ask,
-        model,
-        tools: is_off.then(Vec::new),
-        client_tools: if is_none { ClientTools::default() } else { tools::read(raw.tools)? },
+        model: upstream,
+        tools: ours,
+        client_tools: clients,
         single_client_call: is_single,
         nobody_approves: true,
-        tool_choice: tool,
+        tool_choice: choice,
         sampling,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
@@ -106,12 +108,12 @@ fn model_of(raw: &Raw) -> Result<String, Refusal> {
     })
 }
 
-/// The upstream to ask, and whether the name takes our tools away. Programs that know only
-/// Anthropic's models get the default one.
-fn model(name: &str, known: &[String]) -> (Option<String>, bool) {
-    let bare = name.strip_suffix(NO_TOOLS).unwrap_or(name);
-    let is_default = bare.starts_with("claude-") && !known.iter().any(|known| known == bare);
-    ((!is_default).then(|| bare.to_owned()), bare.len() < name.len())
+/// What the name means. Programs that know only Anthropic's models get the default one.
+fn model(name: &str, known: &Models) -> Result<ChosenModel, Refusal> {
+    match known.known(name) {
+        None if name.starts_with("claude-") => Ok(Models::default_for(name)),
+        _ => known.choose(name),
+    }
 }
 
 /// As with Anthropic's models, nobody gets reasoning who has not asked for it: simple programs take
@@ -126,8 +128,8 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         temperature: raw.temperature,
         top_p: raw.top_p,
         max_tokens: raw.max_tokens,
-        seed: None,
         stop: raw.stop_sequences.clone().unwrap_or_default(),
+        ..Sampling::default()
     };
     if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
         return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
@@ -135,10 +137,10 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
     if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
         return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
     }
-    if sampling.stop.len() > STOP_STRINGS_MAX {
+    if let Some(expected) = stop::expected(&sampling.stop) {
         return Err(Refusal::invalid(
             "stop_sequences",
-            format!("stop_sequences takes {STOP_STRINGS_MAX} strings at most"),
+            format!("stop_sequences must be {expected}"),
         ));
     }
     Ok(sampling)

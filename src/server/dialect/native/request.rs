@@ -9,6 +9,7 @@ use crate::conversation::{Ask, Choice, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
 use crate::server::dialect::object::Object;
+use crate::server::dialect::stop;
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::tools::{Confirm, ToolResult};
@@ -21,7 +22,7 @@ use crate::upstream::{Sampling, ToolChoice};
 struct Raw {
     session_id: Option<String>,
     prompt: Option<String>,
-    clarification_response: Option<Object<RawClarificationResponse>>,
+    clarification_response: Option<Object<ClarificationResponse>>,
     tool_results: Option<Vec<Object<RawResult>>>,
     model: Option<String>,
     tools: Option<Vec<String>>,
@@ -58,10 +59,10 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
+/// An answer to a question.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "ClarificationResponse")]
-struct RawClarificationResponse {
+pub(in crate::server::dialect) struct ClarificationResponse {
     clarification_id: String,
     selected_option: Option<Object<SelectedOption>>,
     text: Option<String>,
@@ -150,12 +151,15 @@ pub(in crate::server) fn parse(
 /// What opens the turn.
 fn read_ask(
     prompt: Option<String>,
-    answer: Option<Object<RawClarificationResponse>>,
+    answer: Option<Object<ClarificationResponse>>,
     results: Option<Vec<Object<RawResult>>>,
 ) -> Result<Ask, Refusal> {
     match (prompt, answer, results) {
         (Some(prompt), None, None) => read_prompt(prompt),
-        (None, Some(Object(response)), None) => read_answer(response),
+        (None, Some(Object(response)), None) => {
+            let (clarification_id, choice) = response.read()?;
+            Ok(Ask::Answer { clarification_id, choice })
+        }
         (None, None, Some(results)) => read_results(results),
         (None, None, None) => Err(Refusal::invalid(
             "prompt",
@@ -237,26 +241,28 @@ fn read_prompt(prompt: String) -> Result<Ask, Refusal> {
     Ok(Ask::Prompt(prompt))
 }
 
-fn read_answer(response: RawClarificationResponse) -> Result<Ask, Refusal> {
-    let RawClarificationResponse { clarification_id, selected_option, text, content, action } =
-        response;
-    let choices = [
-        selected_option.map(|Object(SelectedOption { id })| Choice::Option(id)),
-        text.map(Choice::Text),
-        content.map(|fields| Choice::Content(Value::Object(fields))),
-        action.map(|action| match action {
-            Action::Decline => Choice::Decline,
-            Action::Cancel => Choice::Cancel,
-        }),
-    ];
-    let mut choices = choices.into_iter().flatten();
-    match (choices.next(), choices.next()) {
-        (Some(choice), None) => Ok(Ask::Answer { clarification_id, choice }),
-        _ => Err(Refusal::invalid(
-            "clarification_response",
-            "clarification_response must have exactly one of selected_option ({\"id\": \"...\"}), \
-             text, content (an object) or action (\"decline\" or \"cancel\")",
-        )),
+impl ClarificationResponse {
+    /// The question's id, and the answer.
+    pub(in crate::server::dialect) fn read(self) -> Result<(String, Choice), Refusal> {
+        let Self { clarification_id, selected_option, text, content, action } = self;
+        let choices = [
+            selected_option.map(|Object(SelectedOption { id })| Choice::Option(id)),
+            text.map(Choice::Text),
+            content.map(|fields| Choice::Content(Value::Object(fields))),
+            action.map(|action| match action {
+                Action::Decline => Choice::Decline,
+                Action::Cancel => Choice::Cancel,
+            }),
+        ];
+        let mut choices = choices.into_iter().flatten();
+        match (choices.next(), choices.next()) {
+            (Some(choice), None) => Ok((clarification_id, choice)),
+            _ => Err(Refusal::invalid(
+                "clarification_response",
+                "clarification_response must have exactly one of selected_option ({\"id\": \
+                 \"...\"}), text, content (an object) or action (\"decline\" or \"cancel\")",
+            )),
+        }
     }
 }
 
@@ -322,9 +328,8 @@ fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
     if sampling.max_tokens == Some(0) {
         return wrong("sampling.max_tokens", "at least 1");
     }
-    let strings_max = limits::server::STOP_STRINGS_MAX;
-    if sampling.stop.len() > strings_max {
-        return wrong("sampling.stop", &format!("a list of at most {strings_max} strings"));
+    if let Some(expected) = stop::expected(&sampling.stop) {
+        return wrong("sampling.stop", &expected);
     }
     Ok(())
 }

@@ -6,11 +6,17 @@ use crate::call_format::{CallFormat, HERMES};
 
 /// The outcome of a message that arrives in pieces of `size` characters, if no tool ends before
 /// the message does: what ran, what did not, what was said, and what the model is told.
-fn outcome(rules: &Rules, message: &str, size: usize, finish: RoundFinish) -> Vec<String> {
+fn outcome(
+    rules: &Rules,
+    (message, stop): (&str, &[String]),
+    size: usize,
+    finish: RoundFinish,
+) -> Vec<String> {
     let mut tools = tools();
     add_policies(&mut tools);
     let briefing = briefing(rules.clone(), tools.catalog());
-    let mut scene = Scene::of(TurnRequest { briefing, ..request() });
+    let sampling = Sampling { stop: stop.to_vec(), ..Sampling::default() };
+    let mut scene = Scene::of(TurnRequest { sampling, briefing, ..request() });
     let chars: Vec<char> = message.chars().collect();
     let is_stopped = |scene: &Scene| scene.deeds.iter().any(|deed| deed == "stop round");
     for piece in chars.chunks(size) {
@@ -55,10 +61,15 @@ fn a_message_has_one_outcome_however_it_is_cut() {
         let mut say = |_| written(dice.pick::<&str>(SAYINGS), &rules.parser.format);
         let message: String = (0..=sayings).map(&mut say).collect();
         let finish = *dice.pick(&[RoundFinish::Stop, RoundFinish::Stop, RoundFinish::Length]);
-        let whole = outcome(&rules, &message, usize::MAX, finish);
+        let stops = ["é", "llo. Hel", " \n", "`read`", "\n\n"].map(str::to_owned);
+        let stop = &stops[..dice.roll(8).min(stops.len())];
+        let whole = outcome(&rules, (&message, stop), usize::MAX, finish);
         for size in [1, 2, 3, 7, 40] {
-            let cut = outcome(&rules, &message, size, finish);
-            assert_eq!(cut, whole, "seed {seed}, {rules:?}, in pieces of {size}:\n{message}");
+            let cut = outcome(&rules, (&message, stop), size, finish);
+            assert_eq!(
+                cut, whole,
+                "seed {seed}, {rules:?}, stop {stop:?}, in pieces of {size}:\n{message}"
+            );
         }
     }
 }

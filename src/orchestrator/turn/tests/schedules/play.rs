@@ -107,7 +107,9 @@ impl Play {
         let auto = ToolChoice::Auto;
         let tool_choice = dice.pick(&[auto.clone(), auto, ToolChoice::Required, named]).clone();
         let single_client_call = dice.roll(3) == 0;
+        let stop = if dice.roll(6) == 0 { vec!["é日".to_owned()] } else { Vec::new() };
         let request = TurnRequest {
+            sampling: Sampling { stop, ..Sampling::default() },
             turn_id,
             opening,
             tool_choice,
@@ -210,7 +212,9 @@ impl Play {
         let said = said_by_model(&self.scene);
         let rest = self.text.strip_prefix(said).unwrap_or_default();
         let is_results = rest.starts_with(['`', '{', '[']);
-        if (was_stopped || is_results) && self.text.starts_with(said) {
+        let stops = &self.scene.turn.request().sampling.stop;
+        let is_stop_text = stops.iter().any(|stop| rest.starts_with(stop));
+        if (was_stopped || is_results || is_stop_text) && self.text.starts_with(said) {
             // The rest of the message was not read.
             said.clone_into(&mut self.text);
         }

@@ -228,6 +228,7 @@ skipped: just refused
 stopped: a block of results
 stopped: a call to approve
 stopped: a repeated call
+stopped: a stop text
 stopped: a tool has ended the chain
 stopped: no tools left
 stopped: too many calls

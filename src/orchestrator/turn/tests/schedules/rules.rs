@@ -231,6 +231,7 @@ impl Witness {
             (calls, "stopped: too many calls"),
             (surplus == Some(Surplus::Results), "stopped: a block of results"),
             (surplus == Some(Surplus::Repeats), "stopped: a repeated call"),
+            (surplus == Some(Surplus::StopText), "stopped: a stop text"),
             (has_ended, "stopped: a tool has ended the chain"),
             (scene.turn.asks_approval(), "stopped: a call to approve"),
         ];

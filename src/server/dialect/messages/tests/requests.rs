@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::conversation::{Ask, Turn};
-use crate::gateway::NewTurn;
+use crate::gateway::{BeginError, NewTurn};
 use crate::server::dialect::messages::request::{read, read_to_count};
 use crate::server::dialect::messages::server_tools::MessagesServerTools;
+use crate::server::dialect::models::Models;
 use crate::server::dialect::{Asked, Asking, Form};
 use crate::server::refusal::Refusal;
 use crate::upstream::ToolChoice;
@@ -34,7 +35,7 @@ fn with<T>(body: &Value, remembers: bool, read: impl FnOnce(&Asked<'_>) -> T) ->
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "",
-        models: &["local".to_owned(), "claude-mine".to_owned()],
+        models: &Models::new(vec!["local".to_owned(), "claude-mine".to_owned()], Vec::new(), false),
         hidden: &Remembered(remembers),
         now_sec: 0,
     })
@@ -62,7 +63,7 @@ fn instructions(system: &Value) -> Option<String> {
 }
 
 fn prompt(turn: &NewTurn) -> &str {
-    let (Ask::Prompt(prompt) | Ask::Words(prompt)) = &turn.ask else { panic!("{:?}", turn.ask) };
+    let Ask::Words(prompt) = &turn.ask else { panic!("{:?}", turn.ask) };
     prompt
 }
 
@@ -96,7 +97,6 @@ fn names_of_anthropics_models_mean_the_default() {
         ("claude-opus-9", None, true),
         ("claude-opus-9:no-tools", None, false),
         ("claude-mine", Some("claude-mine"), true),
-        ("other", Some("other"), true),
     ] {
         let body = request(&json!({ "model": name }));
         let hidden = MessagesServerTools::Hidden;
@@ -104,6 +104,8 @@ fn names_of_anthropics_models_mean_the_default() {
         assert_eq!(turn.model.as_deref(), model, "{name}");
         assert_eq!(turn.tools.is_none(), has_ours, "{name}");
     }
+    let refused = try_read(&request(&json!({"model": "other"}))).unwrap_err();
+    assert!(matches!(refused, Refusal::Begin(BeginError::UnknownModel { .. })), "{refused:?}");
 }
 
 #[test]
@@ -125,6 +127,10 @@ fn the_choice_of_tools_is_read() {
         assert_eq!((turn.tool_choice, turn.single_client_call), (expected, is_single), "{choice}");
         assert!(!turn.client_tools.is_empty());
     }
+    let named = json!({"tools": [{"name": "open"}, {"name": "close"}],
+        "tool_choice": {"type": "tool", "name": "open"}});
+    let offered = turn(&named).client_tools.beside(&crate::tools::Catalog::default());
+    assert_eq!(offered.names(), ["open"], "the others are not offered");
     let none = json!({"tools": tools, "tool_choice": {"type": "none"}});
     let body = request(&none);
     let hidden = MessagesServerTools::Hidden;
@@ -287,6 +293,47 @@ fn a_turn_that_we_remember_stays_one_message() {
         with(&body, true, |asked| read(asked, MessagesServerTools::McpToolUse)).unwrap().turn;
     let history = format!("{:?}", turn.brought.unwrap().history);
     assert!(history.contains("Let me see. It is 42."), "{history}");
+}
+
+/// Many blocks of one message take time in proportion: each call is looked up once.
+#[test]
+fn a_message_of_many_blocks_is_read_in_one_pass() {
+    let mut blocks: Vec<Value> = (0..10_000)
+        .map(|at| json!({"type": "mcp_tool_use", "id": format!("c{at}"), "name": "n"}))
+        .collect();
+    blocks.push(json!({"type": "mcp_tool_result", "tool_use_id": "c1", "content": "x"}));
+    blocks.extend((0..10_000).map(|_| json!({"type": "text", "text": "x"})));
+    let body = request(&json!({"messages": [{"role": "assistant", "content": blocks}]}));
+    let lookups = Lookups::default();
+    let body = body.to_string();
+    let asked = Asked {
+        accept: "",
+        body: body.as_bytes(),
+        idempotency_key: None,
+        owner: "",
+        models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
+        hidden: &lookups,
+        now_sec: 0,
+    };
+    read(&asked, MessagesServerTools::McpToolUse).unwrap();
+    // Once when it is read, and once when its turn is looked for.
+    assert!(lookups.0.get() <= 3 * 10_000, "{:?}", lookups.0);
+}
+
+/// Counts how often it is asked, and remembers the last call only.
+#[derive(Default)]
+struct Lookups(std::cell::Cell<usize>);
+
+impl HiddenTurns for Lookups {
+    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+        self.0.set(self.0.get() + 1);
+        let (turn, call_id) = (Arc::new(Turn::default()), client_call_id.to_owned());
+        (client_call_id == "c9999").then(|| HiddenCall { turn, call_id })
+    }
+
+    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+        None
+    }
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Reads `chat`, and checks what it says about upstreams.
+
+use super::mistake::Mistake;
+use super::reader::{Keys, boolean, text};
+use super::values::{choice, name, name as upstream_name};
+use super::{ChatConfig, Config};
+use crate::limits::config::MODEL_NAMES_MAX;
+use crate::server::{ModelAlias, ServerTools};
+
+pub(super) fn read(mut keys: Keys<'_, '_>) -> ChatConfig {
+    let default = ChatConfig::default();
+    let chat = ChatConfig {
+        server_tools: keys.read(
+            "server_tools",
+            default.server_tools,
+            choice("server_tools", &ServerTools::ALL),
+        ),
+        models: models(&mut keys),
+        any_model: keys.read("any_model", default.any_model, boolean),
+    };
+    keys.finish();
+    chat
+}
+
+fn models(keys: &mut Keys<'_, '_>) -> Vec<ModelAlias> {
+    let models = keys.sections("models", |mut keys| {
+        let (name, has_tools) = (keys.required("name", String::new(), name), keys.has("tools"));
+        let upstream = keys.read("upstream", None, |node| upstream_name(node).map(Some));
+        let tools = keys.list("tools", Vec::new(), |node| text(node).map(str::to_owned));
+        keys.finish();
+        ModelAlias { name, upstream, tools: has_tools.then_some(tools) }
+    });
+    let models = models.unwrap_or_default();
+    if models.len() > MODEL_NAMES_MAX {
+        keys.refuse("models", format!("expected at most {MODEL_NAMES_MAX} names"));
+    }
+    models
+}
+
+/// Checks that each name is new, and that its upstream exists.
+pub(super) fn check(config: &Config, mistakes: &mut Vec<Mistake>) {
+    let upstreams: Vec<&str> = config.upstreams.iter().map(|upstream| &*upstream.name).collect();
+    let models = &config.chat.models;
+    for (at, ModelAlias { name, upstream, .. }) in models.iter().enumerate() {
+        let mut refuse = |key: &str, message: String| {
+            mistakes.push(Mistake::of_several(format!("chat.models[{at}].{key}"), message));
+        };
+        let is_taken = upstreams.contains(&&**name)
+            || models[..at].iter().any(|earlier| earlier.name == *name);
+        if is_taken {
+            refuse("name", format!("found `{name}`, expected a name that nothing else has"));
+        }
+        if let Some(upstream) = upstream.as_ref().filter(|it| !upstreams.contains(&&***it)) {
+            let known = upstreams.join("`, `");
+            refuse("upstream", format!("found `{upstream}`, expected an upstream: `{known}`"));
+        }
+    }
+}

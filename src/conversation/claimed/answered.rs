@@ -1,0 +1,83 @@
+//! Questions that were answered outside of the list of messages.
+//!
+//! Some clients send the user's answer beside the list, and only in the request that it opens. Later
+//! they send the turn that asked and the turn that followed as one:
+//!
+//! ```text
+//!   user, call A; result A; assistant   ->   user, call A; result A | answer, assistant
+//!                                            '---- asked by ----'   '-- opened by --'
+//! ```
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::kept::{says, turn_of};
+use super::reading::{Exchange, Reply};
+use super::repairs::Repairs;
+use super::turns::Draft;
+use super::{Adopted, HiddenTurns, append, asked};
+use crate::conversation::{Ask, Choice, Turn};
+
+/// Splits the exchanges that hold a question and the turn that its answer opened.
+pub(super) fn split(exchanges: Vec<Exchange>, hidden: &dyn HiddenTurns) -> Vec<Exchange> {
+    let mut all = Vec::with_capacity(exchanges.len());
+    // A list that names one turn again and again would cost a look at its words each time.
+    let mut seen = HashSet::new();
+    for mut exchange in exchanges {
+        let mut at = 0;
+        while at < exchange.replies.len() {
+            let asking = turn_of(&exchange.replies[at], hidden);
+            let asking = asking.filter(|turn| seen.insert(turn.turn_id.clone()));
+            at += 1;
+            let Some(asking) = asking else { continue };
+            let Some((end, prompt)) = answered_at(&exchange, &asking, at, hidden) else { continue };
+            let replies = exchange.replies.split_off(end);
+            all.push(std::mem::replace(&mut exchange, Exchange { prompt, replies }));
+            at = 0;
+        }
+        all.push(exchange);
+    }
+    all
+}
+
+/// Where a turn ends that asked, and the user's answer, if an answer opened what follows. The turn
+/// has the reply before `at`.
+fn answered_at(
+    exchange: &Exchange,
+    asking: &Arc<Turn>,
+    at: usize,
+    hidden: &dyn HiddenTurns,
+) -> Option<(usize, String)> {
+    let question = asking.questions.first()?;
+    let opened = hidden.by_answer(&question.clarification_id)?;
+    // It may have made other calls as well.
+    let is_of_turn =
+        |reply: &&Reply| turn_of(reply, hidden).is_some_and(|turn| turn.turn_id == asking.turn_id);
+    let calls = exchange.replies[at..].iter().take_while(is_of_turn).count();
+    let end = (at + calls).max(says(asking, &exchange.replies));
+    (end < exchange.replies.len()).then(|| (end, opened.prompt.clone()))
+}
+
+impl Adopted {
+    /// The same with an answer to a question in place of what opens the next turn. If the list
+    /// lacks the turn that asked, but that is known and nobody has answered it, the turn becomes
+    /// the last one.
+    #[must_use]
+    pub fn answering(
+        mut self,
+        clarification_id: String,
+        choice: Choice,
+        hidden: &dyn HiddenTurns,
+    ) -> Self {
+        let is_open = asked(&self.history) == Some(&clarification_id);
+        if !is_open
+            && hidden.by_answer(&clarification_id).is_none()
+            && let Some(turn) = hidden.by_question(&clarification_id)
+        {
+            let draft = Draft::again(&turn, self.history.call_ids());
+            append(&mut self.history, draft.finish(&mut Repairs::default()));
+        }
+        self.ask = Ask::Answer { clarification_id, choice };
+        self
+    }
+}

@@ -1,0 +1,162 @@
+//! Turns of ours that the client was shown with their calls, and questions that were answered
+//! outside of the list.
+
+use super::kept::{asking, call, ended, turn, words};
+use super::*;
+use crate::conversation::{Answer, Choice, Ending, Given, Opening};
+use crate::event::TurnFinish;
+
+fn shown(text: &str, id: &str) -> ClaimedMessage {
+    let call = ClaimedCall { name: "secret".to_owned(), ..claimed_call(id, "{}") };
+    ClaimedMessage::Assistant { text: text.to_owned(), calls: vec![call] }
+}
+
+/// A turn that answers the question of `asking`.
+fn answering(steps: &[&[Part]]) -> Turn {
+    let answer = Answer {
+        clarification_id: "t1.1".to_owned(),
+        question: "Which?".to_owned(),
+        given: Given::Text("This.".to_owned()),
+        not_chosen: Vec::new(),
+    };
+    let (prompt, answer) = ("This.".to_owned(), Some(Box::new(answer)));
+    Turn { prompt, answer, ..turn("t2", 1, steps, TurnFinish::Stop) }
+}
+
+/// The question of `t1`, whose call is `a` for the client, and the turn that its answer opened.
+fn shelf(steps: &[&[Part]], seen: &[(&str, &str)]) -> Shelf {
+    let mut shelf = Shelf::default();
+    let (asking, answering) = (Arc::new(asking(1)), Arc::new(answering(steps)));
+    shelf.hand_out(&asking, &[("a", "call_1")]);
+    shelf.hand_out(&answering, seen);
+    shelf.by_question.insert("t1.1".to_owned(), asking);
+    shelf.by_answer.insert("t1.1".to_owned(), answering);
+    shelf
+}
+
+#[test]
+fn a_turn_whose_calls_were_shown_is_found_with_what_it_said_after_them() {
+    let mut shelf = Shelf::default();
+    let steps: [&[Part]; 3] =
+        [&[words("One."), ended(1)], &[words("Two."), ended(2)], &[words("Three.")]];
+    let kept = Arc::new(turn("t1", 2, &steps, TurnFinish::Stop));
+    shelf.hand_out(&kept, &[("a", "call_1"), ("b", "call_2")]);
+    let ours = [
+        "user: ?",
+        "says: One.",
+        "call_1: secret {} ended 1",
+        "says: Two.",
+        "call_2: secret {} ended 2",
+        "says: Three.",
+    ];
+    let list = [
+        user("?"),
+        shown("One.", "a"),
+        returns("a", "forged"),
+        shown("Two.", "b"),
+        returns("b", "forged"),
+    ];
+    let whole = [&list[..], &[says("Three."), user("!")]].concat();
+    shelf.check(&whole, &[&ours[..], &["asks: !"]].concat());
+    // What it did not say is the client's.
+    let more = [&list[..], &[says("Three."), says("Four."), user("!")]].concat();
+    shelf.check(&more, &[&ours[..], &["says: Four.", "asks: !"]].concat());
+}
+
+#[test]
+fn a_question_in_words_is_said_by_the_turn_that_asked() {
+    let mut shelf = Shelf::default();
+    shelf.hand_out(&Arc::new(asking(1)), &[("a", "call_1")]);
+    let list = [user("?"), shown("", "a"), returns("a", "{}"), says("Which?"), user("This.")];
+    let adopted = shelf.check(&list, &["user: ?", "call_1: secret {} ended 1", "asks: This."]);
+    let opening = adopted.history.open(&adopted.ask, |_| false).unwrap();
+    assert!(matches!(opening, Opening::Answer(_)), "the words answer it");
+}
+
+#[test]
+fn an_answer_that_is_not_in_the_list_is_put_back() {
+    let shelf = shelf(&[&[words("So.")]], &[]);
+    let list = [user("?"), shown("", "a"), returns("a", "{}"), says("So."), user("!")];
+    let expected = ["user: ?", "call_1: secret {} ended 1", "user: This.", "says: So.", "asks: !"];
+    let adopted = shelf.check(&list, &expected);
+    assert!(adopted.history.turns().last().unwrap().answer.is_some());
+}
+
+#[test]
+fn an_answer_is_put_back_between_calls_too() {
+    let look = call(2, "look", Outcome::HandedOut);
+    let shelf = {
+        let mut shelf = shelf(&[&[words("So."), look]], &[("b", "call_2")]);
+        let waits = Turn {
+            ending: Some(Ending::Completed(TurnFinish::ClientToolCalls)),
+            ..Turn::clone(&shelf.by_answer["t1.1"])
+        };
+        let waits = Arc::new(waits);
+        shelf.hand_out(&waits, &[("b", "call_2")]);
+        shelf.by_answer.insert("t1.1".to_owned(), waits);
+        shelf
+    };
+    let list =
+        [user("?"), shown("", "a"), returns("a", "{}"), calls("So.", &["b"]), returns("b", "7")];
+    shelf.check(
+        &list,
+        &[
+            "user: ?",
+            "call_1: secret {} ended 1",
+            "user: This.",
+            "says: So.",
+            "call_2: look {} HandedOut",
+            r#"returns: call_2 {"text":"7"}"#,
+        ],
+    );
+}
+
+#[test]
+fn what_answers_a_question_of_the_list_keeps_its_answer() {
+    let shelf = shelf(&[&[words("So."), ended(2)]], &[("b", "call_2")]);
+    let list = [
+        user("?"),
+        shown("", "a"),
+        returns("a", "{}"),
+        user("The first, please."),
+        shown("So.", "b"),
+        returns("b", "{}"),
+        user("!"),
+    ];
+    let adopted = shelf.check(
+        &list,
+        &[
+            "user: ?",
+            "call_1: secret {} ended 1",
+            "user: The first, please.",
+            "says: So.",
+            "call_2: secret {} ended 2",
+            "asks: !",
+        ],
+    );
+    assert!(adopted.history.turns().last().unwrap().answer.is_some());
+}
+
+fn answered(adopted: Adopted, shelf: &Shelf) -> Adopted {
+    adopted.answering("t1.1".to_owned(), Choice::Text("This.".to_owned()), shelf)
+}
+
+#[test]
+fn an_answer_finds_its_question() {
+    let mut shelf = shelf(&[], &[]);
+    shelf.by_answer.clear();
+    let list = [user("?"), shown("", "a")];
+    let open = answered(adopt(list.to_vec(), "key", &shelf).unwrap(), &shelf);
+    let line = "answers t1.1: Text(\"This.\")";
+    assert_eq!(outline(&open), ["user: ?", "call_1: secret {} ended 1", line]);
+    // The client has left out the turn that asked.
+    let missing = answered(adopted(vec![user("Hi."), says("Hello."), user("!")]), &shelf);
+    let expected = ["user: Hi.", "says: Hello.", "user: ?", "call_1: secret {} ended 1", line];
+    assert_eq!(outline(&missing), expected);
+    assert!(missing.history.open(&missing.ask, |_| false).is_ok());
+    // Somebody has answered it.
+    shelf.by_answer.insert("t1.1".to_owned(), Arc::new(answering(&[])));
+    let late = answered(adopted(vec![user("Hi."), says("Hello."), user("!")]), &shelf);
+    assert_eq!(outline(&late), ["user: Hi.", "says: Hello.", line]);
+    assert!(late.history.open(&late.ask, |_| false).is_err());
+}

@@ -1,0 +1,146 @@
+//! The messages of a chat (`UIMessage`), as what the client claims was said.
+//!
+//! A message of the assistant holds a whole turn, or several: steps of text and tools. Each becomes
+//! messages of its own, in the order in which things were said:
+//!
+//! ```text
+//!   text, tool A with output, tool B with output, text
+//!   -> assistant: text, call A; result A; assistant: call B; result B; assistant: text
+//! ```
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
+use crate::server::dialect::chat_completions::messages::text_of;
+
+/// A message as it was written. Whatever else it has is skipped.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AiSdkMessage")]
+pub(super) struct RawMessage {
+    #[serde(default)]
+    pub(super) id: Value,
+    #[serde(default)]
+    role: Value,
+    #[serde(default)]
+    parts: Value,
+    /// What older versions have instead of parts.
+    #[serde(default)]
+    content: Value,
+}
+
+impl RawMessage {
+    pub(super) fn is_assistants(&self) -> bool {
+        self.role == "assistant"
+    }
+
+    /// Appends what it says.
+    pub(super) fn claim(&self, claimed: &mut Vec<ClaimedMessage>) {
+        let parts = self.parts.as_array().map_or(&[][..], Vec::as_slice);
+        match self.role.as_str() {
+            Some("assistant") if parts.is_empty() => claimed.push(ClaimedMessage::Assistant {
+                text: text_of(&self.content),
+                calls: Vec::new(),
+            }),
+            Some("assistant") => claim_parts(parts, claimed),
+            Some("system") => claimed.push(ClaimedMessage::System(self.text(parts))),
+            _ => claimed.push(ClaimedMessage::User(self.text(parts))),
+        }
+    }
+
+    /// The words of somebody who calls nothing.
+    fn text(&self, parts: &[Value]) -> String {
+        if parts.is_empty() {
+            return text_of(&self.content);
+        }
+        let texts = parts.iter().filter_map(|part| match part["type"].as_str() {
+            Some("text") => part["text"].as_str(),
+            Some("file") if is_image(part) => Some("[an image, which is not shown]"),
+            Some("file") => Some("[a file, which is not shown]"),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn is_image(part: &Value) -> bool {
+    part["mediaType"].as_str().is_some_and(|kind| kind.starts_with("image/"))
+}
+
+fn claim_parts(parts: &[Value], claimed: &mut Vec<ClaimedMessage>) {
+    let mut reply = Reply::default();
+    for part in parts {
+        match part["type"].as_str().unwrap_or_default() {
+            "text" => {
+                if !reply.calls.is_empty() {
+                    reply.flush(claimed);
+                }
+                reply.add(part["text"].as_str().unwrap_or_default());
+            }
+            "step-start" => reply.flush(claimed),
+            "dynamic-tool" => reply.call(part["toolName"].as_str().unwrap_or_default(), part),
+            kind => {
+                if let Some(name) = kind.strip_prefix("tool-") {
+                    reply.call(name, part);
+                }
+            }
+        }
+    }
+    reply.flush(claimed);
+}
+
+/// An assistant's message that is being read.
+#[derive(Default)]
+struct Reply {
+    text: String,
+    calls: Vec<ClaimedCall>,
+    results: Vec<ClaimedMessage>,
+}
+
+impl Reply {
+    fn add(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(text);
+    }
+
+    fn call(&mut self, name: &str, part: &Value) {
+        let id = part["toolCallId"].as_str().unwrap_or_default().to_owned();
+        // What could not be read as JSON is kept as it was written.
+        let input = part.get("input").or_else(|| part.get("rawInput"));
+        let arguments = match input {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(written)) => written.clone(),
+            Some(input) => input.to_string(),
+        };
+        if let Some((output, is_error)) = result(part) {
+            let call_id = id.clone();
+            self.results.push(ClaimedMessage::Result { call_id, output, is_error });
+        }
+        self.calls.push(ClaimedCall { id, name: name.to_owned(), arguments });
+    }
+
+    fn flush(&mut self, claimed: &mut Vec<ClaimedMessage>) {
+        let Self { text, calls, results } = std::mem::take(self);
+        if !text.is_empty() || !calls.is_empty() {
+            claimed.push(ClaimedMessage::Assistant { text, calls });
+        }
+        claimed.extend(results);
+    }
+}
+
+/// What a tool returned, and whether it failed. A part without an output is a call that nobody has
+/// answered.
+fn result(part: &Value) -> Option<(String, bool)> {
+    match part["state"].as_str()? {
+        "output-available" => Some(match &part["output"] {
+            Value::String(text) => (text.clone(), false),
+            output => (output.to_string(), false),
+        }),
+        "output-error" => Some((part["errorText"].as_str().unwrap_or_default().to_owned(), true)),
+        "output-denied" => Some(("the user did not allow it".to_owned(), true)),
+        _ => None,
+    }
+}

@@ -1,0 +1,561 @@
+//! Turns as the AI SDK gets them, and what its clients send back.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::messages::RawMessage;
+use super::parts::{Message, Parts};
+use super::{AiSdk, request};
+use crate::conversation::claimed::{ClaimedMessage, HiddenCall, HiddenTurns, Past};
+use crate::conversation::{Ask, Choice, Turn};
+use crate::event::{
+    AcknowledgementSource, Event, FailureCode, FeedbackReason, Summary, TurnFinish, Usage,
+};
+use crate::gateway::BeginError;
+use crate::limits::server::MESSAGE_ID_BYTES_MAX;
+use crate::server::dialect::models::Models;
+use crate::server::dialect::{Asked, Asking, Dialect as _, Encoder as _, Form, Refused};
+use crate::server::refusal::Refusal;
+use crate::session::log::tests::records;
+use crate::tools::{Clarification, ClarificationOption, Source, ToolResult};
+use crate::upstream::ToolChoice;
+
+const TURN: &str = "5eef151e-f351-4620-9769-441c3a4f562f";
+const MESSAGE: &str = "msg_5eef151ef35146209769441c3a4f562f";
+
+fn id(number: u32) -> String {
+    format!("call_5eef151ef35146209769441c3a4f562f_{number}")
+}
+
+fn started() -> Event<'static> {
+    Event::TurnStarted { session_id: "s", turn_id: TURN, model: "m", max_tool_loops: 5 }
+}
+
+fn summary() -> Summary<'static> {
+    Summary { loops: 1, tool_calls: 0, usage: Usage::NONE, text: "" }
+}
+
+fn completed(finish_reason: TurnFinish) -> Event<'static> {
+    Event::TurnCompleted { finish_reason, summary: summary() }
+}
+
+fn text(text: &str) -> Event<'_> {
+    Event::TextDelta { text }
+}
+
+fn raw(json: &Value) -> Box<RawValue> {
+    RawValue::from_string(json.to_string()).unwrap()
+}
+
+fn start<'a>(call_id: &'a str, arguments: &'a RawValue, round: u32) -> Event<'a> {
+    Event::ToolStarted { call_id, tool_name: "look", tool_args: arguments, r#loop: round }
+}
+
+fn end<'a>(call_id: &'a str, result: &'a ToolResult) -> Event<'a> {
+    Event::ToolCompleted {
+        call_id,
+        tool_name: "look",
+        tool_result: result,
+        duration_ms: 1,
+        attempts: 1,
+    }
+}
+
+/// The parts of a stream, which ends with `[DONE]`.
+fn parts_of(mut encoder: Parts, events: &[Event<'_>]) -> Vec<Value> {
+    let mut out = BytesMut::new();
+    records(events, |record| encoder.encode(&record, &mut out));
+    let stream = String::from_utf8(out.to_vec()).unwrap();
+    let frames = stream.split_terminator("\n\n");
+    let mut frames: Vec<&str> = frames.map(|frame| frame.strip_prefix("data: ").unwrap()).collect();
+    assert_eq!(frames.pop(), Some("[DONE]"));
+    frames.into_iter().map(|frame| serde_json::from_str(frame).unwrap()).collect()
+}
+
+fn parts(events: &[Event<'_>]) -> Vec<Value> {
+    parts_of(Parts::new(None), events)
+}
+
+/// The types of parts, in order.
+fn types(parts: &[Value]) -> Vec<&str> {
+    parts.iter().map(|part| part["type"].as_str().unwrap()).collect()
+}
+
+#[track_caller]
+fn only<'p>(parts: &'p [Value], kind: &str) -> &'p Value {
+    let mut found = parts.iter().filter(|part| part["type"] == kind);
+    let part = found.next().unwrap_or_else(|| panic!("no {kind} in {parts:?}"));
+    assert!(found.next().is_none(), "two of {kind}");
+    part
+}
+
+#[test]
+fn words_and_reasoning_are_spans_with_ids_of_their_own() {
+    let events = [
+        started(),
+        Event::ReasoningDelta { text: "Hm" },
+        Event::ReasoningDelta { text: "." },
+        text("Hello \"you\"\n"),
+        text("!"),
+        Event::ReasoningDelta { text: "Really?" },
+        completed(TurnFinish::Stop),
+    ];
+    assert_eq!(
+        parts(&events),
+        [
+            json!({"type": "start", "messageId": MESSAGE}),
+            json!({"type": "start-step"}),
+            json!({"type": "reasoning-start", "id": "1"}),
+            json!({"type": "reasoning-delta", "id": "1", "delta": "Hm"}),
+            json!({"type": "reasoning-delta", "id": "1", "delta": "."}),
+            json!({"type": "reasoning-end", "id": "1"}),
+            json!({"type": "text-start", "id": "2"}),
+            json!({"type": "text-delta", "id": "2", "delta": "Hello \"you\"\n"}),
+            json!({"type": "text-delta", "id": "2", "delta": "!"}),
+            json!({"type": "text-end", "id": "2"}),
+            json!({"type": "reasoning-start", "id": "3"}),
+            json!({"type": "reasoning-delta", "id": "3", "delta": "Really?"}),
+            json!({"type": "reasoning-end", "id": "3"}),
+            json!({"type": "finish-step"}),
+            json!({"type": "finish", "finishReason": "stop"}),
+        ]
+    );
+}
+
+#[test]
+fn a_tool_of_ours_is_executed_by_the_provider_and_the_answer_is_a_step_of_its_own() {
+    let (arguments, result) = (raw(&json!({"a": 1})), ToolResult::data(json!({"b": 2})));
+    let events = [
+        started(),
+        text("Let me see."),
+        Event::ToolMarkerDetected { call_id: "call_1", r#loop: 1 },
+        Event::ToolArgumentsDelta { call_id: "call_1", delta: "{\"a" },
+        Event::Acknowledgement { text: "Let me see.", source: AcknowledgementSource::Model },
+        start("call_1", &arguments, 1),
+        end("call_1", &result),
+        text("It is 2."),
+        completed(TurnFinish::Stop),
+    ];
+    let parts = parts(&events);
+    let ours = |mut part: Value| {
+        part["dynamic"] = true.into();
+        part["providerExecuted"] = true.into();
+        part
+    };
+    assert_eq!(
+        parts[4..10],
+        [
+            json!({"type": "text-end", "id": "1"}),
+            ours(json!({"type": "tool-input-start", "toolCallId": id(1), "toolName": "look"})),
+            ours(json!({
+                "type": "tool-input-available", "toolCallId": id(1), "toolName": "look",
+                "input": {"a": 1},
+            })),
+            ours(json!({
+                "type": "tool-output-available", "toolCallId": id(1), "output": {"b": 2},
+            })),
+            json!({"type": "finish-step"}),
+            json!({"type": "start-step"}),
+        ]
+    );
+    assert_eq!(
+        types(&parts)[10..],
+        ["text-start", "text-delta", "text-end", "finish-step", "finish"]
+    );
+}
+
+#[test]
+fn calls_of_one_round_share_a_step_and_those_of_the_next_do_not() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::data(json!(1)));
+    let events = [
+        started(),
+        start("call_1", &arguments, 1),
+        end("call_1", &result),
+        start("call_2", &arguments, 1),
+        // The model still writes while the tool runs.
+        text("And"),
+        end("call_2", &result),
+        start("call_3", &arguments, 2),
+        end("call_3", &result),
+        completed(TurnFinish::Stop),
+    ];
+    let parts = parts(&events);
+    let steps = types(&parts);
+    assert_eq!(steps.iter().filter(|kind| **kind == "start-step").count(), 2);
+    let next = steps.iter().rposition(|kind| *kind == "start-step").unwrap();
+    assert_eq!(parts[next + 1]["toolCallId"], id(3));
+}
+
+#[test]
+fn a_failing_tool_is_an_error_and_its_feedback_is_nothing() {
+    let (arguments, result) = (raw(&json!({})), ToolResult::error("overflow"));
+    let feedback = |call_id| Event::Feedback {
+        call_id,
+        reason: FeedbackReason::ToolFailed,
+        message: "It failed.",
+        attempt: 1,
+    };
+    let events = [
+        started(),
+        feedback(None),
+        start("call_1", &arguments, 1),
+        end("call_1", &result),
+        feedback(Some("call_1")),
+        completed(TurnFinish::Stop),
+    ];
+    let parts = parts(&events);
+    let error = only(&parts, "tool-output-error");
+    assert_eq!(
+        (&error["errorText"], &error["providerExecuted"]),
+        (&json!("overflow"), &json!(true))
+    );
+    assert_eq!(parts.len(), 7);
+}
+
+#[test]
+fn calls_for_the_client_are_its_own_and_finish_the_message() {
+    let arguments = raw(&json!({"path": "a"}));
+    let events = [
+        started(),
+        Event::ClientToolCall {
+            call_id: "call_2",
+            tool_name: "open",
+            tool_args: &arguments,
+            r#loop: 1,
+        },
+        completed(TurnFinish::ClientToolCalls),
+    ];
+    let parts = parts(&events);
+    assert_eq!(
+        parts[2..],
+        [
+            json!({"type": "tool-input-start", "toolCallId": id(2), "toolName": "open"}),
+            json!({
+                "type": "tool-input-available", "toolCallId": id(2), "toolName": "open",
+                "input": {"path": "a"},
+            }),
+            json!({"type": "finish-step"}),
+            json!({"type": "finish", "finishReason": "tool-calls"}),
+        ]
+    );
+}
+
+fn which_john() -> Clarification {
+    Clarification {
+        r#type: "choice".to_owned(),
+        question: "Which John?".to_owned(),
+        options: vec![ClarificationOption::new("a", "Doe"), ClarificationOption::new("b", "Smith")],
+        ..Clarification::default()
+    }
+}
+
+fn asking<'a>(
+    clarification: &'a Clarification,
+    source: &'a Source,
+    arguments: Option<&'a RawValue>,
+) -> Event<'a> {
+    Event::ClarificationNeeded {
+        clarification_id: "t.1",
+        call_id: "call_1",
+        tool_name: "look",
+        source,
+        clarification,
+        arguments,
+    }
+}
+
+#[test]
+fn a_question_is_asked_in_words_and_stays_as_data() {
+    let (arguments, clarification) = (raw(&json!({})), which_john());
+    let (result, source) = (ToolResult::clarification(clarification.clone()), Source::builtin());
+    let events = [
+        started(),
+        start("call_1", &arguments, 1),
+        end("call_1", &result),
+        asking(&clarification, &source, None),
+        completed(TurnFinish::ClarificationNeeded),
+    ];
+    let parts = parts(&events);
+    let output = &only(&parts, "tool-output-available")["output"];
+    assert_eq!(output["clarification"]["question"], "Which John?");
+    assert_eq!(only(&parts, "text-delta")["delta"], "Which John?\n1. Doe\n2. Smith");
+    let data = only(&parts, "data-clarification");
+    assert_eq!(data["id"], "t.1");
+    assert!(data.get("transient").is_none(), "it stays in the message");
+    assert_eq!(data["data"]["call_id"], id(1));
+    assert_eq!(data["data"]["options"][1]["id"], "b");
+    assert_eq!(only(&parts, "finish")["finishReason"], "stop");
+}
+
+#[test]
+fn a_call_to_approve_is_shown_with_its_arguments() {
+    let confirmation = Clarification { r#type: "confirmation".to_owned(), ..which_john() };
+    let (arguments, source) = (raw(&json!({"all": true})), Source::builtin());
+    let events = [
+        started(),
+        asking(&confirmation, &source, Some(&arguments)),
+        completed(TurnFinish::ClarificationNeeded),
+    ];
+    let parts = parts(&events);
+    let call = only(&parts, "tool-input-available");
+    assert_eq!((&call["toolCallId"], &call["input"]), (&json!(id(1)), &json!({"all": true})));
+    assert_eq!(call["providerExecuted"], true, "the client must not run it");
+    let output = &only(&parts, "tool-output-available")["output"]["clarification"];
+    assert_eq!(output["question"], "Which John?");
+    assert_eq!(only(&parts, "data-clarification")["data"]["arguments"], json!({"all": true}));
+}
+
+#[test]
+fn what_is_shown_for_a_while_is_transient() {
+    let arguments = raw(&json!({}));
+    let events = [
+        started(),
+        Event::Acknowledgement { text: "Looking.", source: AcknowledgementSource::Hints },
+        start("call_1", &arguments, 1),
+        Event::ToolProgress {
+            call_id: "call_1",
+            tool_name: "look",
+            progress: 1.0,
+            total: None,
+            message: Some("one"),
+        },
+        Event::Status { message: "asking again" },
+        Event::LoopLimitReached { max_tool_loops: 1 },
+        completed(TurnFinish::LoopLimit),
+    ];
+    let parts = parts(&events);
+    let transient: Vec<&Value> = parts.iter().filter(|part| part["transient"] == true).collect();
+    let types: Vec<&Value> = transient.iter().map(|part| &part["type"]).collect();
+    assert_eq!(types, ["data-status", "data-tool-progress", "data-status", "data-status"]);
+    assert_eq!(transient[0]["data"], json!({"message": "Looking."}));
+    assert_eq!(
+        (&transient[1]["id"], &transient[1]["data"]["call_id"]),
+        (&json!(id(1)), &json!(id(1)))
+    );
+    assert_eq!(only(&parts, "finish")["finishReason"], "stop");
+    let error = &only(&parts, "tool-output-error")["errorText"];
+    assert!(error.as_str().unwrap().starts_with("interrupted"), "every call ends: {error}");
+}
+
+#[test]
+fn the_ways_to_end() {
+    let end = |last: Event<'_>| {
+        let mut parts = parts(&[started(), text("Hi"), last]);
+        let end = parts.split_off(4);
+        assert_eq!(end[0]["type"], "text-end", "nothing is left open");
+        end[1..].to_vec()
+    };
+    let finish = |reason: &str| {
+        vec![json!({"type": "finish-step"}), json!({"type": "finish", "finishReason": reason})]
+    };
+    assert_eq!(end(completed(TurnFinish::Length)), finish("length"));
+    assert_eq!(end(completed(TurnFinish::LoopLimit)), finish("stop"));
+    let abort = vec![json!({"type": "abort", "reason": "cancelled"})];
+    assert_eq!(end(completed(TurnFinish::Cancelled)), abort);
+    let failed = Event::TurnFailed {
+        code: FailureCode::UpstreamUnavailable,
+        message: "cannot connect to http://10.0.0.1/",
+        retryable: true,
+        summary: summary(),
+    };
+    let error = end(failed);
+    assert_eq!(error.len(), 1);
+    let shown = error[0]["errorText"].as_str().unwrap();
+    assert_eq!(error[0]["type"], "error");
+    assert!(shown.starts_with("The model cannot be reached") && !shown.contains("10."), "{shown}");
+}
+
+#[test]
+fn an_answer_continues_the_clients_last_message() {
+    let start = |message| {
+        parts_of(Parts::new(message), &[started(), completed(TurnFinish::Stop)])[0].clone()
+    };
+    let continued = |id: Option<&str>| Some(Message { id: id.map(str::to_owned) });
+    assert_eq!(start(continued(Some("m7")))["messageId"], "m7");
+    assert_eq!(start(continued(None)), json!({"type": "start"}));
+}
+
+#[test]
+fn the_stream_says_what_it_is() {
+    let parts = Parts::new(None);
+    assert_eq!(parts.mark(), Some(("x-vercel-ai-ui-message-stream", "v1")));
+    assert_eq!(&parts.keep_alive()[..], b":\n\n");
+}
+
+/// No turn of ours.
+#[derive(Debug)]
+struct Nothing;
+
+impl HiddenTurns for Nothing {
+    fn by_call(&self, _: &str) -> Option<HiddenCall> {
+        None
+    }
+
+    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+        None
+    }
+}
+
+fn read(body: &Value) -> Result<Asking, Refusal> {
+    let body = body.to_string();
+    let asked = Asked {
+        accept: "*/*",
+        body: body.as_bytes(),
+        idempotency_key: None,
+        owner: "key",
+        models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
+        hidden: &Nothing,
+        now_sec: 0,
+    };
+    AiSdk.read(&asked)
+}
+
+fn claimed(message: Value) -> Vec<ClaimedMessage> {
+    let message: RawMessage = serde_json::from_value(message).unwrap();
+    let mut claimed = Vec::new();
+    message.claim(&mut claimed);
+    claimed
+}
+
+#[test]
+fn parts_of_a_message_are_what_was_said_in_this_order() {
+    let message = json!({"id": "m", "role": "assistant", "parts": [
+        {"type": "step-start"},
+        {"type": "reasoning", "text": "Hm."},
+        {"type": "text", "text": "Let me see."},
+        {"type": "dynamic-tool", "toolName": "look", "toolCallId": "1", "state": "output-available",
+            "input": {"a": 1}, "output": {"b": 2}, "providerExecuted": true},
+        {"type": "tool-open", "toolCallId": "2", "state": "output-error", "input": {},
+            "errorText": "no such file"},
+        {"type": "tool-open", "toolCallId": "3", "state": "input-available", "input": {}},
+        {"type": "data-clarification", "id": "q", "data": {}},
+        {"type": "text", "text": "So:"},
+        {"type": "step-start"},
+        {"type": "text", "text": "two."},
+        {"type": "source-url", "url": "https://example.org"},
+    ]});
+    let said = claimed(message);
+    let [
+        ClaimedMessage::Assistant { text, calls },
+        ClaimedMessage::Result { call_id, output, is_error: false },
+        ClaimedMessage::Result { call_id: failed, output: why, is_error: true },
+        ClaimedMessage::Assistant { text: then, .. },
+        ClaimedMessage::Assistant { text: last, .. },
+    ] = &said[..]
+    else {
+        panic!("{said:?}")
+    };
+    assert_eq!((&**text, &**call_id, &**output), ("Let me see.", "1", "{\"b\":2}"));
+    let calls: Vec<_> = calls.iter().map(|it| (&*it.id, &*it.name, &*it.arguments)).collect();
+    assert_eq!(calls, [("1", "look", "{\"a\":1}"), ("2", "open", "{}"), ("3", "open", "{}")]);
+    assert_eq!((&**failed, &**why), ("2", "no such file"));
+    assert_eq!((&**then, &**last), ("So:", "two."));
+}
+
+#[test]
+fn whatever_a_message_is_it_is_no_reason_to_refuse() {
+    let text = |role: &str, message: Value| {
+        let mut message = message;
+        message["role"] = role.into();
+        claimed(message)
+    };
+    let user = ClaimedMessage::User("a\n[an image, which is not shown]".to_owned());
+    let file = json!({"type": "file", "mediaType": "image/png", "url": "data:,"});
+    let parts = json!({"parts": [{"type": "text", "text": "a"}, file, {"type": "data-x"}, 7]});
+    assert_eq!(text("user", parts), [user]);
+    let old = [ClaimedMessage::User("old".to_owned())];
+    assert_eq!(text("user", json!({"content": "old"})), old);
+    let system = [ClaimedMessage::System("s".to_owned())];
+    assert_eq!(text("system", json!({"parts": [{"type": "text", "text": "s"}]})), system);
+    for odd in [json!({"parts": "x"}), json!({"parts": [{"type": "tool-"}, {"type": 1}, null]})] {
+        text("assistant", odd);
+    }
+}
+
+#[test]
+fn a_request_of_use_chat() {
+    let body = json!({
+        "id": "chat/1", "trigger": "submit-message", "messageId": "m1", "webSearch": false,
+        "system": "Speak like a pirate.", "toolChoice": "required", "model": "fake:no-tools",
+        "tools": {"open": {"description": "Opens.", "parameters": {"type": "object"}}},
+        "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi."}]}],
+    });
+    let Asking { turn, form, .. } = read(&body).unwrap();
+    assert!(matches!(form, Form::Stream(_)));
+    assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
+    assert_eq!(turn.session_id.as_deref(), Some(&*request::session_id("chat/1")));
+    assert_eq!((turn.model.as_deref(), turn.tools), (Some("fake"), Some(Vec::new())));
+    assert_eq!((turn.tool_choice, turn.supersedes), (ToolChoice::Required, true));
+    assert!(!turn.client_tools.is_empty());
+    let brought = turn.brought.unwrap();
+    assert_eq!(brought.instructions.as_deref(), Some("Speak like a pirate."));
+    assert!(brought.can_be_joined);
+    assert_eq!(turn.owner, "key");
+}
+
+#[test]
+fn tools_are_read_in_each_form_that_applications_send() {
+    let tools = |tools: Value| {
+        let messages = json!([{"role": "user", "content": "Hi."}]);
+        read(&json!({"messages": messages, "tools": tools}))
+    };
+    let schema = json!({"type": "object"});
+    for tools_of_one in [
+        json!([{"name": "open", "inputSchema": schema}]),
+        json!([{"type": "function", "function": {"name": "open", "parameters": schema}}]),
+        json!({"open": {"parameters": schema}}),
+    ] {
+        let Asking { turn, .. } = tools(tools_of_one).unwrap();
+        assert!(!turn.client_tools.is_empty());
+        assert!(!turn.brought.unwrap().can_be_joined, "a chat without an id");
+    }
+    for none in [json!(["search"]), json!({"search": true}), json!("all"), json!(null)] {
+        assert!(tools(none).unwrap().turn.client_tools.is_empty());
+    }
+    assert!(matches!(
+        tools(json!([{"name": "a b"}])),
+        Err(Refusal::Invalid { param: "tools", .. })
+    ));
+}
+
+#[test]
+fn an_explicit_answer_takes_the_place_of_the_last_words() {
+    let messages = json!([{"role": "user", "content": "Smith"}]);
+    let answer = json!({"clarification_id": "t.1", "selected_option": {"id": "b"}});
+    let body = json!({"id": "c", "messages": messages, "clarification_response": answer});
+    let Asking { turn, .. } = read(&body).unwrap();
+    let choice = Choice::Option("b".to_owned());
+    assert_eq!(turn.ask, Ask::Answer { clarification_id: "t.1".to_owned(), choice });
+    assert!(turn.idempotency_key.is_some(), "the same answer again joins its turn");
+}
+
+#[test]
+fn a_message_keeps_its_id_unless_that_is_too_long() {
+    let start = |id: &str| {
+        let messages = json!([{"role": "user", "content": "Hi."},
+            {"role": "assistant", "id": id, "content": "Well"}]);
+        let Asking { form, .. } = read(&json!({"messages": messages})).unwrap();
+        let Form::Stream(mut encoder) = form else { panic!("it is a stream") };
+        let mut out = BytesMut::new();
+        records(&[started()], |record| encoder.encode(&record, &mut out));
+        String::from_utf8(out.to_vec()).unwrap()
+    };
+    let longest = "m".repeat(MESSAGE_ID_BYTES_MAX);
+    assert!(start(&longest).contains(&longest));
+    assert!(start(&format!("{longest}m")).starts_with("data: {\"type\":\"start\"}\n\n"));
+}
+
+#[test]
+fn a_refusal_is_text_because_chats_show_it_as_it_is() {
+    let refusal = Refusal::Begin(BeginError::NoToolToCall);
+    let Refused { status, media_type, body } = AiSdk.refused(&refusal);
+    assert_eq!((status, media_type), (400, "text/plain; charset=utf-8"));
+    assert_eq!(String::from_utf8(body).unwrap(), refusal.message());
+    assert!(matches!(
+        read(&json!({"messages": []})),
+        Err(Refusal::Invalid { param: "messages", .. })
+    ));
+}

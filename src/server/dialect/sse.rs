@@ -1,0 +1,76 @@
+//! Event streams of data alone: their frames have neither names nor ids.
+
+use bytes::{BufMut as _, BytesMut};
+use serde_json::Value;
+
+use crate::session::log::encode::serialize;
+
+pub(super) const MEDIA_TYPE: &str = "text/event-stream; charset=utf-8";
+
+/// The last frame of most dialects.
+pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// A comment in a block of its own. Such streams have no ids, so no client takes it for an event.
+pub(super) const KEEP_ALIVE: &[u8] = b":\n\n";
+
+/// Appends a frame.
+pub(super) fn push(out: &mut BytesMut, data: &Value) {
+    out.extend_from_slice(b"data: ");
+    serialize(out.writer(), data);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// The frames of many pieces of text that differ in the text alone.
+///
+/// ```text
+/// data: {"type":"text-delta","id":"1","delta":"Hello"}
+/// '------------------ head -------------------'
+/// ```
+#[derive(Debug, Default)]
+pub(super) struct TextFrames {
+    head: Vec<u8>,
+}
+
+impl TextFrames {
+    /// Frames with the members of `object`, and then the text under `key`.
+    pub(super) fn new(object: &Value, key: &str) -> Self {
+        let mut head = b"data: ".to_vec();
+        serialize(&mut head, object);
+        // The object goes on.
+        head.pop();
+        head.extend_from_slice(b",\"");
+        head.extend_from_slice(key.as_bytes());
+        head.extend_from_slice(b"\":\"");
+        Self { head }
+    }
+
+    /// Appends the frame of a text that is already escaped as JSON.
+    pub(super) fn push(&self, out: &mut BytesMut, text: &[u8]) {
+        out.reserve(self.head.len() + text.len() + TEXT_END.len());
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(text);
+        out.extend_from_slice(TEXT_END);
+    }
+}
+
+const TEXT_END: &[u8] = b"\"}\n\n";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn frames_of_text_are_those_of_their_objects() {
+        let frames = TextFrames::new(&json!({ "id": "\"1\"" }), "delta");
+        let (mut spliced, mut whole) = (BytesMut::new(), BytesMut::new());
+        frames.push(&mut spliced, b"a\\n");
+        push(&mut whole, &json!({ "delta": "a\n", "id": "\"1\"" }));
+        let read = |frame: &[u8]| -> Value {
+            let data = frame.strip_prefix(b"data: ").unwrap();
+            serde_json::from_slice(data.strip_suffix(b"\n\n").unwrap()).unwrap()
+        };
+        assert_eq!(read(&spliced), read(&whole));
+    }
+}

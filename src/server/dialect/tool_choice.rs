@@ -1,0 +1,191 @@
+//! `tool_choice` of `OpenAI`'s APIs: which tools a turn has, and whether it has to call one.
+//!
+//! | `tool_choice` | the client's tools | ours | a call |
+//! | --- | --- | --- | --- |
+//! | `auto` | all | all | if the model wants |
+//! | `none` | none | none | never |
+//! | `required` | all | all | at least one |
+//! | a tool of the client | that one | none | that one |
+//! | a tool of ours | none | that one | that one |
+//! | `allowed_tools` | those named | those named | as its `mode` says |
+
+use serde_json::Value;
+
+use crate::server::refusal::Refusal;
+use crate::tools::client::ClientTools;
+use crate::upstream::ToolChoice;
+
+/// The tools of a turn.
+#[derive(Debug, Default)]
+pub(super) struct ChosenTools {
+    /// The client's.
+    pub(super) clients: ClientTools,
+    /// The names of ours; all if absent.
+    pub(super) ours: Option<Vec<String>>,
+    pub(super) choice: ToolChoice,
+}
+
+const EXPECTED: &str = "tool_choice must be \"auto\", \"none\", \"required\", a function's name or \
+                        allowed_tools";
+
+/// Chooses among the client's tools, and those of ours that the turn may have.
+pub(super) fn choose(
+    choice: Option<&Value>,
+    clients: &ClientTools,
+    ours: Option<&[String]>,
+) -> Result<ChosenTools, Refusal> {
+    let any = |choice| {
+        let ours = ours.map(<[String]>::to_vec);
+        ChosenTools { clients: clients.clone(), ours, choice }
+    };
+    let Some(choice) = choice.filter(|choice| !choice.is_null()) else {
+        return Ok(any(ToolChoice::Auto));
+    };
+    if let Some(word) = choice.as_str() {
+        return match word {
+            "none" => Ok(ChosenTools { ours: Some(Vec::new()), ..ChosenTools::default() }),
+            "auto" => Ok(any(ToolChoice::Auto)),
+            "required" => Ok(any(ToolChoice::Required)),
+            _ => Err(refusal()),
+        };
+    }
+    if choice["type"] == "allowed_tools" {
+        return allowed(choice, clients, ours);
+    }
+    let name = name_of(choice).ok_or_else(refusal)?.to_owned();
+    let clients = clients.only(|tool| tool == name);
+    let is_ours = clients.is_empty() && may_have(ours, &name);
+    let ours = if is_ours { vec![name.clone()] } else { Vec::new() };
+    Ok(ChosenTools { clients, ours: Some(ours), choice: ToolChoice::Named(name) })
+}
+
+/// Whether a turn that may have these tools of ours may have this one.
+fn may_have(ours: Option<&[String]>, name: &str) -> bool {
+    ours.is_none_or(|ours| ours.iter().any(|it| it == name))
+}
+
+/// Only the tools that are named. Chat Completions wraps the list once more than Responses does.
+fn allowed(
+    choice: &Value,
+    clients: &ClientTools,
+    ours: Option<&[String]>,
+) -> Result<ChosenTools, Refusal> {
+    let allowed = choice.get("allowed_tools").unwrap_or(choice);
+    let tools = allowed["tools"].as_array().ok_or_else(refusal)?;
+    let names: Vec<&str> = tools.iter().filter_map(name_of).collect();
+    let choice = match allowed["mode"].as_str() {
+        None | Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        Some(_) => return Err(refusal()),
+    };
+    let is_ours = |name: &str| !clients.has(name) && may_have(ours, name);
+    let ours = names.iter().filter(|name| is_ours(name)).map(|name| (*name).to_owned());
+    let ours = Some(ours.collect());
+    Ok(ChosenTools { clients: clients.only(|tool| names.contains(&tool)), ours, choice })
+}
+
+/// Chat Completions has the name under `function`, Responses beside the type.
+fn name_of(tool: &Value) -> Option<&str> {
+    tool["function"]["name"].as_str().or_else(|| tool["name"].as_str())
+}
+
+fn refusal() -> Refusal {
+    Refusal::invalid("tool_choice", EXPECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::Catalog;
+
+    const ALL: &[&str] = &["open", "close"];
+
+    /// What the choice leaves of two tools of the client, if the turn may have these of ours.
+    #[track_caller]
+    fn check(
+        choice: &Value,
+        ours: Option<&[&str]>,
+        (left_clients, left_ours, call): (&[&str], Option<&[&str]>, ToolChoice),
+    ) {
+        let mut clients = ClientTools::default();
+        for name in ALL {
+            clients.add((*name).to_owned(), "", None).unwrap();
+        }
+        let owned =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let chosen = choose(Some(choice), &clients, ours.map(owned).as_deref()).unwrap();
+        assert_eq!(chosen.clients.beside(&Catalog::default()).names(), left_clients, "{choice}");
+        assert_eq!(chosen.ours, left_ours.map(owned), "{choice}");
+        assert_eq!(chosen.choice, call, "{choice}");
+    }
+
+    fn function(name: &str) -> Value {
+        json!({"type": "function", "function": {"name": name}})
+    }
+
+    fn named(name: &str) -> ToolChoice {
+        ToolChoice::Named(name.to_owned())
+    }
+
+    #[test]
+    fn none_means_no_tool_at_all() {
+        check(&json!("none"), None, (&[], Some(&[]), ToolChoice::Auto));
+    }
+
+    #[test]
+    fn auto_changes_nothing() {
+        check(&json!("auto"), None, (ALL, None, ToolChoice::Auto));
+        check(&json!("auto"), Some(&["look"]), (ALL, Some(&["look"]), ToolChoice::Auto));
+        check(&Value::Null, None, (ALL, None, ToolChoice::Auto));
+    }
+
+    #[test]
+    fn required_takes_a_call_of_either_kind() {
+        check(&json!("required"), None, (ALL, None, ToolChoice::Required));
+    }
+
+    #[test]
+    fn a_named_tool_of_the_client_is_the_only_one() {
+        check(&function("open"), None, (&["open"], Some(&[]), named("open")));
+        let flat = json!({"type": "function", "name": "open"});
+        check(&flat, None, (&["open"], Some(&[]), named("open")));
+    }
+
+    #[test]
+    fn a_named_tool_of_ours_is_the_only_one() {
+        check(&function("look"), None, (&[], Some(&["look"]), named("look")));
+        check(&function("look"), Some(&[]), (&[], Some(&[]), named("look")));
+    }
+
+    #[test]
+    fn allowed_tools_are_a_limit_on_both() {
+        let tools = json!([function("open"), function("look"), {"type": "image_generation"}]);
+        let nested = |mode: &str| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}});
+        let flat = json!({"type": "allowed_tools", "mode": "auto", "tools": tools});
+        let kept: (&[&str], Option<&[&str]>, _) = (&["open"], Some(&["look"]), ToolChoice::Auto);
+        check(&nested("auto"), None, kept.clone());
+        check(&flat, None, kept);
+        check(&nested("required"), None, (&["open"], Some(&["look"]), ToolChoice::Required));
+        check(&nested("auto"), Some(&[]), (&["open"], Some(&[]), ToolChoice::Auto));
+        check(&nested("auto"), Some(&["find"]), (&["open"], Some(&[]), ToolChoice::Auto));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for choice in [
+            json!("always"),
+            json!(7),
+            json!({}),
+            json!([]),
+            json!({"type": "function"}),
+            json!({"type": "allowed_tools"}),
+            json!({"type": "allowed_tools", "allowed_tools": {"tools": 7}}),
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "never", "tools": []}}),
+        ] {
+            let refused = choose(Some(&choice), &ClientTools::default(), None).unwrap_err();
+            assert!(matches!(refused, Refusal::Invalid { param: "tool_choice", .. }), "{choice}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Texts at which a client wants the answer to end, whatever the model server makes of them.
+
+use serde_json::{Value, json};
+
+use crate::support::client::post;
+use crate::support::events::{outcome, said};
+use crate::support::{Gateway, Model};
+
+#[tokio::test]
+async fn the_model_is_stopped_at_the_text() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    let body = json!({"prompt": "Hi.", "sampling": {"stop": ["END"]}});
+    let mut stream = gateway.turn(&body).await;
+    let mut round = model.round().await;
+    assert_eq!(round.request.body.get("stop"), None);
+    round.begin().await;
+    round.say("One. E").await;
+    stream.up_to_text("One. ").await;
+    round.say("ND of it.").await;
+    round.closed().await;
+    let frames = stream.rest().await;
+    assert_eq!((outcome(&frames), &*said(&frames)), ("stop", ""));
+}
+
+#[tokio::test]
+async fn in_chat_completions_it_is_a_string_or_several() {
+    let mut model = Model::listen();
+    let gateway = Gateway::start(&model).await;
+    for stop in [json!("END"), json!(["x", "END"])] {
+        let messages = json!([{"role": "user", "content": "Hi."}]);
+        let body = json!({"model": "fake", "messages": messages, "stop": stop});
+        let mut client = gateway.client().await;
+        client.send(post("/v1/chat/completions", &[], &body.to_string())).await;
+        model.round().await.answer("One. END of it.").await;
+        let answer: Value = client.reply().await.json();
+        let choice = &answer["choices"][0];
+        assert_eq!(choice["message"]["content"], "One. ");
+        assert_eq!(choice["finish_reason"], "stop");
+    }
+}
