@@ -95,6 +95,8 @@ pub mod upstream {
     /// Images that a server refused and that it is not sent again. The oldest are forgotten: a
     /// session that still shows one has its request refused once more.
     pub const REFUSED_IMAGES_MAX: usize = 64;
+    /// Values of sampling fields that a server has refused, of which it is not sent more.
+    pub const REFUSED_SAMPLING_MAX: usize = 64;
     /// Default of `upstreams[].connect_timeout_sec`.
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
     /// Default of `upstreams[].idle_timeout_sec`. On a small machine, a model that reads a long
@@ -523,6 +525,8 @@ pub mod server {
     pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
     /// Stop strings in a request; model servers accept no more.
     pub const STOP_STRINGS_MAX: usize = 16;
+    /// Sampling fields of a request that are passed on as they are, together, in bytes of JSON.
+    pub const EXTRA_SAMPLING_BYTES_MAX: usize = 16 * KIB;
     /// Longest stop string of a request, in bytes: so much of an answer may be held back.
     pub const STOP_STRING_BYTES_MAX: usize = 256;
     /// Longest `X-Request-Id` of a client that is copied into logs, in bytes.

@@ -117,6 +117,7 @@ const ROWS: &[Row] = &[
     row("upstream/frame_error", Nothing, &["limits"]),
     row("upstream/prelude", Nothing, &["event"]),
     row("upstream/image_support", Io, &["limits"]),
+    row("upstream/extra_sampling", Io, &["limits"]),
     row("upstream/local", Io, &[]),
     row("upstream/message", Nothing, &[]),
     row("upstream/models", Nothing, &[]),
@@ -189,6 +190,7 @@ const ROWS: &[Row] = &[
         &["conversation", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row("server/dialect/mod.rs", Nothing, &["conversation", "gateway", "session"]),
+    row("server/dialect/ag_ui", Nothing, &["conversation", "event", "gateway", "session", "tools"]),
     row(
         "server/dialect/ai_sdk",
         Nothing,
@@ -197,7 +199,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/chat_completions",
         Nothing,
-        &["conversation", "event", "gateway", "session", "tools", "upstream"],
+        &["conversation", "event", "gateway", "limits", "session", "text", "tools", "upstream"],
     ),
     row(
         "server/dialect/messages",

@@ -83,7 +83,11 @@ async fn dispatch(
         (_, Route::None) => Err(Refusal::NoSuchPath),
         (
             &Method::POST,
-            Route::ChatStream | Route::ChatCompletions | Route::Messages | Route::AiSdkChat,
+            Route::ChatStream
+            | Route::ChatCompletions
+            | Route::Messages
+            | Route::AgUi
+            | Route::AiSdkChat,
         ) => begin(request, body, route.dialect(&app.dialects), app).await,
         (&Method::GET, Route::ChatStream) => rejoin(request, app).await,
         (&Method::POST, Route::CountTokens) => count_tokens(request, body, app).await,

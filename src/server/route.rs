@@ -6,6 +6,7 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use tower_http::cors::{AllowHeaders, CorsLayer};
 
+use super::dialect::ag_ui::AgUi;
 use super::dialect::ai_sdk::AiSdk;
 use super::dialect::native::Native;
 use super::dialect::{Dialect, Dialects};
@@ -36,6 +37,7 @@ pub(super) enum Route<'a> {
     Session(Cow<'a, str>),
     Tools,
     Artifact(&'a str),
+    AgUi,
     /// The AI SDK's chats.
     AiSdkChat,
     /// The running turn of one of them.
@@ -60,6 +62,7 @@ impl<'a> Route<'a> {
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
+            "/api/v1/ag-ui" => Self::AgUi,
             AI_SDK_CHAT => Self::AiSdkChat,
             "/v1/chat/completions" => Self::ChatCompletions,
             "/v1/models" => Self::Models,
@@ -100,6 +103,7 @@ impl<'a> Route<'a> {
             Self::Session(_) => "session",
             Self::Tools => "tools",
             Self::Artifact(_) => "artifact",
+            Self::AgUi => "ag_ui",
             Self::AiSdkChat => "ai_sdk_chat",
             Self::AiSdkStream(_) => "ai_sdk_stream",
             Self::ChatCompletions => "chat_completions",
@@ -118,6 +122,7 @@ impl<'a> Route<'a> {
     pub(super) const fn dialect<'d>(&self, dialects: &'d Dialects) -> &'d dyn Dialect {
         match self {
             Self::ChatCompletions | Self::Models | Self::Model(_) => &dialects.chat_completions,
+            Self::AgUi => &AgUi,
             Self::AiSdkChat | Self::AiSdkStream(_) => &AiSdk,
             Self::Messages | Self::CountTokens => &dialects.messages,
             _ => &Native,
@@ -132,6 +137,7 @@ impl<'a> Route<'a> {
             | Self::ChatCompletions
             | Self::Messages
             | Self::CountTokens
+            | Self::AgUi
             | Self::AiSdkChat => "POST",
             Self::Session(_) | Self::AiSdkStream(_) => "GET, DELETE",
             _ => "GET",

@@ -9,6 +9,7 @@ mod configured;
 pub(crate) mod constrain;
 mod cool_down;
 pub mod dialect;
+mod extra_sampling;
 mod failure;
 mod frame_error;
 mod image_support;
@@ -25,6 +26,7 @@ pub mod sse;
 mod timeouts;
 
 pub use configured::{Kind, Options, Upstream};
+pub use extra_sampling::ExtraSampling;
 pub use failure::RoundFailure;
 pub use frame_error::FrameError;
 pub use local::{LocalAnswer, LocalModel};
@@ -281,4 +283,7 @@ pub struct Sampling {
     /// Strings that end the round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
+    /// More ways, which not every server knows.
+    #[serde(skip)]
+    pub extra: ExtraSampling,
 }

@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 use super::client::{Answer, Client, ClientError};
 use super::constrain::Constraint;
 use super::dialect::{self, Dialect};
+use super::extra_sampling::{ExtraSampling, RefusedSampling};
 use super::image_support::{ImageRefusal, ImageSupport};
 use super::models::Models;
 use super::server_error::ServerError;
@@ -86,6 +87,7 @@ pub(super) struct Server {
     authorization: Option<HeaderValue>,
     dialect: Box<dyn Dialect>,
     images: Arc<ImageSupport>,
+    refused_sampling: RefusedSampling,
     /// The model's name on the server; empty for the server's first model.
     model: String,
     idle_timeout: Duration,
@@ -139,6 +141,7 @@ impl Server {
             authorization,
             dialect,
             images: Arc::default(),
+            refused_sampling: RefusedSampling::default(),
             model,
             idle_timeout,
             known: Mutex::new(Known::Nothing),
@@ -151,15 +154,49 @@ impl Server {
         !self.images.is_refused()
     }
 
-    /// Opens a round. If the request may have been refused for its images, it is made again without
-    /// them.
+    /// Opens a round. If the request may have been refused for how tokens are to be chosen, it is
+    /// made again without what not every server knows.
     pub(super) async fn open(
         &self,
         request: &RoundRequest,
         history: History,
     ) -> Result<Round, RoundFailure> {
+        let sent = self.refused_sampling.taken_from(&request.sampling.extra);
+        let mut extra = sent.clone();
+        let mut failed = match self.open_with(request, &extra, history).await {
+            Ok(round) => return Ok(round),
+            Err(failed) => failed,
+        };
+        while let Some(refusal) = failed.rejection.filter(|_| !extra.is_empty()) {
+            extra = extra.without_blamed(&refusal);
+            debug!(reason = %failed.failure.message, "asking again with less extra sampling");
+            failed = match self.open_with(request, &extra, history).await {
+                Ok(round) => {
+                    warn!("the model server does not take all sampling fields of the client");
+                    self.refused_sampling.note(&sent, &extra);
+                    return Ok(round);
+                }
+                Err(failed) => failed,
+            };
+        }
+        Err(failed.failure)
+    }
+
+    /// Opens a round with this extra sampling. If the request may have been refused for its images,
+    /// it is made again without them.
+    async fn open_with(
+        &self,
+        request: &RoundRequest,
+        extra: &ExtraSampling,
+        history: History,
+    ) -> Result<Round, Failed> {
+        let render = |images: &Images| {
+            let mut rendered = request.render(history, images);
+            rendered.sampling.extra = extra.clone();
+            rendered
+        };
         let images = self.images.not_refused(&request.images);
-        let rendered = request.render(history, &images);
+        let rendered = render(&images);
         let shown = rendered.image_ids();
         let failed = match self.try_open(&rendered).await {
             Ok(round) if shown.is_empty() => return Ok(round),
@@ -167,12 +204,12 @@ impl Server {
             Err(failed) => failed,
         };
         let Some(refusal) = failed.image_refusal.filter(|_| !shown.is_empty()) else {
-            return Err(failed.failure);
+            return Err(failed);
         };
         let reason = failed.failure.message;
         debug!(%reason, "asking again without images");
-        let without = request.render(history, &Images::new());
-        let round = self.try_open(&without).await.map_err(|failed| failed.failure)?;
+        let without = render(&Images::new());
+        let round = self.try_open(&without).await?;
         let images = shown.len();
         if self.images.note_refused(shown, refusal) {
             warn!(%reason, "the model server takes no images; it is told their names only");
@@ -311,6 +348,7 @@ impl Server {
         *self.known.lock() = Known::Nothing;
         self.dialect.forget_refusals();
         self.images.forget();
+        self.refused_sampling.forget();
     }
 
     async fn send(
@@ -358,6 +396,8 @@ struct Failed {
     was_reached: bool,
     /// What may have been refused if the request had images.
     image_refusal: Option<ImageRefusal>,
+    /// What the server said if it refused the request as wrong.
+    rejection: Option<String>,
 }
 
 impl Failed {
@@ -368,11 +408,12 @@ impl Failed {
         let failure = RoundFailure::refused(status, &error);
         let wait = if http::is_transient(status) { wait_asked_for(answer) } else { None };
         let image_refusal = ImageRefusal::suspected(status, body, &error);
-        Self { failure, wait, was_reached: true, image_refusal }
+        let rejection = matches!(status, 400 | 422).then(|| body.to_owned());
+        Self { failure, wait, was_reached: true, image_refusal, rejection }
     }
 
     const fn permanent(failure: RoundFailure) -> Self {
-        Self { failure, wait: None, was_reached: true, image_refusal: None }
+        Self { failure, wait: None, was_reached: true, image_refusal: None, rejection: None }
     }
 }
 
@@ -382,7 +423,8 @@ impl From<ClientError> for Failed {
         // have arrived, it is not sent again.
         let wait = matches!(error, ClientError::Connect { .. }).then_some(Duration::ZERO);
         let was_reached = !error.is_unreachable();
-        Self { failure: error.into(), wait, was_reached, image_refusal: None }
+        let failure = error.into();
+        Self { failure, wait, was_reached, image_refusal: None, rejection: None }
     }
 }
 

@@ -7,6 +7,7 @@
 mod support;
 
 mod access;
+mod ag_ui;
 mod ai_sdk;
 mod artifacts;
 mod call_formats;
@@ -17,6 +18,7 @@ mod client_tools;
 mod conversations;
 mod documented;
 mod drain;
+mod extra_sampling;
 mod http2;
 mod idempotency;
 mod images;

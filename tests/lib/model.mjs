@@ -10,7 +10,8 @@ export const call = (name, args) => `<<function_call>>${JSON.stringify({ name, a
 
 /**
  * Starts a model server for the test `t` and returns the upstream of a configuration. `requests`,
- * if given, receives the body of each request.
+ * if given, receives the body of each request. A message is a text, or `{ say, finish, dies, holds }`:
+ * its finish reason, whether the server dies after the text, and a promise that it waits for before.
  */
 export async function startModel(t, messages, requests = []) {
   const script = [...messages];
@@ -22,9 +23,14 @@ export async function startModel(t, messages, requests = []) {
         outgoing.end(JSON.stringify({ data: [{ id: 'script' }] }));
         return;
       }
+      const next = script.shift() ?? 'I have nothing more to say.';
+      const { say, finish = 'stop', dies = false, holds } = typeof next === 'string' ? { say: next } : next;
       outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
-      outgoing.write(frame({ delta: { content: script.shift() ?? 'I have nothing more to say.' } }));
-      outgoing.end(`${frame({ delta: {}, finish_reason: 'stop' })}data: [DONE]\n\n`);
+      outgoing.write(frame({ delta: { content: say } }), async () => {
+        await holds;
+        if (dies) outgoing.destroy();
+        else outgoing.end(`${frame({ delta: {}, finish_reason: finish })}data: [DONE]\n\n`);
+      });
     });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -3,6 +3,7 @@
 //! A dialect reads requests, turns log records into frames, defines its keep-alive and words its
 //! errors. It borrows records from the log and copies them once, into the client's buffer.
 
+pub(super) mod ag_ui;
 pub(super) mod ai_sdk;
 pub(super) mod call_id;
 pub(super) mod chat_completions;

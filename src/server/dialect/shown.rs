@@ -15,6 +15,11 @@ pub(super) fn output(result: &Value) -> Result<Value, String> {
     }
 }
 
+/// Whether a tool ended with a question to the user.
+pub(super) fn asks(result: &Value) -> bool {
+    result.get("clarification").is_some()
+}
+
 /// A question, with its call's id as clients see it.
 pub(super) fn question(turn_id: &str, asked: &Value) -> Value {
     let mut question = asked.clone();

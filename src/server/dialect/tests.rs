@@ -5,6 +5,7 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use bytes::BytesMut;
 
+use super::ag_ui::AgUi;
 use super::ai_sdk::AiSdk;
 use super::chat_completions::{ChatCompletions, ServerTools};
 use super::messages::{Messages, MessagesServerTools};
@@ -34,6 +35,10 @@ fn dialects() -> Vec<(Box<dyn Dialect>, &'static str)> {
     let chat = ChatCompletions { shown: ServerTools::Off };
     let messages = Messages { server_tools: MessagesServerTools::Off };
     vec![
+        (
+            Box::new(AgUi),
+            r#"{"threadId":"t","runId":"r","messages":[{"role":"user","content":"Hello?"}]}"#,
+        ),
         (Box::new(AiSdk), r#"{"messages":[{"role":"user","content":"Hello?"}]}"#),
         (Box::new(Native), r#"{"prompt":"Hello?"}"#),
         (

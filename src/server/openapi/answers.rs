@@ -28,7 +28,7 @@ fn native() -> Vec<Named> {
     vec![
         ("Error", object(&[("error", error)])),
         ("Event", object(&event)),
-        ("AiSdkEvent", object(&[("data", text())])),
+        ("DataEvent", object(&[("data", text())])),
         ("Status", object(&[("status", text())])),
         ("Transcript", object(&transcript)),
         ("Tools", object(&[("tools", list(any_object())), ("servers", list(any_object()))])),
@@ -74,7 +74,6 @@ fn chat_completions() -> Vec<Named> {
     let models = json!({ "$ref": "#/components/schemas/Model" });
     vec![
         ("OpenAiError", object(&[("error", object(&error))])),
-        ("ChatEvent", object(&[("data", text())])),
         ("ChatCompletion", object(&completion)),
         ("Models", object(&[("object", one_of(&["list"])), ("data", list(models))])),
         ("Model", object(&model)),

@@ -2,7 +2,7 @@
 
 use schemars::{Schema, SchemaGenerator};
 
-use crate::server::dialect::{ai_sdk, chat_completions, messages, native};
+use crate::server::dialect::{ag_ui, ai_sdk, chat_completions, messages, native};
 use crate::server::route::Route;
 
 /// One method of an address.
@@ -210,6 +210,19 @@ pub(super) const OPERATIONS: &[Operation] = &[
         errors: ours(&[ANY, KEY, &[404], STORED]),
     },
     Operation {
+        path: "/api/v1/ag-ui",
+        method: "post",
+        id: "startRun",
+        summary: "A turn for front ends that speak AG-UI.",
+        parameters: &[],
+        body: Some(ag_ui::request_schema),
+        answers: &[
+            ok("The run's events.", &[(EVENTS, Some("DataEvent"))]),
+            Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
+        ],
+        errors: ours(&[ANY, KEY, CHANGES, BODY, BEGINS]),
+    },
+    Operation {
         path: "/api/v1/ai-sdk/chat",
         method: "post",
         id: "startChat",
@@ -217,7 +230,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[],
         body: Some(ai_sdk::request_schema),
         answers: &[
-            ok("The UI message stream.", &[(EVENTS, Some("AiSdkEvent"))]),
+            ok("The UI message stream.", &[(EVENTS, Some("DataEvent"))]),
             Answer { status: 204, description: "The turn is over, and was read.", content: &[] },
         ],
         errors: in_words(&[ANY, KEY, CHANGES, BODY, BEGINS]),
@@ -230,7 +243,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         parameters: &[path("id", "The chat.")],
         body: None,
         answers: &[
-            ok("The UI message stream.", &[(EVENTS, Some("AiSdkEvent"))]),
+            ok("The UI message stream.", &[(EVENTS, Some("DataEvent"))]),
             Answer { status: 204, description: "No turn is running.", content: &[] },
         ],
         errors: in_words(&[ANY, KEY, STORED]),
@@ -258,7 +271,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: Some(chat_completions::request_schema),
         answers: &[ok(
             "The answer, whole or as a stream of chunks.",
-            &[(JSON, Some("ChatCompletion")), (EVENTS, Some("ChatEvent"))],
+            &[(JSON, Some("ChatCompletion")), (EVENTS, Some("DataEvent"))],
         )],
         errors: openai(&[ANY, KEY, CHANGES, BODY, BEGINS, ENDS, &[404]]),
     },

@@ -3,7 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::chunk::Chunks;
 use super::messages::RawMessage;
@@ -11,13 +11,15 @@ use super::server_tools::ServerTools;
 use super::whole::Completion;
 use crate::conversation::claimed::{Adopted, Repairs, adopt};
 use crate::gateway::{Brought, NewTurn};
+use crate::limits::server::EXTRA_SAMPLING_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::tool_choice::{self, ChosenTools};
 use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
 use crate::server::refusal::Refusal;
+use crate::text::json_len;
 use crate::tools::client::ClientTools;
-use crate::upstream::Sampling;
+use crate::upstream::{ExtraSampling, Sampling};
 
 /// The body as it was written.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,6 +39,14 @@ pub(super) struct Raw {
     max_completion_tokens: Option<u32>,
     seed: Option<i64>,
     stop: Option<Value>,
+    frequency_penalty: Option<f64>,
+    presence_penalty: Option<f64>,
+    repeat_penalty: Option<f64>,
+    min_p: Option<f64>,
+    top_k: Option<i64>,
+    logit_bias: Option<Map<String, Value>>,
+    reasoning_effort: Option<String>,
+    chat_template_kwargs: Option<Map<String, Value>>,
     n: Option<u32>,
     logprobs: Option<bool>,
     top_logprobs: Option<u32>,
@@ -151,6 +161,7 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         max_tokens: raw.max_completion_tokens.or(raw.max_tokens),
         seed: raw.seed,
         stop,
+        extra: extra(raw)?,
     };
     if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
         return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
@@ -165,6 +176,32 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         return Err(Refusal::invalid("stop", format!("stop must be {expected}")));
     }
     Ok(sampling)
+}
+
+/// What is passed on to the model server, which may or may not know it.
+fn extra(raw: &Raw) -> Result<ExtraSampling, Refusal> {
+    let fields = [
+        ("frequency_penalty", raw.frequency_penalty.map(Value::from)),
+        ("presence_penalty", raw.presence_penalty.map(Value::from)),
+        ("repeat_penalty", raw.repeat_penalty.map(Value::from)),
+        ("min_p", raw.min_p.map(Value::from)),
+        ("top_k", raw.top_k.map(Value::from)),
+        ("logit_bias", raw.logit_bias.clone().map(Value::from)),
+        ("reasoning_effort", raw.reasoning_effort.clone().map(Value::from)),
+        ("chat_template_kwargs", raw.chat_template_kwargs.clone().map(Value::from)),
+    ];
+    let mut bytes = 0;
+    let mut passed = Map::new();
+    for (name, value) in fields {
+        let Some(value) = value else { continue };
+        bytes += json_len(&value);
+        if bytes > EXTRA_SAMPLING_BYTES_MAX {
+            let most = format!("{name} is too long: {EXTRA_SAMPLING_BYTES_MAX} bytes at most");
+            return Err(Refusal::invalid(name, most));
+        }
+        passed.insert(name.to_owned(), value);
+    }
+    Ok(ExtraSampling::new(passed))
 }
 
 /// The tools that are functions. Those that only another service could run are skipped, because

@@ -38,6 +38,8 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         stream_options: StreamOptions,
         #[serde(flatten)]
         sampling: &'a Sampling,
+        #[serde(flatten)]
+        extra: &'a Map<String, Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         skip_special_tokens: Option<bool>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +68,7 @@ fn request_body(round: &ChatRequest, options: &Options, server: &Server<'_>) -> 
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         sampling: &round.sampling,
+        extra: round.sampling.extra.fields(),
         skip_special_tokens: server.flavour.skips_special_tokens().then_some(false),
         tools: offered.iter().map(|function| Tool { r#type: "function", function }).collect(),
         parallel_tool_calls: (!offered.is_empty()).then_some(true),
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
     use crate::upstream::constrain::Constraint;
     use crate::upstream::models::Flavour;
-    use crate::upstream::{Message, MessageCall, MessagePart, Role};
+    use crate::upstream::{ExtraSampling, Message, MessageCall, MessagePart, Role};
 
     #[track_caller]
     fn check(round: &ChatRequest, constraint: Option<Constraint>, expected: &Value) {
@@ -126,6 +129,7 @@ mod tests {
             max_tokens: Some(7),
             seed: Some(-1),
             stop: vec!["\n\n".to_owned()],
+            extra: ExtraSampling::new(Map::from_iter([("top_k".to_owned(), json!(40))])),
         };
         let round = ChatRequest { sampling, ..ChatRequest::default() };
         check(
@@ -134,6 +138,7 @@ mod tests {
             &json!({
             "model": "m", "messages": [], "stream": true, "stream_options": {"include_usage": true},
             "temperature": 0.5, "top_p": 1.0, "max_tokens": 7, "seed": -1, "stop": ["\n\n"],
+            "top_k": 40,
             }),
         );
     }

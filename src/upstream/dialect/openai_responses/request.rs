@@ -87,8 +87,8 @@ impl Dialect for OpenaiResponses {
 /// The body of `POST /v1/responses` for a round.
 ///
 /// The first message becomes `instructions`, each call a `function_call` and each tool message
-/// a `function_call_output`. `seed` and `stop` are left out: the API has no place for them and
-/// rejects unknown fields.
+/// a `function_call_output`. `seed`, `stop` and extra sampling are left out: the API has no place
+/// for them and rejects unknown fields.
 fn request_body(
     round: &ChatRequest,
     options: &Options,

@@ -1,0 +1,70 @@
+//! The calls of a run that have no result yet.
+//!
+//! A call without a result is one that the client has to run, or one that waits for the user. So
+//! each call of ours gets a result, whatever happens to it, unless it asks. Its result then comes
+//! in the run that resumes it, under the id that the client knows.
+
+use serde_json::Value;
+
+use super::messages::OpenCall;
+use super::resume::Resumed;
+use crate::server::dialect::call_id;
+
+/// See the module docs. Ids are those outside.
+#[derive(Debug)]
+pub(super) struct Calls {
+    /// The calls of earlier runs that have no result.
+    open: Vec<OpenCall>,
+    pub(super) resumed: Option<Resumed>,
+    /// The call of this turn, by its own id, that the resumed one goes on as.
+    pub(super) goes_on_as: Option<String>,
+    /// The message that calls belong to: the last words of their round.
+    pub(super) parent: Option<String>,
+    /// The round of the last call.
+    pub(super) round: Option<u64>,
+    /// The calls of ours that have begun and have no result.
+    pub(super) running: Vec<String>,
+    /// The calls of ours that wait for the user.
+    pub(super) waiting: Vec<String>,
+}
+
+impl Calls {
+    pub(super) const fn new(open: Vec<OpenCall>, resumed: Option<Resumed>) -> Self {
+        Self {
+            open,
+            resumed,
+            goes_on_as: None,
+            parent: None,
+            round: None,
+            running: Vec::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Further calls belong to these words.
+    pub(super) fn follow(&mut self, message_id: &str) {
+        self.parent = Some(message_id.to_owned());
+        self.round = None;
+    }
+
+    /// The id by which the client knows the call that asks, if it has seen that begin.
+    pub(super) fn known(&self, own: &str, asked: &Value) -> Option<String> {
+        if self.waiting.iter().any(|waiting| waiting == own) {
+            return Some(own.to_owned());
+        }
+        // A call that goes on may ask again before it runs.
+        let is_again =
+            |resumed: &&Resumed| resumed.goes_on && asked["tool_name"] == *resumed.tool_name;
+        let resumed = self.resumed.as_ref().filter(|_| self.goes_on_as.is_none());
+        if let Some(resumed) = resumed.filter(is_again) {
+            return Some(resumed.id.clone());
+        }
+        // A question of an earlier turn may have waited for this one.
+        let is_asking = |call: &&OpenCall| {
+            let inside = call_id::inside(&call.id);
+            asked["tool_name"] == *call.name
+                && inside.is_some_and(|(_, inside)| asked["call_id"] == *inside)
+        };
+        self.open.iter().find(is_asking).map(|call| call.id.clone())
+    }
+}

@@ -1,0 +1,178 @@
+//! How the user answers the question that interrupted a run.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::messages::OpenCall;
+use crate::conversation::claimed::{Adopted, HiddenTurns};
+use crate::conversation::{Ask, Choice, Question, approval};
+use crate::server::dialect::call_id;
+use crate::server::refusal::Refusal;
+use crate::tools::Continuation;
+
+/// The field, as refusals name it.
+pub(super) const PARAM: &str = "resume";
+
+/// An entry of `resume` as it was written.
+#[derive(Debug, Deserialize)]
+pub(super) struct RawEntry {
+    #[serde(rename = "interruptId")]
+    interrupt_id: String,
+    status: Status,
+    #[serde(default)]
+    payload: Value,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Resolved,
+    Cancelled,
+}
+
+/// A call that waited for the user's answer: the client has seen it begin, and now sees its result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resumed {
+    /// Its id, as the client knows it.
+    pub(super) id: String,
+    pub(super) tool_name: String,
+    /// Whether the call goes on with the answer. Otherwise the answer is its result.
+    pub(super) goes_on: bool,
+    /// The answer in words.
+    pub(super) answer: String,
+}
+
+/// A run with its answer, if it has one.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) adopted: Adopted,
+    pub(super) resumed: Option<Resumed>,
+    /// The question, if this answers it.
+    pub(super) clarification_id: Option<String>,
+}
+
+/// Reads the answer of a run.
+pub(super) fn read(
+    entries: Vec<RawEntry>,
+    mut adopted: Adopted,
+    open: &[OpenCall],
+    hidden: &dyn HiddenTurns,
+) -> Result<Answered, Refusal> {
+    let mut entries = entries.into_iter();
+    let Some(RawEntry { interrupt_id, status, payload }) = entries.next() else {
+        return Ok(Answered { adopted, resumed: None, clarification_id: None });
+    };
+    if entries.next().is_some() {
+        return Err(Refusal::invalid(PARAM, "resume must have one entry: a run asks one question"));
+    }
+    let turn = hidden.by_question(&interrupt_id);
+    let question = turn.as_deref().and_then(|turn| turn.questions.first());
+    let resumed = |choice: Option<&Choice>| {
+        let (turn, question) = (turn.as_deref()?, question?);
+        Some(Resumed {
+            id: id_of(&turn.turn_id, question, open),
+            tool_name: question.tool_name.clone(),
+            goes_on: choice.is_some_and(|choice| goes_on(question, choice)),
+            answer: in_words(choice),
+        })
+    };
+    let choice = match status {
+        Status::Resolved => choice_of(payload, question)?,
+        Status::Cancelled => {
+            // The user has said something else.
+            if let Ask::Words(words) = adopted.ask {
+                adopted.ask = Ask::Prompt(words);
+                return Ok(Answered { adopted, resumed: resumed(None), clarification_id: None });
+            }
+            Choice::Cancel
+        }
+    };
+    let resumed = resumed(Some(&choice));
+    let adopted = adopted.answering(interrupt_id.clone(), choice, hidden);
+    Ok(Answered { adopted, resumed, clarification_id: Some(interrupt_id) })
+}
+
+/// The id by which the client knows the call that asked. A call that began in an earlier run still
+/// has that run's id.
+fn id_of(turn_id: &str, question: &Question, open: &[OpenCall]) -> String {
+    let own = call_id::outside(turn_id, &question.call_id);
+    if open.iter().any(|call| call.id == own) {
+        return own;
+    }
+    let of_tool = open.iter().rev().find(|call| call.name == question.tool_name);
+    of_tool.map_or(own, |call| call.id.clone())
+}
+
+fn goes_on(question: &Question, choice: &Choice) -> bool {
+    match question.continuation {
+        Continuation::Model => false,
+        Continuation::Again { .. } | Continuation::Open => true,
+        Continuation::Approval { .. } => matches!(
+            choice,
+            Choice::Option(id) if id == approval::APPROVE || id == approval::APPROVE_SESSION
+        ),
+    }
+}
+
+/// The answer as the result of the call that asked. `None`: the user has said something else.
+fn in_words(choice: Option<&Choice>) -> String {
+    match choice {
+        Some(Choice::Option(id)) => format!("the user chose {id}"),
+        Some(Choice::Text(text)) => format!("the user answered: {text}"),
+        Some(Choice::Content(content)) => format!("the user answered: {content}"),
+        Some(Choice::Decline) => "the user declined".to_owned(),
+        Some(Choice::Cancel) | None => "the user did not answer".to_owned(),
+    }
+}
+
+/// What a payload says.
+fn choice_of(payload: Value, question: Option<&Question>) -> Result<Choice, Refusal> {
+    let fields = match payload {
+        Value::Object(fields) => fields,
+        Value::String(words) => return Ok(said(words, question)),
+        Value::Bool(approved) => return Ok(approving(approved)),
+        _ => return Err(bad_payload()),
+    };
+    let mut choices = fields.into_iter().filter_map(|(name, value)| field(&name, value));
+    match (choices.next(), choices.next()) {
+        (Some(choice), None) => Ok(choice),
+        _ => Err(bad_payload()),
+    }
+}
+
+fn bad_payload() -> Refusal {
+    Refusal::invalid(
+        PARAM,
+        "payload must have exactly one of selected_option (an option's id), text, content (an \
+         object), approved (true or false) or action (\"decline\" or \"cancel\")",
+    )
+}
+
+fn field(name: &str, value: Value) -> Option<Choice> {
+    Some(match (name, value) {
+        ("selected_option", Value::String(id)) => Choice::Option(id),
+        ("selected_option", Value::Object(option)) => {
+            Choice::Option(option.get("id")?.as_str()?.to_owned())
+        }
+        ("text", Value::String(text)) => Choice::Text(text),
+        ("content", content @ Value::Object(_)) => Choice::Content(content),
+        ("approved", Value::Bool(approved)) => approving(approved),
+        ("action", Value::String(action)) => match &*action {
+            "decline" => Choice::Decline,
+            "cancel" => Choice::Cancel,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn approving(approved: bool) -> Choice {
+    Choice::Option(if approved { approval::APPROVE } else { approval::DENY }.to_owned())
+}
+
+/// A payload of words alone: an option's id, or the user's own words.
+fn said(words: String, question: Option<&Question>) -> Choice {
+    let mut options = question.into_iter().flat_map(|asked| &asked.clarification.options);
+    let is_id = options.any(|option| option.id == words);
+    if is_id { Choice::Option(words) } else { Choice::Text(words) }
+}
