@@ -185,6 +185,7 @@ const ROWS: &[Row] = &[
         Io,
         &["conversation", "gateway", "http", "limits", "session", "telemetry", "text"],
     ),
+    row("server/openapi", Nothing, &["event"]),
     row(
         "server/dialect",
         Nothing,
@@ -200,7 +201,7 @@ const ROWS: &[Row] = &[
     row(
         "server/dialect/chat_completions",
         Nothing,
-        &["conversation", "event", "gateway", "limits", "session", "text", "tools", "upstream"],
+        &["conversation", "event", "gateway", "limits", "session", "tools", "upstream"],
     ),
     row(
         "server/dialect/responses",

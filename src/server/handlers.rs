@@ -1,8 +1,9 @@
 //! The handler of each address.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use hyper::body::Bytes;
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
     HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
@@ -22,7 +23,7 @@ use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
-use super::{App, now_sec, query, responses};
+use super::{App, now_sec, openapi, query, responses};
 use crate::conversation::Turn;
 use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
 use crate::gateway::{BegunTurn, Gateway, NewTurn};
@@ -109,6 +110,7 @@ async fn dispatch(
         (_, Route::Ready) if reads => Ok(ready(app, &request.headers).await),
         (_, Route::Metrics) if reads => Ok(metrics_text(app)),
         (_, Route::Playground) if reads => Ok(playground()),
+        (_, Route::OpenApi) if reads => Ok(description()),
         _ => Err(Refusal::Method(route.methods())),
     }
 }
@@ -414,6 +416,12 @@ fn metrics_text(app: &App) -> Reply {
         app.gateway.memory_usage();
     metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes);
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
+}
+
+/// The description of the API, which never changes.
+fn description() -> Reply {
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
+    whole_reply(StatusCode::OK, DOCUMENT.clone(), "application/json")
 }
 
 /// The playground. It refuses to be framed, because a page around it could borrow its user's

@@ -9,6 +9,7 @@ mod connection;
 mod dialect;
 mod handlers;
 mod incoming;
+mod openapi;
 mod places;
 mod query;
 mod refusal;

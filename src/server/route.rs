@@ -32,6 +32,7 @@ const AI_SDK_CHAT: &str = "/api/v1/ai-sdk/chat";
 #[derive(Debug)]
 pub(super) enum Route<'a> {
     Playground,
+    OpenApi,
     ChatStream,
     ChatCancel,
     Session(Cow<'a, str>),
@@ -62,6 +63,7 @@ impl<'a> Route<'a> {
     pub(super) fn of(path: &'a str) -> Self {
         match path {
             "/" => Self::Playground,
+            "/openapi.json" => Self::OpenApi,
             CHAT_STREAM => Self::ChatStream,
             CHAT_CANCEL => Self::ChatCancel,
             TOOLS => Self::Tools,
@@ -110,6 +112,7 @@ impl<'a> Route<'a> {
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Playground => "playground",
+            Self::OpenApi => "openapi",
             Self::ChatStream => "chat_stream",
             Self::ChatCancel => "chat_cancel",
             Self::Session(_) => "session",
@@ -166,10 +169,10 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Whether it needs no key. These are the probes of orchestrators and the playground page,
-    /// which holds no data of its own.
+    /// Whether it needs no key. These are the probes of orchestrators, and the playground page and
+    /// the description, which hold no data of their own.
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self, Self::Live | Self::Ready | Self::Playground)
+        matches!(self, Self::Live | Self::Ready | Self::Playground | Self::OpenApi)
     }
 }
 

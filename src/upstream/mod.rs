@@ -265,7 +265,7 @@ pub struct OfferedTool {
 }
 
 /// How tokens are chosen; the server decides on whatever is absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// From 0 to 2.

@@ -73,6 +73,10 @@ stage_clients() {
   tests/clients/run
 }
 
+stage_openapi() {
+  tests/openapi/run
+}
+
 stage_tools() {
   tests/tools/run
 }

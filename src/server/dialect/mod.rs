@@ -17,9 +17,9 @@ pub(super) mod native;
 mod object;
 mod response_format;
 pub(super) mod responses;
+mod sampling;
 mod shown;
 mod sse;
-mod stop;
 #[cfg(test)]
 mod tests;
 mod tool_choice;

@@ -7,12 +7,16 @@ use serde_json::Value;
 use crate::gateway::ResponseFormat;
 use crate::server::refusal::Refusal;
 
-const EXPECTED: &str = "response_format must have the type text, json_object or json_schema; the \
-                        last has json_schema, with a name and a schema";
+const EXPECTED: &str =
+    "must have the type text, json_object or json_schema; the last has a name and a schema";
 
-/// Reads the form of the answer. Responses has the fields of `json_schema` beside the type.
-pub(super) fn read(format: Option<Value>) -> Result<Option<Arc<ResponseFormat>>, Refusal> {
-    let refusal = |message: String| Refusal::invalid("response_format", message);
+/// Reads the form of the answer, which the API calls `param`. Responses has the fields of
+/// `json_schema` beside the type.
+pub(super) fn read(
+    format: Option<Value>,
+    param: &'static str,
+) -> Result<Option<Arc<ResponseFormat>>, Refusal> {
+    let refusal = |message: &str| Refusal::invalid(param, format!("{param} {message}"));
     let Some(mut format) = format.filter(|format| !format.is_null()) else { return Ok(None) };
     let format = match format["type"].as_str() {
         Some("text") => return Ok(None),
@@ -23,13 +27,13 @@ pub(super) fn read(format: Option<Value>) -> Result<Option<Arc<ResponseFormat>>,
                 None => format,
             };
             let Some(schema) = given.get_mut("schema").map(Value::take) else {
-                return Err(refusal(EXPECTED.to_owned()));
+                return Err(refusal(EXPECTED));
             };
             let name = given["name"].as_str().unwrap_or("answer");
             ResponseFormat::json_schema(name, schema)
-                .map_err(|error| refusal(format!("response_format: {error}")))?
+                .map_err(|error| refusal(&format!("cannot be used: {error}")))?
         }
-        _ => return Err(refusal(EXPECTED.to_owned())),
+        _ => return Err(refusal(EXPECTED)),
     };
     Ok(Some(Arc::new(format)))
 }
@@ -43,7 +47,7 @@ mod tests {
     #[test]
     fn text_is_no_form() {
         for format in [None, Some(Value::Null), Some(json!({"type": "text"}))] {
-            assert!(read(format).unwrap().is_none());
+            assert!(read(format, "response_format").unwrap().is_none());
         }
     }
 
@@ -55,7 +59,7 @@ mod tests {
             json!({"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}),
             json!({"type": "json_schema", "name": "a", "schema": schema, "strict": true}),
         ] {
-            assert!(read(Some(format)).unwrap().is_some());
+            assert!(read(Some(format), "response_format").unwrap().is_some());
         }
     }
 
@@ -75,7 +79,7 @@ mod tests {
             json!({"type": "json_schema", "json_schema": {"name": "a", "schema": []}}),
             json!({"type": "json_schema", "json_schema": {"name": "a", "schema": remote}}),
         ] {
-            let refused = read(Some(format.clone())).unwrap_err();
+            let refused = read(Some(format.clone()), "response_format").unwrap_err();
             let is_named = matches!(refused, Refusal::Invalid { param: "response_format", .. });
             assert!(is_named, "{format}: {refused:?}");
         }

@@ -15,6 +15,7 @@ mod snapshot;
 mod tests;
 
 use bytes::BytesMut;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::native::Native;
@@ -25,6 +26,11 @@ use crate::server::refusal::Refusal;
 /// AG-UI.
 #[derive(Debug)]
 pub(in crate::server) struct AgUi;
+
+/// The schema of a request's body.
+pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<request::Raw>()
+}
 
 impl Dialect for AgUi {
     fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {

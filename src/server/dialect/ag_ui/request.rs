@@ -1,6 +1,7 @@
 //! Reads a run (`RunAgentInput`). Front ends add fields of their own to it, so unknown ones are
 //! skipped.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,8 +16,9 @@ use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
 use crate::server::refusal::Refusal;
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiRunRequest")]
+pub(super) struct Raw {
     #[serde(rename = "threadId")]
     thread_id: Option<String>,
     #[serde(rename = "runId")]

@@ -8,6 +8,7 @@
 //!   -> assistant: text, call A; result A; assistant: call B; result B; assistant: text
 //! ```
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,7 +16,8 @@ use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 use crate::server::dialect::chat_completions::messages::text_of;
 
 /// A message as it was written. Whatever else it has is skipped.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AiSdkMessage")]
 pub(super) struct RawMessage {
     #[serde(default)]
     pub(super) id: Value,

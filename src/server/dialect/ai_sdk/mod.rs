@@ -9,6 +9,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::{Asked, Asking, Dialect, Encoder, Refused};
@@ -20,6 +21,11 @@ pub(in crate::server) use request::session_id;
 /// The UI message stream.
 #[derive(Debug)]
 pub(in crate::server) struct AiSdk;
+
+/// The schema of a request's body.
+pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<request::Raw>()
+}
 
 impl Dialect for AiSdk {
     fn read(&self, asked: &Asked<'_>) -> Result<Asking, Refusal> {

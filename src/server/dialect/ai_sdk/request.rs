@@ -1,5 +1,6 @@
 //! Reads a request. Applications add fields of their own to it, so unknown ones are skipped.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,8 +17,9 @@ use crate::server::refusal::Refusal;
 use crate::upstream::ToolChoice;
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "AiSdkChatRequest")]
+pub(super) struct Raw {
     /// The chat.
     #[serde(default)]
     id: Value,

@@ -406,7 +406,7 @@ fn read(body: &Value) -> Result<Asking, Refusal> {
         body: body.as_bytes(),
         idempotency_key: None,
         owner: "key",
-        models: &Models::new(vec!["fake".to_owned()], Vec::new(), false),
+        models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
         conversation: None,
         hidden: &Nothing,
         now_sec: 0,
@@ -480,7 +480,7 @@ fn whatever_a_message_is_it_is_no_reason_to_refuse() {
 fn a_request_of_use_chat() {
     let body = json!({
         "id": "chat/1", "trigger": "submit-message", "messageId": "m1", "webSearch": false,
-        "system": "Speak like a pirate.", "toolChoice": "required", "model": "fake:no-tools",
+        "system": "Speak like a pirate.", "toolChoice": "required", "model": "local:no-tools",
         "tools": {"open": {"description": "Opens.", "parameters": {"type": "object"}}},
         "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi."}]}],
     });
@@ -488,7 +488,7 @@ fn a_request_of_use_chat() {
     assert!(matches!(form, Form::Stream(_)));
     assert_eq!(turn.ask, Ask::Words("Hi.".to_owned()));
     assert_eq!(turn.session_id.as_deref(), Some(&*request::session_id("chat/1")));
-    assert_eq!((turn.model.as_deref(), turn.tools), (Some("fake"), Some(Vec::new())));
+    assert_eq!((turn.model.as_deref(), turn.tools), (Some("local"), Some(Vec::new())));
     assert_eq!((turn.tool_choice, turn.supersedes), (ToolChoice::Required, true));
     assert!(!turn.client_tools.is_empty());
     let brought = turn.brought.unwrap();

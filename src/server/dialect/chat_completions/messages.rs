@@ -1,12 +1,14 @@
 //! The messages of a request, as what the client claims was said.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 
 /// A message as it was written. Whatever else it has is skipped.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ChatMessage")]
 pub(super) struct RawMessage {
     role: String,
     #[serde(default)]
@@ -17,7 +19,8 @@ pub(super) struct RawMessage {
     tool_call_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ChatToolCall")]
 struct RawCall {
     #[serde(default)]
     id: String,
@@ -25,7 +28,8 @@ struct RawCall {
     function: RawFunction,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "ChatFunctionCall")]
 struct RawFunction {
     #[serde(default)]
     name: String,

@@ -13,6 +13,7 @@ mod server_tools;
 mod tests;
 mod whole;
 
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::{Asked, Asking, Dialect};
@@ -26,6 +27,11 @@ pub use server_tools::ServerTools;
 pub(in crate::server) struct ChatCompletions {
     /// How much clients are shown of our tools.
     pub(in crate::server) shown: ServerTools,
+}
+
+/// The schema of a request's body.
+pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<request::Raw>()
 }
 
 impl Dialect for ChatCompletions {

@@ -1,6 +1,7 @@
 //! Reads a request. What a client of `OpenAI` may send and a local model has no use for is skipped;
 //! what would change the answer and cannot be done is refused.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -10,19 +11,20 @@ use super::server_tools::ServerTools;
 use super::whole::Completion;
 use crate::conversation::claimed::{Adopted, Repairs, adopt_named};
 use crate::gateway::{Brought, NewTurn};
-use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, EXTRA_SAMPLING_BYTES_MAX};
+use crate::limits::server::CONVERSATION_NAME_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::object::Object;
+use crate::server::dialect::sampling::{self, NAMES};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Answering, Asked, Asking, Form, json, response_format, stop};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json, response_format};
 use crate::server::refusal::Refusal;
-use crate::text::json_len;
 use crate::tools::client::ClientTools;
-use crate::upstream::{ExtraSampling, Sampling};
+use crate::upstream::Sampling;
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ChatCompletionRequest")]
+pub(super) struct Raw {
     model: Option<String>,
     messages: Option<Vec<RawMessage>>,
     #[serde(default)]
@@ -57,7 +59,7 @@ struct Raw {
 }
 
 /// What only this gateway knows.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Tether {
     /// Those of our tools that may be offered.
@@ -67,7 +69,7 @@ struct Tether {
     server_tools: Option<ServerTools>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 struct StreamOptions {
     include_usage: Option<bool>,
 }
@@ -114,7 +116,7 @@ fn turn(
 ) -> Result<(NewTurn, Repairs), Refusal> {
     let conversation = conversation(tether.session_id, asked)?;
     let sampling = sampling(&raw)?;
-    let response_format = response_format::read(raw.response_format)?;
+    let response_format = response_format::read(raw.response_format, "response_format")?;
     let ChosenModel { upstream, tools } = asked.models.choose(model)?;
     let tools = both(tether.tools, tools);
     let clients = client_tools(raw.tools)?;
@@ -206,47 +208,19 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         max_tokens: raw.max_completion_tokens.or(raw.max_tokens),
         seed: raw.seed,
         stop,
-        extra: extra(raw)?,
+        extra: sampling::passed_on([
+            ("frequency_penalty", raw.frequency_penalty.map(Value::from)),
+            ("presence_penalty", raw.presence_penalty.map(Value::from)),
+            ("repeat_penalty", raw.repeat_penalty.map(Value::from)),
+            ("min_p", raw.min_p.map(Value::from)),
+            ("top_k", raw.top_k.map(Value::from)),
+            ("logit_bias", raw.logit_bias.clone().map(Value::from)),
+            ("reasoning_effort", raw.reasoning_effort.clone().map(Value::from)),
+            ("chat_template_kwargs", raw.chat_template_kwargs.clone().map(Value::from)),
+        ])?,
     };
-    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
-        return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
-    }
-    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-        return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
-    }
-    if sampling.max_tokens == Some(0) {
-        return Err(Refusal::invalid("max_tokens", "max_tokens must be at least 1"));
-    }
-    if let Some(expected) = stop::expected(&sampling.stop) {
-        return Err(Refusal::invalid("stop", format!("stop must be {expected}")));
-    }
+    sampling::check(&sampling, &NAMES)?;
     Ok(sampling)
-}
-
-/// What is passed on to the model server, which may or may not know it.
-fn extra(raw: &Raw) -> Result<ExtraSampling, Refusal> {
-    let fields = [
-        ("frequency_penalty", raw.frequency_penalty.map(Value::from)),
-        ("presence_penalty", raw.presence_penalty.map(Value::from)),
-        ("repeat_penalty", raw.repeat_penalty.map(Value::from)),
-        ("min_p", raw.min_p.map(Value::from)),
-        ("top_k", raw.top_k.map(Value::from)),
-        ("logit_bias", raw.logit_bias.clone().map(Value::from)),
-        ("reasoning_effort", raw.reasoning_effort.clone().map(Value::from)),
-        ("chat_template_kwargs", raw.chat_template_kwargs.clone().map(Value::from)),
-    ];
-    let mut bytes = 0;
-    let mut passed = Map::new();
-    for (name, value) in fields {
-        let Some(value) = value else { continue };
-        bytes += json_len(&value);
-        if bytes > EXTRA_SAMPLING_BYTES_MAX {
-            let most = format!("{name} is too long: {EXTRA_SAMPLING_BYTES_MAX} bytes at most");
-            return Err(Refusal::invalid(name, most));
-        }
-        passed.insert(name.to_owned(), value);
-    }
-    Ok(ExtraSampling::new(passed))
 }
 
 /// The tools that are functions. Those that only another service could run are skipped, because

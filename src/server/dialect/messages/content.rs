@@ -3,13 +3,15 @@
 //! One message holds several things: words, calls, and what calls returned. Of ours, the client
 //! shows us both in one message of the assistant's, if it was shown them.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, HiddenTurns};
 
 /// A message as it was written. Whatever else it has is skipped.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesMessage")]
 pub(super) struct RawMessage {
     #[serde(default)]
     role: String,
@@ -73,17 +75,19 @@ fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
 
 fn claim_assistant(content: &Value, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
     let text = content.as_str().unwrap_or_default().to_owned();
-    let mut reply = Reply { text, calls: Vec::new(), results: Vec::new() };
+    let mut reply = Reply { text, ..Reply::default() };
     for block in blocks(content) {
         match block["type"].as_str().unwrap_or_default() {
             "text" => {
-                reply.go_on(hidden, said);
+                reply.go_on(said);
                 // The blocks of one message are one text.
                 reply.text.push_str(block["text"].as_str().unwrap_or_default());
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                reply.go_on(hidden, said);
-                reply.calls.push(call(block));
+                reply.go_on(said);
+                let call = call(block);
+                reply.is_remembered |= hidden.by_call(&call.id).is_some();
+                reply.calls.push(call);
             }
             kind if kind.ends_with("_tool_result") => reply.results.push(result(block)),
             _ => {}
@@ -93,28 +97,27 @@ fn claim_assistant(content: &Value, hidden: &dyn HiddenTurns, said: &mut Vec<Cla
 }
 
 /// What the assistant says in one message.
+#[derive(Default)]
 struct Reply {
     text: String,
     calls: Vec<ClaimedCall>,
     /// What calls of this message returned.
     results: Vec<ClaimedMessage>,
+    /// Whether we remember the turn of one of the calls.
+    is_remembered: bool,
 }
 
 impl Reply {
     /// Before more of the message. After results, the model was asked again, so a reply of its own
     /// begins. But a turn that we remember stays one message, by whose text all of it is found.
-    fn go_on(&mut self, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
-        let is_ours = |call: &ClaimedCall| hidden.by_call(&call.id).is_some();
-        if self.results.is_empty() || self.calls.iter().any(is_ours) {
-            return;
+    fn go_on(&mut self, said: &mut Vec<ClaimedMessage>) {
+        if !self.results.is_empty() && !self.is_remembered {
+            std::mem::take(self).finish(said);
         }
-        let (text, calls) = (std::mem::take(&mut self.text), std::mem::take(&mut self.calls));
-        said.push(ClaimedMessage::Assistant { text, calls });
-        said.append(&mut self.results);
     }
 
     fn finish(self, said: &mut Vec<ClaimedMessage>) {
-        let Self { text, calls, results } = self;
+        let Self { text, calls, results, is_remembered: _ } = self;
         said.push(ClaimedMessage::Assistant { text, calls });
         said.extend(results);
     }

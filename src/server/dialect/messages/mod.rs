@@ -14,6 +14,7 @@ mod tests;
 mod tools;
 mod whole;
 
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::{Asked, Asking, Dialect};
@@ -46,6 +47,11 @@ impl Messages {
     pub(in crate::server) fn read_to_count(&self, asked: &Asked<'_>) -> Result<Counting, Refusal> {
         request::read_to_count(asked, self.server_tools)
     }
+}
+
+/// The schema of a request's body.
+pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<request::Raw>()
 }
 
 impl Dialect for Messages {

@@ -1,6 +1,7 @@
 //! Reads a request. What a client of Anthropic may send and a local model has no use for is skipped;
 //! what would change the answer and cannot be done is refused.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -8,20 +9,22 @@ use super::Counting;
 use super::content::{self, RawMessage};
 use super::server_tools::MessagesServerTools;
 use super::stream::{Events, Shown};
-use super::tools::{self, Choice};
+use super::tools;
 use super::whole::Message;
 use crate::conversation::claimed::{Adopted, ClaimedMessage, Repairs, adopt};
 use crate::conversation::trim;
 use crate::gateway::{Brought, NewTurn};
 use crate::server::dialect::models::{ChosenModel, Models};
-use crate::server::dialect::{Answering, Asked, Asking, Form, json, stop};
+use crate::server::dialect::sampling::{self, NAMES, Names};
+use crate::server::dialect::tool_choice::{self, ChosenTools};
+use crate::server::dialect::{Answering, Asked, Asking, Form, json};
 use crate::server::refusal::Refusal;
-use crate::tools::client::ClientTools;
 use crate::upstream::Sampling;
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "MessagesRequest")]
+pub(super) struct Raw {
     model: Option<String>,
     max_tokens: Option<u32>,
     messages: Option<Vec<RawMessage>>,
@@ -70,9 +73,13 @@ fn turn(
     asked: &Asked<'_>,
     server_tools: MessagesServerTools,
 ) -> Result<(NewTurn, Repairs, usize), Refusal> {
-    let ChosenModel { upstream, tools } = model(&model_of(&raw)?, asked.models)?;
+    let ChosenModel { upstream, tools: ours } = model(&model_of(&raw)?, asked.models)?;
     let sampling = sampling(&raw)?;
-    let Choice { tool, is_none, is_single } = Choice::read(raw.tool_choice.as_ref())?;
+    let (choice, is_single) = tools::choice(raw.tool_choice.as_ref())?;
+    let is_off = server_tools == MessagesServerTools::Off;
+    let ours = if is_off { Some(Vec::new()) } else { ours };
+    let ChosenTools { clients, ours, choice } =
+        tool_choice::choose(Some(&choice), &tools::read(raw.tools)?, ours.as_deref())?;
     let mut said: Vec<_> =
         content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
@@ -81,15 +88,14 @@ fn turn(
     let message_tokens = said.iter().map(tokens).sum();
     let Adopted { system, history, ask, past, repairs } = adopt(said, asked.owner, asked.hidden)
         .map_err(|_| Refusal::invalid("messages", "messages is required: at least one"))?;
-    let is_off = server_tools == MessagesServerTools::Off || is_none;
     let turn = NewTurn {
         ask,
         model: upstream,
-        tools: if is_off { Some(Vec::new()) } else { tools },
-        client_tools: if is_none { ClientTools::default() } else { tools::read(raw.tools)? },
+        tools: ours,
+        client_tools: clients,
         single_client_call: is_single,
         nobody_approves: true,
-        tool_choice: tool,
+        tool_choice: choice,
         sampling,
         brought: Some(Brought { history, instructions: system, past, can_be_joined: false }),
         ..NewTurn::default()
@@ -123,22 +129,10 @@ fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
         temperature: raw.temperature,
         top_p: raw.top_p,
         max_tokens: raw.max_tokens,
-        seed: None,
         stop: raw.stop_sequences.clone().unwrap_or_default(),
         ..Sampling::default()
     };
-    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
-        return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
-    }
-    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-        return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
-    }
-    if let Some(expected) = stop::expected(&sampling.stop) {
-        return Err(Refusal::invalid(
-            "stop_sequences",
-            format!("stop_sequences must be {expected}"),
-        ));
-    }
+    sampling::check(&sampling, &Names { stop: "stop_sequences", ..NAMES })?;
     Ok(sampling)
 }
 

@@ -1,11 +1,10 @@
 //! The tools that a client brings, and what it says about calling them.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
-use crate::upstream::ToolChoice;
 
 /// A tool of the client.
 #[derive(Debug, Deserialize)]
@@ -33,34 +32,21 @@ pub(super) fn read(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
     Ok(read)
 }
 
-/// `tool_choice`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Choice {
-    pub(super) tool: ToolChoice,
-    /// Whether no tool may be called, ours included.
-    pub(super) is_none: bool,
-    /// Whether the client takes only one call at a time.
-    pub(super) is_single: bool,
-}
-
-impl Choice {
-    pub(super) fn read(choice: Option<&Value>) -> Result<Self, Refusal> {
-        let Some(choice) = choice.filter(|choice| !choice.is_null()) else {
-            return Ok(Self::default());
-        };
-        let is_single = choice["disable_parallel_tool_use"] == true;
-        let (is_none, tool) = match (choice["type"].as_str(), choice["name"].as_str()) {
-            (Some("auto"), _) => (false, ToolChoice::Auto),
-            (Some("none"), _) => (true, ToolChoice::Auto),
-            (Some("any"), _) => (false, ToolChoice::Required),
-            (Some("tool"), Some(name)) => (false, ToolChoice::Named(name.to_owned())),
-            _ => {
-                return Err(Refusal::invalid(
-                    "tool_choice",
-                    "tool_choice.type must be \"auto\", \"any\", \"none\", or \"tool\" with a name",
-                ));
-            }
-        };
-        Ok(Self { tool, is_none, is_single })
-    }
+/// `tool_choice` as `OpenAI` spells it, and whether the client takes only one call at a time.
+pub(super) fn choice(choice: Option<&Value>) -> Result<(Value, bool), Refusal> {
+    let Some(choice) = choice.filter(|choice| !choice.is_null()) else {
+        return Ok((Value::Null, false));
+    };
+    let same = match (choice["type"].as_str(), choice["name"].as_str()) {
+        (Some(word @ ("auto" | "none")), _) => word.into(),
+        (Some("any"), _) => "required".into(),
+        (Some("tool"), Some(name)) => json!({ "name": name }),
+        _ => {
+            return Err(Refusal::invalid(
+                "tool_choice",
+                "tool_choice.type must be \"auto\", \"any\", \"none\", or \"tool\" with a name",
+            ));
+        }
+    };
+    Ok((same, choice["disable_parallel_tool_use"] == true))
 }

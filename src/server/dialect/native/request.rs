@@ -1,5 +1,6 @@
 //! Parses and checks the bodies of Tether's own requests.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
@@ -8,15 +9,16 @@ use crate::conversation::{Ask, Choice, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::stop;
+use crate::server::dialect::sampling::{self, Names};
 use crate::server::refusal::Refusal;
 use crate::tools::client::ClientTools;
 use crate::tools::{Confirm, ToolResult};
 use crate::upstream::{Sampling, ToolChoice};
 
 /// The body of `POST /api/v1/chat/stream` as it was written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TurnRequest")]
 struct Raw {
     session_id: Option<String>,
     prompt: Option<String>,
@@ -32,8 +34,9 @@ struct Raw {
     sampling: Option<Object<Sampling>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClientTool")]
 struct RawClientTool {
     name: String,
     #[serde(default)]
@@ -41,8 +44,9 @@ struct RawClientTool {
     parameters: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ClientToolResult")]
 struct RawResult {
     call_id: String,
     #[serde(default, deserialize_with = "present")]
@@ -56,7 +60,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 }
 
 /// An answer to a question.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::server::dialect) struct ClarificationResponse {
     clarification_id: String,
@@ -66,17 +70,27 @@ pub(in crate::server::dialect) struct ClarificationResponse {
     action: Option<Action>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     Decline,
     Cancel,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SelectedOption {
     id: String,
+}
+
+/// The schema of the body that begins a turn.
+pub(in crate::server) fn turn_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<Raw>()
+}
+
+/// The schema of the body that cancels one.
+pub(in crate::server) fn cancel_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<RawCancel>()
 }
 
 /// Reads a request to begin a turn.
@@ -108,7 +122,7 @@ pub(in crate::server) fn parse(
     let client_tools = read_client_tools(client_tools)?;
     let confirm = raw.confirm.as_deref().map(read_confirm).transpose()?;
     let Object(sampling) = raw.sampling.unwrap_or_default();
-    check_sampling(&sampling)?;
+    sampling::check(&sampling, &SAMPLING)?;
     if let Some(key) = &idempotency_key
         && (key.is_empty() || key.len() > limits::session::IDEMPOTENCY_KEY_BYTES_MAX)
     {
@@ -253,8 +267,9 @@ impl ClarificationResponse {
 }
 
 /// The body of `POST /api/v1/chat/cancel`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "CancelRequest")]
 struct RawCancel {
     session_id: Option<String>,
 }
@@ -299,22 +314,9 @@ pub(in crate::server) fn check_session_id(id: &str) -> Result<(), Refusal> {
     ))
 }
 
-fn check_sampling(sampling: &Sampling) -> Result<(), Refusal> {
-    let wrong = |param: &'static str, expected: &str| {
-        Err(Refusal::invalid(param, format!("{param} must be {expected}")))
-    };
-    let hottest = limits::config::TEMPERATURE_MAX;
-    if sampling.temperature.is_some_and(|t| !(0.0..=hottest).contains(&t)) {
-        return wrong("sampling.temperature", &format!("from 0 to {hottest}"));
-    }
-    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-        return wrong("sampling.top_p", "greater than 0 and at most 1");
-    }
-    if sampling.max_tokens == Some(0) {
-        return wrong("sampling.max_tokens", "at least 1");
-    }
-    if let Some(expected) = stop::expected(&sampling.stop) {
-        return wrong("sampling.stop", &expected);
-    }
-    Ok(())
-}
+const SAMPLING: Names = Names {
+    temperature: "sampling.temperature",
+    top_p: "sampling.top_p",
+    max_tokens: "sampling.max_tokens",
+    stop: "sampling.stop",
+};

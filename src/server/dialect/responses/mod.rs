@@ -27,6 +27,7 @@ mod text;
 mod tools;
 mod whole;
 
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::Dialect;
@@ -39,6 +40,11 @@ pub(in crate::server) use replay::replay;
 pub(in crate::server) use request::{Found, Parent, Request, Surroundings};
 pub(in crate::server) use server_items::Labels;
 pub use server_items::ServerItems;
+
+/// The schema of a request's body.
+pub(in crate::server) fn request_schema(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<request::Raw>()
+}
 
 /// Responses.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -21,14 +22,16 @@ use crate::conversation::{Ask, Choice, Conversation};
 use crate::gateway::{Brought, NewTurn};
 use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::{ChosenModel, Models};
+use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Asking, Form, json};
+use crate::server::dialect::{Asking, Form, json, response_format};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
 
 /// The body as it was written.
-#[derive(Debug, Deserialize)]
-struct Raw {
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ResponseRequest")]
+pub(super) struct Raw {
     model: Option<String>,
     input: Option<Value>,
     instructions: Option<String>,
@@ -157,6 +160,8 @@ impl Request {
         let Surroundings { owner, hidden, models, labels, shown, new_session_id, clock, .. } =
             around;
         let sampling = sampling(&raw)?;
+        let format = raw.text.as_ref().map(|text| text["format"].clone());
+        let response_format = response_format::read(format, "text.format")?;
         let given = raw.tools.as_deref().unwrap_or_default();
         let model = raw.model.as_deref().unwrap_or_default();
         let ChosenModel { upstream, tools } = models.choose(model)?;
@@ -196,6 +201,7 @@ impl Request {
             tool_choice: choice,
             confirm,
             max_calls: raw.max_tool_calls,
+            response_format,
             sampling,
             runs_alone: answers.about.begun.background,
             brought: Some(Brought { history, instructions, past, can_be_joined: is_stored }),
@@ -291,21 +297,19 @@ fn check(raw: &Raw) -> Result<(), Refusal> {
 }
 
 fn sampling(raw: &Raw) -> Result<Sampling, Refusal> {
+    let effort = raw.reasoning.as_ref().map(|it| it["effort"].clone());
     let sampling = Sampling {
         temperature: raw.temperature,
         top_p: raw.top_p,
         max_tokens: raw.max_output_tokens,
+        extra: sampling::passed_on([
+            ("frequency_penalty", raw.frequency_penalty.map(Value::from)),
+            ("presence_penalty", raw.presence_penalty.map(Value::from)),
+            ("reasoning_effort", effort.filter(Value::is_string)),
+        ])?,
         ..Sampling::default()
     };
-    if sampling.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
-        return Err(Refusal::invalid("temperature", "temperature must be from 0 to 2"));
-    }
-    if sampling.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-        return Err(Refusal::invalid("top_p", "top_p must be greater than 0 and at most 1"));
-    }
-    if sampling.max_tokens == Some(0) {
-        return Err(Refusal::invalid("max_output_tokens", "max_output_tokens must be at least 1"));
-    }
+    sampling::check(&sampling, &Names { max_tokens: "max_output_tokens", ..NAMES })?;
     Ok(sampling)
 }
 

@@ -128,6 +128,10 @@ fn the_choice_of_tools_is_read() {
         assert_eq!((turn.tool_choice, turn.single_client_call), (expected, is_single), "{choice}");
         assert!(!turn.client_tools.is_empty());
     }
+    let named = json!({"tools": [{"name": "open"}, {"name": "close"}],
+        "tool_choice": {"type": "tool", "name": "open"}});
+    let offered = turn(&named).client_tools.beside(&crate::tools::Catalog::default());
+    assert_eq!(offered.names(), ["open"], "the others are not offered");
     let none = json!({"tools": tools, "tool_choice": {"type": "none"}});
     let body = request(&none);
     let hidden = MessagesServerTools::Hidden;
@@ -290,6 +294,48 @@ fn a_turn_that_we_remember_stays_one_message() {
         with(&body, true, |asked| read(asked, MessagesServerTools::McpToolUse)).unwrap().turn;
     let history = format!("{:?}", turn.brought.unwrap().history);
     assert!(history.contains("Let me see. It is 42."), "{history}");
+}
+
+/// Many blocks of one message take time in proportion: each call is looked up once.
+#[test]
+fn a_message_of_many_blocks_is_read_in_one_pass() {
+    let mut blocks: Vec<Value> = (0..10_000)
+        .map(|at| json!({"type": "mcp_tool_use", "id": format!("c{at}"), "name": "n"}))
+        .collect();
+    blocks.push(json!({"type": "mcp_tool_result", "tool_use_id": "c1", "content": "x"}));
+    blocks.extend((0..10_000).map(|_| json!({"type": "text", "text": "x"})));
+    let body = request(&json!({"messages": [{"role": "assistant", "content": blocks}]}));
+    let lookups = Lookups::default();
+    let body = body.to_string();
+    let asked = Asked {
+        accept: "",
+        body: body.as_bytes(),
+        idempotency_key: None,
+        owner: "",
+        models: &Models::new(vec!["local".to_owned()], Vec::new(), false),
+        conversation: None,
+        hidden: &lookups,
+        now_sec: 0,
+    };
+    read(&asked, MessagesServerTools::McpToolUse).unwrap();
+    // Once when it is read, and once when its turn is looked for.
+    assert!(lookups.0.get() <= 3 * 10_000, "{:?}", lookups.0);
+}
+
+/// Counts how often it is asked, and remembers the last call only.
+#[derive(Default)]
+struct Lookups(std::cell::Cell<usize>);
+
+impl HiddenTurns for Lookups {
+    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
+        self.0.set(self.0.get() + 1);
+        let (turn, call_id) = (Arc::new(Turn::default()), client_call_id.to_owned());
+        (client_call_id == "c9999").then(|| HiddenCall { turn, call_id })
+    }
+
+    fn by_past(&self, _: &Past) -> Option<Arc<Turn>> {
+        None
+    }
 }
 
 #[test]
