@@ -55,6 +55,22 @@ impl TextFrames {
 
 const TEXT_END: &[u8] = b"\"}\n\n";
 
+/// Appends a number as text. Avoids the formatter, because this runs for every frame.
+pub(super) fn push_number(out: &mut BytesMut, mut number: u64) {
+    const DIGITS_MAX: usize = 20;
+    let mut digits = [0; DIGITS_MAX];
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789"[(number % 10) as usize];
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut as _, BytesMut};
 
+use crate::server::dialect::sse::push_number;
 use crate::session::Record;
 
 /// A position in a turn's log.
@@ -37,22 +38,6 @@ impl FrameId {
         out.put_u8(b'-');
         push_number(out, self.sequence);
     }
-}
-
-/// Appends a number as text. Avoids the formatter, because this runs for every frame.
-fn push_number(out: &mut BytesMut, mut number: u64) {
-    const DIGITS_MAX: usize = 20;
-    let mut digits = [0; DIGITS_MAX];
-    let mut at = DIGITS_MAX;
-    loop {
-        at -= 1;
-        digits[at] = b"0123456789"[(number % 10) as usize];
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

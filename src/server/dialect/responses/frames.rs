@@ -5,9 +5,9 @@
 //! data: {"type":"response.output_text.delta","sequence_number":7,"item_id":..}
 //! ```
 
-use std::io::Write as _;
+use bytes::BytesMut;
 
-use bytes::{BufMut as _, BytesMut};
+use crate::server::dialect::sse::push_number;
 
 /// Writes frames. A client that joins again skips those that it has.
 #[derive(Debug, Default)]
@@ -42,11 +42,11 @@ impl Frames {
         if number < self.from {
             return;
         }
-        // Writing into a growing buffer cannot fail.
-        let _ = write!(
-            out.writer(),
-            "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{number}"
-        );
+        let kind = kind.as_bytes();
+        for part in [b"event: ", kind, b"\ndata: {\"type\":\"", kind, b"\",\"sequence_number\":"] {
+            out.extend_from_slice(part);
+        }
+        push_number(out, number);
         for part in parts {
             out.extend_from_slice(part);
         }
