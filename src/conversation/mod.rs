@@ -226,6 +226,9 @@ pub struct Turn {
     /// results of that turn's calls. Stored turns already have.
     #[serde(skip)]
     pub continues: bool,
+    /// The ids of the turns that it has gone on from, oldest first: it begins with their steps.
+    #[serde(skip)]
+    pub continued: Vec<String>,
     /// What the model said and called, in order.
     pub steps: Vec<Step>,
     /// The question that it ends with, and those still waiting to be asked.
