@@ -82,7 +82,7 @@ fn of_step(step: &Step) -> usize {
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
     let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
-    parts + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
+    parts + step.aside.capacity() + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
 }
 
 fn of_retry(retry: &Retry) -> usize {

@@ -32,6 +32,8 @@ pub(super) struct Said {
     pub(super) results: HashMap<String, ToolResult>,
     /// Their arguments, where the user has edited them.
     pub(super) edited: HashMap<String, Arguments>,
+    /// The user's words beside the results, by the number of the step.
+    pub(super) asides: HashMap<usize, String>,
 }
 
 /// Looks for our turns, one exchange after the other.
@@ -80,9 +82,7 @@ impl<'h> Finder<'h> {
                 return None;
             }
         }
-        for call in &last.calls {
-            placing.place(call, awaits)?;
-        }
+        placing.place_all(last, awaits)?;
         let said = placing.finish(awaits)?;
         Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), said })
     }
@@ -152,9 +152,7 @@ impl<'h> Finder<'h> {
     fn place_all(&self, turn: &Turn, replies: &[Reply], awaits: bool) -> Option<Said> {
         let mut placing = Placing::new(self.hidden, turn);
         for (at, reply) in replies.iter().enumerate() {
-            for call in &reply.calls {
-                placing.place(call, awaits && at + 1 == replies.len())?;
-            }
+            placing.place_all(reply, awaits && at + 1 == replies.len())?;
         }
         placing.finish(awaits)
     }
@@ -177,8 +175,8 @@ pub(super) fn turn_of(reply: &Reply, hidden: &dyn HiddenTurns) -> Option<Arc<Tur
 struct Placing<'t> {
     hidden: &'t dyn HiddenTurns,
     turn: &'t Turn,
-    /// The calls of the turn by their places, each with whether the turn ends with its step.
-    open: HashMap<usize, (&'t Call, bool)>,
+    /// The calls of the turn by their places, each with the number of its step.
+    open: HashMap<usize, (&'t Call, usize)>,
     /// The places of calls by their ids, in each of the turns that had them.
     places: HashMap<String, HashMap<String, usize>>,
     said: Said,
@@ -189,10 +187,7 @@ struct Placing<'t> {
 impl<'t> Placing<'t> {
     fn new(hidden: &'t dyn HiddenTurns, turn: &'t Turn) -> Self {
         let steps = turn.steps.iter().enumerate();
-        let calls = steps.flat_map(|(at, step)| {
-            let is_last = at + 1 == turn.steps.len();
-            step.calls().map(move |call| (call, is_last))
-        });
+        let calls = steps.flat_map(|(at, step)| step.calls().map(move |call| (call, at)));
         let open = calls.enumerate().collect();
         let (places, said) = (HashMap::new(), Said::default());
         Self { hidden, turn, open, places, said, is_awaiting: false }
@@ -210,26 +205,41 @@ impl<'t> Placing<'t> {
         self.turn.turn_id == turn.turn_id || self.turn.continued.contains(&turn.turn_id)
     }
 
-    /// Finds the call, and takes what it returned. `is_awaited` says whether the turn ends with its
-    /// message and waits for results. `None` if the turn has no such call.
-    fn place(&mut self, told: &ToldCall, is_awaited: bool) -> Option<()> {
+    /// Places all calls of a message, with what the user says beside their results.
+    fn place_all(&mut self, reply: &Reply, is_awaited: bool) -> Option<()> {
+        let mut step = None;
+        for call in &reply.calls {
+            step = Some(self.place(call, is_awaited)?);
+        }
+        if let Some(step) = step
+            && !reply.aside.is_empty()
+        {
+            self.said.asides.insert(step, reply.aside.clone());
+        }
+        Some(())
+    }
+
+    /// Finds the call, takes what it returned, and returns the number of its step. `is_awaited`
+    /// says whether the turn ends with its message and waits for results. `None` if the turn has no
+    /// such call.
+    fn place(&mut self, told: &ToldCall, is_awaited: bool) -> Option<usize> {
         let HiddenCall { turn, call_id } = self.hidden.by_call(&told.id)?;
         if !self.has(&turn) {
             return None;
         }
         let places = self.places.entry(turn.turn_id.clone()).or_insert_with(|| places(&turn));
-        let (call, is_last) = self.open.remove(places.get(&call_id)?)?;
+        let (call, step) = self.open.remove(places.get(&call_id)?)?;
         if call.name != told.name {
             return None;
         }
         match call.outcome {
-            Outcome::HandedOut if is_awaited && is_last => self.is_awaiting = true,
+            Outcome::HandedOut if is_awaited && self.is_last(step) => self.is_awaiting = true,
             Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) if is_awaited => {
                 return None;
             }
             Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) => {}
             // The gateway ran it, and the client only saw it. Its word replaces nothing of ours.
-            _ => return Some(()),
+            _ => return Some(step),
         }
         let ours = [Some(&call.arguments), call.resolved_arguments.as_ref()];
         if !ours.into_iter().flatten().any(|ours| is_same(ours, &told.arguments)) {
@@ -238,7 +248,11 @@ impl<'t> Placing<'t> {
         if let Some(returned) = &told.returned {
             self.said.results.insert(call.call_id.clone(), returned.result.clone());
         }
-        Some(())
+        Some(step)
+    }
+
+    const fn is_last(&self, step: usize) -> bool {
+        step + 1 == self.turn.steps.len()
     }
 
     /// What the client says. `None` if the turn should wait for results but has handed out no such

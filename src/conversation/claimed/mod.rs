@@ -47,6 +47,8 @@ pub enum ClaimedMessage {
     System(String),
     /// The user's words.
     User(String),
+    /// The user's words beside results, in the same message. They end no turn.
+    Aside(String),
     /// What the assistant said and called.
     Assistant {
         /// Its words.
@@ -71,7 +73,9 @@ impl ClaimedMessage {
     pub fn is_said(&self) -> bool {
         match self {
             Self::System(_) => false,
-            Self::User(text) | Self::Result { output: text, .. } => !text.trim().is_empty(),
+            Self::User(text) | Self::Aside(text) | Self::Result { output: text, .. } => {
+                !text.trim().is_empty()
+            }
             Self::Assistant { text, calls } => !calls.is_empty() || !text.trim().is_empty(),
         }
     }

@@ -37,10 +37,13 @@ impl Draft {
             Some(Kept { turn, replies, said }) => (turn, replies, said),
             None => (Turn::default(), 0, Said::default()),
         };
-        let Said { results, edited } = said;
+        let Said { results, edited, asides } = said;
         let is_whole = known == replies.len();
         // It has to take the place of no turn before it.
-        let turn = Turn { prompt, continues: false, ..turn };
+        let mut turn = Turn { prompt, continues: false, ..turn };
+        for (step, aside) in asides {
+            turn.steps[step].aside = aside;
+        }
         let mut draft = Self { turn, ids_before, results, is_whole };
         draft.edit(edited);
         draft.renumber();
@@ -112,8 +115,8 @@ impl Draft {
     fn add(&mut self, reply: Reply) {
         let text = (!reply.text.trim().is_empty()).then_some(Part::Text(reply.text));
         let calls = reply.calls.into_iter().map(|call| Part::Call(Arc::new(self.number(call))));
-        let parts = text.into_iter().chain(calls).collect();
-        self.turn.steps.push(Step { parts, ..Step::default() });
+        let (parts, aside) = (text.into_iter().chain(calls).collect(), reply.aside);
+        self.turn.steps.push(Step { parts, aside, ..Step::default() });
     }
 
     fn number(&mut self, told: ToldCall) -> Call {
@@ -162,7 +165,9 @@ impl Draft {
         if self.is_whole && !matches!(self.turn.ending, None | HANDED_OUT) {
             return;
         }
-        self.turn.ending = Some(Ending::Completed(finish));
+        let goes_on = self.turn.steps.last().is_some_and(Step::asks_for_more);
+        let has_end = !goes_on || finish == TurnFinish::ClientToolCalls;
+        self.turn.ending = has_end.then_some(Ending::Completed(finish));
         // Nobody answers them any more.
         self.turn.questions.clear();
         self.turn.deferred.clear();

@@ -84,7 +84,8 @@ impl Prompt for Context {
     }
 }
 
-/// Stands in for the answer of a turn that failed or was cancelled before it.
+/// Stands in for the answer of a turn that failed or was cancelled before it, or that its client
+/// has left off.
 const NO_ANSWER: &str = "(No answer was given.)";
 
 /// Stands in for the answer of a turn that ends with its tools' results.
@@ -129,6 +130,10 @@ fn render_turn(
     form: Form,
     style: Style<'_>,
 ) {
+    // Templates refuse a user after a tool.
+    if messages.last().is_some_and(|last| last.role == Role::Tool) {
+        say(messages, Role::Assistant, NO_ANSWER);
+    }
     say(messages, Role::User, &opening::told(turn, style.format));
     for step in &turn.steps[first_step..] {
         match form {

@@ -450,3 +450,25 @@ fn a_turn_is_used_only_if_it_fits() {
     let ids: Vec<_> = adopted.history.turns().map(|turn| turn.turn_id.clone()).collect();
     assert_eq!(ids, ["t2", "t1"]);
 }
+
+#[test]
+fn words_beside_results_stay_with_their_step() {
+    let (mut shelf, _) = asked_twice();
+    let said = ClaimedMessage::Aside("Be quick.".to_owned());
+    let arguments = r#"{"at":"b"}"#;
+    let mut list = vec![user("?"), looks("t2", arguments), returns("t2", "7"), said];
+    let request = adopt(list.clone(), "key", &shelf).unwrap();
+    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    let Opening::Results(turn) = opening else { panic!("results open it") };
+    assert_eq!(turn.turn_id, "t2");
+    assert_eq!(turn.steps[0].aside, "Be quick.");
+    let mut turn = turn.going_on("t3".to_owned());
+    turn.steps.push(Step { parts: vec![ended(2), words("So.")], ..Step::default() });
+    turn.call_ids = 2;
+    turn.ending = Some(Ending::Completed(TurnFinish::Stop));
+    shelf.keep(&request, "So.", turn, &[]);
+    list.extend([says("So."), user("!")]);
+    let adopted = adopt(list, "key", &shelf).unwrap();
+    let turn = adopted.history.turns().last().unwrap();
+    assert_eq!((&*turn.turn_id, &*turn.steps[0].aside), ("t3", "Be quick."));
+}

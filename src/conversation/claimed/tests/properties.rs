@@ -59,6 +59,7 @@ fn any_message() -> impl Strategy<Value = ClaimedMessage> {
     prop_oneof![
         1 => any_text().prop_map(ClaimedMessage::System),
         4 => any_text().prop_map(ClaimedMessage::User),
+        2 => any_text().prop_map(ClaimedMessage::Aside),
         5 => (prop_oneof![Just(String::new()), any_text()], prop::collection::vec(any_call(), 0..3))
             .prop_map(|(text, calls)| ClaimedMessage::Assistant { text, calls }),
         5 => (any_id(), any_output(), any::<bool>()).prop_map(|(call_id, output, is_error)| {
@@ -82,6 +83,7 @@ fn text_of(message: &mut ClaimedMessage) -> &mut String {
     match message {
         ClaimedMessage::System(text)
         | ClaimedMessage::User(text)
+        | ClaimedMessage::Aside(text)
         | ClaimedMessage::Assistant { text, .. }
         | ClaimedMessage::Result { output: text, .. } => text,
     }

@@ -201,12 +201,9 @@ fn any_step() -> impl Strategy<Value = Step> {
         "[a-z]{1,12}".prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
     let notes = prop::collection::vec(note, 0..3);
     let retry = prop::option::of(any_retry());
-    (prop::collection::vec(any_part(), 0..5), notes, retry).prop_map(|(parts, notes, retry)| Step {
-        at_ms: 0,
-        parts,
-        notes,
-        retry,
-    })
+    let aside = prop_oneof![4 => Just(String::new()), 1 => "[a-z]{1,12}"];
+    (prop::collection::vec(any_part(), 0..5), aside, notes, retry)
+        .prop_map(|(parts, aside, notes, retry)| Step { at_ms: 0, parts, aside, notes, retry })
 }
 
 fn any_retry() -> impl Strategy<Value = Retry> {

@@ -1,12 +1,12 @@
 //! The messages of a request, as what the client claims was said.
 //!
-//! One message holds several things: words, calls, and what calls returned. Of ours, the client
-//! shows us both in one message of the assistant's, if it was shown them.
+//! One message holds several things: words, calls, and what calls returned. A client that was shown
+//! our calls sends calls and results back in one assistant message.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, HiddenTurns};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 
 /// A message as it was written. Whatever else it has is skipped.
 #[derive(Debug, Deserialize)]
@@ -44,16 +44,17 @@ fn without_billing_header(text: &str) -> &str {
 
 impl RawMessage {
     /// Appends what the message says.
-    pub(super) fn claim(self, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+    pub(super) fn claim(self, said: &mut Vec<ClaimedMessage>) {
         match &*self.role {
-            "assistant" => claim_assistant(&self.content, hidden, said),
+            "assistant" => claim_assistant(&self.content, said),
             "system" => said.extend(system(&self.content).map(ClaimedMessage::System)),
             _ => claim_user(&self.content, said),
         }
     }
 }
 
-/// Results come first, because they belong to the message before. Words after them are a prompt.
+/// Results come first, because they belong to the message before. Words beside them do not end its
+/// turn: some clients remind the model of something there.
 fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
     let mut words = Vec::new();
     let mut has_results = false;
@@ -66,23 +67,25 @@ fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
         }
     }
     words.extend(content.as_str().map(str::to_owned));
-    if !has_results || !words.is_empty() {
-        said.push(ClaimedMessage::User(words.join("\n")));
-    }
+    let words = words.join("\n");
+    said.push(match has_results {
+        true => ClaimedMessage::Aside(words),
+        false => ClaimedMessage::User(words),
+    });
 }
 
-fn claim_assistant(content: &Value, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+fn claim_assistant(content: &Value, said: &mut Vec<ClaimedMessage>) {
     let text = content.as_str().unwrap_or_default().to_owned();
     let mut reply = Reply { text, calls: Vec::new(), results: Vec::new() };
     for block in blocks(content) {
         match block["type"].as_str().unwrap_or_default() {
             "text" => {
-                reply.go_on(hidden, said);
+                reply.go_on(said);
                 // The blocks of one message are one text.
                 reply.text.push_str(block["text"].as_str().unwrap_or_default());
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                reply.go_on(hidden, said);
+                reply.go_on(said);
                 reply.calls.push(call(block));
             }
             kind if kind.ends_with("_tool_result") => reply.results.push(result(block)),
@@ -102,10 +105,9 @@ struct Reply {
 
 impl Reply {
     /// Before more of the message. After results, the model was asked again, so a reply of its own
-    /// begins. But a turn that we remember stays one message, by whose text all of it is found.
-    fn go_on(&mut self, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
-        let is_ours = |call: &ClaimedCall| hidden.by_call(&call.id).is_some();
-        if self.results.is_empty() || self.calls.iter().any(is_ours) {
+    /// begins.
+    fn go_on(&mut self, said: &mut Vec<ClaimedMessage>) {
+        if self.results.is_empty() {
             return;
         }
         let (text, calls) = (std::mem::take(&mut self.text), std::mem::take(&mut self.calls));
