@@ -277,6 +277,14 @@ fn a_list_as_large_as_a_request_is_adopted() {
     let same = (0..many).flat_map(|_| [calls("", &["a"]), returns("a", "1")]);
     let adopted_same = adopted([user("?")].into_iter().chain(same).collect());
     assert_eq!(adopted_same.history.call_ids(), many);
+    for form in [History::Text, History::Native] {
+        assert!(rendered(&adopted_same, form).len() > many);
+    }
+
+    // Five times as many: in quadratic time, nobody would wait for the end.
+    let replies = (0..5 * many).map(|_| says("So."));
+    let adopted_replies = adopted([user("?")].into_iter().chain(replies).collect());
+    assert_eq!(rendered(&adopted_replies, History::Text).len(), 4);
 
     for unit in ["<details ", "<details \"", "<details type=\"tool_calls\">", "<", "</details>"] {
         let text = unit.repeat((1 << 20) / unit.len());

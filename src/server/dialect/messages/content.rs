@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
+use crate::server::dialect::chat_completions::messages::arguments_of;
 
 /// A message as it was written. Whatever else it has is skipped.
 #[derive(Debug, Deserialize)]
@@ -68,10 +69,8 @@ fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
     }
     words.extend(content.as_str().map(str::to_owned));
     let words = words.join("\n");
-    said.push(match has_results {
-        true => ClaimedMessage::Aside(words),
-        false => ClaimedMessage::User(words),
-    });
+    let message = if has_results { ClaimedMessage::Aside } else { ClaimedMessage::User };
+    said.push(message(words));
 }
 
 fn claim_assistant(content: &Value, said: &mut Vec<ClaimedMessage>) {
@@ -124,11 +123,7 @@ impl Reply {
 
 fn call(block: &Value) -> ClaimedCall {
     let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-    let arguments = match &block["input"] {
-        Value::Null => String::new(),
-        Value::String(json) => json.clone(),
-        input => input.to_string(),
-    };
+    let arguments = arguments_of(&block["input"]);
     ClaimedCall { id: text("id"), name: text("name"), arguments }
 }
 
