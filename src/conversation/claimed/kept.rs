@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::reading::{Exchange, Reply, ToldCall};
-use super::{HiddenCall, HiddenTurns};
-use crate::conversation::{Call, Outcome, Part, Step, Turn};
+use super::{HiddenCall, HiddenTurns, asked};
+use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn};
 use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
@@ -52,17 +52,17 @@ impl<'h> Finder<'h> {
     }
 
     /// The turn for this exchange.
-    /// `awaits` says whether the client returns results for the calls of its last message, and
-    /// `asked` which question is open before it.
+    /// `awaits` says whether the client returns results for the calls of its last message. `before`
+    /// are the turns before it, and perhaps a question.
     pub(super) fn find(
         &mut self,
         exchange: &Exchange,
         awaits: bool,
-        asked: Option<&str>,
+        before: &Conversation,
     ) -> Option<Kept> {
         let kept = self
             .by_past(exchange, awaits)
-            .or_else(|| self.by_answer(exchange, awaits, asked?))
+            .or_else(|| self.by_answer(exchange, awaits, before))
             .or_else(|| self.by_call(exchange, awaits))
             .or_else(|| self.by_prompt(exchange, awaits))?;
         self.used.insert(kept.turn.turn_id.clone());
@@ -87,10 +87,17 @@ impl<'h> Finder<'h> {
         Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), said })
     }
 
-    /// By the question that it answers. The user's words may have been edited, but they opened this
-    /// turn.
-    fn by_answer(&self, exchange: &Exchange, awaits: bool, asked: &str) -> Option<Kept> {
-        let turn = self.hidden.by_answer(asked).filter(|turn| self.is_new(turn))?;
+    /// By the question that it answers, if the user has answered so. Another answer opens another
+    /// turn, even if that says the same.
+    fn by_answer(&self, exchange: &Exchange, awaits: bool, before: &Conversation) -> Option<Kept> {
+        let turn = self.hidden.by_answer(asked(before)?).filter(|turn| self.is_new(turn))?;
+        let is_given = || {
+            let told = before.answer_in(&exchange.prompt, |_| true);
+            told.zip(turn.answer.as_ref()).is_some_and(|(told, ours)| told.given == ours.given)
+        };
+        if exchange.prompt.trim() != turn.prompt.trim() && !is_given() {
+            return None;
+        }
         if says(&turn, &exchange.replies[..1]) == 0 {
             return None;
         }

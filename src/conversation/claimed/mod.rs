@@ -189,7 +189,7 @@ fn adopt_onto(
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden, conversation);
     for exchange in exchanges {
-        let kept = finder.find(&exchange, false, asked(&history));
+        let kept = finder.find(&exchange, false, &history);
         let draft = Draft::new(exchange, kept, history.call_ids());
         append(&mut history, draft.finish(&mut repairs));
     }
@@ -197,7 +197,7 @@ fn adopt_onto(
         Next::Words(words) => Ask::Words(words),
         Next::Prompt(prompt) => Ask::Prompt(prompt),
         Next::Results(exchange) => {
-            let kept = finder.find(&exchange, true, asked(&history));
+            let kept = finder.find(&exchange, true, &history);
             let draft = Draft::new(exchange, kept, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
             append(&mut history, turn);

@@ -153,7 +153,7 @@ impl Reader {
         if calls.is_empty() && self.is_blank(&shown) {
             return;
         }
-        self.past = self.past.then("assistant", &shown);
+        self.past = self.past.then("assistant", text);
         if self.exchanges.is_empty() {
             self.begin_without_prompt();
         }
