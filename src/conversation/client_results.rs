@@ -18,6 +18,15 @@ pub struct ClientResult {
 }
 
 impl Turn {
+    /// The turn that goes on from this one, and takes its place.
+    pub(crate) fn going_on(&self, turn_id: String) -> Self {
+        let mut turn = Self { continues: true, ending: None, ..self.clone() };
+        // The turns of messages that a client brings may have no ids.
+        let before = std::mem::replace(&mut turn.turn_id, turn_id);
+        turn.continued.extend((!before.is_empty()).then_some(before));
+        turn
+    }
+
     /// The calls that wait for the client's results.
     pub(crate) fn handed_out(&self) -> impl Iterator<Item = &Call> {
         let calls = self.steps.iter().flat_map(Step::calls);

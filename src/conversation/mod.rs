@@ -151,9 +151,9 @@ impl Conversation {
         }
     }
 
-    /// Puts a turn that goes on from the latest in its place. It ends in this way.
-    pub(crate) fn replace(&mut self, turn: Turn, ending: Ending) {
-        self.push(Turn { continues: true, ending: Some(ending), ..turn });
+    /// Puts a turn that goes on from the latest in its place. Its client has left it off.
+    pub(crate) fn replace(&mut self, turn: Turn) {
+        self.push(Turn { continues: true, ending: None, ..turn });
     }
 
     /// The tools whose calls need no further approval.
@@ -226,6 +226,9 @@ pub struct Turn {
     /// results of that turn's calls. Stored turns already have.
     #[serde(skip)]
     pub continues: bool,
+    /// The ids of the turns that it has gone on from, oldest first: it begins with their steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued: Vec<String>,
     /// What the model said and called, in order.
     pub steps: Vec<Step>,
     /// The question that it ends with, and those still waiting to be asked.
@@ -235,7 +238,8 @@ pub struct Turn {
     pub deferred: Vec<Arc<Call>>,
     /// How many call ids it has used, including those of unreadable calls.
     pub call_ids: usize,
-    /// How it ended; `None` while it runs. Stored turns have ended.
+    /// How it ended; `None` while it runs, or if its client has left off after results. Stored
+    /// turns of sessions have ended.
     pub ending: Option<Ending>,
 }
 
@@ -283,6 +287,9 @@ pub struct Step {
     pub at_ms: u64,
     /// What the model wrote, in order.
     pub parts: Vec<Part>,
+    /// The user's words beside the results of its calls.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub aside: String,
     /// What the model is told besides its calls' outcomes.
     pub notes: Vec<Note>,
     /// A call that failed because it lacked something that these results, or earlier ones,

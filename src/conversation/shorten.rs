@@ -1,5 +1,5 @@
 //! Fits the running turn into a context. Its steps stay, because the model continues from
-//! them. Calls that did not run have no result worth keeping, but can be as long as any
+//! them, unless it has gone on from a client's results, and so may be of any length. Calls that did not run have no result worth keeping, but can be as long as any
 //! other: they are shortened, and left out if that is not enough.
 
 use std::borrow::Cow;

@@ -19,12 +19,15 @@ const ENTRY_BYTES: usize = 4 * size_of::<usize>();
 pub(super) fn of_turn(turn: &Turn) -> usize {
     let steps = turn.steps.capacity() * size_of::<Step>();
     let own = SHARED_BYTES + size_of::<Turn>() + turn.turn_id.capacity() + turn.prompt.capacity();
+    let continued = turn.continued.capacity() * size_of::<String>()
+        + turn.continued.iter().map(String::capacity).sum::<usize>();
     let dropped = turn.dropped.as_ref().map_or(0, String::capacity);
     let questions = turn.questions.iter().map(of_question).sum::<usize>();
     let answer = turn.answer.as_deref().map_or(0, |answer| size_of::<Answer>() + of_answer(answer));
     // Deferred calls are shared with a step.
     let deferred = turn.deferred.capacity() * size_of::<usize>();
-    own + deferred
+    own + continued
+        + deferred
         + steps
         + turn.steps.iter().map(of_step).sum::<usize>()
         + dropped
@@ -79,7 +82,7 @@ fn of_step(step: &Step) -> usize {
     });
     let notes = step.notes.iter().map(|note| size_of_val(note) + note.message.capacity());
     let parts = step.parts.capacity() * size_of::<Part>() + parts.sum::<usize>();
-    parts + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
+    parts + step.aside.capacity() + notes.sum::<usize>() + step.retry.as_ref().map_or(0, of_retry)
 }
 
 fn of_retry(retry: &Retry) -> usize {

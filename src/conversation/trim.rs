@@ -70,6 +70,22 @@ pub(super) fn kept(
     kept
 }
 
+/// The first step of a turn that has gone on from its client's results, so that it fits into
+/// `budget` tokens with its prompt, and the tokens that it then takes. The newest step stays in any
+/// case: the model continues from it.
+pub(super) fn going_on(
+    turn: &Turn,
+    budget: usize,
+    opening_tokens: impl Fn(&Turn) -> usize,
+    step_tokens: impl Fn(&Step) -> usize,
+) -> (usize, usize) {
+    let opening = opening_tokens(turn);
+    let (fitting, _) = steps_that_fit(turn, budget.saturating_sub(opening), &step_tokens);
+    let first_step = fitting.min(turn.steps.len().saturating_sub(1));
+    let steps = turn.steps[first_step..].iter().map(&step_tokens);
+    (first_step, opening + steps.sum::<usize>())
+}
+
 /// The index of the first step from which all later ones fit, and the room left.
 fn steps_that_fit(
     turn: &Turn,

@@ -6,15 +6,14 @@ use super::reading::{self, Reading};
 use super::repairs::{Repair, Repairs};
 use super::turns::NOT_RETURNED;
 use super::{Adopted, ClaimedMessage, HiddenTurns, NothingToAnswer, adopt_onto};
-use crate::conversation::{Ask, ClientResult, Conversation, Ending};
-use crate::event::TurnFinish;
+use crate::conversation::{Ask, ClientResult, Conversation};
 use crate::tools::ToolResult;
 
 /// Makes a conversation of one of ours and what a client says next. `returned` has what the calls
 /// returned that the last turn handed out, by our ids.
 ///
-/// Results alone continue that turn. With words beside them, the turn ends with the results, and
-/// the words open the next.
+/// Results alone continue that turn. With messages beside them, the turn is left off with the
+/// results, and the messages open the next.
 ///
 /// # Errors
 /// If nothing is left to answer.
@@ -32,7 +31,7 @@ pub(crate) fn adopt_after(
     }
     if messages.iter().any(ClaimedMessage::is_said) {
         if let Ok(turn) = history.with_results(&results) {
-            history.replace(turn, Ending::Completed(TurnFinish::Stop));
+            history.replace(turn);
         }
         let mut adopted = adopt_onto(history, messages, owner, (hidden, None))?;
         adopted.repairs += repairs;

@@ -7,9 +7,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::reading::{Exchange, Reply, ToldCall};
-use super::{HiddenCall, HiddenTurns};
-use crate::conversation::{Call, Outcome, Part, Turn};
+use super::{HiddenCall, HiddenTurns, asked};
+use crate::conversation::{Call, Conversation, Outcome, Part, Step, Turn};
+use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
 /// A turn of our own, in place of a client's messages.
@@ -18,8 +21,19 @@ pub(super) struct Kept {
     pub(super) turn: Turn,
     /// How many of the replies it stands for.
     pub(super) replies: usize,
-    /// What the client says that calls returned, by our ids.
+    /// What the client says of its calls.
+    pub(super) said: Said,
+}
+
+/// What a client says of the calls that it ran, by our ids.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What they returned.
     pub(super) results: HashMap<String, ToolResult>,
+    /// Their arguments, where the user has edited them.
+    pub(super) edited: HashMap<String, Arguments>,
+    /// The user's words beside the results, by the number of the step.
+    pub(super) asides: HashMap<usize, String>,
 }
 
 /// Looks for our turns, one exchange after the other.
@@ -38,56 +52,65 @@ impl<'h> Finder<'h> {
     }
 
     /// The turn for this exchange.
-    /// `awaits` says whether the client returns results for the calls of its last message, and
-    /// `asked` which question is open before it.
+    /// `awaits` says whether the client returns results for the calls of its last message. `before`
+    /// are the turns before it, and perhaps a question.
     pub(super) fn find(
         &mut self,
         exchange: &Exchange,
         awaits: bool,
-        asked: Option<&str>,
+        before: &Conversation,
     ) -> Option<Kept> {
-        self.by_past(exchange, awaits)
-            .or_else(|| self.by_answer(exchange, awaits, asked?))
+        let kept = self
+            .by_past(exchange, awaits)
+            .or_else(|| self.by_answer(exchange, awaits, before))
             .or_else(|| self.by_call(exchange, awaits))
-            .or_else(|| self.by_prompt(exchange, awaits))
+            .or_else(|| self.by_prompt(exchange, awaits))?;
+        self.used.insert(kept.turn.turn_id.clone());
+        Some(kept)
     }
 
     /// By all that was said: nothing has been edited since.
-    fn by_past(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+    fn by_past(&self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
         let (last, before) = exchange.replies.split_last()?;
-        let turn = self.hidden.by_past(&last.past)?;
-        self.take(&turn)?;
+        let turn = self.hidden.by_past(&last.past).filter(|turn| self.is_new(turn))?;
         let mut placing = Placing::new(self.hidden, &turn);
-        // Earlier results are part of the past, so the turn has them.
-        let is_news = |call: &&ToldCall| call.returned.as_ref().is_some_and(|it| it.at > last.at);
-        for call in before.iter().flat_map(|reply| &reply.calls).filter(is_news) {
-            placing.place(call, false)?;
+        for call in before.iter().flat_map(|reply| &reply.calls) {
+            // Earlier results are part of the past, so the turn has them.
+            if call.returned.as_ref().is_some_and(|it| it.at > last.at) {
+                placing.place(call, false)?;
+            } else if !placing.may_have(call) {
+                return None;
+            }
         }
-        for call in &last.calls {
-            placing.place(call, awaits)?;
-        }
-        let results = placing.finish(awaits)?;
-        Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), results })
+        placing.place_all(last, awaits)?;
+        let said = placing.finish(awaits)?;
+        Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), said })
     }
 
-    /// By the question that it answers. The user's words may have been edited, but they opened this
-    /// turn.
-    fn by_answer(&mut self, exchange: &Exchange, awaits: bool, asked: &str) -> Option<Kept> {
-        let turn = self.hidden.by_answer(asked)?;
+    /// By the question that it answers, if the user has answered so. Another answer opens another
+    /// turn, even if that says the same.
+    fn by_answer(&self, exchange: &Exchange, awaits: bool, before: &Conversation) -> Option<Kept> {
+        let turn = self.hidden.by_answer(asked(before)?).filter(|turn| self.is_new(turn))?;
+        let is_given = || {
+            let told = before.answer_in(&exchange.prompt, |_| true);
+            told.zip(turn.answer.as_ref()).is_some_and(|(told, ours)| told.given == ours.given)
+        };
+        if exchange.prompt.trim() != turn.prompt.trim() && !is_given() {
+            return None;
+        }
         if says(&turn, &exchange.replies[..1]) == 0 {
             return None;
         }
-        self.take(&turn)?;
         self.in_place(Turn::clone(&turn), exchange, awaits, 1)
     }
 
     /// By the ids of calls that the client got from the turn. What the client says after the turn
     /// stays.
-    fn by_call(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+    fn by_call(&self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
         let mut replies = exchange.replies.iter().enumerate().rev();
-        let (last, turn) =
-            replies.find_map(|(at, reply)| Some((at, turn_of(reply, self.hidden)?)))?;
-        self.take(&turn)?;
+        let (last, turn) = replies
+            .find_map(|(at, reply)| Some((at, turn_of(reply, self.hidden)?)))
+            .filter(|(_, turn)| self.is_new(turn))?;
         // The user's words may have been edited.
         let turn = Turn { answer: None, dropped: None, ..Turn::clone(&turn) };
         self.in_place(turn, exchange, awaits, last + 1)
@@ -114,45 +137,35 @@ impl<'h> Finder<'h> {
             return None;
         }
         let awaits = awaits && said == replies.len();
-        let results = self.place_all(&turn, &replies[..said], awaits)?;
-        Some(Kept { turn, replies: said, results })
+        let placed = self.place_all(&turn, &replies[..said], awaits)?;
+        Some(Kept { turn, replies: said, said: placed })
     }
 
     /// By the prompt, in a conversation that the client names: it may have changed or cut off what
     /// came before. The newest turn that says all that the client says, and makes all its calls.
-    fn by_prompt(&mut self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
+    fn by_prompt(&self, exchange: &Exchange, awaits: bool) -> Option<Kept> {
         if exchange.replies.is_empty() {
             return None;
         }
         let turns = self.hidden.by_prompt(self.conversation?, &exchange.prompt);
-        let is_new = |turn: &&Arc<Turn>| !self.used.contains(&turn.turn_id);
-        let (turn, results) = turns.iter().filter(is_new).find_map(|turn| {
+        turns.iter().filter(|turn| self.is_new(turn)).find_map(|turn| {
             let says_all = says(turn, &exchange.replies) == exchange.replies.len();
-            let results = says_all.then(|| self.place_all(turn, &exchange.replies, awaits))??;
-            Some((Arc::clone(turn), results))
-        })?;
-        self.take(&turn)?;
-        Some(Kept { turn: Turn::clone(&turn), replies: exchange.replies.len(), results })
+            let said = says_all.then(|| self.place_all(turn, &exchange.replies, awaits))??;
+            Some(Kept { turn: Turn::clone(turn), replies: exchange.replies.len(), said })
+        })
     }
 
     /// Pairs all calls of these replies with those of a turn.
-    fn place_all(
-        &self,
-        turn: &Turn,
-        replies: &[Reply],
-        awaits: bool,
-    ) -> Option<HashMap<String, ToolResult>> {
+    fn place_all(&self, turn: &Turn, replies: &[Reply], awaits: bool) -> Option<Said> {
         let mut placing = Placing::new(self.hidden, turn);
         for (at, reply) in replies.iter().enumerate() {
-            for call in &reply.calls {
-                placing.place(call, awaits && at + 1 == replies.len())?;
-            }
+            placing.place_all(reply, awaits && at + 1 == replies.len())?;
         }
         placing.finish(awaits)
     }
 
-    fn take(&mut self, turn: &Arc<Turn>) -> Option<()> {
-        self.used.insert(turn.turn_id.clone()).then_some(())
+    fn is_new(&self, turn: &Turn) -> bool {
+        !self.used.contains(&turn.turn_id)
     }
 }
 
@@ -162,51 +175,128 @@ pub(super) fn turn_of(reply: &Reply, hidden: &dyn HiddenTurns) -> Option<Arc<Tur
 }
 
 /// Pairs the client's calls with those of a turn.
+///
+/// An id names a call of the turn that handed it out. If the client returned its result, a later
+/// turn has gone on from that one: it has the same calls, in the same places. Their own ids may
+/// have changed since.
 struct Placing<'t> {
     hidden: &'t dyn HiddenTurns,
-    /// The calls of the turn by our ids, each with whether the turn ends with its step.
-    open: HashMap<&'t str, (&'t Call, bool)>,
-    results: HashMap<String, ToolResult>,
-    /// Whether the turn waits for one of these results.
+    turn: &'t Turn,
+    /// The calls of the turn by their places, each with the number of its step.
+    open: HashMap<usize, (&'t Call, usize)>,
+    /// The places of calls by their ids, in each of the turns that had them.
+    places: HashMap<String, HashMap<String, usize>>,
+    said: Said,
+    /// Whether the turn waits for one of the results.
     is_awaiting: bool,
 }
 
 impl<'t> Placing<'t> {
     fn new(hidden: &'t dyn HiddenTurns, turn: &'t Turn) -> Self {
-        let mut open = HashMap::new();
-        for (at, step) in turn.steps.iter().enumerate() {
-            let is_last = at + 1 == turn.steps.len();
-            open.extend(step.calls().map(|call| (&*call.call_id, (call, is_last))));
-        }
-        Self { hidden, open, results: HashMap::new(), is_awaiting: false }
+        let steps = turn.steps.iter().enumerate();
+        let calls = steps.flat_map(|(at, step)| step.calls().map(move |call| (call, at)));
+        let open = calls.enumerate().collect();
+        let (places, said) = (HashMap::new(), Said::default());
+        Self { hidden, turn, open, places, said, is_awaiting: false }
     }
 
-    /// Finds the call, and takes what it returned. `is_awaited` says whether the turn ends with its
-    /// message and waits for results. `None` if the turn has no such call.
-    fn place(&mut self, told: &ToldCall, is_awaited: bool) -> Option<()> {
-        let HiddenCall { call_id, .. } = self.hidden.by_call(&told.id)?;
-        let (call, is_last) = self.open.remove(&*call_id)?;
-        if call.name != told.name {
-            return None;
+    /// Whether nothing says that this call is another turn's. A turn that went on from messages of
+    /// the client names no other.
+    fn may_have(&self, told: &ToldCall) -> bool {
+        self.turn.continued.is_empty()
+            || self.hidden.by_call(&told.id).is_none_or(|call| self.has(&call.turn))
+    }
+
+    /// Whether the turn is this one, or begins this one.
+    fn has(&self, turn: &Turn) -> bool {
+        self.turn.turn_id == turn.turn_id || self.turn.continued.contains(&turn.turn_id)
+    }
+
+    /// Places all calls of a message, with what the user says beside their results.
+    fn place_all(&mut self, reply: &Reply, is_awaited: bool) -> Option<()> {
+        let mut step = None;
+        for call in &reply.calls {
+            step = Some(self.place(call, is_awaited)?);
         }
-        match call.outcome {
-            Outcome::HandedOut if is_awaited && is_last => self.is_awaiting = true,
-            Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) if is_awaited => {
-                return None;
-            }
-            Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) => {}
-            // The gateway ran it, and the client only saw it. Its word replaces no result of ours.
-            _ => return Some(()),
-        }
-        if let Some(returned) = &told.returned {
-            self.results.insert(call_id, returned.result.clone());
+        if let Some(step) = step
+            && !reply.aside.is_empty()
+        {
+            self.said.asides.insert(step, reply.aside.clone());
         }
         Some(())
     }
 
-    /// The results. `None` if the turn should wait for some but has handed out no such call.
-    fn finish(self, awaits: bool) -> Option<HashMap<String, ToolResult>> {
-        (self.is_awaiting || !awaits).then_some(self.results)
+    /// Finds the call, takes what it returned, and returns the number of its step. `is_awaited`
+    /// says whether the turn ends with its message and waits for results. `None` if the turn has no
+    /// such call.
+    fn place(&mut self, told: &ToldCall, is_awaited: bool) -> Option<usize> {
+        let HiddenCall { turn, call_id } = self.hidden.by_call(&told.id)?;
+        if !self.has(&turn) {
+            return None;
+        }
+        let places = self.places.entry(turn.turn_id.clone()).or_insert_with(|| places(&turn));
+        let (call, step) = self.open.remove(places.get(&call_id)?)?;
+        if call.name != told.name {
+            return None;
+        }
+        match call.outcome {
+            Outcome::HandedOut if is_awaited && self.is_last(step) => self.is_awaiting = true,
+            Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) if is_awaited => {
+                return None;
+            }
+            Outcome::HandedOut | Outcome::Claimed(_) | Outcome::Skipped(_) => {}
+            // The gateway ran it, and the client only saw it. Its word replaces nothing of ours.
+            _ => return Some(step),
+        }
+        let ours = [Some(&call.arguments), call.resolved_arguments.as_ref()];
+        if !ours.into_iter().flatten().any(|ours| is_same(ours, &told.arguments)) {
+            self.said.edited.insert(call.call_id.clone(), told.arguments.clone());
+        }
+        if let Some(returned) = &told.returned {
+            self.said.results.insert(call.call_id.clone(), returned.result.clone());
+        }
+        Some(step)
+    }
+
+    const fn is_last(&self, step: usize) -> bool {
+        step + 1 == self.turn.steps.len()
+    }
+
+    /// What the client says. `None` if the turn should wait for results but has handed out no such
+    /// call.
+    fn finish(self, awaits: bool) -> Option<Said> {
+        (self.is_awaiting || !awaits).then_some(self.said)
+    }
+}
+
+/// The places of a turn's calls.
+fn places(turn: &Turn) -> HashMap<String, usize> {
+    let calls = turn.steps.iter().flat_map(Step::calls).enumerate();
+    calls.map(|(at, call)| (call.call_id.clone(), at)).collect()
+}
+
+/// Whether both say the same. Clients that read JSON write it in their own way.
+fn is_same(ours: &Arguments, told: &Arguments) -> bool {
+    let value = |arguments: &Arguments| serde_json::from_str::<Value>(arguments.as_str()).ok();
+    ours.as_str() == told.as_str()
+        || value(ours).zip(value(told)).is_some_and(|(ours, told)| is_same_value(&ours, &told))
+}
+
+fn is_same_value(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        // In JavaScript all numbers are floats.
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || one.as_f64() == other.as_f64()
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| is_same_value(a, b))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_in_other =
+                |(key, a): (&String, &Value)| other.get(key).is_some_and(|b| is_same_value(a, b));
+            one.len() == other.len() && one.iter().all(is_in_other)
+        }
+        (one, other) => one == other,
     }
 }
 

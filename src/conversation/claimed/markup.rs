@@ -11,8 +11,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The text without blocks of calls. A block without an end is left in, because nobody knows what
-/// belongs to it.
+/// The text without blocks of calls. Each begins its line; what is inside of a line or in fenced
+/// code is an example. A block without an end is left in, because nobody knows what belongs to it.
 pub(super) fn without_calls(text: &str) -> Cow<'_, str> {
     let blocks = blocks(text);
     if blocks.is_empty() {
@@ -33,10 +33,21 @@ fn blocks(text: &str) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut open = Vec::new();
     let mut at = 0;
+    let mut is_code = false;
     while let Some(tag) = next_tag(text, at) {
+        if open.is_empty() {
+            is_code ^= has_odd_fences(text, at..tag.start);
+        }
         at = tag.end;
+        if is_code {
+            continue;
+        }
         match tag.kind {
-            Kind::Opening { is_of_calls } => open.push((tag.start, is_of_calls)),
+            Kind::Opening { is_of_calls } => {
+                let end_of_last = blocks.last().map_or(0, |last| last.end);
+                let is_of_calls = is_of_calls && begins_line(text, tag.start, end_of_last);
+                open.push((tag.start, is_of_calls));
+            }
             Kind::Closing => {
                 let Some((start, true)) = open.pop() else { continue };
                 while blocks.last().is_some_and(|inner| inner.start > start) {
@@ -47,6 +58,23 @@ fn blocks(text: &str) -> Vec<Range<usize>> {
         }
     }
     blocks
+}
+
+/// Whether the lines that begin in this range open or close a block of code that stays so.
+fn has_odd_fences(text: &str, range: Range<usize>) -> bool {
+    let begins = range.start == 0 || text[..range.start].ends_with('\n');
+    let lines = text[range].split('\n').skip(usize::from(!begins));
+    let is_fence = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("```") || line.starts_with("~~~")
+    };
+    lines.filter(is_fence).count() % 2 == 1
+}
+
+/// Whether nothing is before this place in its line, or only a block that ends there.
+fn begins_line(text: &str, at: usize, end_of_last: usize) -> bool {
+    let before = text[..at].trim_end_matches([' ', '\t']);
+    before.is_empty() || before.ends_with('\n') || before.len() == end_of_last
 }
 
 struct Tag {
@@ -116,24 +144,30 @@ mod tests {
     fn blocks_of_calls_are_removed() {
         check("<details type=\"tool_calls\" done=\"true\">\n<summary>x</summary>\n</details>", "");
         check("<details id='1' type='tool_calls'></details>\nIt is 4.", "It is 4.");
-        check("So: <details type=tool_calls></details> 4.", "So:  4.");
+        check("So:\n <details type=tool_calls></details> 4.", "So:\n  4.");
         check(
-            "a<details type=\"tool_calls\"></details>b<details type=\"tool_calls\"></details>c",
-            "abc",
+            "a\n<details type=\"tool_calls\"></details> <details type=\"tool_calls\"></details>c",
+            "a\n c",
+        );
+        let block = "<details type=\"tool_calls\"></details>";
+        check(&format!("```\n{block}\n```\n{block}x"), &format!("```\n{block}\n```\nx"));
+        check(
+            &format!("```\n<details type=\"tool_calls\">\n```\n{block}x"),
+            "```\n<details type=\"tool_calls\">\n```\nx",
         );
         check("<details a=\"> </details>\" type=\"tool_calls\"></details>b", "b");
     }
 
     #[test]
     fn a_block_ends_with_its_own_end() {
-        check("a<details type=\"tool_calls\"><details>x</details>y</details>b", "ab");
+        check("a\n<details type=\"tool_calls\"><details>x</details>y</details>b", "a\nb");
         check(
-            "a<details type=\"tool_calls\"><details type=\"tool_calls\"></details></details>b",
-            "ab",
+            "a\n<details type=\"tool_calls\"><details type=\"tool_calls\"></details></details>b",
+            "a\nb",
         );
         check(
-            "<details><details type=\"tool_calls\"></details>x</details>",
-            "<details>x</details>",
+            "<details>\n<details type=\"tool_calls\"></details>x</details>",
+            "<details>\nx</details>",
         );
     }
 
@@ -150,6 +184,9 @@ mod tests {
             "<details type=\"tool_calls\"> it goes on",
             "<details type=\"tool_calls\" </details>",
             "<details type=\"tool_calls",
+            "Write `<details type=\"tool_calls\"></details>` in HTML.",
+            "So: <details type=\"tool_calls\"></details>",
+            "~~~html\n<details type=\"tool_calls\"></details>\n~~~",
             "x <details",
         ] {
             check(text, text);

@@ -47,6 +47,8 @@ pub enum ClaimedMessage {
     System(String),
     /// The user's words.
     User(String),
+    /// The user's words beside results, in the same message. They end no turn.
+    Aside(String),
     /// What the assistant said and called.
     Assistant {
         /// Its words.
@@ -71,7 +73,9 @@ impl ClaimedMessage {
     pub fn is_said(&self) -> bool {
         match self {
             Self::System(_) => false,
-            Self::User(text) | Self::Result { output: text, .. } => !text.trim().is_empty(),
+            Self::User(text) | Self::Aside(text) | Self::Result { output: text, .. } => {
+                !text.trim().is_empty()
+            }
             Self::Assistant { text, calls } => !calls.is_empty() || !text.trim().is_empty(),
         }
     }
@@ -185,7 +189,7 @@ fn adopt_onto(
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden, conversation);
     for exchange in exchanges {
-        let kept = finder.find(&exchange, false, asked(&history));
+        let kept = finder.find(&exchange, false, &history);
         let draft = Draft::new(exchange, kept, history.call_ids());
         append(&mut history, draft.finish(&mut repairs));
     }
@@ -193,7 +197,7 @@ fn adopt_onto(
         Next::Words(words) => Ask::Words(words),
         Next::Prompt(prompt) => Ask::Prompt(prompt),
         Next::Results(exchange) => {
-            let kept = finder.find(&exchange, true, asked(&history));
+            let kept = finder.find(&exchange, true, &history);
             let draft = Draft::new(exchange, kept, history.call_ids());
             let (turn, results) = draft.hand_out(&mut repairs);
             append(&mut history, turn);

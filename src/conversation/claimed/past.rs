@@ -1,6 +1,10 @@
 //! Names for everything that was said up to a message.
 
+use std::borrow::Cow;
+
 use sha2::{Digest as _, Sha256};
+
+use super::markup;
 
 /// A hash of all messages so far, by which a stateless conversation is recognised when its client
 /// sends it again. Only the texts count: clients rewrite call ids and arguments.
@@ -26,6 +30,11 @@ impl Past {
         // No role contains the byte after it, so no text can pass for part of a role.
         hash.update(role);
         hash.update([0]);
+        // Some clients add calls to what we said.
+        let text = match role {
+            "assistant" => markup::without_calls(text),
+            _ => Cow::Borrowed(text),
+        };
         for line in text.trim().lines() {
             hash.update(line);
             hash.update("\n");
@@ -43,6 +52,7 @@ mod tests {
         let past = |owner, text| Past::begin(owner).then("user", "Hi.").then("assistant", text);
         let one = past("key", "a\nb");
         assert_eq!(one, past("key", " a\r\nb\n"));
+        assert_eq!(one, past("key", "<details type=\"tool_calls\"></details>\na\nb"));
         assert_ne!(one, past("other key", "a\nb"));
         assert_ne!(one, past("key", "a b"));
         assert_ne!(one, Past::begin("key").then("assistant", "a\nb"));

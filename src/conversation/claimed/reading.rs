@@ -40,6 +40,10 @@ pub(super) struct Reply {
     pub(super) past: Past,
     pub(super) text: String,
     pub(super) calls: Vec<ToldCall>,
+    /// Whether one of them has a result.
+    pub(super) has_results: bool,
+    /// The user's words beside the results.
+    pub(super) aside: String,
 }
 
 /// A call as the client tells it.
@@ -78,6 +82,7 @@ pub(super) fn read(messages: Vec<ClaimedMessage>, owner: &str) -> Reading {
         match message {
             ClaimedMessage::System(text) => reader.read_system(text),
             ClaimedMessage::User(text) => reader.read_user(text),
+            ClaimedMessage::Aside(text) => reader.read_aside(text),
             ClaimedMessage::Assistant { text, calls } => reader.read_assistant(at, &text, calls),
             ClaimedMessage::Result { call_id, output, is_error } => {
                 reader.read_result(at, &call_id, output, is_error);
@@ -127,6 +132,19 @@ impl Reader {
         }
     }
 
+    /// Words beside results that nobody has asked for are a message of their own.
+    fn read_aside(&mut self, text: String) {
+        let last = self.exchanges.last_mut().and_then(|last| last.replies.last_mut());
+        let Some(reply) = last.filter(|reply| reply.has_results) else {
+            return self.read_user(text);
+        };
+        if text.trim().is_empty() {
+            return;
+        }
+        self.past = self.past.then("user", &text);
+        push_paragraph(&mut reply.aside, &text);
+    }
+
     fn read_assistant(&mut self, at: usize, text: &str, calls: Vec<ClaimedCall>) {
         let shown = markup::without_calls(text);
         if shown.len() < text.len() {
@@ -135,7 +153,7 @@ impl Reader {
         if calls.is_empty() && self.is_blank(&shown) {
             return;
         }
-        self.past = self.past.then("assistant", &shown);
+        self.past = self.past.then("assistant", text);
         if self.exchanges.is_empty() {
             self.begin_without_prompt();
         }
@@ -147,7 +165,8 @@ impl Reader {
         let places = places.map(|(call, told)| (&*told.id, Place { exchange, reply, call }));
         let reused = self.pairs.add(places);
         (0..reused).for_each(|_| self.repairs.count(Repair::ReusedId));
-        replies.push(Reply { at, past: self.past, text: shown.into_owned(), calls });
+        let (past, text, aside) = (self.past, shown.into_owned(), String::new());
+        replies.push(Reply { at, past, text, calls, has_results: false, aside });
     }
 
     fn begin_without_prompt(&mut self) {
@@ -185,8 +204,10 @@ impl Reader {
                     self.repairs.count(Repair::LateResult);
                 }
                 let exchange = &mut self.exchanges[place.exchange];
-                let call = &mut exchange.replies[place.reply].calls[place.call];
-                call.returned = Some(Returned { at, result: result(output, is_error) });
+                let reply = &mut exchange.replies[place.reply];
+                reply.has_results = true;
+                reply.calls[place.call].returned =
+                    Some(Returned { at, result: result(output, is_error) });
             }
             Pairing::Duplicate => self.repairs.count(Repair::DuplicateResult),
             Pairing::Stray => {
@@ -215,15 +236,20 @@ impl Exchange {
     /// Whether the assistant spoke last: nothing follows its message, not even a result of its
     /// calls.
     pub(super) fn is_answered(&self) -> bool {
-        let last = self.replies.last();
-        last.is_some_and(|last| last.calls.iter().all(|call| call.returned.is_none()))
+        self.replies.last().is_some_and(|last| !last.has_results)
     }
 
     /// Adds to what the user said.
     pub(super) fn add(&mut self, words: &str) {
-        self.prompt.push_str("\n\n");
-        self.prompt.push_str(words);
+        push_paragraph(&mut self.prompt, words);
     }
+}
+
+fn push_paragraph(text: &mut String, words: &str) {
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(words);
 }
 
 /// A client's result. Its data is plain, even if it has the fields of our results: a client asks no

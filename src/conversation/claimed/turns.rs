@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::kept::Kept;
+use super::kept::{Kept, Said};
 use super::reading::{Exchange, Reply, ToldCall};
 use super::repairs::{Repair, Repairs};
 use crate::conversation::{Call, ClientResult, Ending, Outcome, Part, Step, Turn};
 use crate::event::TurnFinish;
+use crate::parser::Arguments;
 use crate::tools::ToolResult;
 
 /// Why a call has no result.
@@ -32,19 +33,37 @@ impl Draft {
     /// not in it.
     pub(super) fn new(exchange: Exchange, kept: Option<Kept>, ids_before: usize) -> Self {
         let Exchange { prompt, replies } = exchange;
-        let (turn, known, results) = match kept {
-            Some(Kept { turn, replies, results }) => (turn, replies, results),
-            None => (Turn::default(), 0, HashMap::new()),
+        let (turn, known, said) = match kept {
+            Some(Kept { turn, replies, said }) => (turn, replies, said),
+            None => (Turn::default(), 0, Said::default()),
         };
+        let Said { results, edited, asides } = said;
         let is_whole = known == replies.len();
         // It has to take the place of no turn before it.
-        let turn = Turn { prompt, continues: false, ..turn };
+        let mut turn = Turn { prompt, continues: false, ..turn };
+        for (step, aside) in asides {
+            turn.steps[step].aside = aside;
+        }
         let mut draft = Self { turn, ids_before, results, is_whole };
+        draft.edit(edited);
         draft.renumber();
         for reply in replies.into_iter().skip(known) {
             draft.add(reply);
         }
         draft
+    }
+
+    /// Puts the user's arguments in place of the model's.
+    fn edit(&mut self, mut edited: HashMap<String, Arguments>) {
+        if edited.is_empty() {
+            return;
+        }
+        for call in calls(&mut self.turn.steps) {
+            if let Some(arguments) = edited.remove(&call.call_id) {
+                let call = Arc::make_mut(call);
+                (call.arguments, call.resolved_arguments) = (arguments, None);
+            }
+        }
     }
 
     /// A turn of ours as it ended.
@@ -96,8 +115,8 @@ impl Draft {
     fn add(&mut self, reply: Reply) {
         let text = (!reply.text.trim().is_empty()).then_some(Part::Text(reply.text));
         let calls = reply.calls.into_iter().map(|call| Part::Call(Arc::new(self.number(call))));
-        let parts = text.into_iter().chain(calls).collect();
-        self.turn.steps.push(Step { parts, ..Step::default() });
+        let (parts, aside) = (text.into_iter().chain(calls).collect(), reply.aside);
+        self.turn.steps.push(Step { parts, aside, ..Step::default() });
     }
 
     fn number(&mut self, told: ToldCall) -> Call {
@@ -146,7 +165,9 @@ impl Draft {
         if self.is_whole && !matches!(self.turn.ending, None | HANDED_OUT) {
             return;
         }
-        self.turn.ending = Some(Ending::Completed(finish));
+        let goes_on = self.turn.steps.last().is_some_and(Step::asks_for_more);
+        let has_end = !goes_on || finish == TurnFinish::ClientToolCalls;
+        self.turn.ending = has_end.then_some(Ending::Completed(finish));
         // Nobody answers them any more.
         self.turn.questions.clear();
         self.turn.deferred.clear();

@@ -84,7 +84,8 @@ impl Prompt for Context {
     }
 }
 
-/// Stands in for the answer of a turn that failed or was cancelled before it.
+/// Stands in for the answer of a turn that failed or was cancelled before it, or that its client
+/// has left off.
 const NO_ANSWER: &str = "(No answer was given.)";
 
 /// Stands in for the answer of a turn that ends with its tools' results.
@@ -95,8 +96,9 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     let style = Style { format, result_bytes_max: trim::result_bytes(*budget), images };
     let mut messages = vec![Message::text(Role::System, system)];
     let examples = if form == Form::Words { &[][..] } else { examples };
+    let mut calls = 0;
     for turn in examples {
-        render_turn(&mut messages, turn, 0, form, style);
+        render_turn(&mut messages, &mut calls, turn, 0, form, style);
     }
     let shown: usize = examples.iter().map(|turn| turn_tokens(turn, style)).sum();
     let last_word = closing.as_deref().map_or(0, trim::tokens);
@@ -104,7 +106,16 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
     let needed = if current.answer.is_some() { history.chain().count() } else { 0 };
     let prompts = history.turns().rev().take(needed).map(|turn| opening_tokens(turn, style));
     let room = budget.saturating_sub(prompts.sum());
-    let (current, taken) = shorten::to_fit(current, room, |turn| turn_tokens(turn, style));
+    let (current, mut taken) = shorten::to_fit(current, room, |turn| turn_tokens(turn, style));
+    let mut first_step = 0;
+    if current.continues && taken > room {
+        (first_step, taken) = trim::going_on(
+            &current,
+            room,
+            |turn| opening_tokens(turn, style),
+            |step| step_tokens(step, style),
+        );
+    }
     let keep = trim::kept(
         history,
         needed,
@@ -113,28 +124,35 @@ fn messages(context: &Context, form: Form, images: &Images) -> Vec<Message> {
         |step| step_tokens(step, style),
     );
     for (turn, first_step) in keep {
-        render_turn(&mut messages, turn, first_step, form, style);
+        render_turn(&mut messages, &mut calls, turn, first_step, form, style);
     }
-    render_turn(&mut messages, &current, 0, form, style);
+    render_turn(&mut messages, &mut calls, &current, first_step, form, style);
     if let Some(closing) = closing {
         say(&mut messages, Role::User, closing);
     }
     messages
 }
 
+/// Renders a turn from its `first_step`. `calls` counts those of the sequence: counting them anew
+/// for each step would take quadratic time.
 fn render_turn(
     messages: &mut Vec<Message>,
+    calls: &mut usize,
     turn: &Turn,
     first_step: usize,
     form: Form,
     style: Style<'_>,
 ) {
+    // Templates refuse a user after a tool.
+    if messages.last().is_some_and(|last| last.role == Role::Tool) {
+        say(messages, Role::Assistant, NO_ANSWER);
+    }
     say(messages, Role::User, &opening::told(turn, style.format));
     for step in &turn.steps[first_step..] {
         match form {
             Form::Native => {
-                let calls_before = messages.iter().map(|message| message.calls().count()).sum();
-                native::render(messages, step, calls_before, style);
+                native::render(messages, step, *calls, style);
+                *calls += step.calls().count();
             }
             Form::Text | Form::Words => text::render(messages, step, style, form),
         }
@@ -200,10 +218,12 @@ fn has_said(parts: &[MessagePart]) -> bool {
 }
 
 /// Adds the model's own words and calls to the last message, if that is an assistant's without
-/// calls, else as a new message.
+/// calls, else as a new message. Results follow calls, so only the last part can tell: looking at
+/// all of them would take quadratic time for a client that sends nothing but replies.
 fn speak(messages: &mut Vec<Message>, mut spoken: Vec<MessagePart>) {
+    let has_calls = |last: &Message| matches!(last.parts.last(), Some(MessagePart::Call(_)));
     match messages.last_mut() {
-        Some(last) if last.role == Role::Assistant && last.calls().next().is_none() => {
+        Some(last) if last.role == Role::Assistant && !has_calls(last) => {
             let is_text = |part: &&mut MessagePart| matches!(part, MessagePart::Text(_));
             if let Some(MessagePart::Text(first)) = spoken.iter_mut().find(is_text) {
                 first.insert_str(0, "\n\n");

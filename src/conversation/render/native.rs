@@ -36,9 +36,12 @@ pub(super) fn render(
         let json = results::json(&call.result(), style.format, style.result_bytes_max);
         messages.push(Message::result(id(at), json));
     }
+    let is_after_results = messages.last().is_some_and(|last| last.role == Role::Tool);
+    let speaker = if is_after_results { Role::Tool } else { Role::User };
+    if !step.aside.is_empty() {
+        say(messages, speaker, &format!("The user adds: {}", step.aside));
+    }
     for note in &step.notes {
-        let is_after_results = messages.last().is_some_and(|last| last.role == Role::Tool);
-        let speaker = if is_after_results { Role::Tool } else { Role::User };
         say(messages, speaker, &note.message);
     }
     let calls = step.calls().enumerate();

@@ -48,6 +48,10 @@ pub(super) fn render(messages: &mut Vec<Message>, step: &Step, style: Style<'_>,
             messages.last_mut().expect("a result was just told").parts.extend(images);
         }
     }
+    if !step.aside.is_empty() {
+        push_separator(&mut told, "\n\n");
+        told.push_str(&step.aside);
+    }
     push_request(&mut told, step, style, form);
     tell(messages, &told);
 }
@@ -78,7 +82,7 @@ fn push_request(told: &mut String, step: &Step, style: Style<'_>, form: Form) {
     if form != Form::Words
         && let Some(request) = request(step, style.format)
     {
-        push_separator(told, "\n");
+        push_separator(told, if step.aside.is_empty() { "\n" } else { "\n\n" });
         told.push_str(&request);
     }
     // A model that can make no more calls has no use for the mistakes in its calls.

@@ -159,6 +159,7 @@ impl Message {
             Piece::Call(at) => calls[at].ended().map(|call| Part::Call(Arc::clone(call))),
         };
         Step {
+            aside: String::new(),
             at_ms: self.asked_at_ms,
             parts: std::mem::take(&mut self.pieces).into_iter().filter_map(part).collect(),
             notes: std::mem::take(&mut self.notes),

@@ -110,9 +110,7 @@ impl Setup {
             Opening::Prompt(_) => (None, open_question.map(|open| &open.clarification.question)),
             Opening::Answer(answer) => (Some(answer.clone()), None),
             Opening::Results(turn) => {
-                let turn = conversation::Turn::clone(turn);
-                let (continues, ending) = (true, None);
-                return conversation::Turn { turn_id, started_at_ms, continues, ending, ..turn };
+                return conversation::Turn { started_at_ms, ..turn.going_on(turn_id) };
             }
         };
         let asked = history.chain().next().filter(|_| answer.is_some());

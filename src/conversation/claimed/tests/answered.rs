@@ -118,7 +118,7 @@ fn what_answers_a_question_of_the_list_keeps_its_answer() {
         user("?"),
         shown("", "a"),
         returns("a", "{}"),
-        user("The first, please."),
+        user("This."),
         shown("So.", "b"),
         returns("b", "{}"),
         user("!"),
@@ -128,13 +128,27 @@ fn what_answers_a_question_of_the_list_keeps_its_answer() {
         &[
             "user: ?",
             "call_1: secret {} ended 1",
-            "user: The first, please.",
+            "user: This.",
             "says: So.",
             "call_2: secret {} ended 2",
             "asks: !",
         ],
     );
     assert!(adopted.history.turns().last().unwrap().answer.is_some());
+}
+
+/// Another answer, to which the model said the same.
+#[test]
+fn an_edited_answer_is_not_the_one_that_was_given() {
+    let shelf = shelf(&[&[words("So."), ended(2)]], &[]);
+    for (answer, is_ours) in [("This.", true), ("That.", false)] {
+        let list =
+            [user("?"), shown("", "a"), returns("a", "{}"), user(answer), says("So."), user("!")];
+        let adopted = adopt(list.to_vec(), "key", &shelf).unwrap();
+        let turn = adopted.history.turns().last().unwrap();
+        assert_eq!((turn.answer.is_some(), &*turn.prompt), (is_ours, answer));
+        assert_eq!(turn.turn_id.is_empty(), !is_ours, "what our turn did is not told");
+    }
 }
 
 fn answered(adopted: Adopted, shelf: &Shelf) -> Adopted {

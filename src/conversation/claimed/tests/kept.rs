@@ -90,8 +90,7 @@ fn a_turn_is_found_by_what_the_client_was_shown() {
     else {
         panic!("results open the turn");
     };
-    continued.turn_id = "t3".to_owned();
-    continued.continues = true;
+    *continued = continued.going_on("t3".to_owned());
     continued.steps.push(Step { parts: vec![ended(4), words("Seven.")], ..Step::default() });
     continued.call_ids += 1;
     continued.ending = Some(Ending::Completed(TurnFinish::Stop));
@@ -326,4 +325,150 @@ fn a_continued_turn_replaces_nothing() {
         ],
     );
     assert_eq!(Conversation::turns(&adopted.history).len(), 2);
+}
+
+fn calling(arguments: &str, outcome: Outcome) -> Part {
+    let arguments = Arguments::parse(arguments).unwrap();
+    let (call_id, name) = ("call_1".to_owned(), "look".to_owned());
+    Part::Call(Arc::new(Call { call_id, name, arguments, resolved_arguments: None, outcome }))
+}
+
+/// The user asks, the model calls, the user asks again in the same words, and it calls another.
+fn asked_twice() -> (Shelf, Adopted) {
+    let mut shelf = Shelf::default();
+    let request = adopted(vec![user("?")]);
+    for (id, arguments) in [("t1", r#"{"at":"a"}"#), ("t2", r#"{"at":"b"}"#)] {
+        let steps: [&[Part]; 1] = [&[calling(arguments, Outcome::HandedOut)]];
+        let turn = turn(id, 1, &steps, TurnFinish::ClientToolCalls);
+        shelf.keep(&request, "", turn, &[(id, "call_1")]);
+    }
+    (shelf, request)
+}
+
+fn looks(id: &str, arguments: &str) -> ClaimedMessage {
+    let calls = vec![claimed_call(id, arguments)];
+    ClaimedMessage::Assistant { text: String::new(), calls }
+}
+
+#[test]
+fn two_turns_with_the_same_past_keep_their_own_results() {
+    let (mut shelf, _) = asked_twice();
+    for (id, arguments) in [("t1", r#"{"at":"a"}"#), ("t2", r#"{"at":"b"}"#)] {
+        let list = [user("?"), looks(id, arguments), returns(id, "7")];
+        let call = format!("call_1: look {arguments} HandedOut");
+        let expected = ["user: ?", &*call, r#"returns: call_1 {"text":"7"}"#];
+        let request = shelf.check(&list, &expected);
+        assert_eq!(request.history.turns().last().unwrap().turn_id, id, "the turn is ours");
+        let opening = request.history.open(&request.ask, |_| false).unwrap();
+        let Opening::Results(turn) = opening else { panic!("results open it") };
+        // Both go on in the same words, so that both have the same past again.
+        let mut turn = turn.going_on(format!("{id}, on"));
+        turn.steps.push(Step { parts: vec![words("So.")], ..Step::default() });
+        turn.ending = Some(Ending::Completed(TurnFinish::Stop));
+        shelf.keep(&request, "So.", turn, &[]);
+    }
+    let (id, arguments) = ("t1", r#"{"at":"a"}"#);
+    let list = [user("?"), looks(id, arguments), returns(id, "7"), says("So."), user("!")];
+    let claimed = r#"call_1: look {"at":"a"} claimed {"text":"7"}"#;
+    shelf.check(&list, &["user: ?", claimed, "says: So.", "asks: !"]);
+}
+
+/// A turn that went on has other ids if those before it were used.
+#[test]
+fn results_find_their_calls_under_other_ids() {
+    let (mut shelf, _) = asked_twice();
+    let before = [user("Hi."), calls("", &["x"]), returns("x", "1"), says("Hello.")];
+    let list = [&before[..], &[user("?"), looks("t1", r#"{"at":"a"}"#)]].concat();
+    let before = ["user: Hi.", r#"call_1: look {} claimed {"text":"1"}"#, "says: Hello."];
+    let call = r#"call_2: look {"at":"a"} "#;
+    let returned = [&list[..], &[returns("t1", "7")]].concat();
+    let request = shelf.check(
+        &returned,
+        &[
+            &before[..],
+            &["user: ?", &format!("{call}HandedOut"), r#"returns: call_2 {"text":"7"}"#],
+        ]
+        .concat(),
+    );
+    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    let Opening::Results(turn) = opening else { panic!("results open it") };
+    let mut turn = turn.going_on("t3".to_owned());
+    let second = call_part(3);
+    turn.steps.push(Step { parts: vec![ended(4), second], ..Step::default() });
+    turn.call_ids = 3;
+    turn.ending = Some(Ending::Completed(TurnFinish::ClientToolCalls));
+    shelf.hand_out(&Arc::new(turn), &[("t3", "call_3")]);
+    shelf.by_past.clear();
+    let all = [&returned[..], &[calls("", &["t3"]), returns("t3", "8")]].concat();
+    let adopted = adopt(all, "key", &shelf).unwrap();
+    let told = outline(&adopted);
+    assert!(told.contains(&format!("{call}claimed {{\"text\":\"7\"}}")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("secret")), "{told:?}");
+    assert!(told.last().unwrap().ends_with(r#"{"text":"8"}"#), "{told:?}");
+}
+
+fn call_part(number: usize) -> Part {
+    call(number, "look", Outcome::HandedOut)
+}
+
+/// Its siblings of ours stay.
+#[test]
+fn the_users_arguments_take_the_place_of_the_models() {
+    for (told, kept) in [
+        (r#"{"at":"edited"}"#, r#"{"at":"edited"}"#),
+        ("{}", "{}"),
+        (r#"{ "n": 1, "at": "a" }"#, r#"{"at":"a","n":1.0}"#),
+    ] {
+        let look = calling(r#"{"at":"a","n":1.0}"#, Outcome::HandedOut);
+        let hidden = call(2, "secret", Outcome::Ended(ToolResult::data(serde_json::json!(2))));
+        let steps: [&[Part]; 1] = [&[look, hidden]];
+        let turn = turn("t1", 2, &steps, TurnFinish::ClientToolCalls);
+        let mut shelf = Shelf::default();
+        shelf.keep(&adopted(vec![user("?")]), "", turn, &[("t1", "call_1")]);
+        shelf.check(
+            &[user("?"), looks("t1", told), returns("t1", "7")],
+            &[
+                "user: ?",
+                &format!("call_1: look {kept} HandedOut"),
+                "call_2: secret {} ended 2",
+                r#"returns: call_1 {"text":"7"}"#,
+            ],
+        );
+    }
+}
+
+/// A turn that does not fit may still be found in another way.
+#[test]
+fn a_turn_is_used_only_if_it_fits() {
+    let (mut shelf, request) = asked_twice();
+    let first = Arc::clone(&shelf.by_call["t1"].turn);
+    // It waits, but the client says that it went on from another.
+    shelf.by_past.insert(request.past.then("assistant", ""), Arc::clone(&first));
+    let second = looks("t2", r#"{"at":"b"}"#);
+    let list = [user("?"), second, user("?"), looks("t1", r#"{"at":"a"}"#), user("!")];
+    let adopted = adopt(list.to_vec(), "key", &shelf).unwrap();
+    let ids: Vec<_> = adopted.history.turns().map(|turn| turn.turn_id.clone()).collect();
+    assert_eq!(ids, ["t2", "t1"]);
+}
+
+#[test]
+fn words_beside_results_stay_with_their_step() {
+    let (mut shelf, _) = asked_twice();
+    let said = ClaimedMessage::Aside("Be quick.".to_owned());
+    let arguments = r#"{"at":"b"}"#;
+    let mut list = vec![user("?"), looks("t2", arguments), returns("t2", "7"), said];
+    let request = adopt(list.clone(), "key", &shelf).unwrap();
+    let opening = request.history.open(&request.ask, |_| false).unwrap();
+    let Opening::Results(turn) = opening else { panic!("results open it") };
+    assert_eq!(turn.turn_id, "t2");
+    assert_eq!(turn.steps[0].aside, "Be quick.");
+    let mut turn = turn.going_on("t3".to_owned());
+    turn.steps.push(Step { parts: vec![ended(2), words("So.")], ..Step::default() });
+    turn.call_ids = 2;
+    turn.ending = Some(Ending::Completed(TurnFinish::Stop));
+    shelf.keep(&request, "So.", turn, &[]);
+    list.extend([says("So."), user("!")]);
+    let adopted = adopt(list, "key", &shelf).unwrap();
+    let turn = adopted.history.turns().last().unwrap();
+    assert_eq!((&*turn.turn_id, &*turn.steps[0].aside), ("t3", "Be quick."));
 }

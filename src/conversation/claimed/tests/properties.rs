@@ -59,6 +59,7 @@ fn any_message() -> impl Strategy<Value = ClaimedMessage> {
     prop_oneof![
         1 => any_text().prop_map(ClaimedMessage::System),
         4 => any_text().prop_map(ClaimedMessage::User),
+        2 => any_text().prop_map(ClaimedMessage::Aside),
         5 => (prop_oneof![Just(String::new()), any_text()], prop::collection::vec(any_call(), 0..3))
             .prop_map(|(text, calls)| ClaimedMessage::Assistant { text, calls }),
         5 => (any_id(), any_output(), any::<bool>()).prop_map(|(call_id, output, is_error)| {
@@ -82,6 +83,7 @@ fn text_of(message: &mut ClaimedMessage) -> &mut String {
     match message {
         ClaimedMessage::System(text)
         | ClaimedMessage::User(text)
+        | ClaimedMessage::Aside(text)
         | ClaimedMessage::Assistant { text, .. }
         | ClaimedMessage::Result { output: text, .. } => text,
     }
@@ -275,6 +277,14 @@ fn a_list_as_large_as_a_request_is_adopted() {
     let same = (0..many).flat_map(|_| [calls("", &["a"]), returns("a", "1")]);
     let adopted_same = adopted([user("?")].into_iter().chain(same).collect());
     assert_eq!(adopted_same.history.call_ids(), many);
+    for form in [History::Text, History::Native] {
+        assert!(rendered(&adopted_same, form).len() > many);
+    }
+
+    // Five times as many: in quadratic time, nobody would wait for the end.
+    let replies = (0..5 * many).map(|_| says("So."));
+    let adopted_replies = adopted([user("?")].into_iter().chain(replies).collect());
+    assert_eq!(rendered(&adopted_replies, History::Text).len(), 4);
 
     for unit in ["<details ", "<details \"", "<details type=\"tool_calls\">", "<", "</details>"] {
         let text = unit.repeat((1 << 20) / unit.len());

@@ -260,3 +260,52 @@ fn without_words_there_is_nothing_to_answer() {
         assert_eq!(refused.unwrap_err(), NothingToAnswer);
     }
 }
+
+fn aside(text: &str) -> ClaimedMessage {
+    ClaimedMessage::Aside(text.to_owned())
+}
+
+/// What the model reads after the first call.
+fn told_after_call(list: &[ClaimedMessage], form: History) -> String {
+    let told = rendered(&adopted(list.to_vec()), form);
+    let after = told.iter().skip_while(|message| message.role != crate::upstream::Role::Assistant);
+    let said = after.skip(1).map(|message| {
+        format!("{:?}: {}", message.role, message.text_content().unwrap_or_default())
+    });
+    said.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn words_beside_results_end_no_turn() {
+    let list = [user("?"), calls("", &["a"]), returns("a", "1"), aside("Be quick.")];
+    check(&list, &["user: ?", "call_1: look {} HandedOut", r#"returns: call_1 {"text":"1"}"#], &[]);
+    let text = told_after_call(&list, History::Text);
+    let (result, aside) = (text.find("\"1\"").unwrap(), text.find("\n\nBe quick.").unwrap());
+    assert!(result < aside && text.starts_with("User: "), "{text}");
+    let native = told_after_call(&list, History::Native);
+    assert!(native.ends_with("\n\nThe user adds: Be quick."), "{native}");
+    // The task goes on with the next call.
+    let more = [&list[..], &[calls("", &["b"]), returns("b", "2")]].concat();
+    assert_eq!(adopted(more.clone()).history.turns().len(), 1);
+    assert!(told_after_call(&more, History::Text).contains("Be quick."));
+}
+
+#[test]
+fn words_beside_stray_results_are_a_prompt() {
+    let stray = "A result of a call that is not part of this conversation: 7";
+    check(
+        &[user("?"), says("So."), returns("x", "7"), aside("Well?")],
+        &["user: ?", "says: So.", &format!("asks: {stray}\n\nWell?")],
+        &[(Repair::StrayResult, 1)],
+    );
+}
+
+/// Nobody has shown them to the user.
+#[test]
+fn a_client_that_leaves_off_after_results_puts_no_words_into_our_mouth() {
+    let list = [user("?"), calls("", &["a"]), returns("a", "1"), user("Well?")];
+    let text = told_after_call(&list, History::Text);
+    assert!(text.ends_with("\n\nWell?") && !text.contains("Assistant"), "{text}");
+    let native = told_after_call(&list, History::Native);
+    assert!(native.ends_with("Assistant: (No answer was given.)\nUser: Well?"), "{native}");
+}

@@ -201,12 +201,9 @@ fn any_step() -> impl Strategy<Value = Step> {
         "[a-z]{1,12}".prop_map(|message| Note { reason: FeedbackReason::MalformedCall, message });
     let notes = prop::collection::vec(note, 0..3);
     let retry = prop::option::of(any_retry());
-    (prop::collection::vec(any_part(), 0..5), notes, retry).prop_map(|(parts, notes, retry)| Step {
-        at_ms: 0,
-        parts,
-        notes,
-        retry,
-    })
+    let aside = prop_oneof![4 => Just(String::new()), 1 => "[a-z]{1,12}"];
+    (prop::collection::vec(any_part(), 0..5), aside, notes, retry)
+        .prop_map(|(parts, aside, notes, retry)| Step { at_ms: 0, parts, aside, notes, retry })
 }
 
 fn any_retry() -> impl Strategy<Value = Retry> {
@@ -584,4 +581,46 @@ fn steps_that_share_a_message_keep_their_order() {
     let messages = messages(&context(turn, None, 1000), Form::Native, &Images::new());
     assert_eq!(messages[2].text_content().as_deref(), Some("Well.\n\nOne moment."));
     assert_eq!(ordered(&messages[2]), ["\"Well.\"", "\"One moment.\"", "a", "call00001"]);
+}
+
+/// A turn of an agent: each step has a call and 5 kB of results.
+fn long_turn(steps: usize) -> Turn {
+    let mut turn = turn_with(Outcome::Claimed(ToolResult::data(json!({}))));
+    turn.steps = (0..steps)
+        .map(|at| {
+            let found = json!({ "text": format!("found {at}. {}", "x".repeat(5000)) });
+            turn_with(Outcome::Claimed(ToolResult::data(found))).steps.remove(0)
+        })
+        .collect();
+    turn
+}
+
+fn told_tokens(messages: &[Message]) -> usize {
+    let calls = messages.iter().flat_map(Message::calls).map(|call| call.arguments.len() / 3);
+    let words = messages.iter().filter_map(Message::text_content);
+    words.map(|words| trim::tokens(&words)).sum::<usize>() + calls.sum::<usize>()
+}
+
+#[test]
+fn the_budget_holds_for_a_turn_that_goes_on() {
+    let turn = |continues| Turn { continues, ..long_turn(100) };
+    for form in [Form::Text, Form::Native, Form::Words] {
+        let told = messages(&context(turn(true), None, 8192), form, &Images::new());
+        check_sequence(&told).unwrap();
+        assert!(told_tokens(&told) <= 8192, "{}", told_tokens(&told));
+        let read = as_chat(&told).to_string();
+        assert!(
+            read.contains("Where?") && read.contains("found 99.") && read.contains("found 98.")
+        );
+        assert!(!read.contains("found 0."));
+        // The newest step stays in any case.
+        let told = messages(&context(turn(true), None, 100), form, &Images::new());
+        let read = as_chat(&told).to_string();
+        assert!(
+            read.contains("Where?") && read.contains("found 99.") && !read.contains("found 98.")
+        );
+        // The model has made these calls in one go.
+        let told = messages(&context(turn(false), None, 8192), form, &Images::new());
+        assert!(as_chat(&told).to_string().contains("found 0."));
+    }
 }

@@ -6,67 +6,81 @@ use serde_json::Value;
 
 use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
 
-/// A message as it was written. Whatever else it has is skipped.
+/// A message as it was written. Clients write all sorts of things, and a list is not refused for
+/// one of them: what cannot be read is skipped.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ChatMessage")]
-pub(super) struct RawMessage {
-    role: String,
-    #[serde(default)]
-    content: Value,
-    #[serde(default)]
-    tool_calls: Option<Vec<RawCall>>,
-    #[serde(default)]
-    tool_call_id: Option<String>,
-}
+#[serde(transparent)]
+pub(super) struct RawMessage(Value);
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "ChatToolCall")]
-struct RawCall {
-    #[serde(default)]
-    id: String,
-    #[serde(default)]
-    function: RawFunction,
-}
-
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[schemars(rename = "ChatFunctionCall")]
-struct RawFunction {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    arguments: Value,
-}
+/// Stands for a user's message of which nothing can be read.
+const NOT_SHOWN: &str = "[something that is not shown]";
 
 impl RawMessage {
     pub(super) fn claimed(self) -> ClaimedMessage {
-        let text = text_of(&self.content);
-        match &*self.role {
+        let Self(message) = self;
+        let text = text_of(message.get("content").unwrap_or(&message));
+        match role(&message) {
             "system" | "developer" => ClaimedMessage::System(text),
-            "assistant" => {
-                let calls = self.tool_calls.unwrap_or_default();
-                ClaimedMessage::Assistant {
-                    text,
-                    calls: calls.into_iter().map(RawCall::claimed).collect(),
-                }
-            }
+            "assistant" => ClaimedMessage::Assistant {
+                text,
+                calls: listed(&message["tool_calls"]).iter().map(call).collect(),
+            },
             "tool" | "function" => ClaimedMessage::Result {
-                call_id: self.tool_call_id.unwrap_or_default(),
+                call_id: id(&message["tool_call_id"]),
                 output: text,
                 is_error: false,
             },
+            _ if text.is_empty() && !listed(&message["content"]).is_empty() => {
+                ClaimedMessage::User(NOT_SHOWN.to_owned())
+            }
             _ => ClaimedMessage::User(text),
         }
     }
 }
 
-impl RawCall {
-    fn claimed(self) -> ClaimedCall {
-        let Self { id, function: RawFunction { name, arguments } } = self;
-        let arguments = match arguments {
-            Value::String(json) => json,
-            other => other.to_string(),
-        };
-        ClaimedCall { id, name, arguments }
+/// Who speaks. Without a role, the message's other fields tell.
+fn role(message: &Value) -> &str {
+    match message["role"].as_str() {
+        Some(role) => role,
+        None if !message["tool_call_id"].is_null() => "tool",
+        None if !message["tool_calls"].is_null() => "assistant",
+        None => "user",
+    }
+}
+
+/// The values of a list, also if it is a single one.
+fn listed(values: &Value) -> &[Value] {
+    match values {
+        Value::Array(values) => values,
+        Value::Object(_) => std::slice::from_ref(values),
+        _ => &[],
+    }
+}
+
+fn call(call: &Value) -> ClaimedCall {
+    let function = &call["function"];
+    ClaimedCall {
+        id: id(&call["id"]),
+        name: function["name"].as_str().unwrap_or_default().to_owned(),
+        arguments: arguments_of(&function["arguments"]),
+    }
+}
+
+fn id(id: &Value) -> String {
+    match id {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The arguments of a call: JSON, also as a text. There may be none.
+pub(in crate::server::dialect) fn arguments_of(arguments: &Value) -> String {
+    match arguments {
+        Value::Null => String::new(),
+        Value::String(json) => json.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -74,19 +88,84 @@ impl RawCall {
 pub(in crate::server::dialect) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| match part["type"].as_str() {
-                Some("text" | "input_text" | "output_text") => {
-                    part["text"].as_str().map(str::to_owned)
-                }
-                Some("refusal") => part["refusal"].as_str().map(str::to_owned),
-                Some("image_url" | "input_image") => Some("[an image, which is not shown]".into()),
-                Some("input_audio") => Some("[a sound, which is not played]".into()),
-                Some("file" | "input_file") => Some("[a file, which is not shown]".into()),
-                _ => None,
-            });
+        Value::Number(number) => number.to_string(),
+        content => {
+            let texts = listed(content).iter().filter_map(text_of_part);
             texts.collect::<Vec<_>>().join("\n")
         }
-        _ => String::new(),
+    }
+}
+
+fn text_of_part(part: &Value) -> Option<String> {
+    let text = |key: &str| part[key].as_str().map(str::to_owned);
+    match part["type"].as_str() {
+        Some("text" | "input_text" | "output_text") => text("text"),
+        Some("refusal") => text("refusal"),
+        Some("image_url" | "input_image") => Some("[an image, which is not shown]".into()),
+        Some("input_audio") => Some("[a sound, which is not played]".into()),
+        Some("video_url" | "input_video") => Some("[a video, which is not shown]".into()),
+        Some("file" | "input_file") => Some("[a file, which is not shown]".into()),
+        Some(_) => None,
+        None => part.as_str().map(str::to_owned).or_else(|| text("text")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claimed(message: &Value) -> ClaimedMessage {
+        serde_json::from_value::<RawMessage>(message.clone()).unwrap().claimed()
+    }
+
+    #[test]
+    fn whatever_a_message_is_it_is_read() {
+        let user = |text: &str| ClaimedMessage::User(text.to_owned());
+        for (message, expected) in [
+            (json!("Hi."), user("Hi.")),
+            (json!(null), user("")),
+            (json!({}), user("")),
+            (json!({"content": "Hi."}), user("Hi.")),
+            (json!({"role": null, "content": 7}), user("7")),
+            (json!({"role": "user", "content": {"type": "text", "text": "Hi."}}), user("Hi.")),
+            (json!({"role": "user", "content": ["Hi.", {"text": "Ho."}]}), user("Hi.\nHo.")),
+            (json!({"role": "user", "content": {"type": "new"}}), user(NOT_SHOWN)),
+            (
+                json!({"role": "user", "content": [{"type": "video_url", "video_url": {}}]}),
+                user("[a video, which is not shown]"),
+            ),
+        ] {
+            assert_eq!(claimed(&message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_call_is_it_is_read() {
+        let call = |id: &str, name: &str, arguments: &str| {
+            let [id, name, arguments] = [id, name, arguments].map(str::to_owned);
+            ClaimedCall { id, name, arguments }
+        };
+        for (calls, expected) in [
+            (json!(null), None),
+            (json!("x"), None),
+            (json!([null]), Some(call("", "", ""))),
+            (json!({}), Some(call("", "", ""))),
+            (json!([{"id": null, "function": null}]), Some(call("", "", ""))),
+            (json!([{"id": 7, "function": {"name": null}}]), Some(call("7", "", ""))),
+            (json!([{"function": {"name": "a", "arguments": null}}]), Some(call("", "a", ""))),
+            (json!([{"function": {"name": "a", "arguments": {}}}]), Some(call("", "a", "{}"))),
+        ] {
+            let calls = json!({"role": "assistant", "tool_calls": calls});
+            let (text, expected) = (String::new(), expected.into_iter().collect());
+            let message = ClaimedMessage::Assistant { text, calls: expected };
+            assert_eq!(claimed(&calls), message, "{calls}");
+        }
+        for (id, expected) in [(json!(7), "7"), (json!("a"), "a"), (json!([]), "")] {
+            let result = claimed(&json!({"tool_call_id": id, "content": "1"}));
+            let (call_id, output) = (expected.to_owned(), "1".to_owned());
+            assert_eq!(result, ClaimedMessage::Result { call_id, output, is_error: false });
+        }
     }
 }

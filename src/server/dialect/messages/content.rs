@@ -1,13 +1,14 @@
 //! The messages of a request, as what the client claims was said.
 //!
-//! One message holds several things: words, calls, and what calls returned. Of ours, the client
-//! shows us both in one message of the assistant's, if it was shown them.
+//! One message holds several things: words, calls, and what calls returned. A client that was shown
+//! our calls sends calls and results back in one assistant message.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::conversation::claimed::{ClaimedCall, ClaimedMessage, HiddenTurns};
+use crate::conversation::claimed::{ClaimedCall, ClaimedMessage};
+use crate::server::dialect::chat_completions::messages::arguments_of;
 
 /// A message as it was written. Whatever else it has is skipped.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,16 +47,17 @@ fn without_billing_header(text: &str) -> &str {
 
 impl RawMessage {
     /// Appends what the message says.
-    pub(super) fn claim(self, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+    pub(super) fn claim(self, said: &mut Vec<ClaimedMessage>) {
         match &*self.role {
-            "assistant" => claim_assistant(&self.content, hidden, said),
+            "assistant" => claim_assistant(&self.content, said),
             "system" => said.extend(system(&self.content).map(ClaimedMessage::System)),
             _ => claim_user(&self.content, said),
         }
     }
 }
 
-/// Results come first, because they belong to the message before. Words after them are a prompt.
+/// Results come first, because they belong to the message before. Words beside them do not end its
+/// turn: some clients remind the model of something there.
 fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
     let mut words = Vec::new();
     let mut has_results = false;
@@ -68,12 +70,12 @@ fn claim_user(content: &Value, said: &mut Vec<ClaimedMessage>) {
         }
     }
     words.extend(content.as_str().map(str::to_owned));
-    if !has_results || !words.is_empty() {
-        said.push(ClaimedMessage::User(words.join("\n")));
-    }
+    let words = words.join("\n");
+    let message = if has_results { ClaimedMessage::Aside } else { ClaimedMessage::User };
+    said.push(message(words));
 }
 
-fn claim_assistant(content: &Value, hidden: &dyn HiddenTurns, said: &mut Vec<ClaimedMessage>) {
+fn claim_assistant(content: &Value, said: &mut Vec<ClaimedMessage>) {
     let text = content.as_str().unwrap_or_default().to_owned();
     let mut reply = Reply { text, ..Reply::default() };
     for block in blocks(content) {
@@ -85,9 +87,7 @@ fn claim_assistant(content: &Value, hidden: &dyn HiddenTurns, said: &mut Vec<Cla
             }
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                 reply.go_on(said);
-                let call = call(block);
-                reply.is_remembered |= hidden.by_call(&call.id).is_some();
-                reply.calls.push(call);
+                reply.calls.push(call(block));
             }
             kind if kind.ends_with("_tool_result") => reply.results.push(result(block)),
             _ => {}
@@ -103,21 +103,19 @@ struct Reply {
     calls: Vec<ClaimedCall>,
     /// What calls of this message returned.
     results: Vec<ClaimedMessage>,
-    /// Whether we remember the turn of one of the calls.
-    is_remembered: bool,
 }
 
 impl Reply {
     /// Before more of the message. After results, the model was asked again, so a reply of its own
-    /// begins. But a turn that we remember stays one message, by whose text all of it is found.
+    /// begins.
     fn go_on(&mut self, said: &mut Vec<ClaimedMessage>) {
-        if !self.results.is_empty() && !self.is_remembered {
+        if !self.results.is_empty() {
             std::mem::take(self).finish(said);
         }
     }
 
     fn finish(self, said: &mut Vec<ClaimedMessage>) {
-        let Self { text, calls, results, is_remembered: _ } = self;
+        let Self { text, calls, results } = self;
         said.push(ClaimedMessage::Assistant { text, calls });
         said.extend(results);
     }
@@ -125,11 +123,7 @@ impl Reply {
 
 fn call(block: &Value) -> ClaimedCall {
     let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-    let arguments = match &block["input"] {
-        Value::Null => String::new(),
-        Value::String(json) => json.clone(),
-        input => input.to_string(),
-    };
+    let arguments = arguments_of(&block["input"]);
     ClaimedCall { id: text("id"), name: text("name"), arguments }
 }
 

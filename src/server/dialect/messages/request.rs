@@ -83,7 +83,7 @@ fn turn(
     let mut said: Vec<_> =
         content::system(&raw.system).map(ClaimedMessage::System).into_iter().collect();
     for message in raw.messages.unwrap_or_default() {
-        message.claim(asked.hidden, &mut said);
+        message.claim(&mut said);
     }
     let message_tokens = said.iter().map(tokens).sum();
     let Adopted { system, history, ask, past, repairs } = adopt(said, asked.owner, asked.hidden)
@@ -141,9 +141,9 @@ fn tokens(said: &ClaimedMessage) -> usize {
     match said {
         // Counted with the instructions.
         ClaimedMessage::System(_) => 0,
-        ClaimedMessage::User(text) | ClaimedMessage::Result { output: text, .. } => {
-            trim::tokens(text)
-        }
+        ClaimedMessage::User(text)
+        | ClaimedMessage::Aside(text)
+        | ClaimedMessage::Result { output: text, .. } => trim::tokens(text),
         ClaimedMessage::Assistant { text, calls } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             trim::tokens_of_bytes(text.len() + calls.sum::<usize>())

@@ -213,7 +213,7 @@ pub(super) fn pasts(before: Past, output: &[Value]) -> Vec<Past> {
 fn then(past: Past, messages: &[ClaimedMessage]) -> Past {
     messages.iter().fold(past, |past, message| match message {
         ClaimedMessage::System(text) => past.then("system", text),
-        ClaimedMessage::User(text) => past.then("user", text),
+        ClaimedMessage::User(text) | ClaimedMessage::Aside(text) => past.then("user", text),
         ClaimedMessage::Assistant { text, .. } => past.then("assistant", text),
         ClaimedMessage::Result { output, .. } => past.then("tool", output),
     })

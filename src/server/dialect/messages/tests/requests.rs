@@ -244,11 +244,12 @@ fn results_continue_the_turn_of_their_calls() {
     }
 }
 
+/// Some clients remind the model of something beside every result.
 #[test]
-fn words_beside_results_are_a_prompt_whatever_comes_first() {
+fn words_beside_results_continue_the_turn() {
     let used = json!({"type": "tool_use", "id": "x", "name": "open", "input": {}});
     let result = json!({"type": "tool_result", "tool_use_id": "x", "content": "Buy milk."});
-    let words = json!({"type": "text", "text": "Go on."});
+    let words = json!({"type": "text", "text": "<system-reminder>Be quick.</system-reminder>"});
     for content in [json!([result, words]), json!([words, result])] {
         let Asking { turn, repairs, .. } = try_read(&request(&json!({"messages": [
             {"role": "user", "content": "Open it."},
@@ -256,7 +257,10 @@ fn words_beside_results_are_a_prompt_whatever_comes_first() {
             {"role": "user", "content": content},
         ]})))
         .unwrap();
-        assert_eq!(prompt(&turn), "Go on.");
+        assert!(matches!(&turn.ask, Ask::Results(results) if results.len() == 1));
+        let history = turn.brought.unwrap().history;
+        let step = &history.turns().last().unwrap().steps[0];
+        assert_eq!(step.aside, "<system-reminder>Be quick.</system-reminder>");
         assert_eq!(repairs.iter().count(), 0);
     }
 }
@@ -287,13 +291,17 @@ fn a_call_of_ours_that_nobody_remembers_is_told_in_its_place() {
     assert!(at.is_sorted(), "{history}");
 }
 
+/// The user has edited the answer, so that our turn does not fit.
 #[test]
-fn a_turn_that_we_remember_stays_one_message() {
+fn a_call_of_ours_in_an_edited_message_is_told_in_its_place() {
     let body = request(&json!({ "messages": with_our_call() }));
     let turn =
         with(&body, true, |asked| read(asked, MessagesServerTools::McpToolUse)).unwrap().turn;
     let history = format!("{:?}", turn.brought.unwrap().history);
-    assert!(history.contains("Let me see. It is 42."), "{history}");
+    let places = ["Let me see.", "calculate", "42", "It is 42."];
+    let at =
+        places.map(|words| history.find(words).unwrap_or_else(|| panic!("{words}: {history}")));
+    assert!(at.is_sorted(), "{history}");
 }
 
 /// Many blocks of one message take time in proportion: each call is looked up once.
