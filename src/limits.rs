@@ -323,6 +323,11 @@ pub mod tools {
     pub const FILE_BYTES_MAX: usize = 8 * MIB;
     /// Tools that a client may bring to a turn: as many as `OpenAI`'s API takes.
     pub const CLIENT_TOOLS_MAX: usize = 128;
+    /// The patterns that are checked in the tools of a turn's client together; the client checks the
+    /// others. Anyone may send such tools with every request.
+    pub const CLIENT_PATTERNS_MAX: usize = 64;
+    /// Such a pattern that is ready for use, in bytes: together they take 8 MiB.
+    pub const CLIENT_PATTERN_BYTES_MAX: usize = 128 * KIB;
     /// Files of one result that are kept.
     pub const FILES_MAX: usize = 16;
     /// Nesting depth of a result's data. Deeper JSON is not parsed, so whatever was parsed can

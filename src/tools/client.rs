@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::catalog::Listed;
-use super::schema::Schema;
+use super::schema::{PatternsLeft, Schema};
 use super::source::told;
 use super::{Catalog, Policy, SchemaError, Source, ToolSpec, clean, is_tool_name};
 use crate::limits::tools::{CLIENT_TOOLS_MAX, DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX};
@@ -17,7 +17,10 @@ use crate::text::{json_len, quote};
 
 /// The tools of a client, for one turn.
 #[derive(Debug, Clone, Default)]
-pub struct ClientTools(Vec<Arc<Listed>>);
+pub struct ClientTools {
+    tools: Vec<Arc<Listed>>,
+    patterns_left: PatternsLeft,
+}
 
 /// Why a client's tool cannot be offered.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -59,7 +62,7 @@ impl ClientTools {
         description: &str,
         parameters: Option<Value>,
     ) -> Result<(), ClientToolError> {
-        if self.0.len() == CLIENT_TOOLS_MAX {
+        if self.tools.len() == CLIENT_TOOLS_MAX {
             return Err(ClientToolError::TooMany);
         }
         if !is_tool_name(&name) {
@@ -72,7 +75,7 @@ impl ClientTools {
         if json_len(&parameters) > SCHEMA_BYTES_MAX {
             return Err(ClientToolError::TooLong(name));
         }
-        let schema = match Schema::compile(&parameters) {
+        let schema = match Schema::of_client(&parameters, &mut self.patterns_left) {
             Ok(schema) => schema,
             Err(error) => return Err(ClientToolError::Parameters { name, error }),
         };
@@ -87,27 +90,28 @@ impl ClientTools {
             ..ToolSpec::default()
         };
         let schema = schema.explained_by(spec.told_parameters());
-        self.0.push(Arc::new(Listed::new(Arc::new(spec), schema)));
+        self.tools.push(Arc::new(Listed::new(Arc::new(spec), schema)));
         Ok(())
     }
 
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.tools.is_empty()
     }
 
     /// Whether one has this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|listed| listed.spec.name == name)
+        self.tools.iter().any(|listed| listed.spec.name == name)
     }
 
     /// Those whose names are chosen.
     #[must_use]
     pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {
-        let chosen = self.0.iter().filter(|listed| is_chosen(&listed.spec.name));
-        Self(chosen.cloned().collect())
+        let chosen = self.tools.iter().filter(|listed| is_chosen(&listed.spec.name));
+        let patterns_left = self.patterns_left.clone();
+        Self { tools: chosen.cloned().collect(), patterns_left }
     }
 
     /// These and the gateway's tools, each of which keeps its position. One with the name of a
@@ -115,7 +119,7 @@ impl ClientTools {
     #[must_use]
     pub fn beside(&self, ours: &Catalog) -> Catalog {
         let mut all = ours.clone();
-        for listed in &self.0 {
+        for listed in &self.tools {
             all.put(Arc::clone(listed));
         }
         all
