@@ -19,6 +19,7 @@ mod route;
 mod socket;
 mod stall;
 mod stream;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hyper::header::HeaderName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -129,6 +131,8 @@ struct App {
     session_headers: Vec<HeaderName>,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
+    /// Places for long bodies that are read at the same time.
+    readings: Semaphore,
 }
 
 impl App {
@@ -162,6 +166,7 @@ impl App {
             models,
             session_headers,
             started_sec,
+            readings: Semaphore::new(limits::server::READINGS_MAX),
         }
     }
 }

@@ -20,10 +20,11 @@ use crate::text::{json_len, quote};
 pub struct ClientTools {
     tools: Vec<Arc<Listed>>,
     patterns_left: PatternsLeft,
+    left_out: Vec<ClientToolError>,
 }
 
 /// Why a client's tool cannot be offered.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum ClientToolError {
     /// No model server accepts the name.
     #[error("{} is not a tool's name; use 1 to 64 characters from A-Z a-z 0-9 _ -", quote(.0))]
@@ -94,6 +95,22 @@ impl ClientTools {
         Ok(())
     }
 
+    /// Adds a tool, or leaves it out if it cannot be offered: many programs send all tools that
+    /// they know.
+    pub fn add_if_usable(&mut self, name: String, description: &str, parameters: Option<Value>) {
+        if let Err(error) = self.add(name, description, parameters)
+            && self.left_out.len() < CLIENT_TOOLS_MAX
+        {
+            self.left_out.push(error);
+        }
+    }
+
+    /// Why tools were left out, the first [`CLIENT_TOOLS_MAX`] of them.
+    #[must_use]
+    pub fn left_out(&self) -> &[ClientToolError] {
+        &self.left_out
+    }
+
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -110,8 +127,8 @@ impl ClientTools {
     #[must_use]
     pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {
         let chosen = self.tools.iter().filter(|listed| is_chosen(&listed.spec.name));
-        let patterns_left = self.patterns_left.clone();
-        Self { tools: chosen.cloned().collect(), patterns_left }
+        let (patterns_left, left_out) = (self.patterns_left.clone(), self.left_out.clone());
+        Self { tools: chosen.cloned().collect(), patterns_left, left_out }
     }
 
     /// These and the gateway's tools, each of which keeps its position. One with the name of a
@@ -174,6 +191,21 @@ mod tests {
         let long = json!({"description": "x".repeat(SCHEMA_BYTES_MAX)});
         let message = format!("the parameters of \"a\" are longer than {SCHEMA_BYTES_MAX} bytes");
         check_refused("a", Some(long), &message);
+    }
+
+    #[test]
+    fn what_cannot_be_offered_is_left_out() {
+        let mut tools = ClientTools::default();
+        let no_schema = json!({"type": "object", "properties": null});
+        for (name, parameters) in [("a", None), ("a", None), ("b.c", None), ("d", Some(no_schema))]
+        {
+            tools.add_if_usable(name.to_owned(), "", parameters);
+        }
+        tools.add_if_usable("e".to_owned(), "", None);
+        assert_eq!(tools.left_out().len(), 3);
+        let chosen = tools.only(|name| name == "e");
+        assert_eq!(chosen.beside(&Catalog::default()).names(), ["e"]);
+        assert_eq!(chosen.left_out(), tools.left_out());
     }
 
     #[test]

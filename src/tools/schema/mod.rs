@@ -36,7 +36,7 @@ pub(crate) struct Schema {
 }
 
 /// Why a tool's parameters are not usable as a schema.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum SchemaError {
     /// The parameters are not a schema of type `object`, which arguments always are.
     #[error("the parameters must be a JSON Schema of type \"object\", not {0}")]
