@@ -17,10 +17,11 @@ use tokio::sync::SemaphorePermit;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::behind::Behind;
 use super::dialect::ai_sdk;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
-use super::dialect::{Asked, Asking, Form, Whole, WholeAnswer, call_id};
+use super::dialect::{Asked, Asking, Form, Whole, WholeAnswer};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
@@ -28,9 +29,7 @@ use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
 use super::waiting::Waiting;
 use super::{App, now_sec, query, responses};
-use crate::conversation::Turn;
-use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BegunTurn, Gateway, NewTurn};
+use crate::gateway::{BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
@@ -227,37 +226,6 @@ fn conversation_name<'h>(headers: &'h HeaderMap, names: &[HeaderName]) -> Option
 fn accept(headers: &HeaderMap) -> String {
     let lines: Vec<_> = headers.get_all(ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
     lines.join(", ")
-}
-
-/// The turns behind what a client has seen.
-#[derive(Debug)]
-pub(super) struct Behind<'a> {
-    pub(super) gateway: &'a Gateway,
-    pub(super) owner: &'a str,
-}
-
-impl HiddenTurns for Behind<'_> {
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
-        let (turn_id, call_id) = call_id::inside(client_call_id)?;
-        let turn = self.gateway.remembered().by_id(self.owner, &turn_id)?;
-        Some(HiddenCall { turn, call_id })
-    }
-
-    fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
-        self.gateway.remembered().by_past(past)
-    }
-
-    fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
-        self.gateway.remembered().by_question(self.owner, clarification_id)
-    }
-
-    fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
-        self.gateway.remembered().by_answer(self.owner, clarification_id)
-    }
-
-    fn by_prompt(&self, conversation: &str, prompt: &str) -> Vec<Arc<Turn>> {
-        self.gateway.remembered().by_prompt(self.owner, conversation, prompt)
-    }
 }
 
 /// Answers in one piece, once the turn is over. If the client leaves before, the turn has no reader

@@ -4,6 +4,7 @@
 //! client sees of an error.
 
 mod auth;
+mod behind;
 mod body;
 mod connection;
 mod dialect;

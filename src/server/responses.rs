@@ -11,11 +11,11 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::behind::Behind;
 use super::dialect::Asking;
 use super::dialect::responses::{
     Found, Kept, Labels, Means, Page, Parent, Request, ResponseId, Surroundings, replay,
 };
-use super::handlers::Behind;
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
