@@ -323,6 +323,11 @@ pub mod tools {
     pub const FILE_BYTES_MAX: usize = 8 * MIB;
     /// Tools that a client may bring to a turn: as many as `OpenAI`'s API takes.
     pub const CLIENT_TOOLS_MAX: usize = 128;
+    /// The patterns that are checked in the tools of a turn's client together; the client checks the
+    /// others. Anyone may send such tools with every request.
+    pub const CLIENT_PATTERNS_MAX: usize = 64;
+    /// Such a pattern that is ready for use, in bytes: together they take 8 MiB.
+    pub const CLIENT_PATTERN_BYTES_MAX: usize = 128 * KIB;
     /// Files of one result that are kept.
     pub const FILES_MAX: usize = 16;
     /// Nesting depth of a result's data. Deeper JSON is not parsed, so whatever was parsed can
@@ -467,6 +472,11 @@ pub mod session {
     /// Bytes of finished turns' logs kept for all sessions together. The oldest are dropped
     /// first; their turns can no longer be rejoined.
     pub const ALL_TURN_LOG_BYTES_MAX: usize = 256 * MIB;
+    /// Messages of the user and the assistant in a conversation that a client brings; only the
+    /// newest are read. A long day's work of an agent.
+    pub const HISTORY_MESSAGES_MAX: usize = 4096;
+    /// The same for the calls in them, and for their results.
+    pub const HISTORY_CALLS_MAX: usize = 4096;
     /// Bytes of the turns that are remembered for clients that keep the conversation themselves: a
     /// few thousand.
     pub const REMEMBERED_BYTES_MAX: usize = 64 * MIB;
@@ -507,6 +517,12 @@ pub mod server {
 
     /// Default of `server.max_body_bytes`.
     pub const BODY_BYTES_MAX: usize = MIB;
+    /// Nesting depth of a body. Clients send back what models wrote, which may be as deep as
+    /// [`DATA_DEPTH_MAX`](super::tools::DATA_DEPTH_MAX), a few levels down.
+    pub const BODY_DEPTH_MAX: usize = 160;
+    /// Long bodies that are read at the same time, each on a thread of its own. Their conversations
+    /// take some hundred times as much memory; others wait.
+    pub const READINGS_MAX: usize = 4;
     /// Earlier responses whose items a request may refer to, the latest of them: more turns than fit
     /// into a local model's context.
     pub const REFERENCES_MAX: usize = 64;

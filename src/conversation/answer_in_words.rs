@@ -155,7 +155,7 @@ mod tests {
     fn words_for_a_call_that_was_given_up_are_a_prompt() {
         let history = asked(choice("text", &[]), Continuation::Open);
         assert_eq!(given(&history, "Berlin"), None);
-        let opening = history.open(&Ask::Words("Berlin".to_owned()), |id| id == "call_1").unwrap();
+        let opening = history.open(&Ask::Words("Berlin".to_owned()), |id| id == "t.1").unwrap();
         assert!(matches!(opening, Opening::Answer(_)));
     }
 

@@ -166,7 +166,7 @@ impl Conversation {
     }
 
     /// Checks a client's request and returns the opening of the next turn. `is_parked` says whether
-    /// the call with this id still waits for its answer.
+    /// the call with this question still waits for its answer.
     ///
     /// # Errors
     /// If it is an answer that is rejected; see [`AnswerError`].
@@ -275,7 +275,7 @@ impl Question {
 
     /// Whether the call that asks has been given up. `is_parked` says whether a call still waits.
     pub(super) fn has_expired(&self, is_parked: impl Fn(&str) -> bool) -> bool {
-        self.continuation == Continuation::Open && !is_parked(&self.call_id)
+        self.continuation == Continuation::Open && !is_parked(&self.clarification_id)
     }
 
     /// What a choice means as an answer to this question.

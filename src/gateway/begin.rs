@@ -29,6 +29,9 @@ use crate::tools::client::ClientTools;
 use crate::tools::{Catalog, Confirm, RegistryError};
 use crate::upstream::{Route, Sampling, ToolChoice, Upstream};
 
+/// Where calls of a client wait whose turns have no session that lasts. No session has this name.
+const PARKED_IN: &str = "@";
+
 /// A turn to begin.
 #[expect(clippy::struct_excessive_bools, reason = "requests answer each on its own")]
 #[derive(Debug, Default)]
@@ -228,6 +231,10 @@ impl Gateway {
             }
             Err(refusal) => return Err(refusal),
         };
+        for error in new.client_tools.left_out() {
+            debug!(%error, "a client's tool is left out");
+            metrics::client_tool_left_out();
+        }
         let offer = offer.beside(&self.rules, &new.client_tools);
         check_choice(&new.tool_choice, &offer.catalog)?;
         self.check_room(&new)?;
@@ -235,7 +242,12 @@ impl Gateway {
         let session_id = new.session_id.take().unwrap_or_else(|| Uuid::new_v4().to_string());
         let turn_id = Uuid::new_v4().to_string();
         let stored_as = session::id_of(&new.owner, &session_id);
-        let (brought, rules, memory) = self.unpack(&mut new, has_session);
+        let (brought, rules, mut memory) = self.unpack(&mut new, has_session);
+        // Of a session that ends with its turn, the client's next request knows nothing.
+        let parked_in = match brought {
+            Some(_) if !has_session => session::id_of(&new.owner, PARKED_IN),
+            _ => stored_as.clone(),
+        };
         let keeper = new.keeper.take();
         let key = new.idempotency_key.as_deref();
         let beginning = Beginning {
@@ -243,25 +255,26 @@ impl Gateway {
             turn_id: &turn_id,
             key,
             ask: &new.ask,
+            is_passing: brought.is_some() && !has_session,
             brought,
             supersedes: new.supersedes,
             kept: keeper.as_ref().and_then(|keeper| keeper.begun()),
         };
-        let is_parked = |call_id: &str| self.parked.holds(&stored_as, call_id);
+        let is_parked = |question: &str| self.parked.holds(&parked_in, question);
         let begun = self.sessions.begin(beginning, is_parked).await;
         let begun = match begun {
             Ok(begun) => begun,
             Err(reason) => return not_begun(session_id, reason),
         };
         let Begun { guard, writer, mut opening, history } = *begun;
-        if let Some(memory) = &memory
+        if let Some(memory) = &mut memory
             && let Err(error) = memory.check_answer(&mut opening, &new.ask, &history)
         {
             memory.leave(guard).await;
             return Err(error.into());
         }
         let span = info_span!("turn", session = %session_id, turn = %turn_id);
-        span.in_scope(|| self.close_question(&stored_as, &opening, &history));
+        span.in_scope(|| self.close_question(&parked_in, &opening, &history));
         let log = Arc::clone(writer.log());
         if self.cancellations.load(Ordering::SeqCst) > cancellations {
             log.cancel();
@@ -274,6 +287,7 @@ impl Gateway {
         let parts = Parts {
             turn: TurnMachine::new(request),
             session_id: stored_as,
+            parked_in,
             writer,
             route,
             tools: offer.tools,
@@ -289,11 +303,11 @@ impl Gateway {
 
     /// Records what happened to the open question, if there is one. Tools that still wait for an
     /// answer to a dropped question learn that none will come.
-    fn close_question(&self, session_id: &str, opening: &Opening, history: &Conversation) {
+    fn close_question(&self, parked_in: &str, opening: &Opening, history: &Conversation) {
         note_question(opening, history);
         if let Opening::Prompt(_) = opening {
             for question in history.open_questions() {
-                self.parked.cancel(session_id, &question.call_id);
+                self.parked.cancel(parked_in, &question.clarification_id);
             }
         }
     }
@@ -323,7 +337,8 @@ impl Gateway {
             rules.system_prompt = instructions;
         }
         let has_files = has_session && history.turns().any(|turn| turn.has_files());
-        let memory = Memory { turns: Arc::clone(&self.remembered), past, seen, has_files };
+        let turns = Arc::clone(&self.remembered);
+        let memory = Memory { turns, past, seen, has_files, answering: None };
         (Some(history), Arc::new(rules), Some(memory))
     }
 

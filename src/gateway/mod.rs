@@ -299,6 +299,12 @@ impl Gateway {
         self.sessions.memory_usage()
     }
 
+    /// The memory of turns that are remembered for clients that keep their conversations.
+    #[must_use]
+    pub fn remembered_bytes(&self) -> usize {
+        self.remembered.bytes()
+    }
+
     /// Forgets sessions that have not been used for a long time.
     pub fn sweep(&self) {
         self.sessions.sweep();

@@ -6,7 +6,7 @@
 //! conversation then goes on with the words alone.
 
 use std::borrow::Borrow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -28,10 +28,19 @@ struct Inner {
     by_question: HashMap<String, Arc<Remembered>>,
     /// By the id of the question whose answer opened them.
     by_answer: HashMap<String, Arc<Remembered>>,
+    /// The questions that running turns answer, with their owners.
+    being_answered: HashSet<(String, String)>,
     /// The turns of conversations that their clients name, by owner and name; the oldest first.
     by_name: HashMap<(String, String), VecDeque<Arc<Remembered>>>,
+    owners: HashMap<String, Share>,
+    bytes: usize,
+}
+
+/// The turns of an owner.
+#[derive(Debug, Default)]
+struct Share {
     /// The oldest first.
-    all: VecDeque<Arc<Remembered>>,
+    turns: VecDeque<Arc<Remembered>>,
     bytes: usize,
 }
 
@@ -49,7 +58,7 @@ struct Remembered {
 
 impl RememberedTurns {
     /// Remembers a turn of this owner, who may say that one of `pasts` has been said by its end. The
-    /// oldest make room for it.
+    /// oldest of the owner who has the most make room for it.
     pub(crate) fn keep(&self, seen: Seen, pasts: Vec<Past>, turn: Turn) {
         let Seen { owner, conversation, prompt } = seen;
         let texts = owner.len() + conversation.as_ref().map_or(0, String::len) + prompt.len();
@@ -71,11 +80,18 @@ impl RememberedTurns {
         if let Some(name) = remembered.name() {
             inner.by_name.entry(name).or_default().push_back(Arc::clone(&remembered));
         }
-        inner.all.push_back(remembered);
+        let share = inner.owners.entry(remembered.owner.clone()).or_default();
+        share.turns.push_back(remembered);
+        share.bytes += bytes;
         inner.bytes += bytes;
         while inner.bytes > REMEMBERED_BYTES_MAX {
-            inner.forget_oldest();
+            inner.make_room();
         }
+    }
+
+    /// The memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.lock().bytes
     }
 
     /// The turn with this id, if it is this owner's.
@@ -93,6 +109,22 @@ impl RememberedTurns {
         find(&self.0.lock().by_answer, owner, clarification_id)
     }
 
+    /// The right to answer this owner's question, which only one turn gets. `None` if the question
+    /// has been answered, or is being answered.
+    pub(crate) fn answer(
+        turns: &Arc<Self>,
+        owner: &str,
+        clarification_id: &str,
+    ) -> Option<Answering> {
+        let mut inner = turns.0.lock();
+        let is_answered = find(&inner.by_answer, owner, clarification_id).is_some();
+        let question = (owner.to_owned(), clarification_id.to_owned());
+        if is_answered || !inner.being_answered.insert(question.clone()) {
+            return None;
+        }
+        Some(Answering { turns: Arc::clone(turns), question })
+    }
+
     /// The turns that began with this prompt, in the conversation that this owner calls so: the
     /// newest first, at most [`SAME_PROMPT_MAX`].
     pub(crate) fn by_prompt(&self, owner: &str, name: &str, prompt: &str) -> Vec<Arc<Turn>> {
@@ -107,6 +139,19 @@ impl RememberedTurns {
     /// The turn at whose end its client had seen this, which includes whose it is.
     pub(crate) fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
         Some(Arc::clone(&self.0.lock().by_past.get(past)?.turn))
+    }
+}
+
+/// The right to answer a question. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    turns: Arc<RememberedTurns>,
+    question: (String, String),
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.turns.0.lock().being_answered.remove(&self.question);
     }
 }
 
@@ -142,9 +187,18 @@ fn find(turns: &HashMap<String, Arc<Remembered>>, owner: &str, id: &str) -> Opti
 }
 
 impl Inner {
-    fn forget_oldest(&mut self) {
-        let Some(oldest) = self.all.pop_front() else { return };
+    /// Forgets the oldest turn of the owner whose turns take the most.
+    fn make_room(&mut self) {
+        let most = self.owners.values_mut().max_by_key(|share| share.bytes);
+        let Some((share, oldest)) = most.and_then(|it| it.turns.pop_front().map(|old| (it, old)))
+        else {
+            return;
+        };
+        share.bytes -= oldest.bytes;
         self.bytes -= oldest.bytes;
+        if share.turns.is_empty() {
+            self.owners.remove(&oldest.owner);
+        }
         self.by_id.remove(&oldest.turn.turn_id);
         // Later turns may have the same past, and the same question: asked and answered again.
         for past in &oldest.pasts {
@@ -242,6 +296,27 @@ mod tests {
         assert!(turns.by_question("a", "q").is_none() && turns.by_answer("a", "q").is_none());
     }
 
+    /// In two sessions at the same time, too.
+    #[test]
+    fn a_question_is_answered_by_one_turn_at_a_time() {
+        let turns = Arc::new(RememberedTurns::default());
+        let answer = |owner| RememberedTurns::answer(&turns, owner, "q");
+        let first = answer("a");
+        assert!(first.is_some() && answer("a").is_none());
+        assert!(answer("b").is_some(), "another key's");
+        drop(first);
+        assert!(answer("a").is_some(), "it came to nothing");
+        let answer_kept = Answer {
+            clarification_id: "q".to_owned(),
+            question: "Which?".to_owned(),
+            given: Given::Declined,
+            not_chosen: Vec::new(),
+        };
+        let answered = Turn { answer: Some(Box::new(answer_kept)), ..turn("2", 1) };
+        turns.keep(seen("?"), vec![past("a", "2")], answered);
+        assert!(answer("a").is_none());
+    }
+
     #[test]
     fn the_oldest_make_room() {
         let turns = RememberedTurns::default();
@@ -251,6 +326,20 @@ mod tests {
         }
         assert!(turns.by_id("a", "1").is_none() && turns.by_past(&past("a", "1")).is_none());
         assert!(turns.by_id("a", "2").is_some() && turns.by_id("a", "3").is_some());
+    }
+
+    #[test]
+    fn an_owner_with_many_turns_does_not_push_out_those_of_others() {
+        let turns = RememberedTurns::default();
+        let theirs = Seen { owner: "b".to_owned(), ..seen("1") };
+        turns.keep(theirs, vec![past("b", "0")], turn("theirs", 1));
+        let third = REMEMBERED_BYTES_MAX / 3;
+        for id in ["1", "2", "3", "4"] {
+            turns.keep(seen("1"), vec![past("a", id)], turn(id, third));
+            assert!(turns.bytes() <= REMEMBERED_BYTES_MAX);
+        }
+        assert!(turns.by_id("b", "theirs").is_some());
+        assert!(turns.by_id("a", "2").is_none() && turns.by_id("a", "4").is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::remembered::{RememberedTurns, Seen};
+use super::remembered::{Answering, RememberedTurns, Seen};
 use crate::conversation::claimed::Past;
 use crate::conversation::{self, AnswerError, Ask, Conversation, Opening};
 use crate::orchestrator::{Driver, RanTurn};
@@ -24,6 +24,8 @@ pub(super) struct Memory {
     pub(super) seen: Seen,
     /// Whether turns before it have left files in its session.
     pub(super) has_files: bool,
+    /// The question that the turn answers, if nobody else may.
+    pub(super) answering: Option<Answering>,
 }
 
 impl Memory {
@@ -31,7 +33,7 @@ impl Memory {
     /// often as they like, but a call that was approved once runs once. If words are all that the
     /// client has sent, they become a prompt.
     pub(super) fn check_answer(
-        &self,
+        &mut self,
         opening: &mut Opening,
         ask: &Ask,
         history: &Conversation,
@@ -41,7 +43,11 @@ impl Memory {
         let asked = history.open_questions().first();
         // If only the model goes on from the answer, it may as well do so again.
         let may_repeat = asked.is_some_and(|asked| asked.continuation == Continuation::Model);
-        if may_repeat || self.turns.by_answer(&self.seen.owner, id).is_none() {
+        if may_repeat {
+            return Ok(());
+        }
+        self.answering = RememberedTurns::answer(&self.turns, &self.seen.owner, id);
+        if self.answering.is_some() {
             return Ok(());
         }
         let Ask::Words(words) = ask else { return Err(AnswerError::Stale(id.clone())) };
@@ -62,6 +68,7 @@ impl Memory {
 
     /// Remembers a turn in which the model said `text`. `pasts` are the forms in which the client
     /// may send the answer back, if its API has several.
+    /// From then on, its question is answered.
     fn keep(self, record: conversation::Turn, text: String, pasts: Option<Vec<Past>>) {
         let pasts = pasts.unwrap_or_else(|| vec![self.past_with(&record, text)]);
         self.turns.keep(self.seen, pasts, record);

@@ -31,6 +31,8 @@ use crate::upstream::{Fallback, Opened, Round, RoundFailure, RoundRequest, Route
 pub(crate) struct Parts {
     /// The id under which its session is kept.
     pub(crate) session_id: String,
+    /// The session in which its calls wait for answers.
+    pub(crate) parked_in: String,
     /// The machine, newly created.
     pub(crate) turn: TurnMachine,
     /// Where its events go.
@@ -97,7 +99,7 @@ pub(crate) struct Driver {
     tools: RunningTools,
     artifacts: Artifacts,
     parked: ParkedCalls,
-    session_id: String,
+    parked_in: String,
     timer: Option<Timer>,
     meter: Meter,
     /// Whether another pass is needed: something was started, or the machine handled an input.
@@ -115,8 +117,8 @@ impl Driver {
     /// with the head of the response.
     #[must_use]
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { turn, session_id, writer, route, tools, tool_timeout, parked, artifacts } =
-            parts;
+        let (parked, parked_in) = (parts.parked, parts.parked_in);
+        let Parts { turn, session_id, writer, route, tools, tool_timeout, artifacts, .. } = parts;
         let mut driver = Self {
             tools: RunningTools::new(
                 (tools, artifacts.clone()),
@@ -124,7 +126,7 @@ impl Driver {
                 &session_id,
                 turn.turn_id(),
             ),
-            session_id,
+            parked_in,
             turn,
             writer,
             route,
@@ -149,12 +151,17 @@ impl Driver {
     /// with a failure.
     pub(crate) async fn run(mut self: Box<Self>) -> RanTurn {
         poll_fn(|cx| self.poll(cx)).await;
-        for call in self.tools.take_parked() {
-            self.parked.park(&self.session_id, call);
-        }
+        let waiting = self.tools.take_parked();
         self.meter.turn_ended(&self.turn);
         let text = self.turn.take_text();
-        RanTurn { record: self.turn.into_record(), text, writer: self.writer }
+        let record = self.turn.into_record();
+        for call in waiting {
+            let asked = record.questions.iter().find(|asked| asked.call_id == call.call_id);
+            if let Some(asked) = asked {
+                self.parked.park(&self.parked_in, &asked.clarification_id, call);
+            }
+        }
+        RanTurn { record, text, writer: self.writer }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -219,7 +226,7 @@ impl Driver {
                     self.needs_pass = true;
                 }
                 Output::ResumeTool { call, call_id, name, parked_as, given } => {
-                    let parked = self.parked.take(&self.session_id, parked_as);
+                    let parked = self.parked.take(&self.parked_in, parked_as);
                     self.tools.resume(call, (call_id, name), parked, given);
                     self.needs_pass = true;
                 }

@@ -28,7 +28,8 @@ pub(crate) struct ParkedCalls {
     parked: Arc<Mutex<HashMap<Key, Parked>>>,
 }
 
-/// A call, by its session and its id in that session.
+/// A call, by its session and the id of its question. Calls are numbered anew in a conversation
+/// that its client brings.
 type Key = (String, String);
 
 /// A call that waits for the user's answer. Dropping it stops the call.
@@ -50,8 +51,8 @@ struct Parked {
 impl ParkedCalls {
     /// Keeps a call of a session until the user answers, for at most [`PARK_TIMEOUT`]. If there are
     /// [`PARKED_CALLS_MAX`] already, the call is given up.
-    pub(super) fn park(&self, session_id: &str, call: ParkedCall) {
-        let key = (session_id.to_owned(), call.call_id.clone());
+    pub(super) fn park(&self, session_id: &str, clarification_id: &str, call: ParkedCall) {
+        let key = (session_id.to_owned(), clarification_id.to_owned());
         let mut parked = self.parked.lock();
         if parked.len() >= PARKED_CALLS_MAX {
             drop(parked);
@@ -67,19 +68,19 @@ impl ParkedCalls {
     }
 
     /// Whether a call still waits for its answer.
-    pub(crate) fn holds(&self, session_id: &str, call_id: &str) -> bool {
-        self.parked.lock().contains_key(&(session_id.to_owned(), call_id.to_owned()))
+    pub(crate) fn holds(&self, session_id: &str, clarification_id: &str) -> bool {
+        self.parked.lock().contains_key(&(session_id.to_owned(), clarification_id.to_owned()))
     }
 
     /// Takes a call out, to continue it.
-    pub(super) fn take(&self, session_id: &str, call_id: &str) -> Option<ParkedCall> {
-        let key = (session_id.to_owned(), call_id.to_owned());
+    pub(super) fn take(&self, session_id: &str, clarification_id: &str) -> Option<ParkedCall> {
+        let key = (session_id.to_owned(), clarification_id.to_owned());
         Some(self.parked.lock().remove(&key)?.call)
     }
 
     /// Gives a call up: its tool learns that nobody answers, and may still end by itself.
-    pub(crate) fn cancel(&self, session_id: &str, call_id: &str) {
-        if let Some(call) = self.take(session_id, call_id) {
+    pub(crate) fn cancel(&self, session_id: &str, clarification_id: &str) {
+        if let Some(call) = self.take(session_id, clarification_id) {
             give_up(call);
         }
     }
@@ -176,7 +177,7 @@ mod tests {
     async fn a_call_waits_for_its_time_and_no_longer() {
         let parked = ParkedCalls::default();
         let (call, mut given) = call("call_1").await;
-        parked.park("s", call);
+        parked.park("s", "call_1", call);
         let instant = std::time::Duration::from_millis(1);
         tokio::task::yield_now().await;
         advance(PARK_TIMEOUT.saturating_sub(instant)).await;
@@ -192,12 +193,12 @@ mod tests {
         let mut waiting = Vec::new();
         for number in 0..PARKED_CALLS_MAX {
             let (call, given) = call(&number.to_string()).await;
-            parked.park("s", call);
+            parked.park("s", &number.to_string(), call);
             waiting.push(given);
         }
         assert_eq!(parked.len(), PARKED_CALLS_MAX);
         let (call, mut given) = call("over").await;
-        parked.park("s", call);
+        parked.park("s", "over", call);
         assert_eq!(given.recv().await, Some(Given::Cancelled));
         assert!(!parked.holds("s", "over") && parked.len() == PARKED_CALLS_MAX);
         assert!(waiting.iter_mut().all(|given| given.try_recv().is_err()));
@@ -207,8 +208,8 @@ mod tests {
     async fn a_forgotten_session_takes_its_calls_along_and_no_others() {
         let parked = ParkedCalls::default();
         let ((one, mut one_given), (other, _other_given)) = (call("1").await, call("1").await);
-        parked.park("one", one);
-        parked.park("other", other);
+        parked.park("one", "1", one);
+        parked.park("other", "1", other);
         parked.forget("one");
         assert_eq!(one_given.recv().await, None, "it is stopped");
         assert!(!parked.holds("one", "1") && parked.holds("other", "1"));

@@ -78,11 +78,14 @@ pub(super) async fn serve(
     let service = {
         let cors = route::cors(app.auth.origins());
         let place_kept = Arc::clone(&own_place);
-        let answer = tower::service_fn(move |request: Request<Incoming>| {
+        let answer = tower::service_fn(move |mut request: Request<Incoming>| {
             place_kept.keep();
             let app = Arc::clone(&app);
             // On HTTP/2, hyper itself keeps reading the connection.
             let socket = (request.version() < Version::HTTP_2).then(|| socket.clone());
+            if let Some(socket) = &socket {
+                request.extensions_mut().insert(socket.clone());
+            }
             // Boxed, so that a connection keeps no room for it while it streams.
             Box::pin(async move {
                 let mut reply = handlers::answer(request, app).await;

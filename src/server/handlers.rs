@@ -1,7 +1,9 @@
 //! The handler of each address.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 
 use hyper::body::Bytes;
 use hyper::header::{
@@ -11,22 +13,23 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
+use tokio::sync::SemaphorePermit;
 use tracing::{Instrument as _, debug, info_span};
 use uuid::Uuid;
 
+use super::behind::Behind;
 use super::dialect::ai_sdk;
 use super::dialect::messages::Counting;
 use super::dialect::native::{self, request, transcript};
-use super::dialect::{Asked, Asking, Dialect, Form, Whole, WholeAnswer, call_id};
+use super::dialect::{Asked, Asking, Form, Whole, WholeAnswer};
 use super::incoming::{self, Incoming};
 use super::refusal::Refusal;
 use super::reply::{Reply, empty, json_reply, whole_reply};
 use super::route::{IDEMPOTENCY_KEY, REQUEST_ID, Route, SHOULD_RETRY};
 use super::stream::{last_event_id, resume, single};
+use super::waiting::Waiting;
 use super::{App, now_sec, openapi, query, responses};
-use crate::conversation::Turn;
-use crate::conversation::claimed::{HiddenCall, HiddenTurns, Past};
-use crate::gateway::{BegunTurn, Gateway, NewTurn};
+use crate::gateway::{BegunTurn, NewTurn};
 use crate::limits::server::{CONVERSATION_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX};
 use crate::session::store::{Artifact, MemoryUsage};
 use crate::session::{self, Cancel, Found, LoggedTurn, off_worker};
@@ -71,7 +74,7 @@ async fn dispatch(
     request: &Parts,
     body: impl Incoming,
     route: &Route<'_>,
-    app: &App,
+    app: &Arc<App>,
 ) -> Result<Reply, Refusal> {
     app.auth.check_browser(request)?;
     if !route.is_open() {
@@ -88,7 +91,7 @@ async fn dispatch(
             | Route::Messages
             | Route::AgUi
             | Route::AiSdkChat,
-        ) => begin(request, body, route.dialect(&app.dialects), app).await,
+        ) => begin(request, body, app).await,
         (&Method::POST, Route::Responses) => respond(request, body, app).await,
         (&Method::POST, Route::Response("compact")) => responses::compact(body, app).await,
         (&Method::DELETE, Route::Response(id)) => responses::delete(request, id, app).await,
@@ -115,43 +118,34 @@ async fn dispatch(
     }
 }
 
-async fn begin(
-    request: &Parts,
-    body: impl Incoming,
-    dialect: &dyn Dialect,
-    app: &App,
-) -> Result<Reply, Refusal> {
+async fn begin(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let owner = app.auth.owner(&request.headers);
-    let asking = read(request, &body, (&owner, key.as_deref()), app, |it| dialect.read(it))?;
-    drop(body);
-    start(request, asking, owner, app).await
+    let path = request.uri.path().to_owned();
+    let asking = read(request, body, key.map(Cow::into_owned), app, move |asked, app| {
+        Route::of(&path).dialect(&app.dialects).read(asked)
+    });
+    start(request, asking.await?, app).await
 }
 
 /// Begins a response, whose request may refer to stored ones.
-async fn respond(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+async fn respond(request: &Parts, body: impl Incoming, app: &Arc<App>) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let key = single(&request.headers, &IDEMPOTENCY_KEY, "Idempotency-Key")?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
     let owner = app.auth.owner(&request.headers);
-    let hidden = Behind { gateway: &app.gateway, owner: &owner };
-    let asking = responses::read(&body, (&owner, &hidden), key.as_deref(), app).await?;
-    drop(body);
-    start(request, asking, owner, app).await
+    let _place = place(body.len(), app).await;
+    let asking = responses::read(body, owner, key.as_deref(), app).await?;
+    start(request, asking, app).await
 }
 
 /// Begins the turn that a request asks for, and answers in its form.
-async fn start(
-    request: &Parts,
-    asking: Asking,
-    owner: String,
-    app: &App,
-) -> Result<Reply, Refusal> {
+async fn start(request: &Parts, asking: Asking, app: &App) -> Result<Reply, Refusal> {
+    let owner = app.auth.owner(&request.headers);
     let Asking { turn, form, repairs } = asking;
-    for (repair, count) in repairs.iter() {
-        metrics::history_repaired(repair.name(), count);
+    for (repair, _) in repairs.iter() {
+        metrics::history_repaired(repair.name());
     }
     let new = NewTurn { owner, ..turn };
     let BegunTurn { session_id, turn, repeated } =
@@ -161,7 +155,7 @@ async fn start(
     let seen = if repeated { last_event_id(request)? } else { None };
     match form {
         Form::Stream(encoder) => resume(&session_id, &turn, seen, encoder, app),
-        Form::Whole(whole) => Ok(collect(&turn, whole).await),
+        Form::Whole(whole) => Ok(collect(&turn, whole, Waiting::new(request)).await),
         Form::Later(receipt) => {
             let receipt = receipt.receipt(&session_id, &turn.turn_id);
             Ok(json_reply(StatusCode::OK, &receipt))
@@ -170,34 +164,57 @@ async fn start(
 }
 
 /// Answers about how many tokens a request would take. No turn begins.
-async fn count_tokens(request: &Parts, body: impl Incoming, app: &App) -> Result<Reply, Refusal> {
+async fn count_tokens(
+    request: &Parts,
+    body: impl Incoming,
+    app: &Arc<App>,
+) -> Result<Reply, Refusal> {
     check_media_type(&request.headers)?;
     let body = incoming::read(body, app.max_body_bytes, app.timeouts.body).await?;
-    let (owner, messages) = (app.auth.owner(&request.headers), &app.dialects.messages);
-    let Counting { turn, message_tokens } =
-        read(request, &body, (&owner, None), app, |asked| messages.read_to_count(asked))?;
+    let counting =
+        read(request, body, None, app, |asked, app| app.dialects.messages.read_to_count(asked));
+    let Counting { turn, message_tokens } = counting.await?;
     let briefing_tokens = app.gateway.briefing_tokens(&turn).await.map_err(Refusal::Begin)?;
     Ok(json_reply(StatusCode::OK, &json!({ "input_tokens": briefing_tokens + message_tokens })))
 }
 
-/// Reads a request's body, together with what else its dialect has to know.
-fn read<T>(
+/// Reads a request's body, together with what else its dialect has to know. A long one is read
+/// elsewhere: it would hold up other clients.
+async fn read<T: Send + 'static>(
     request: &Parts,
-    body: &[u8],
-    (owner, idempotency_key): (&str, Option<&str>),
-    app: &App,
-    in_dialect: impl FnOnce(&Asked<'_>) -> Result<T, Refusal>,
+    body: Bytes,
+    idempotency_key: Option<String>,
+    app: &Arc<App>,
+    in_dialect: impl FnOnce(&Asked<'_>, &App) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    in_dialect(&Asked {
-        accept: &accept(&request.headers),
-        body,
-        idempotency_key,
-        owner,
-        models: &app.models,
-        conversation: conversation_name(&request.headers, &app.session_headers),
-        hidden: &Behind { gateway: &app.gateway, owner },
-        now_sec: now_sec(),
-    })
+    let (accept, owner) = (accept(&request.headers), app.auth.owner(&request.headers));
+    let conversation = conversation_name(&request.headers, &app.session_headers);
+    let conversation = conversation.map(str::to_owned);
+    let length = body.len();
+    let _place = place(length, app).await;
+    let app = Arc::clone(app);
+    let read = move || {
+        let asked = Asked {
+            accept: &accept,
+            body: &body,
+            idempotency_key: idempotency_key.as_deref(),
+            owner: &owner,
+            models: &app.models,
+            conversation: conversation.as_deref(),
+            hidden: &Behind { gateway: &app.gateway, owner: &owner },
+            now_sec: now_sec(),
+        };
+        in_dialect(&asked, &app)
+    };
+    off_worker(length, read).await
+}
+
+/// A place to read a body of this length; a short one needs none.
+async fn place(length: usize, app: &App) -> Option<SemaphorePermit<'_>> {
+    if length <= limits::session::INLINE_RECORD_BYTES_MAX {
+        return None;
+    }
+    app.readings.acquire().await.ok()
 }
 
 /// The name that the client gives to a conversation, in the first of these headers that it sends.
@@ -212,41 +229,19 @@ fn accept(headers: &HeaderMap) -> String {
     lines.join(", ")
 }
 
-/// The turns behind what a client has seen.
-#[derive(Debug)]
-struct Behind<'a> {
-    gateway: &'a Gateway,
-    owner: &'a str,
-}
-
-impl HiddenTurns for Behind<'_> {
-    fn by_call(&self, client_call_id: &str) -> Option<HiddenCall> {
-        let (turn_id, call_id) = call_id::inside(client_call_id)?;
-        let turn = self.gateway.remembered().by_id(self.owner, &turn_id)?;
-        Some(HiddenCall { turn, call_id })
-    }
-
-    fn by_past(&self, past: &Past) -> Option<Arc<Turn>> {
-        self.gateway.remembered().by_past(past)
-    }
-
-    fn by_question(&self, clarification_id: &str) -> Option<Arc<Turn>> {
-        self.gateway.remembered().by_question(self.owner, clarification_id)
-    }
-
-    fn by_answer(&self, clarification_id: &str) -> Option<Arc<Turn>> {
-        self.gateway.remembered().by_answer(self.owner, clarification_id)
-    }
-
-    fn by_prompt(&self, conversation: &str, prompt: &str) -> Vec<Arc<Turn>> {
-        self.gateway.remembered().by_prompt(self.owner, conversation, prompt)
-    }
-}
-
-/// Answers in one piece, once the turn is over.
-async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>) -> Reply {
+/// Answers in one piece, once the turn is over. If the client leaves before, the turn has no reader
+/// any more, and nobody reads the answer.
+async fn collect(turn: &LoggedTurn, mut whole: Box<dyn Whole>, mut client: Waiting) -> Reply {
     let mut reader = turn.log.read_after(0);
-    while poll_fn(|cx| reader.poll_read(cx, |record| whole.take(&record))).await.is_some() {}
+    poll_fn(|cx| {
+        while let Poll::Ready(read) = reader.poll_read(cx, |record| whole.take(&record)) {
+            if read.is_none() {
+                return Poll::Ready(());
+            }
+        }
+        client.poll_gone(cx)
+    })
+    .await;
     let WholeAnswer { status, body, may_be_repeated } = whole.answer();
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json_reply(status, &body);
@@ -414,7 +409,8 @@ async fn ready(app: &App, headers: &HeaderMap) -> Reply {
 fn metrics_text(app: &App) -> Reply {
     let MemoryUsage { sessions, session_bytes, turn_log_bytes, artifact_bytes } =
         app.gateway.memory_usage();
-    metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes);
+    let remembered = app.gateway.remembered_bytes();
+    metrics::memory(sessions, session_bytes, turn_log_bytes, artifact_bytes, remembered);
     whole_reply(StatusCode::OK, app.metrics.render(), "text/plain; version=0.0.4")
 }
 

@@ -4,6 +4,7 @@
 //! client sees of an error.
 
 mod auth;
+mod behind;
 mod body;
 mod connection;
 mod dialect;
@@ -20,6 +21,7 @@ mod route;
 mod socket;
 mod stall;
 mod stream;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hyper::header::HeaderName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -130,6 +133,8 @@ struct App {
     session_headers: Vec<HeaderName>,
     /// When the server was started, in seconds since the Unix epoch.
     started_sec: u64,
+    /// Places for long bodies that are read at the same time.
+    readings: Semaphore,
 }
 
 impl App {
@@ -163,6 +168,7 @@ impl App {
             models,
             session_headers,
             started_sec,
+            readings: Semaphore::new(limits::server::READINGS_MAX),
         }
     }
 }

@@ -4,12 +4,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::behind::Behind;
 use super::dialect::Asking;
 use super::dialect::responses::{
     Found, Kept, Labels, Means, Page, Parent, Request, ResponseId, Surroundings, replay,
@@ -19,7 +21,6 @@ use super::refusal::Refusal;
 use super::reply::{Reply, json_reply, whole_reply};
 use super::stream::stream;
 use super::{App, now_sec, query};
-use crate::conversation::claimed::HiddenTurns;
 use crate::gateway::BeginError;
 use crate::limits::server::{INPUT_ITEMS_LISTED, INPUT_ITEMS_LISTED_MAX};
 use crate::limits::session::IDEMPOTENCY_KEY_BYTES_MAX;
@@ -27,10 +28,10 @@ use crate::session::{self, Answered, Chain, ForgetAnswer, LoggedTurn, off_worker
 
 /// Reads the body of `POST /v1/responses`, and finds what it refers to.
 pub(super) async fn read(
-    body: &[u8],
-    (owner, hidden): (&str, &(dyn HiddenTurns + Sync)),
+    body: Bytes,
+    owner: String,
     key: Option<&str>,
-    app: &App,
+    app: &Arc<App>,
 ) -> Result<Asking, Refusal> {
     if key.is_some_and(|key| key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX) {
         return Err(Refusal::invalid(
@@ -38,19 +39,24 @@ pub(super) async fn read(
             format!("Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes long"),
         ));
     }
-    let request = Request::read(body)?;
-    let found = find(&request, (owner, key), app).await?;
-    let around = Surroundings {
-        owner,
-        hidden,
-        models: &app.models,
-        labels: Labels(app.gateway.tools()),
-        shown: app.dialects.responses.shown,
-        new_session_id: ResponseId::new_session(root(key)),
-        clock: now_sec,
-        idempotency_key: key.map(str::to_owned),
+    let length = body.len();
+    let request = off_worker(length, move || Request::read(&body)).await?;
+    let found = find(&request, (&owner, key), app).await?;
+    let (app, key) = (Arc::clone(app), key.map(str::to_owned));
+    let ask = move || {
+        let around = Surroundings {
+            owner: &owner,
+            hidden: &Behind { gateway: &app.gateway, owner: &owner },
+            models: &app.models,
+            labels: Labels(app.gateway.tools()),
+            shown: app.dialects.responses.shown,
+            new_session_id: ResponseId::new_session(root(key.as_deref())),
+            clock: now_sec,
+            idempotency_key: key,
+        };
+        request.ask(found, around)
     };
-    request.ask(found, around)
+    off_worker(length, ask).await
 }
 
 /// The root of a new chain. A key leads to the chain that it has begun before.

@@ -31,6 +31,18 @@ impl Socket {
         let peeked = ready!(self.0.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
         Poll::Ready(!matches!(peeked, Ok(1..)))
     }
+
+    /// Writes these bytes while nothing else is written. Without room for them, the client reads
+    /// none of them now.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    pub(super) fn probe(&self, bytes: &[u8]) -> io::Result<()> {
+        match self.0.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            written => written.map(|_| ()),
+        }
+    }
 }
 
 impl AsyncRead for Socket {

@@ -53,6 +53,8 @@ pub(crate) struct Beginning<'a> {
     pub(crate) ask: &'a Ask,
     /// A conversation that takes the place of the session's own.
     pub(crate) brought: Option<Conversation>,
+    /// Whether nobody else knows the session. It is then not stored before the turn has ended.
+    pub(crate) is_passing: bool,
     /// Whether a turn that still runs is cancelled to make room.
     pub(crate) supersedes: bool,
     /// What is kept from the beginning, if the turn's answer is kept in the client's own form. The
@@ -63,8 +65,8 @@ pub(crate) struct Beginning<'a> {
 /// A session with a running turn.
 #[derive(Debug)]
 struct RunningSession {
-    /// The version of the record that the turn began with.
-    version: Version,
+    /// The version of the record that the turn began with, if it is stored.
+    version: Option<Version>,
     /// The session as it was before the turn, plus this turn's idempotency key.
     record: SessionRecord,
     /// See [`SessionRecord::nonce`].
@@ -168,7 +170,7 @@ impl From<RecordError> for NotBegun {
 }
 
 impl RunningSession {
-    fn new(version: Version, record: SessionRecord, turn: LoggedTurn) -> Self {
+    fn new(version: Option<Version>, record: SessionRecord, turn: LoggedTurn) -> Self {
         let nonce = record.nonce.clone().map(OnceLock::from).unwrap_or_default();
         Self { version, record, nonce, turn }
     }

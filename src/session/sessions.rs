@@ -26,7 +26,7 @@ pub(crate) struct Sessions {
 
 /// A session in which a turn can begin.
 struct NewSession {
-    version: Version,
+    version: Option<Version>,
     record: SessionRecord,
     opening: Opening,
 }
@@ -51,7 +51,7 @@ impl Sessions {
 
     /// Begins a turn in the session with this id, and begins the session if there is none. An
     /// answer begins no session, because nothing was asked in it. `is_parked` says whether the call
-    /// with this id still waits for an answer.
+    /// with this question still waits for an answer.
     ///
     /// A session has one turn at a time. An answer is checked in the same step, so only one of two
     /// is accepted. Dropping the future leaves the session free.
@@ -108,7 +108,7 @@ impl Sessions {
         beginning: Beginning<'_>,
         is_parked: impl Fn(&str) -> bool,
     ) -> Result<NewSession, NotBegun> {
-        let Beginning { turn_id, key, ask, brought, kept, .. } = beginning;
+        let Beginning { turn_id, key, ask, brought, kept, is_passing, .. } = beginning;
         let stored = self.store.load(&lease.session_id).await?;
         let mut record = match &stored {
             Some(stored) => codec::read(stored.bytes.clone()).await?,
@@ -138,10 +138,11 @@ impl Sessions {
             record.answers.begin(turn_id, kept);
         }
         let version = match stored.map(|stored| stored.version) {
-            Some(version) if is_unchanged => version,
+            Some(version) if is_unchanged => Some(version),
+            None if is_unchanged && is_passing => None,
             expected => {
                 let json = codec::write(record.clone()).await;
-                self.store.save(lease, expected, json).await?
+                Some(self.store.save(lease, expected, json).await?)
             }
         };
         Ok(NewSession { version, record, opening })
@@ -316,7 +317,7 @@ impl TurnGuard {
             return self.discard().await;
         }
         let json = codec::write(record).await;
-        if let Err(error) = self.store.save(self.lease.get(), Some(*version), json).await {
+        if let Err(error) = self.store.save(self.lease.get(), *version, json).await {
             warn!("a session was not left as it was: {error}");
         }
         self.lease.release().await;
@@ -357,7 +358,7 @@ impl TurnGuard {
         let record = codec::write(self.session.record_with(turn, self.answer)).await;
         // Saved first: it compares versions, so it alone notices that the session was forgotten
         // and begun again.
-        match self.store.save(self.lease.get(), Some(*version), record).await {
+        match self.store.save(self.lease.get(), *version, record).await {
             Ok(_) => {
                 let kept = self.store.append(self.lease.get(), turn_id, log.batches()).await;
                 if let Err(error) = kept {

@@ -32,7 +32,16 @@ fn turn(turn_id: &str) -> conversation::Turn {
 }
 
 const fn beginning<'a>(turn_id: &'a str, key: Option<&'a str>, ask: &'a Ask) -> Beginning<'a> {
-    Beginning { session_id: "s", turn_id, key, ask, brought: None, supersedes: false, kept: None }
+    Beginning {
+        session_id: "s",
+        turn_id,
+        key,
+        ask,
+        brought: None,
+        is_passing: false,
+        supersedes: false,
+        kept: None,
+    }
 }
 
 async fn ask(
@@ -601,4 +610,27 @@ async fn a_record_that_no_gateway_wrote_is_refused() {
     assert!(matches!(sessions.find_turn("s", None, 0).await, Err(SessionError::Record(_))));
     assert!(sessions.forget("s").await.unwrap());
     begin(&sessions, "one", None).await;
+}
+
+/// It is stored if the turn leaves something.
+#[tokio::test]
+async fn a_session_that_nobody_else_knows_is_not_stored_before_its_end() {
+    let store = Arc::new(MemoryStore::new(crate::limits::session::TTL));
+    let sessions = Sessions::new(Arc::clone(&store) as Arc<dyn Store>);
+    for is_kept in [false, true] {
+        let ask = Ask::default();
+        let brought = Some(Conversation::default());
+        let passing = Beginning { brought, is_passing: true, ..beginning("one", None, &ask) };
+        let begun = sessions.begin(passing, |_| false).await.unwrap();
+        assert!(store.load("s").await.unwrap().is_none());
+        assert!(sessions.snapshot("s").await.unwrap().is_some(), "it runs");
+        let Begun { guard, mut writer, .. } = *begun;
+        writer.seal();
+        if is_kept {
+            guard.finish(Some(turn("one"))).await;
+        } else {
+            guard.discard().await;
+        }
+        assert_eq!(store.load("s").await.unwrap().is_some(), is_kept);
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::catalog::Listed;
-use super::schema::Schema;
+use super::schema::{PatternsLeft, Schema};
 use super::source::told;
 use super::{Catalog, Policy, SchemaError, Source, ToolSpec, clean, is_tool_name};
 use crate::limits::tools::{CLIENT_TOOLS_MAX, DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX};
@@ -17,10 +17,14 @@ use crate::text::{json_len, quote};
 
 /// The tools of a client, for one turn.
 #[derive(Debug, Clone, Default)]
-pub struct ClientTools(Vec<Arc<Listed>>);
+pub struct ClientTools {
+    tools: Vec<Arc<Listed>>,
+    patterns_left: PatternsLeft,
+    left_out: Vec<ClientToolError>,
+}
 
 /// Why a client's tool cannot be offered.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum ClientToolError {
     /// No model server accepts the name.
     #[error("{} is not a tool's name; use 1 to 64 characters from A-Z a-z 0-9 _ -", quote(.0))]
@@ -59,7 +63,7 @@ impl ClientTools {
         description: &str,
         parameters: Option<Value>,
     ) -> Result<(), ClientToolError> {
-        if self.0.len() == CLIENT_TOOLS_MAX {
+        if self.tools.len() == CLIENT_TOOLS_MAX {
             return Err(ClientToolError::TooMany);
         }
         if !is_tool_name(&name) {
@@ -72,7 +76,7 @@ impl ClientTools {
         if json_len(&parameters) > SCHEMA_BYTES_MAX {
             return Err(ClientToolError::TooLong(name));
         }
-        let schema = match Schema::compile(&parameters) {
+        let schema = match Schema::of_client(&parameters, &mut self.patterns_left) {
             Ok(schema) => schema,
             Err(error) => return Err(ClientToolError::Parameters { name, error }),
         };
@@ -87,27 +91,44 @@ impl ClientTools {
             ..ToolSpec::default()
         };
         let schema = schema.explained_by(spec.told_parameters());
-        self.0.push(Arc::new(Listed::new(Arc::new(spec), schema)));
+        self.tools.push(Arc::new(Listed::new(Arc::new(spec), schema)));
         Ok(())
+    }
+
+    /// Adds a tool, or leaves it out if it cannot be offered: many programs send all tools that
+    /// they know.
+    pub fn add_if_usable(&mut self, name: String, description: &str, parameters: Option<Value>) {
+        if let Err(error) = self.add(name, description, parameters)
+            && self.left_out.len() < CLIENT_TOOLS_MAX
+        {
+            self.left_out.push(error);
+        }
+    }
+
+    /// Why tools were left out, the first [`CLIENT_TOOLS_MAX`] of them.
+    #[must_use]
+    pub fn left_out(&self) -> &[ClientToolError] {
+        &self.left_out
     }
 
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.tools.is_empty()
     }
 
     /// Whether one has this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|listed| listed.spec.name == name)
+        self.tools.iter().any(|listed| listed.spec.name == name)
     }
 
     /// Those whose names are chosen.
     #[must_use]
     pub fn only(&self, is_chosen: impl Fn(&str) -> bool) -> Self {
-        let chosen = self.0.iter().filter(|listed| is_chosen(&listed.spec.name));
-        Self(chosen.cloned().collect())
+        let chosen = self.tools.iter().filter(|listed| is_chosen(&listed.spec.name));
+        let (patterns_left, left_out) = (self.patterns_left.clone(), self.left_out.clone());
+        Self { tools: chosen.cloned().collect(), patterns_left, left_out }
     }
 
     /// These and the gateway's tools, each of which keeps its position. One with the name of a
@@ -115,7 +136,7 @@ impl ClientTools {
     #[must_use]
     pub fn beside(&self, ours: &Catalog) -> Catalog {
         let mut all = ours.clone();
-        for listed in &self.0 {
+        for listed in &self.tools {
             all.put(Arc::clone(listed));
         }
         all
@@ -170,6 +191,21 @@ mod tests {
         let long = json!({"description": "x".repeat(SCHEMA_BYTES_MAX)});
         let message = format!("the parameters of \"a\" are longer than {SCHEMA_BYTES_MAX} bytes");
         check_refused("a", Some(long), &message);
+    }
+
+    #[test]
+    fn what_cannot_be_offered_is_left_out() {
+        let mut tools = ClientTools::default();
+        let no_schema = json!({"type": "object", "properties": null});
+        for (name, parameters) in [("a", None), ("a", None), ("b.c", None), ("d", Some(no_schema))]
+        {
+            tools.add_if_usable(name.to_owned(), "", parameters);
+        }
+        tools.add_if_usable("e".to_owned(), "", None);
+        assert_eq!(tools.left_out().len(), 3);
+        let chosen = tools.only(|name| name == "e");
+        assert_eq!(chosen.beside(&Catalog::default()).names(), ["e"]);
+        assert_eq!(chosen.left_out(), tools.left_out());
     }
 
     #[test]

@@ -243,6 +243,28 @@ async fn an_approved_call_runs_once_however_often_the_approval_is_sent() {
     assert_eq!(seen.lock().len(), 1);
 }
 
+/// Whether the clients mean the same chat or not.
+#[tokio::test]
+async fn an_approval_in_two_chats_at_the_same_time_runs_its_call_once() {
+    let policy = Policy { mutates: true, destructive: true, ..Policy::NONE };
+    let (wipe, seen) = Watched::new(Always::new("wipe", policy, ToolResult::data(json!({}))));
+    let (mut model, gateway) = gateway(|setup| setup.tools.add(Arc::new(wipe)).unwrap()).await;
+    let first = user("Wipe it.");
+    let wipe = call("wipe", &json!({}));
+    let (parts, _) =
+        asked(&gateway, &mut model, &body(std::slice::from_ref(&first)), &[&wipe]).await;
+    let request = body(&[first, message(&parts), user("Yes")]);
+    let mut client = gateway.client().await;
+    client.send(post(CHAT, &[], &request.to_string())).await;
+    let running = model.round().await;
+    assert_eq!(seen.lock().len(), 1);
+    let mut other = request.clone();
+    other["id"] = json!("other");
+    asked(&gateway, &mut model, &other, &["It is being done."]).await;
+    assert_eq!(seen.lock().len(), 1);
+    running.answer("Wiped.").await;
+}
+
 /// Reads a stream until it has said this.
 async fn read_until(client: &mut Client, words: &str) -> String {
     let mut text = String::new();

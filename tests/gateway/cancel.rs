@@ -312,3 +312,44 @@ async fn a_client_that_ends_its_sending_side_and_leaves_later() {
     // One keep-alive and the probe after it.
     assert!(left.elapsed() < ms(2000), "{:?}", left.elapsed());
 }
+
+/// Where answers in one piece are asked for.
+const WHOLE: [&str; 2] = ["/v1/chat/completions", "/v1/messages"];
+
+const ASKED: &str =
+    r#"{"model":"fake","max_tokens":9,"messages":[{"role":"user","content":"Hello?"}]}"#;
+
+#[tokio::test]
+async fn a_client_that_waits_for_the_whole_answer_leaves() {
+    for path in WHOLE {
+        let mut model = Model::listen();
+        let gateway = Gateway::start(&model).await;
+        let mut client = gateway.client().await;
+        client.send(post(path, &[], ASKED)).await;
+        let mut round = model.round().await;
+        let left = Instant::now();
+        drop(client);
+        round.closed().await;
+        // A second, and some for noticing.
+        assert!(left.elapsed() < ms(3000), "{path}: {:?}", left.elapsed());
+    }
+}
+
+/// It may be gone or not: an interim response tells, which it skips.
+#[tokio::test]
+async fn a_client_that_ends_its_sending_side_gets_the_whole_answer() {
+    for path in WHOLE {
+        let mut model = Model::listen();
+        let gateway = Gateway::start(&model).await;
+        let mut client = gateway.client().await;
+        client.send(post(path, &[], ASKED)).await;
+        client.socket.shutdown().await.unwrap();
+        let round = model.round().await;
+        // Longer than it takes to notice that a client is gone.
+        let _ = timeout(ms(1700), pending::<()>()).await;
+        round.answer("All of it.").await;
+        let answer = String::from_utf8(client.closed().await).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 "), "{answer}");
+        assert!(answer.contains("HTTP/1.1 200 ") && answer.contains("All of it."), "{answer}");
+    }
+}

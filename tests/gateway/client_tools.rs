@@ -281,3 +281,35 @@ async fn tools_that_cannot_be_offered_are_refused() {
     assert_eq!((status, param.as_deref()), (400, Some("client_tools")));
     assert!(reply.message().contains("\"a b\" is not a tool's name"));
 }
+
+/// Agents send all tools that they know.
+#[tokio::test]
+async fn behind_another_api_a_tool_that_cannot_be_offered_is_left_out() {
+    let tool = |name: &str, schema: &Value| {
+        let function = json!({"name": name, "parameters": schema});
+        json!({"name": name, "input_schema": schema, "function": function})
+    };
+    for path in ["/v1/chat/completions", "/v1/messages"] {
+        let mut model = Model::listen();
+        let gateway = Gateway::start(&model).await;
+        let object = json!({"type": "object"});
+        let tools = json!([
+            tool("looks", &object),
+            tool("looks", &object),
+            tool("a.b", &object),
+            tool("refers", &json!({"type": "object", "$ref": "https://example.org/schema"})),
+            tool("waits", &object),
+        ]);
+        let messages = json!([{"role": "user", "content": "Hi."}]);
+        let body = json!({"model": "fake", "max_tokens": 9, "messages": messages, "tools": tools});
+        let answer = async {
+            let round = model.round().await;
+            let told = round.request.contents();
+            assert!(told.contains("looks") && told.contains("waits"), "{told}");
+            assert!(!told.contains("refers"), "{told}");
+            round.answer("Hi.").await;
+        };
+        let (reply, ()) = tokio::join!(gateway.post(path, &body), answer);
+        assert_eq!(reply.status(), 200, "{path}: {}", reply.json());
+    }
+}

@@ -340,3 +340,42 @@ async fn a_call_that_needs_a_page_fails_if_the_user_declines_or_cannot_be_asked(
 }
 
 const LOGIN: &str = "https://login.example.org/start?id=1";
+
+/// Asks for a shirt through another API. Returns the answer's text.
+async fn ordered(shop: &mut Shop, messages: &Value, answers: &[&str]) -> (String, String) {
+    let body = json!({"model": "fake", "messages": messages});
+    let answering = async {
+        let mut told = String::new();
+        for answer in answers {
+            let round = shop.model.round().await;
+            told = round.request.contents();
+            round.answer(answer).await;
+        }
+        told
+    };
+    let (reply, told) = tokio::join!(shop.gateway.post("/v1/chat/completions", &body), answering);
+    assert_eq!(reply.status(), 200, "{}", reply.json());
+    let text = reply.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    (text, told)
+}
+
+/// A client that brings its conversation has no session that lasts, but its next request finds the
+/// call that waits.
+#[tokio::test]
+async fn a_question_in_a_conversation_that_is_brought_is_answered_or_dropped() {
+    let mut shop = Shop::open("asks_one").await;
+    let first = json!({"role": "user", "content": "A shirt, please."});
+    let order = call("odd", &json!({"text": "shirt"}));
+    for (words, heard) in [("1", "answered accept"), ("Never mind.", "answered cancel")] {
+        let (question, _) = ordered(&mut shop, &json!([first]), &[&order]).await;
+        assert!(question.contains("Which size?"), "{question}");
+        let asked = json!({"role": "assistant", "content": question});
+        let messages = json!([first, asked, {"role": "user", "content": words}]);
+        let (text, told) = ordered(&mut shop, &messages, &["Well."]).await;
+        assert_eq!(text, "Well.");
+        assert_eq!(told.contains("accept"), words == "1", "{told}");
+        shop.hears(heard).await;
+    }
+    // Nothing keeps others from being asked.
+    shop.asked("s").await;
+}

@@ -435,3 +435,43 @@ async fn a_refusal_is_short() {
         assert!(reply.body.len() < 5000, "{}", reply.body.len());
     }
 }
+
+/// A program that cuts a text may cut an emoji. It sends the half with every later request.
+#[tokio::test]
+async fn half_an_emoji_does_not_end_a_conversation() {
+    for path in ["/v1/chat/completions", "/v1/messages"] {
+        let mut model = Model::listen();
+        let gateway = Gateway::start(&model).await;
+        let body =
+            r#"{"model":"fake","max_tokens":9,"messages":[{"role":"user","content":"Hi \ud83d"}]}"#;
+        let answer = async {
+            let round = model.round().await;
+            assert!(round.request.contents().contains("Hi \u{fffd}"));
+            round.answer("Hi.").await;
+        };
+        let (reply, ()) = tokio::join!(gateway.exchange(post(path, &[], body)), answer);
+        assert_eq!(reply.status(), 200, "{path}: {}", reply.json());
+    }
+}
+
+/// It is read elsewhere, with all that it says.
+#[tokio::test]
+async fn a_long_conversation_is_answered() {
+    for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
+        let mut model = Model::listen();
+        let gateway = Gateway::start(&model).await;
+        let words = "So? ".repeat(tether::limits::session::INLINE_RECORD_BYTES_MAX / 4);
+        let messages =
+            json!([{"role": "user", "content": words}, {"role": "user", "content": "End."}]);
+        let mut body = json!({"model": "fake", "max_tokens": 9});
+        let key = if path == "/v1/responses" { "input" } else { "messages" };
+        body[key] = messages;
+        let answer = async {
+            let round = model.round().await;
+            assert!(round.request.contents().contains("End."));
+            round.answer("Hi.").await;
+        };
+        let (reply, ()) = tokio::join!(gateway.post(path, &body), answer);
+        assert_eq!(reply.status(), 200, "{path}: {}", reply.json());
+    }
+}

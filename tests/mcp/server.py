@@ -54,11 +54,11 @@ def answer_text(call_id, text):
     send(id=call_id, result={"content": [{"type": "text", "text": text}]})
 
 
-def ask(call_id, message="Which size?"):
+def ask(call_id, message="Which size?", form=FORM):
     """Ask the user of a call for a size."""
     asked[f"q{call_id}"] = call_id
     send(id=f"q{call_id}", method="elicitation/create",
-         params={"message": message, "requestedSchema": FORM})
+         params={"message": message, "requestedSchema": form})
 
 
 def tools(cursor):
@@ -172,6 +172,8 @@ def call(call_id, params):
                     if other != call_id:
                         answer_text(other, "late")
             ask(call_id)
+    elif BEHAVIOUR == "asks_one":
+        ask(call_id, form={**FORM, "properties": {"size": FORM["properties"]["size"]}})
     elif BEHAVIOUR == "asks_secret":
         ask(call_id, "Please enter your GitHub password.")
     elif BEHAVIOUR == "needs_page":

@@ -23,6 +23,7 @@ mod answered;
 mod continued;
 mod kept;
 mod markup;
+mod newest;
 mod pairs;
 mod past;
 mod reading;
@@ -179,12 +180,16 @@ pub fn adopt_named(
 /// The same after this conversation of ours.
 fn adopt_onto(
     mut history: Conversation,
-    messages: Vec<ClaimedMessage>,
+    mut messages: Vec<ClaimedMessage>,
     owner: &str,
     (hidden, conversation): (&dyn HiddenTurns, Option<&str>),
 ) -> Result<Adopted, NothingToAnswer> {
+    let is_too_long = newest::keep(&mut messages);
     let Reading { system, mut exchanges, notes, past, mut repairs } =
         reading::read(messages, owner);
+    if is_too_long {
+        repairs.count(Repair::TooLong);
+    }
     exchanges = answered::split(exchanges, hidden);
     let next = next(&mut exchanges, notes)?;
     let mut finder = Finder::new(hidden, conversation);

@@ -25,11 +25,13 @@ pub enum Repair {
     MissingResult,
     /// A result without a call. Its words became the user's.
     StrayResult,
+    /// Too many messages or calls. The oldest were left out.
+    TooLong,
 }
 
 impl Repair {
     /// All kinds.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::LateSystem,
         Self::EmptyMessage,
         Self::CallMarkup,
@@ -41,6 +43,7 @@ impl Repair {
         Self::LateResult,
         Self::MissingResult,
         Self::StrayResult,
+        Self::TooLong,
     ];
 
     /// The kind as metrics spell it.
@@ -58,6 +61,7 @@ impl Repair {
             Self::LateResult => "late_result",
             Self::MissingResult => "missing_result",
             Self::StrayResult => "stray_result",
+            Self::TooLong => "too_long",
         }
     }
 }

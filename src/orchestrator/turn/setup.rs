@@ -184,7 +184,9 @@ impl Setup {
             Continuation::Again { state } => {
                 Origin::Again(Resumption { state: state.clone(), given })
             }
-            Continuation::Open => Origin::Open { parked_as: question.call_id.clone(), given },
+            Continuation::Open => {
+                Origin::Open { parked_as: question.clarification_id.clone(), given }
+            }
         };
         let arguments = question.arguments.clone()?;
         Some((Written { name, arguments, end_is_repaired: false }, origin))

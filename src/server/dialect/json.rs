@@ -1,16 +1,26 @@
 //! Reads JSON: the events of a log, and the bodies of other APIs' requests. Fields that we do not
 //! know are skipped there: their clients send many.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::object::Object;
+use crate::limits::server::BODY_DEPTH_MAX;
 use crate::server::refusal::Refusal;
 use crate::session::log::encode::serialize;
 
 /// Reads a JSON object. If it has another shape, the refusal names the field.
-pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    if depth(body) > BODY_DEPTH_MAX {
+        let error = format!("it is nested more than {BODY_DEPTH_MAX} levels deep");
+        return Err(Refusal::BadJson { param: None, error });
+    }
+    let body = &*whole_characters(body);
     let mut reader = serde_json::Deserializer::from_slice(body);
+    reader.disable_recursion_limit();
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path();
         // Invalid JSON is not the fault of the field that contains it.
@@ -21,6 +31,69 @@ pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal>
     let ended = reader.end();
     ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })?;
     Ok(value)
+}
+
+/// How deep a body is nested, whether or not it is JSON.
+fn depth(body: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_text) = (0_usize, 0, false);
+    let mut bytes = body.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => _ = bytes.next(),
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// How half a character is escaped, and what stands for it: they have the same length.
+const REPLACEMENT: &[u8; 6] = b"\\ufffd";
+
+/// The body without halves of characters. Programs that cut a text in the middle of an emoji write
+/// such a half, and send it with every later request.
+fn whole_characters(body: &[u8]) -> Cow<'_, [u8]> {
+    let may_be_half = |it: &[u8]| it.starts_with(b"\\u") && it[2].eq_ignore_ascii_case(&b'd');
+    if !body.windows(3).any(may_be_half) {
+        return Cow::Borrowed(body);
+    }
+    let mut body = Cow::Borrowed(body);
+    let mut at = 0;
+    while at < body.len() {
+        at += match (body[at], half(&body[at..]), body.get(at + 6..).and_then(half)) {
+            (b'\\', Some(Half::First), Some(Half::Second)) => 2 * REPLACEMENT.len(),
+            (b'\\', Some(_), _) => {
+                body.to_mut()[at..at + REPLACEMENT.len()].copy_from_slice(REPLACEMENT);
+                REPLACEMENT.len()
+            }
+            (b'\\', None, _) => 2,
+            _ => 1,
+        };
+    }
+    body
+}
+
+/// A half of a character that UTF-16 writes in two.
+#[derive(Debug, Clone, Copy)]
+enum Half {
+    First,
+    Second,
+}
+
+/// The half that is escaped here.
+fn half(bytes: &[u8]) -> Option<Half> {
+    let digits = bytes.strip_prefix(b"\\u")?.get(..4)?;
+    let unit = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    match unit {
+        0xD800..=0xDBFF => Some(Half::First),
+        0xDC00..=0xDFFF => Some(Half::Second),
+        _ => None,
+    }
 }
 
 /// Reads an event of a log. Our own bounds on nesting are higher than those of `serde_json`.
@@ -37,4 +110,45 @@ pub(super) fn escaped(text: &str) -> Vec<u8> {
     escaped.pop();
     escaped.remove(0);
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, expected: &Value) {
+        assert_eq!(read::<Value>(body.as_bytes()).unwrap(), *expected);
+    }
+
+    #[test]
+    fn half_a_character_is_replaced() {
+        check(r#"{"a":"\ud83d"}"#, &json!({"a": "\u{fffd}"}));
+        check(r#"{"a":"\uDE00\ud83d!"}"#, &json!({"a": "\u{fffd}\u{fffd}!"}));
+        check(r#"{"a":"\ud83d\ud83d\ude00"}"#, &json!({"a": "\u{fffd}\u{1f600}"}));
+        check(r#"{"a\ud83d":1}"#, &json!({"a\u{fffd}": 1}));
+    }
+
+    #[test]
+    fn whole_characters_and_what_looks_like_half_of_one_stay() {
+        check(r#"{"a":"\ud83d\ude00"}"#, &json!({"a": "\u{1f600}"}));
+        check(r#"{"a":"\\ud83d"}"#, &json!({"a": "\\ud83d"}));
+        check(r#"{"a":"\\\ud83d"}"#, &json!({"a": "\\\u{fffd}"}));
+        check(r#"{"a":"\ud7ff ud83d"}"#, &json!({"a": "\u{d7ff} ud83d"}));
+    }
+
+    #[test]
+    fn as_deep_as_may_be_and_one_more() {
+        let nested = |depth: usize| {
+            let (open, close) = ("[".repeat(depth - 1), "]".repeat(depth - 1));
+            read::<Value>(format!("{{\"a\":{open}{close}}}").as_bytes())
+        };
+        assert!(nested(BODY_DEPTH_MAX).is_ok());
+        assert!(matches!(nested(BODY_DEPTH_MAX + 1), Err(Refusal::BadJson { param: None, .. })));
+        let brackets = format!("{{\"a\":\"\\\"{}\"}}", "[".repeat(BODY_DEPTH_MAX));
+        assert!(read::<Value>(brackets.as_bytes()).is_ok());
+        assert!(read::<Value>("[".repeat(1_000_000).as_bytes()).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 //!
 //! Nothing is fetched: a schema must contain everything it refers to.
 
+mod client;
 mod effort;
 mod explain;
 mod nulls;
@@ -17,6 +18,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, Validator};
 use serde_json::Value;
 
+pub(crate) use self::client::PatternsLeft;
 pub use self::effort::Unsupported;
 pub(crate) use self::effort::references;
 use self::effort::{Effort, Work};
@@ -34,7 +36,7 @@ pub(crate) struct Schema {
 }
 
 /// Why a tool's parameters are not usable as a schema.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 pub enum SchemaError {
     /// The parameters are not a schema of type `object`, which arguments always are.
     #[error("the parameters must be a JSON Schema of type \"object\", not {0}")]
@@ -111,11 +113,22 @@ pub(crate) enum Refusal {
     Unchecked,
 }
 
+/// How many bytes a pattern may take once it is ready for use.
+#[derive(Debug, Clone, Copy)]
+struct PatternRoom {
+    bytes: usize,
+}
+
 impl Schema {
     /// Compiles a tool's parameters.
     ///
     /// The standard's formats are checked, because a tool that declares a `format` relies on it.
     pub(crate) fn compile(parameters: &Value) -> Result<Self, SchemaError> {
+        Self::compile_in(parameters, PatternRoom { bytes: PATTERN_BYTES_MAX })
+    }
+
+    /// The same with this much room for a pattern.
+    fn compile_in(parameters: &Value, room: PatternRoom) -> Result<Self, SchemaError> {
         let declared = parameters.as_object().map(|schema| schema.get("type"));
         match declared {
             Some(None) => {}
@@ -128,9 +141,8 @@ impl Schema {
         }
         let parameters = Arc::new(parameters.clone());
         let effort = Effort::of(&parameters).map_err(SchemaError::Unsupported)?;
-        let limits = PatternOptions::fancy_regex()
-            .size_limit(PATTERN_BYTES_MAX)
-            .backtrack_limit(PATTERN_STEPS_MAX);
+        let limits =
+            PatternOptions::fancy_regex().size_limit(room.bytes).backtrack_limit(PATTERN_STEPS_MAX);
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(true)

@@ -1,5 +1,6 @@
 //! Whatever a client sends, the model is told a valid sequence in which no word is missing.
 
+use crate::limits::session::HISTORY_CALLS_MAX;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -272,13 +273,13 @@ fn a_list_as_large_as_a_request_is_adopted() {
     let results = ids.iter().map(|id| returns(id, "1"));
     let one = [user("?"), calls("", &ids)].into_iter().chain(results).collect();
     let Ask::Results(returned) = adopted(one).ask else { panic!("results open the turn") };
-    assert_eq!(returned.len(), many);
+    assert_eq!(returned.len(), HISTORY_CALLS_MAX);
 
     let same = (0..many).flat_map(|_| [calls("", &["a"]), returns("a", "1")]);
     let adopted_same = adopted([user("?")].into_iter().chain(same).collect());
-    assert_eq!(adopted_same.history.call_ids(), many);
+    assert_eq!(adopted_same.history.call_ids(), HISTORY_CALLS_MAX);
     for form in [History::Text, History::Native] {
-        assert!(rendered(&adopted_same, form).len() > many);
+        assert!(rendered(&adopted_same, form).len() > HISTORY_CALLS_MAX / 2);
     }
 
     // Five times as many: in quadratic time, nobody would wait for the end.

@@ -309,3 +309,20 @@ fn a_client_that_leaves_off_after_results_puts_no_words_into_our_mouth() {
     let native = told_after_call(&list, History::Native);
     assert!(native.ends_with("Assistant: (No answer was given.)\nUser: Well?"), "{native}");
 }
+
+#[test]
+fn of_a_list_that_is_too_long_the_newest_are_read() {
+    use crate::limits::session::{HISTORY_CALLS_MAX, HISTORY_MESSAGES_MAX};
+
+    let mut list = vec![system("Be brief."), user("Old."), says("Yes.")];
+    list.extend((0..HISTORY_MESSAGES_MAX / 2).flat_map(|_| [user("More."), says("Yes.")]));
+    let read = adopted(list);
+    assert!(read.history.turns().all(|turn| turn.prompt == "More."));
+    assert_eq!(read.system.as_deref(), Some("Be brief."));
+    assert_eq!(read.repairs.of(Repair::TooLong), 1);
+    let ids: Vec<_> = (0..3 * HISTORY_CALLS_MAX).map(|id| id.to_string()).collect();
+    let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+    let read = adopted(vec![user("Do it."), calls("", &ids), user("Well?")]);
+    assert_eq!(read.history.call_ids(), HISTORY_CALLS_MAX);
+    assert_eq!(read.repairs.of(Repair::TooLong), 1);
+}

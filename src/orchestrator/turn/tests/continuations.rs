@@ -87,7 +87,7 @@ fn a_call_that_waits_is_set_aside_and_goes_on_with_the_answer() {
     assert!(scene.deeds.contains(&"park tool".to_owned()), "{:?}", scene.deeds);
     let mut scene = answer(history_of(scene), Choice::Content(json!({ "size": "l" })));
     let given = filled();
-    assert_eq!(scene.deeds, [format!("resume call_1 as call_2 read {given:?}")]);
+    assert_eq!(scene.deeds, [format!("resume t.1 as call_2 read {given:?}")]);
     assert_eq!(scene.types(), ["turn_started", "acknowledgement", "tool_started"]);
     scene.tool_returns(0, ok());
     assert_eq!(scene.rounds.len(), 1);
@@ -98,7 +98,7 @@ fn declining_and_cancelling_are_answers_too() {
     for (choice, given) in [(Choice::Decline, Given::Declined), (Choice::Cancel, Given::Cancelled)]
     {
         let scene = answer(history_of(asking(Continuation::Open)), choice);
-        assert_eq!(scene.deeds, [format!("resume call_1 as call_2 read {given:?}")]);
+        assert_eq!(scene.deeds, [format!("resume t.1 as call_2 read {given:?}")]);
     }
 }
 
@@ -123,7 +123,7 @@ fn of_two_calls_that_wait_each_goes_on_before_the_next_question_is_asked() {
     assert_eq!(scene.event("clarification_needed")["tool_name"], "mute");
     assert!(scene.rounds.is_empty());
     let mut scene = answer(history_of(scene), Choice::Option("s".into()));
-    assert!(scene.deeds[0].starts_with("resume call_2 as call_4 mute"), "{:?}", scene.deeds);
+    assert!(scene.deeds[0].starts_with("resume t.2 as call_4 mute"), "{:?}", scene.deeds);
     scene.tool_returns(0, ok());
     assert_eq!(scene.rounds.len(), 1, "both results are there");
 }
@@ -163,7 +163,7 @@ fn an_answer_to_a_call_that_was_given_up_has_expired() {
     let history = history_of(asking(Continuation::Open));
     let choice = Choice::Option("l".into());
     let ask = conversation::Ask::Answer { clarification_id: "t.1".into(), choice };
-    let open = |is_parked: bool| history.open(&ask, |call_id| call_id == "call_1" && is_parked);
+    let open = |is_parked: bool| history.open(&ask, |question| question == "t.1" && is_parked);
     assert!(matches!(open(true), Ok(Opening::Answer(_))));
     let expired = open(false).unwrap_err();
     assert!(expired.to_string().contains("has expired"), "{expired}");

@@ -237,8 +237,7 @@ fn client_tools(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
             return Err(Refusal::invalid("tools", "each of tools needs a function with a name"));
         };
         let parameters = parameters.filter(|parameters| !parameters.is_null());
-        read.add(name, &description.unwrap_or_default(), parameters)
-            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+        read.add_if_usable(name, &description.unwrap_or_default(), parameters);
     }
     Ok(read)
 }

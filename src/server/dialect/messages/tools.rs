@@ -26,8 +26,7 @@ pub(super) fn read(tools: Option<Vec<Value>>) -> Result<ClientTools, Refusal> {
         let RawTool { name, description, input_schema } = RawTool::deserialize(tool)
             .map_err(|error| Refusal::invalid("tools", format!("tools: {error}")))?;
         let parameters = input_schema.filter(|schema| !schema.is_null());
-        read.add(name, &description.unwrap_or_default(), parameters)
-            .map_err(|error| Refusal::invalid("tools", error.to_string()))?;
+        read.add_if_usable(name, &description.unwrap_or_default(), parameters);
     }
     Ok(read)
 }

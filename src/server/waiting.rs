@@ -1,0 +1,63 @@
+//! A client that waits for an answer in one piece.
+//!
+//! Nothing is written to it before the answer, and hyper does not read meanwhile. So the socket is
+//! watched here: if no more data will come, the client may be gone, and only a write can tell. The
+//! write is an interim response, which clients skip (RFC 9110, section 15.2).
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::Version;
+use hyper::http::request::Parts;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::socket::Socket;
+use crate::limits::stream as limits;
+
+/// What is known about the client's side of the connection.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// Its socket is not watched: HTTP/2 itself reports a client that is gone, HTTP/1.0 knows no
+    /// interim responses, and unread data hides the end of the stream.
+    Unwatched,
+    /// It may still send.
+    Open(Socket),
+    /// It stopped sending at `at`; so many probes have been sent since.
+    Ended { socket: Socket, at: Instant, probes: usize, timer: Pin<Box<Sleep>> },
+}
+
+const PROBE: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
+
+impl Waiting {
+    /// Watches the client of a request, if its connection has a socket.
+    pub(super) fn new(request: &Parts) -> Self {
+        match request.extensions.get::<Socket>() {
+            Some(socket) if request.version == Version::HTTP_11 => Self::Open(socket.clone()),
+            _ => Self::Unwatched,
+        }
+    }
+
+    /// Completes when the client is gone.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Open(socket) = self {
+            *self = if ready!(socket.poll_ended(cx)) {
+                let (at, timer) = (Instant::now(), Box::pin(sleep(limits::PROBES[0])));
+                Self::Ended { socket: socket.clone(), at, probes: 0, timer }
+            } else {
+                Self::Unwatched
+            };
+        }
+        let Self::Ended { socket, at, probes, timer } = self else { return Poll::Pending };
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if socket.probe(PROBE).is_err() {
+                return Poll::Ready(());
+            }
+            *probes += 1;
+            // It may leave at any time after that.
+            let after = limits::PROBES.get(*probes).map(|delay| *at + *delay);
+            timer.as_mut().reset(after.unwrap_or_else(|| Instant::now() + limits::KEEP_ALIVE));
+        }
+    }
+}
