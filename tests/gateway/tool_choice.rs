@@ -82,5 +82,5 @@ async fn a_server_that_reads_calls_itself_is_told_what_is_required() {
     let frames = stream.rest().await;
     let feedback = frames.iter().find(|frame| frame.event == "feedback").expect("feedback");
     assert_eq!(feedback.data["reason"], "malformed_call");
-    assert_eq!(said(&frames), "Hello.\n\nHello again.");
+    assert_eq!(said(&frames), "Hello.Hello again.");
 }

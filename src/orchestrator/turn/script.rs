@@ -23,8 +23,6 @@ pub(super) struct Script {
     /// Those of them that the user has seen, if words are shown only once they are known to be the
     /// answer.
     shown: Option<String>,
-    /// Whether the next words begin a paragraph.
-    begins_paragraph: bool,
     reasoning: String,
     /// Arguments as the model writes them, if clients want them as they arrive.
     arguments: String,
@@ -58,17 +56,7 @@ impl Script {
     pub(super) fn new(guard: ResultGuard, stops: StopTexts, withholds: bool) -> Self {
         let (text, reasoning, arguments) = (String::new(), String::new(), String::new());
         let shown = withholds.then(String::new);
-        let begins_paragraph = false;
-        Self {
-            text,
-            shown,
-            begins_paragraph,
-            reasoning,
-            arguments,
-            guard,
-            stops,
-            queue: VecDeque::new(),
-        }
+        Self { text, shown, reasoning, arguments, guard, stops, queue: VecDeque::new() }
     }
 
     /// Whether words are shown only by [`show`](Self::show).
@@ -117,18 +105,8 @@ impl Script {
         self.act(Action::Log(line));
     }
 
-    /// Keeps the next words apart from those that an answer had which did not count.
-    pub(super) const fn begin_paragraph(&mut self) {
-        self.begins_paragraph = true;
-    }
-
     /// Adds the model's words, up to a result block or a stop text.
     pub(super) fn push_words(&mut self, words: &str) -> Shown {
-        if std::mem::take(&mut self.begins_paragraph) && !self.text.is_empty() {
-            let start = self.text.len();
-            self.text.push_str("\n\n");
-            self.say_text_from(start, None);
-        }
         let start = self.text.len();
         self.stops.put_back(&mut self.text);
         let unseen = self.text.len();

@@ -358,7 +358,6 @@ impl OpenRound<'_> {
         // Even the last attempt keeps the tools: the model has to call one.
         self.report_mistake(None, reason, message);
         self.push_step();
-        self.core.script.begin_paragraph();
         Next::Ask
     }
 

@@ -69,7 +69,7 @@ fn a_model_that_answers_instead_is_reminded_once() {
     assert!(scene.last_message().text_content().unwrap().ends_with(told));
     assert_eq!(choices(&scene), [&clock(), &clock()]);
     scene.says("Very late.").stops();
-    scene.ends("stop", "It is late.\n\nVery late.");
+    scene.ends("stop", "It is late.Very late.");
 }
 
 #[test]
