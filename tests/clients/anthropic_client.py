@@ -72,7 +72,7 @@ try:
 except NotFoundError as error:
     printed["not_found"] = error.body["error"]["type"]
 try:
-    client.messages.create(**ask, temperature=9)
+    client.messages.create(**{**ask, "max_tokens": 0})
 except BadRequestError as error:
     printed["bad_request"] = error.body["error"]["type"]
 print(json.dumps(printed))
