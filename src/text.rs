@@ -53,6 +53,25 @@ pub(crate) fn cut_start(text: &str, bytes_max: usize) -> String {
     format!("…{}", &text[start.unwrap_or(text.len())..])
 }
 
+/// Whether brackets in a JSON text are nested deeper than this, whether or not it is valid.
+pub(crate) fn is_deeper(json: &[u8], depth_max: usize) -> bool {
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for &byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > depth_max {
+            return true;
+        }
+    }
+    false
+}
+
 /// The positions at which `needle` occurs in `text` as a whole word. `joins` recognises the
 /// characters of a word.
 pub(crate) fn find_whole<'t>(

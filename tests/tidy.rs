@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
     ),
     row("conversation/claimed", Nothing, &["call_format", "event", "limits", "parser", "tools"]),
     row("session/mod.rs", Io, &["conversation", "event"]),
-    row("session/record", Nothing, &["conversation", "limits"]),
+    row("session/record", Nothing, &["conversation", "limits", "text"]),
     row("session/answers", Io, &["conversation"]),
     row("session/keeper", Nothing, &["conversation"]),
     row("session/artifacts", Io, &["limits", "tools", "upstream"]),

@@ -1,6 +1,5 @@
 //! The handlers of `/v1/responses`: they fetch what the dialect needs from the sessions.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -210,9 +209,7 @@ pub(super) async fn cancel(request: &Parts, id: &str, app: &App) -> Result<Reply
                  its connection",
             ));
         }
-        log.cancel();
-        let mut reader = log.read_after(log.last_sequence());
-        while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {}
+        session::cancelled(log).await;
     }
     Ok(object(loaded, app).await)
 }

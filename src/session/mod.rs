@@ -33,7 +33,7 @@ pub(crate) use codec::off_worker;
 pub use keeper::{Keeper, KeptEnd};
 pub use log::{Audience, Reader, Record, TurnLog, Writer};
 pub use sessions::SessionError;
-pub(crate) use sessions::{Sessions, TurnGuard};
+pub(crate) use sessions::{Sessions, TurnGuard, cancelled};
 
 /// The id under which the session that its owner calls `name` is kept. Owners cannot reach each
 /// other's sessions, whatever names they use. An empty `owner` is anyone.

@@ -283,7 +283,7 @@ impl Sessions {
 }
 
 /// Cancels a turn, and waits for its end.
-async fn cancelled(log: &Arc<TurnLog>) {
+pub(crate) async fn cancelled(log: &Arc<TurnLog>) {
     log.cancel();
     let mut reader = log.read_after(log.last_sequence());
     while poll_fn(|cx| reader.poll_read(cx, |_| ())).await.is_some() {}

@@ -6,50 +6,42 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::de::SliceRead;
+use serde_path_to_error::Path;
 
 use super::object::Object;
 use crate::limits::server::BODY_DEPTH_MAX;
 use crate::server::refusal::Refusal;
 use crate::session::log::encode::serialize;
+use crate::text::is_deeper;
 
 /// Reads a JSON object. If it has another shape, the refusal names the field.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    if depth(body) > BODY_DEPTH_MAX {
+    if is_deeper(body, BODY_DEPTH_MAX) {
         let error = format!("it is nested more than {BODY_DEPTH_MAX} levels deep");
         return Err(Refusal::BadJson { param: None, error });
     }
     let body = &*whole_characters(body);
     let mut reader = serde_json::Deserializer::from_slice(body);
     reader.disable_recursion_limit();
+    read_object(reader, |_, error| error.to_string())
+}
+
+/// Reads an object and nothing after it. `explain` words what is wrong at a path.
+pub(super) fn read_object<'a, T: Deserialize<'a>>(
+    mut reader: serde_json::Deserializer<SliceRead<'a>>,
+    explain: impl FnOnce(&Path, &serde_json::Error) -> String,
+) -> Result<T, Refusal> {
     let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path();
         // Invalid JSON is not the fault of the field that contains it.
         let is_field = error.inner().is_data() && path.iter().next().is_some();
         let param = is_field.then(|| path.to_string());
-        Refusal::BadJson { param, error: error.inner().to_string() }
+        Refusal::BadJson { param, error: explain(path, error.inner()) }
     })?;
     let ended = reader.end();
     ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })?;
     Ok(value)
-}
-
-/// How deep a body is nested, whether or not it is JSON.
-fn depth(body: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_text) = (0_usize, 0, false);
-    let mut bytes = body.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => in_text = !in_text,
-            b'\\' if in_text => _ = bytes.next(),
-            b'[' | b'{' if !in_text => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 /// How half a character is escaped, and what stands for it: they have the same length.

@@ -28,6 +28,17 @@ pub(super) struct ChosenTools {
 const EXPECTED: &str = "tool_choice must be \"auto\", \"none\", \"required\", a function's name or \
                         allowed_tools";
 
+/// Those of our tools that both lists have, in the order of the first. A list that is absent has
+/// all.
+pub(super) fn both(one: Option<Vec<String>>, other: Option<Vec<String>>) -> Option<Vec<String>> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(one.into_iter().filter(|tool| other.contains(tool)).collect())
+        }
+        (one, other) => one.or(other),
+    }
+}
+
 /// Chooses among the client's tools, and those of ours that the turn may have.
 pub(super) fn choose(
     choice: Option<&Value>,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::Conversation;
 use crate::limits::session as limits;
+use crate::text::is_deeper;
 
 pub(crate) use answers::KeptAnswers;
 
@@ -112,25 +113,6 @@ impl SessionRecord {
         deserializer.end()?;
         Ok(session)
     }
-}
-
-/// Whether brackets in a JSON text are nested deeper than this.
-fn is_deeper(json: &[u8], depth_max: usize) -> bool {
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for &byte in json {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > depth_max {
-            return true;
-        }
-    }
-    false
 }
 
 #[cfg(test)]

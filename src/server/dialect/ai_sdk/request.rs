@@ -12,7 +12,7 @@ use crate::limits::server::MESSAGE_ID_BYTES_MAX;
 use crate::server::dialect::models::ChosenModel;
 use crate::server::dialect::native::request::ClarificationResponse;
 use crate::server::dialect::object::Object;
-use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, json};
+use crate::server::dialect::{Asked, Asking, Form, client_tools, digest, instructions, json};
 use crate::server::refusal::Refusal;
 use crate::upstream::ToolChoice;
 
@@ -59,7 +59,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         }
     };
     let Adopted { system, history, ask, past, repairs } = adopted;
-    let instructions = raw.system.as_str().filter(|text| !text.trim().is_empty());
+    let first = raw.system.as_str().filter(|text| !text.trim().is_empty());
     let is_none = raw.tool_choice == "none";
     let ChosenModel { upstream, tools: ours } = match raw.model.as_str() {
         Some(name) => asked.models.choose(name)?,
@@ -77,7 +77,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Asking, Refusal> {
         tool_choice: choice(&raw.tool_choice),
         brought: Some(Brought {
             history,
-            instructions: join(instructions, system),
+            instructions: instructions::join(first, system),
             past,
             can_be_joined: raw.id.is_string(),
         }),
@@ -94,14 +94,6 @@ fn continued(messages: &[RawMessage]) -> Option<Message> {
     let last = messages.last().filter(|last| last.is_assistants())?;
     let id = last.id.as_str().filter(|id| id.len() <= MESSAGE_ID_BYTES_MAX);
     Some(Message { id: id.map(str::to_owned) })
-}
-
-/// Instructions of the application, and then those in the list.
-fn join(first: Option<&str>, rest: Option<String>) -> Option<String> {
-    match (first, rest) {
-        (Some(first), Some(rest)) => Some(format!("{first}\n\n{rest}")),
-        (first, rest) => first.map(str::to_owned).or(rest),
-    }
 }
 
 /// `toolChoice` as in `streamText`.

@@ -14,10 +14,9 @@ mod tests;
 mod whole;
 
 use schemars::{Schema, SchemaGenerator};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Asked, Asking, Dialect};
-use crate::gateway::BeginError;
+use super::{Asked, Asking, Dialect, openai_error};
 use crate::server::refusal::Refusal;
 
 pub use server_tools::ServerTools;
@@ -39,15 +38,8 @@ impl Dialect for ChatCompletions {
         request::read(asked, self.shown)
     }
 
-    /// All four keys are always there: some SDKs insist on each.
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
-        let (status, code) = match refusal {
-            Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
-            refusal => {
-                let (status, code) = refusal.kind();
-                (status.as_u16(), code)
-            }
-        };
+        let (status, _) = openai_error::status_and_code(refusal);
         let kind = match status {
             401 => "authentication_error",
             403 => "permission_error",
@@ -56,18 +48,6 @@ impl Dialect for ChatCompletions {
             500.. => "server_error",
             _ => "invalid_request_error",
         };
-        let param = match refusal {
-            Refusal::BadJson { param, .. } => param.as_deref(),
-            Refusal::Invalid { param, .. } => Some(*param),
-            Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
-            Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
-                Some("tool_choice")
-            }
-            _ => None,
-        };
-        let error = json!({
-            "message": refusal.message(), "type": kind, "param": param, "code": code,
-        });
-        (status, json!({ "error": error }))
+        (status, openai_error::body(refusal, kind, openai_error::param(refusal)))
     }
 }

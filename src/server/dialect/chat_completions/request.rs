@@ -118,7 +118,7 @@ fn turn(
     let sampling = sampling(&raw)?;
     let response_format = response_format::read(raw.response_format, "response_format")?;
     let ChosenModel { upstream, tools } = asked.models.choose(model)?;
-    let tools = both(tether.tools, tools);
+    let tools = tool_choice::both(tether.tools, tools);
     let clients = client_tools(raw.tools)?;
     let ChosenTools { clients, ours, choice } =
         tool_choice::choose(raw.tool_choice.as_ref(), &clients, tools.as_deref())?;
@@ -157,16 +157,6 @@ fn conversation(own: Option<String>, asked: &Asked<'_>) -> Result<Option<String>
     let most = CONVERSATION_NAME_BYTES_MAX;
     let message = format!("tether.session_id must be 1 to {most} bytes long");
     Err(Refusal::invalid("tether.session_id", message))
-}
-
-/// Those of our tools that both the request and its model's name allow.
-fn both(asked: Option<Vec<String>>, named: Option<Vec<String>>) -> Option<Vec<String>> {
-    match (asked, named) {
-        (Some(asked), Some(named)) => {
-            Some(asked.into_iter().filter(|tool| named.contains(tool)).collect())
-        }
-        (asked, named) => asked.or(named),
-    }
 }
 
 fn check(raw: &Raw) -> Result<(), Refusal> {

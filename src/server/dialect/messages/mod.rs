@@ -17,8 +17,8 @@ mod whole;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::{Asked, Asking, Dialect};
-use crate::gateway::{BeginError, NewTurn};
+use super::{Asked, Asking, Dialect, openai_error};
+use crate::gateway::NewTurn;
 use crate::server::refusal::Refusal;
 
 pub use server_tools::MessagesServerTools;
@@ -60,10 +60,7 @@ impl Dialect for Messages {
     }
 
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
-        let status = match refusal {
-            Refusal::Begin(BeginError::UnknownModel { .. }) => 404,
-            refusal => refusal.kind().0.as_u16(),
-        };
+        let (status, _) = openai_error::status_and_code(refusal);
         (status, error(error_kind(status), &refusal.message()))
     }
 }

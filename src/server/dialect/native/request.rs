@@ -8,6 +8,7 @@ use super::type_mismatch;
 use crate::conversation::{Ask, Choice, ClientResult};
 use crate::gateway::NewTurn;
 use crate::limits;
+use crate::server::dialect::json;
 use crate::server::dialect::object::Object;
 use crate::server::dialect::sampling::{self, Names};
 use crate::server::refusal::Refusal;
@@ -286,19 +287,9 @@ pub(in crate::server) fn parse_cancel(body: &[u8]) -> Result<String, Refusal> {
 
 /// Reads JSON of a known shape. If the shape is wrong, the refusal names the field.
 fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path();
-        // Invalid JSON is not the fault of the field that contains it.
-        let is_field = error.inner().is_data() && path.iter().next().is_some();
-        let param = is_field.then(|| path.to_string());
-        let reason = type_mismatch::explain(body, path, error.inner());
-        let error = reason.unwrap_or_else(|| error.inner().to_string());
-        Refusal::BadJson { param, error }
-    })?;
-    let ended = reader.end();
-    ended.map_err(|error| Refusal::BadJson { param: None, error: error.to_string() })?;
-    Ok(value)
+    json::read_object(serde_json::Deserializer::from_slice(body), |path, error| {
+        type_mismatch::explain(body, path, error).unwrap_or_else(|| error.to_string())
+    })
 }
 
 /// Whether `id` is `[A-Za-z0-9._:-]{1,128}`.

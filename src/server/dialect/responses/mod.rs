@@ -28,9 +28,9 @@ mod tools;
 mod whole;
 
 use schemars::{Schema, SchemaGenerator};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Dialect;
+use super::{Dialect, openai_error};
 use crate::gateway::BeginError;
 use crate::server::refusal::Refusal;
 
@@ -56,13 +56,7 @@ pub(in crate::server) struct Responses {
 impl Dialect for Responses {
     /// Types as Open Responses names them; `OpenAI`'s SDKs go by the status.
     fn error(&self, refusal: &Refusal) -> (u16, Value) {
-        let (status, code) = match refusal {
-            Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
-            refusal => {
-                let (status, code) = refusal.kind();
-                (status.as_u16(), code)
-            }
-        };
+        let (status, _) = openai_error::status_and_code(refusal);
         let kind = match status {
             401 => "authentication_error",
             403 => "permission_error",
@@ -72,21 +66,11 @@ impl Dialect for Responses {
             _ => "invalid_request",
         };
         let param = match refusal {
-            Refusal::BadJson { param, .. } => param.as_deref(),
-            Refusal::Invalid { param, .. } => Some(*param),
             Refusal::NoParent(_) => Some("previous_response_id"),
-            Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
-            Refusal::Begin(
-                BeginError::NoToolToCall
-                | BeginError::UnknownTool { .. }
-                | BeginError::UnknownChoice { .. },
-            ) => Some("tool_choice"),
+            Refusal::Begin(BeginError::UnknownTool { .. }) => Some("tool_choice"),
             Refusal::Begin(BeginError::Answer(_)) => Some("input"),
-            _ => None,
+            refusal => openai_error::param(refusal),
         };
-        let error = json!({
-            "message": refusal.message(), "type": kind, "param": param, "code": code,
-        });
-        (status, json!({ "error": error }))
+        (status, openai_error::body(refusal, kind, param))
     }
 }

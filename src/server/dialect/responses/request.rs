@@ -24,7 +24,7 @@ use crate::limits::server::REFERENCES_MAX;
 use crate::server::dialect::models::{ChosenModel, Models};
 use crate::server::dialect::sampling::{self, NAMES, Names};
 use crate::server::dialect::tool_choice::{self, ChosenTools};
-use crate::server::dialect::{Asking, Form, json, response_format};
+use crate::server::dialect::{Asking, Form, instructions, json, response_format};
 use crate::server::refusal::Refusal;
 use crate::upstream::Sampling;
 
@@ -182,10 +182,7 @@ impl Request {
         let history = parent.map(|parent| parent.history);
         let adopted = adopted(items, history, owner, hidden)?;
         let Adopted { system, history, ask, past, repairs } = adopted;
-        let instructions = match (raw.instructions.clone(), system) {
-            (Some(first), Some(rest)) => Some(format!("{first}\n\n{rest}")),
-            (first, rest) => first.or(rest),
-        };
+        let instructions = instructions::join(raw.instructions.as_deref(), system);
         let kept = is_stored.then(|| to_raw_value(&begun).ok()).flatten().map(Arc::from);
         let about = About { begun: Arc::new(begun), ended_at: None, clock };
         let answers = Answers { about, shown, labels };

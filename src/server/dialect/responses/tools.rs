@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::server_items::Labels;
+use crate::server::dialect::tool_choice;
 use crate::server::refusal::Refusal;
 use crate::tools::Confirm;
 use crate::tools::client::ClientTools;
@@ -38,12 +39,7 @@ pub(super) fn read(
     labels: &Labels,
 ) -> Result<Tools, Refusal> {
     let mut read = servers(tools, labels);
-    read.ours = match (read.ours, ours) {
-        (Some(chosen), Some(ours)) => {
-            Some(chosen.into_iter().filter(|name| ours.contains(name)).collect())
-        }
-        (chosen, ours) => chosen.or(ours),
-    };
+    read.ours = tool_choice::both(read.ours, ours);
     for Function { name, description, parameters, .. } in functions(tools)? {
         let parameters = parameters.filter(|parameters| !parameters.is_null());
         read.clients

@@ -1,0 +1,39 @@
+//! Refusals as `OpenAI`'s APIs word them. All four keys are always there: some SDKs insist on each.
+
+use serde_json::{Value, json};
+
+use crate::gateway::BeginError;
+use crate::server::refusal::Refusal;
+
+/// The status and the code of a refused request. In APIs other than the gateway's own, a model that
+/// is not there is not found.
+pub(super) fn status_and_code(refusal: &Refusal) -> (u16, &'static str) {
+    match refusal {
+        Refusal::Begin(BeginError::UnknownModel { .. }) => (404, "model_not_found"),
+        refusal => {
+            let (status, code) = refusal.kind();
+            (status.as_u16(), code)
+        }
+    }
+}
+
+/// The field at fault, by the names that these APIs share.
+pub(super) fn param(refusal: &Refusal) -> Option<&str> {
+    match refusal {
+        Refusal::BadJson { param, .. } => param.as_deref(),
+        Refusal::Invalid { param, .. } => Some(*param),
+        Refusal::Begin(BeginError::UnknownModel { .. }) => Some("model"),
+        Refusal::Begin(BeginError::NoToolToCall | BeginError::UnknownChoice { .. }) => {
+            Some("tool_choice")
+        }
+        _ => None,
+    }
+}
+
+/// The body of the answer. `kind` is the API's name for the errors with its status.
+pub(super) fn body(refusal: &Refusal, kind: &str, param: Option<&str>) -> Value {
+    let (_, code) = status_and_code(refusal);
+    json!({ "error": {
+        "message": refusal.message(), "type": kind, "param": param, "code": code,
+    } })
+}
